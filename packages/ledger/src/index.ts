@@ -84,6 +84,7 @@ export {
   type RequestPosition,
 } from './requests/requests.ts';
 export type { LedgerFilter } from './spend/ledgerFilter.ts';
+export { readBucketsSpent } from './spend/readBucketsSpent.ts';
 export { readSpend, type Spend } from './spend/readSpend.ts';
 export { isSpendPosition, readSpendRows, type SpendRow, streamSpendRows } from './spend/spendBreakdown.ts';
 export { SPEND_DIMENSIONS, type SpendDimension, type SpendQuery } from './spend/spendQuery.ts';

@@ -1,4 +1,4 @@
-import { bodyOf } from '@weighbridge/client';
+import { bodyOf, type components } from '@weighbridge/client';
 import { Command } from 'commander';
 import { time, usd } from '../session/output.ts';
 import { type Cli, openSession } from '../session/session.ts';
@@ -19,10 +19,18 @@ export function usageCommand(cli: Cli): Command {
         policy: `${report.policy_id} (by ${report.source}, ${report.active ? 'enforced' : 'not enforced'})`,
         spent: `${usd(report.bucket_spent_micro_usd)} of ${usd(report.limit_micro_usd)}`,
         remaining: usd(report.remaining_micro_usd),
+        headroom: headroomText(report),
         'counted per': report.counter_scope,
         window: `${time(report.window_start)} to ${report.reset === null ? 'no end' : time(report.reset)}`,
         'spent by principal': `${usd(report.principal_spent_micro_usd)}${report.principal_spent_complete ? '' : ' or more'}`,
         'as of': time(report.bucket_as_of),
       });
     });
+}
+
+type Report = components['schemas']['UsageReport'];
+
+function headroomText({ headroom_micro_usd: left, headroom_counter: counter }: Report): string {
+  if (!counter?.is_parent) return usd(left);
+  return `${usd(left)} (of the parent policy${counter.policy_id === null ? '' : ` ${counter.policy_id}`})`;
 }

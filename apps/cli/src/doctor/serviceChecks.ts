@@ -85,16 +85,17 @@ function serviceClock(ready: Response, before: Date, after: Date): Finding {
 
 function budgetFinding(usage: {
   readonly policy_id: string;
-  readonly remaining_micro_usd: number | null;
-  readonly active: boolean;
+  readonly headroom_micro_usd: number | null;
+  readonly headroom_counter: { readonly policy_id: string | null; readonly is_parent: boolean } | null;
 }): Finding {
-  const { policy_id, remaining_micro_usd, active } = usage;
-  const left = usd(remaining_micro_usd);
-  if (remaining_micro_usd !== null && remaining_micro_usd <= 0 && active) {
+  const { policy_id, headroom_micro_usd, headroom_counter } = usage;
+  const left = usd(headroom_micro_usd);
+  if (headroom_micro_usd === 0) {
+    const whose = headroom_counter?.is_parent ? 'the budget of a parent policy' : "this key's budget";
     return warn(
       'budget',
-      `${policy_id}: this key's budget is used up`,
-      `Raise it: weighbridge policies update ${policy_id} --limit-usd …`,
+      `${policy_id}: ${whose} is used up`,
+      `Raise it: weighbridge policies update ${headroom_counter?.policy_id ?? 'POLICY'} --limit-usd …`,
     );
   }
   return ok('budget', `${policy_id}: ${left === 'unlimited' ? left : `${left} left`}`);

@@ -1397,6 +1397,20 @@ export interface components {
                 [key: string]: components["schemas"]["Money"];
             };
         };
+        HeadroomCounter: {
+            /** @description Null for a parent policy's counter, unless the caller is an operator. */
+            policy_id: string | null;
+            /** @description Whether it is a counter of a parent policy, not of the governing one. */
+            is_parent: boolean;
+            /** @enum {string} */
+            counter_scope: "key" | "principal" | "policy";
+            /** @description Null as policy_id is. */
+            limit_micro_usd: number | null;
+            /** @description Null as policy_id is. */
+            spent_micro_usd: number | null;
+            /** Format: date-time */
+            reset: string | null;
+        };
         InferenceRequest: {
             /** @description `<provider>/<model_name>`, or `router/<profile>` */
             model: string;
@@ -2056,6 +2070,9 @@ export interface components {
             /** @description Whether no usage is known to be missing: no proxy is lost, no event is missing or in quarantine. */
             principal_spent_complete: boolean;
             remaining_micro_usd: number | null;
+            /** @description The smallest remainder over all counters that can refuse a request: of the governing policy and its parents, those that are enforced and have a limit. Null if there is none. */
+            headroom_micro_usd: number | null;
+            headroom_counter: components["schemas"]["HeadroomCounter"] | null;
             /** Format: date-time */
             queried_at: string;
         };
@@ -4106,6 +4123,15 @@ export interface operations {
                      *       "principal_spent_from": "2026-11-01T00:00:00.000Z",
                      *       "principal_spent_complete": true,
                      *       "remaining_micro_usd": 37655000,
+                     *       "headroom_micro_usd": 37655000,
+                     *       "headroom_counter": {
+                     *         "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *         "is_parent": false,
+                     *         "counter_scope": "key",
+                     *         "limit_micro_usd": 50000000,
+                     *         "spent_micro_usd": 12345000,
+                     *         "reset": "2026-12-01T00:00:00.000Z"
+                     *       },
                      *       "queried_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
@@ -4154,6 +4180,15 @@ export interface operations {
                      *       "principal_spent_from": "2026-11-01T00:00:00.000Z",
                      *       "principal_spent_complete": true,
                      *       "remaining_micro_usd": 37655000,
+                     *       "headroom_micro_usd": 37655000,
+                     *       "headroom_counter": {
+                     *         "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *         "is_parent": false,
+                     *         "counter_scope": "key",
+                     *         "limit_micro_usd": 50000000,
+                     *         "spent_micro_usd": 12345000,
+                     *         "reset": "2026-12-01T00:00:00.000Z"
+                     *       },
                      *       "queried_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */

@@ -295,6 +295,8 @@ describe('the usage report', () => {
       principal_spent_from: window.start.toISOString(),
       principal_spent_complete: true,
       remaining_micro_usd: 5_000_000,
+      headroom_micro_usd: null,
+      headroom_counter: null,
       queried_at: expect.any(String),
     });
   });

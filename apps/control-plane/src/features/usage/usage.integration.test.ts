@@ -129,6 +129,15 @@ describe.each(WINDOWS)('a window of a %s in %s at %s', (window, timezone, now, s
       principal_spent_from: edges.start.toISOString(),
       principal_spent_complete: true,
       remaining_micro_usd: 10_000 - 2 * SPENT[scope],
+      headroom_micro_usd: 10_000 - 2 * SPENT[scope],
+      headroom_counter: {
+        policy_id: child.id,
+        is_parent: false,
+        counter_scope: scope,
+        limit_micro_usd: 10_000,
+        spent_micro_usd: 2 * SPENT[scope],
+        reset: edges.end.toISOString(),
+      },
       queried_at: expect.any(String),
     };
     expect(await report(keys.first.id)).toEqual(expected);

@@ -1,6 +1,23 @@
 import { type Static, Type } from 'typebox';
 import { DateTime, MicroUsd, Nullable, OneOf } from '../../shared/schemas.ts';
 
+const HeadroomCounter = Type.Object(
+  {
+    policy_id: Nullable(
+      Type.String({ description: "Null for a parent policy's counter, unless the caller is an operator." }),
+    ),
+    is_parent: Type.Boolean({
+      description: 'Whether it is a counter of a parent policy, not of the governing one.',
+    }),
+    counter_scope: OneOf(['key', 'principal', 'policy']),
+    limit_micro_usd: Nullable(Type.Integer({ description: 'Null as policy_id is.' })),
+    spent_micro_usd: Nullable(Type.Integer({ description: 'Null as policy_id is.' })),
+    reset: Nullable(DateTime),
+  },
+  { title: 'HeadroomCounter' },
+);
+export type HeadroomCounter = Static<typeof HeadroomCounter>;
+
 /** Spend of a key against its governing policy. Amounts are micro-USD, rounded half up. */
 export const UsageReport = Type.Object(
   {
@@ -30,6 +47,13 @@ export const UsageReport = Type.Object(
         'Whether no usage is known to be missing: no proxy is lost, no event is missing or in quarantine.',
     }),
     remaining_micro_usd: Nullable(MicroUsd),
+    headroom_micro_usd: Nullable(
+      Type.Integer({
+        description:
+          'The smallest remainder over all counters that can refuse a request: of the governing policy and its parents, those that are enforced and have a limit. Null if there is none.',
+      }),
+    ),
+    headroom_counter: Nullable(HeadroomCounter),
     queried_at: DateTime,
   },
   { title: 'UsageReport' },

@@ -1,24 +1,26 @@
 import { microFromNano } from '@weighbridge/domain';
 import { readSpend } from '@weighbridge/ledger';
-import type { Caller } from '../../shared/caller.ts';
+import { type Caller, isOperator } from '../../shared/caller.ts';
 import { type EffectiveKey, governedKeyOf } from '../keys/effectiveKey.ts';
 import { type KeyDeps, visibleKey } from '../keys/keys.service.ts';
 import { countersOf } from '../policies/policies.service.ts';
+import { headroomOf } from './headroom.ts';
 import type { UsageReport } from './usage.schemas.ts';
 
 export async function usageOfKey(deps: KeyDeps, caller: Caller, keyId: string): Promise<UsageReport> {
-  return await report(deps, await visibleKey(deps, caller, keyId));
+  return await report(deps, await visibleKey(deps, caller, keyId), isOperator(caller));
 }
 
 /** The report for the calling key, or for the principal of the calling token. */
 export async function usageOfCaller(deps: KeyDeps, caller: Caller): Promise<UsageReport> {
-  return await report(deps, await governedKeyOf(deps.db, caller));
+  return await report(deps, await governedKeyOf(deps.db, caller), isOperator(caller));
 }
 
-async function report(deps: KeyDeps, key: EffectiveKey): Promise<UsageReport> {
+async function report(deps: KeyDeps, key: EffectiveKey, showsParents: boolean): Promise<UsageReport> {
   const { governing: policy, counters } = await countersOf(deps.db, key, deps.now());
   const [counter] = counters;
   const spend = await readSpend(deps.db, counter.bucket, key.principal_id);
+  const headroom = await headroomOf(deps.db, counters, spend.spent, showsParents);
   const spent = microFromNano(spend.spent);
   const limit = policy.limit_nano_usd === null ? null : microFromNano(policy.limit_nano_usd);
   const unbounded = counter.window.end === null;
@@ -42,6 +44,8 @@ async function report(deps: KeyDeps, key: EffectiveKey): Promise<UsageReport> {
     principal_spent_from: principalFrom.toISOString(),
     principal_spent_complete: spend.principalComplete,
     remaining_micro_usd: limit === null ? null : Math.max(0, limit - spent),
+    headroom_micro_usd: headroom.microUsd,
+    headroom_counter: headroom.counter,
     queried_at: spend.queriedAt.toISOString(),
   };
 }

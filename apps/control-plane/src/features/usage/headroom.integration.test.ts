@@ -1,0 +1,155 @@
+import { newUuid } from '@weighbridge/domain';
+import { answerLeaseCalls, markLost, registerProducer } from '@weighbridge/ledger';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type Json, startTestApi, type TestApi } from '../../../test/testApi.ts';
+import { type TestProxy, testProxy } from '../../../test/testProxy.ts';
+
+/** What a key can still spend: the smallest remainder over all counters that can refuse its requests. */
+
+let api: TestApi;
+let proxy: TestProxy;
+beforeAll(async () => {
+  api = await startTestApi();
+  proxy = testProxy(api);
+});
+afterAll(() => api.close());
+
+let made = 0;
+const policy = async (fields: Json) =>
+  String((await api.call('POST', '/policies', { body: { name: `policy ${++made}`, ...fields } })).body.id);
+const issue = (policy_id: string, principal_id: string) =>
+  api.issue({ policy_id, principal_id, scopes: ['usage:read'] });
+const report = async (id: string, key?: string) =>
+  (await api.call('GET', `/keys/${id}/usage`, key === undefined ? {} : { key })).body;
+
+/** A key under three policies, of which a sibling of another principal shares all but the first. */
+async function chain(
+  limits: readonly [number | null, number | null, number | null],
+  fields: readonly Json[] = [],
+) {
+  const company = await policy({
+    window: 'none',
+    counter_scope: 'policy',
+    limit_micro_usd: limits[2],
+    ...fields[2],
+  });
+  const team = await policy({
+    counter_scope: 'policy',
+    limit_micro_usd: limits[1],
+    parent_policy_id: company,
+    ...fields[1],
+  });
+  const own = await policy({
+    counter_scope: 'key',
+    limit_micro_usd: limits[0],
+    parent_policy_id: team,
+    ...fields[0],
+  });
+  const [mine, theirs] = [await issue(own, `ada-${made}`), await issue(own, `bob-${made}`)];
+  await proxy.spend(mine.key, 100_000n);
+  await proxy.spend(theirs.key, 300_000n);
+  return { company, team, own, mine, theirs };
+}
+
+it('is that of the governing policy while it is the smallest', async () => {
+  const { own, mine } = await chain([1_000, 5_000, 9_000]);
+  const headroom = {
+    remaining_micro_usd: 900,
+    headroom_micro_usd: 900,
+    headroom_counter: {
+      policy_id: own,
+      is_parent: false,
+      counter_scope: 'key',
+      limit_micro_usd: 1_000,
+      spent_micro_usd: 100,
+      reset: '2026-12-01T00:00:00.000Z',
+    },
+  };
+  expect(await report(mine.id)).toMatchObject(headroom);
+  expect(await report(mine.id, mine.key)).toMatchObject(headroom);
+  expect((await api.call('GET', '/usage', { key: mine.key })).body).toMatchObject(headroom);
+});
+
+it.each([
+  ['team', [1_000, 500, 9_000], 100, '2026-12-01T00:00:00.000Z'],
+  ['company', [1_000, 5_000, 401], 1, null],
+  ['company', [null, null, 300], 0, null],
+] as const)(
+  'is that of the %s if that is smaller, whose figures only an operator sees',
+  async (level, limits, left, reset) => {
+    const made = await chain(limits);
+    const remaining_micro_usd = limits[0] === null ? null : limits[0] - 100;
+    const place = { is_parent: true, counter_scope: 'policy', reset };
+    const shown = {
+      policy_id: made[level],
+      limit_micro_usd: limits[level === 'team' ? 1 : 2],
+      spent_micro_usd: 400,
+    };
+    const hidden = { policy_id: null, limit_micro_usd: null, spent_micro_usd: null };
+    expect(await report(made.mine.id)).toMatchObject({
+      remaining_micro_usd,
+      headroom_micro_usd: left,
+      headroom_counter: { ...place, ...shown },
+    });
+    const own = await report(made.mine.id, made.mine.key);
+    expect(own).toMatchObject({
+      remaining_micro_usd,
+      headroom_micro_usd: left,
+      headroom_counter: { ...place, ...hidden },
+    });
+    expect(JSON.stringify(own)).not.toContain(made[level]);
+  },
+);
+
+it('is unlimited without a counter that can refuse a request', async () => {
+  const unlimited = { headroom_micro_usd: null, headroom_counter: null };
+  expect(await report((await chain([null, null, null])).mine.id)).toMatchObject(unlimited);
+  const counting = await chain(
+    [200, 300, 400],
+    [{ enforcement: 'shadow' }, { enforcement: 'off' }, { enforcement: 'shadow' }],
+  );
+  expect(await report(counting.mine.id)).toMatchObject({
+    remaining_micro_usd: 100,
+    active: false,
+    ...unlimited,
+  });
+  // An enforced parent refuses, although the governing policy only counts.
+  const above = await chain([200, 300, 410], [{ enforcement: 'shadow' }, { enforcement: 'off' }]);
+  expect(await report(above.mine.id)).toMatchObject({
+    remaining_micro_usd: 100,
+    headroom_micro_usd: 10,
+    headroom_counter: { policy_id: above.company },
+  });
+});
+
+it('names the nearest of equals, and never exceeds what remains of an active policy', async () => {
+  const { own, mine } = await chain([500, 800, 800]);
+  expect(await report(mine.id)).toMatchObject({
+    remaining_micro_usd: 400,
+    headroom_micro_usd: 400,
+    headroom_counter: { policy_id: own },
+  });
+});
+
+it('counts what a lost proxy may have spent of a parent, as the report of that policy does', async () => {
+  const { company, mine } = await chain([null, null, 10_000]);
+  const { bucket } = (await api.resolve(mine.key)).policies[2] ?? {};
+  if (!bucket) throw new Error('the company has a counter');
+  const run = { producerId: newUuid(), epoch: newUuid() };
+  await registerProducer(api.db, { ...run, name: 'pod', now: api.now });
+  const { policyId, counterVersion, subject, windowStartMs } = bucket;
+  const call = {
+    bucket: { policyId, counterVersion, subject, windowStart: new Date(Number(windowStartMs)) },
+    seq: 1n,
+    returnedNanoUsd: 0n,
+    wantNanoUsd: 2_000_000n,
+    minimumNanoUsd: 1n,
+  };
+  await answerLeaseCalls(api.db, { ...run, calls: [call], now: api.now });
+  // A proxy that is connected may still return its lease.
+  expect(await report(mine.id)).toMatchObject({ headroom_micro_usd: 9_600 });
+  await markLost(api.db, { silentSince: new Date(api.now.getTime() + 1), now: api.now });
+  expect(await report(mine.id)).toMatchObject({ headroom_micro_usd: 7_600 });
+  const above = await issue(company, 'boss');
+  expect(await report(above.id)).toMatchObject({ remaining_micro_usd: 7_600, headroom_micro_usd: 7_600 });
+});
