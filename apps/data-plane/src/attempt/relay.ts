@@ -36,10 +36,14 @@ export function contentTypeOf({ headers }: UpstreamResponse): string | undefined
   return headers['content-type']?.toString();
 }
 
-export function outcomeOf({ client, response }: Relay, failure: unknown, hasFailed: boolean): Outcome {
+export function outcomeOf(relay: Relay, failure: unknown, hasFailed: boolean): Outcome {
   // The vendor did nothing wrong if this service stopped reading.
-  if (client.hasDisconnected) return Outcome.CLIENT_GONE;
-  if (failure) return Outcome.INTERRUPTED;
+  if (relay.client.hasDisconnected) return Outcome.CLIENT_GONE;
+  return failure ? Outcome.INTERRUPTED : servedOutcome(relay, hasFailed);
+}
+
+/** Of a response that the client has whole. */
+export function servedOutcome({ response }: Relay, hasFailed: boolean): Outcome {
   return hasFailed || response.status >= 300 ? Outcome.UPSTREAM_ERROR : Outcome.SUCCESS;
 }
 

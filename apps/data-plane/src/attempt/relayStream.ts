@@ -4,7 +4,7 @@ import { mostOutput } from './charge.ts';
 import { stopsBillingOnDisconnect } from './disconnects.ts';
 import { sendFailure } from './errorResponse.ts';
 import { OwnershipHold } from './ownershipHold.ts';
-import { contentTypeOf, failedRequest, isCacheable, outcomeOf, type Relay } from './relay.ts';
+import { contentTypeOf, failedRequest, isCacheable, outcomeOf, type Relay, servedOutcome } from './relay.ts';
 
 const NOTHING = Buffer.alloc(0);
 
@@ -25,8 +25,17 @@ export async function relayStream(relay: Relay): Promise<void> {
   let firstByteAt: number | undefined;
   let failure: unknown;
   const hold = relay.saveOwner && new OwnershipHold(reader, relay.saveOwner);
-  const write = (bytes: Buffer): Promise<void> | undefined =>
-    hold ? hold.write(bytes, client) : client.write(bytes);
+  // The end has gone out: whoever closes now was served.
+  let isServed = false;
+  const noteServed = () => {
+    isServed ||= reader.facts.isOver && !client.dropsBytes;
+  };
+  const write = (bytes: Buffer): Promise<void> | undefined => {
+    const writing = hold ? hold.write(bytes, client) : client.write(bytes);
+    if (writing) return writing.then(noteServed);
+    noteServed();
+    return undefined;
+  };
   if (!client.hasDisconnected) {
     client.response.writeHead(response.status, headers.list);
     client.response.flushHeaders();
@@ -46,8 +55,10 @@ export async function relayStream(relay: Relay): Promise<void> {
     response.body.destroy();
   }
 
-  failure = hold?.failure ?? failure;
-  const outcome = outcomeOf(relay, failure, reader.facts.failed);
+  failure = hold?.failure ?? (isServed ? undefined : failure);
+  const outcome = isServed
+    ? servedOutcome(relay, reader.facts.failed)
+    : outcomeOf(relay, failure, reader.facts.failed);
   await attempt.settle({ outcome, facts: reader.facts, firstByteAt, output: () => reader.output(format) });
   if (response.status < 300) relay.onRead?.(reader.facts);
   const { emitsPlainText } = reader;

@@ -32,7 +32,12 @@ const EVENT = shape({
  * reports the cumulative output, and may report the input again.
  */
 export const messagesFormat: ResponseFormat = {
-  markers: [fieldMarker('usage'), fieldMarker('error'), fieldMarker('content_block')],
+  markers: [
+    fieldMarker('usage'),
+    fieldMarker('error'),
+    fieldMarker('content_block'),
+    fieldMarker('message_stop'),
+  ],
   eventShape: EVENT,
   bodyShape: MESSAGE,
   plainBodyShape: shape(BODY),
@@ -40,6 +45,7 @@ export const messagesFormat: ResponseFormat = {
 
   readEvent({ type, message, usage, delta, content_block: block }, facts) {
     if (type === 'error') facts.failed = true;
+    if (type === 'message_stop') facts.isOver = true;
     if (type === 'message_start' && isRecord(message)) {
       facts.responseId = responseIdOf(message.id);
       facts.model = nameOf(message.model);

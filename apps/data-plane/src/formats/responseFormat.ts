@@ -18,6 +18,8 @@ export interface ResponseFacts {
   partialUsage: TokenUsage | undefined;
   /** The usage is that of the whole response: nothing that follows changes it. */
   isFinal: boolean;
+  /** The event that ends a stream has passed. */
+  isOver: boolean;
   /** Cache writes are reported by their time to live. */
   hasCacheLives: boolean;
   /** They decide the price. */
@@ -68,6 +70,7 @@ export function noFacts(): ResponseFacts {
     usage: undefined,
     partialUsage: undefined,
     isFinal: false,
+    isOver: false,
     hasCacheLives: false,
     said: NOTHING_SAID,
     toolUses: NO_TOOL_USES,

@@ -37,6 +37,8 @@ const UNFINISHED = new Set<unknown>(['queued', 'in_progress']);
 /** The events before a response is finished: what they report is not its usage. */
 const EARLY_EVENTS = new Set<unknown>(['response.created', 'response.queued', 'response.in_progress']);
 
+const LAST_EVENTS = new Set<unknown>(['response.completed', 'response.incomplete', 'response.failed']);
+
 /** Responses (https://platform.openai.com/docs/api-reference/responses). Events with a `response` report its usage. */
 export const responsesFormat: ResponseFormat = {
   markers: [fieldMarker('response'), fieldMarker('item'), fieldMarker('error')],
@@ -47,6 +49,7 @@ export const responsesFormat: ResponseFormat = {
 
   readEvent({ type, response, item }, facts) {
     if (type === 'error' || type === 'response.failed') facts.failed = true;
+    if (LAST_EVENTS.has(type)) facts.isOver = true;
     if (type === 'response.output_item.done' && isRecord(item)) countItem(facts, item);
     if (isRecord(response)) readResponse(response, facts, EARLY_EVENTS.has(type));
     return false;

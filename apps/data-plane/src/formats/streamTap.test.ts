@@ -197,3 +197,34 @@ it('keeps the input usage of a Messages stream that breaks off', () => {
   });
   expect(tap.facts.usage).toBeUndefined();
 });
+
+describe('the event that ends a stream', () => {
+  const chunk = 'data: {"choices":[{"delta":{"content":"[DONE]"}}]}\n\n';
+  const ends = [
+    [chatFormat, 'data: [DONE]\n\n'],
+    [chatFormat, 'data:[DONE]\r\n\r\n'],
+    [messagesFormat, 'event: message_stop\ndata: {"type":"message_stop"}\n\n'],
+    ...['completed', 'incomplete', 'failed'].map(
+      (status) => [responsesFormat, `data: {"type":"response.${status}","response":{"id":"r"}}\n\n`] as const,
+    ),
+  ] as const;
+
+  it.each(ends)('is found, wherever the chunks end', (format, end) => {
+    for (let cut = 0; cut <= end.length; cut++) {
+      const tap = new StreamTap({ format, hideUsage: false });
+      tap.push(Buffer.from(chunk));
+      tap.push(Buffer.from(end.slice(0, cut)));
+      if (cut < end.length) expect(tap.facts.isOver).toBe(false);
+      tap.push(Buffer.from(end.slice(cut)));
+      expect(tap.facts.isOver).toBe(true);
+    }
+  });
+
+  it('is none of those before it', () => {
+    const tap = new StreamTap({ format: responsesFormat, hideUsage: false });
+    for (const type of ['response.created', 'response.in_progress', 'response.output_item.done']) {
+      tap.push(Buffer.from(`data: {"type":"${type}","response":{"id":"r"},"item":{}}\n\n`));
+    }
+    expect(tap.facts.isOver).toBe(false);
+  });
+});

@@ -110,6 +110,7 @@ export class StreamTap {
 
   /** Returns true if the event only reports usage. */
   #read(event: Buffer): boolean {
+    if (event.length <= MAX_DONE_BYTES && eventData(event)?.equals(DONE)) this.facts.isOver = true;
     if (!this.#isFirst && !this.#hasMarker(event)) return false;
     const data = eventData(event);
     if (data?.[0] !== OPEN_BRACE) return false;
@@ -131,6 +132,9 @@ export class StreamTap {
   }
 }
 
+/** What ends the streams of chat completions, and of some vendors any stream. */
+const DONE = Buffer.from('[DONE]');
+const MAX_DONE_BYTES = 32;
 const SMALL_EVENT_BYTES = 1_024;
 /** Every marker begins with a quote. */
 const QUOTE = 0x22;

@@ -25,6 +25,7 @@ async function openStream() {
     closed,
     write: (text: string) => stream?.write(text),
     end: (text: string) => stream?.end(text),
+    destroy: () => stream?.destroy(),
   };
 }
 
@@ -90,3 +91,25 @@ it('reads no more than the request can cost, and charges at least the reservatio
   expect(app.events).toMatchObject([{ outcome: Outcome.CLIENT_GONE, estimated: true }]);
   expect(app.events[0]?.usage?.output).toBeGreaterThan(9);
 });
+
+it.each(['ends at once', 'ends later', 'breaks off after its last event'])(
+  'is served if the client closes at the last event of a stream that %s',
+  async (end) => {
+    const vendor = await openStream();
+    const app = await startInferenceApp(vendor.url, undefined, 'openai');
+    const leaving = new AbortController();
+    const response = await app.ask({ stream: true }, {}, { signal: leaving.signal });
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    if (end === 'ends at once') vendor.end(LAST);
+    else vendor.write(LAST);
+    for (let text = ''; !text.includes('[DONE]'); ) text += (await reader?.read())?.value ?? '';
+    leaving.abort();
+    await sleep(50);
+    if (end === 'ends later') vendor.end('');
+    else if (end !== 'ends at once') vendor.destroy();
+    await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 2_000, intervalMs: 5 });
+    expect(app.events).toMatchObject([
+      { outcome: Outcome.SUCCESS, estimated: false, usage: { input: 3, output: 2_000 } },
+    ]);
+  },
+);
