@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ANSWERS } from './answers.cases.ts';
 import { DIMENSIONS } from './dimensions.cases.ts';
 import type { HostileCase } from './hostileCase.ts';
+import { INFERENCE } from './inference.cases.ts';
 import { KEYS } from './keys.cases.ts';
 import { LIMITS } from './limits.cases.ts';
 import { MEMORY } from './memory.cases.ts';
@@ -30,6 +31,9 @@ export function hostileSuite(mode: Mode): void {
   });
   describe.concurrent('keys', () => {
     for (const { row, title, run } of KEYS) it(`${row}: ${title}`, () => run(scene));
+  });
+  describe.concurrent('inference', () => {
+    for (const { row, title, run } of INFERENCE) it(`${row}: ${title}`, () => run(scene));
   });
   it('no attack made the product fail: no unexpected error is in its log', () => {
     const failures = scene.product

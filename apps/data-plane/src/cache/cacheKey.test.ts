@@ -60,6 +60,7 @@ describe('two requests have different keys where they differ in', () => {
       'the vendor being asked to pad a stream',
       { stream: true, stream_options: { include_obfuscation: false } },
     ],
+    ['the vendor not being asked for the usage', { stream: true, stream_options: null }],
     ['an answer repeating it', { service_tier: 'flex' }],
   ])('%s', (_what, fields) => expect(key(fields)).not.toBe(key()));
 

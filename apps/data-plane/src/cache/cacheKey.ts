@@ -22,7 +22,7 @@ export interface CacheKeyInput {
 const VERSION = 1;
 
 /** `stream_options` that only ask for usage: it is cached in any case, and shown to those who ask for it. */
-const USAGE_OPTIONS = new Set(['null', '{}', '{"include_usage":true}', '{"include_usage":false}']);
+const USAGE_OPTIONS = new Set(['{}', '{"include_usage":true}', '{"include_usage":false}']);
 
 /** Headers about the path, the client or the transport, which do not influence the response. */
 const NEUTRAL_HEADERS = new Set([

@@ -2,6 +2,7 @@ import { promisify } from 'node:util';
 import { constants, gunzip, gzip } from 'node:zlib';
 import { seal, unseal } from '@weighbridge/domain';
 import type { Span } from '../formats/scanJson.ts';
+import { without } from '../formats/streamTap.ts';
 
 /** A response as it is cached: what a model answered, without the vendor's headers. */
 export interface CachedResponse {
@@ -11,7 +12,7 @@ export interface CachedResponse {
   readonly contentType: string;
   /** Not encoded. Of a stream: all events, hidden ones included. */
   readonly body: Buffer;
-  /** The events in the body that only report usage. */
+  /** What clients that did not ask for the usage don't see of the body. */
   readonly usageSpans: readonly Span[];
   /** Unix milliseconds. */
   readonly storedAtMs: number;
@@ -40,14 +41,7 @@ export function isFresh({ storedAtMs, ttlMs }: CachedResponse, ruleTtlMs: number
 
 /** The body that the client gets. */
 export function clientBody({ body, usageSpans }: CachedResponse, hideUsage: boolean): Buffer {
-  if (!hideUsage || usageSpans.length === 0) return body;
-  const visible: Buffer[] = [];
-  let at = 0;
-  for (const { start, end } of usageSpans) {
-    visible.push(body.subarray(at, start));
-    at = end;
-  }
-  return Buffer.concat([...visible, body.subarray(at)]);
+  return hideUsage && usageSpans.length > 0 ? without(body, usageSpans) : body;
 }
 
 /** Compresses and seals a response for a store that others can read: it opens only with this key and under this name. */

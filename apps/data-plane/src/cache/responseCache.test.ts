@@ -145,10 +145,12 @@ describe('a sealed response', () => {
 describe('a captured stream', () => {
   it('has its usage events only for clients that asked for them', () => {
     const capture = new StreamCapture(new HeldMemory(new MemoryBudget(1_000)));
-    for (const event of ['one ', 'usage ', 'two ', 'usage '])
-      capture.add(Buffer.from(event), event === 'usage ');
+    for (const event of ['one ', 'usage ', 'two null ', 'usage ']) {
+      const hidden = event === 'usage ' ? { start: 0, end: 6 } : { start: 3, end: 8 };
+      capture.add(Buffer.from(event), event === 'one ' ? [] : [hidden]);
+    }
     const stored = { ...answer(), ...capture.end(), storedAtMs: 0 };
-    expect(clientBody(stored, false).toString()).toBe('one usage two usage ');
+    expect(clientBody(stored, false).toString()).toBe('one usage two null usage ');
     expect(clientBody(stored, true).toString()).toBe('one two ');
   });
 
@@ -158,10 +160,10 @@ describe('a captured stream', () => {
     const half = Buffer.alloc(512 * 1024);
     const captures = Array.from({ length: 4 }, () => new StreamCapture(new HeldMemory(budget)));
     for (const capture of captures) {
-      capture.add(half, false);
-      capture.add(half, false);
+      capture.add(half, []);
+      capture.add(half, []);
     }
-    captures[0]?.add(Buffer.from('x'), false);
+    captures[0]?.add(Buffer.from('x'), []);
     expect(captures.map((capture) => capture.end() !== undefined)).toEqual([false, true, true, false]);
     expect(budget.usedBytes).toBe(0);
   });

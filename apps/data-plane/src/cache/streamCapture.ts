@@ -1,5 +1,6 @@
 import { ChunkList } from '../formats/chunkList.ts';
 import type { Span } from '../formats/scanJson.ts';
+import type { OnEvent } from '../formats/streamTap.ts';
 import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { MAX_CACHED_BYTES } from './cachedResponse.ts';
 
@@ -15,7 +16,7 @@ export class StreamCapture {
   }
 
   /** Takes an event, as the vendor sent it. */
-  readonly add = (event: Buffer, isOnlyUsage: boolean): void => {
+  readonly add: OnEvent = (event, hidden) => {
     if (this.#isDiscarded) return;
     const start = this.#events.length;
     const end = start + event.length;
@@ -23,7 +24,7 @@ export class StreamCapture {
       this.discard();
       return;
     }
-    if (isOnlyUsage) this.#usageSpans.push({ start, end });
+    for (const span of hidden) this.#usageSpans.push({ start: start + span.start, end: start + span.end });
     this.#events.add(event);
   };
 
@@ -45,7 +46,7 @@ export class StreamCapture {
 /** Stores a response in the cache while it passes. One of `endStream`, `endBody` and `discard` must be called. */
 export interface CacheFill {
   /** Takes an event of a stream. */
-  readonly add: (event: Buffer, isOnlyUsage: boolean) => void;
+  readonly add: OnEvent;
   endStream(contentType: string): void;
   /** `body`: undefined if it could not be read. */
   endBody(body: Buffer | undefined, contentType: string): void;

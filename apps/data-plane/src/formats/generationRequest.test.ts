@@ -2,6 +2,7 @@ import { AppError } from '@weighbridge/errors';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readGenerationRequest, upstreamBody } from './generationRequest.ts';
+import { isRecord } from './jsonFields.ts';
 import { CHAT_COMPLETIONS, MESSAGES, OPERATIONS, RESPONSES } from './operation.ts';
 import { RequestBody } from './requestBody.ts';
 
@@ -42,10 +43,15 @@ describe('a body', () => {
     expect(sent('{"stream_options":{ },"model":"mock/echo","stream":true}')).toBe(
       '{"stream_options":{"include_usage":true },"model":"echo","stream":true}',
     );
-    expect(sent('{"stream_options":null,"model":"mock/echo","stream":true}')).toBe(
-      '{"stream_options":{"include_usage":true},"model":"echo","stream":true}',
-    );
   });
+
+  it.each(['null', '0', '1e400', '"include_usage"', 'true', '[]', '[{"include_usage":true}]'])(
+    'leaves stream_options that are no object to the vendor: %s',
+    (options) => {
+      const asked = `{"model":"echo","stream":true,"stream_options":${options}}`;
+      expect(sent(asked)).toBe(asked);
+    },
+  );
 
   it('is unchanged where the client asked for usage, does not stream, or usage is always reported', () => {
     const asked = '{"model":"echo","stream":true,"stream_options":{"include_usage":true}}';
@@ -111,7 +117,10 @@ describe('a body', () => {
     const own = fc.record(
       {
         stream: fc.boolean(),
-        stream_options: fc.oneof(fc.constant(null), fc.dictionary(fc.string(), fc.jsonValue())),
+        stream_options: fc.oneof(
+          fc.constantFrom(null, 1, 'all', ['include_usage']),
+          fc.dictionary(fc.string(), fc.jsonValue()),
+        ),
       },
       { requiredKeys: [] },
     );
@@ -120,7 +129,8 @@ describe('a body', () => {
       fc.property(others, own, fc.constantFrom(undefined, 1, '\t'), (rest, fields, indent) => {
         const text = JSON.stringify({ ...rest, model: 'mock/echo', ...fields }, null, indent);
         const meant = JSON.parse(text);
-        if (meant.stream) meant.stream_options = { ...meant.stream_options, include_usage: true };
+        const { stream_options: options = {} } = meant;
+        if (meant.stream && isRecord(options)) meant.stream_options = { ...options, include_usage: true };
         expect(JSON.parse(sent(text))).toEqual({ ...meant, model: 'echo' });
       }),
     );

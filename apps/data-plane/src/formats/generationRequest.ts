@@ -183,12 +183,13 @@ function hardEdits(
   return edits;
 }
 
-function includeUsageEdit(body: Buffer, options: Span | undefined): Edit {
+/** Options that are no object are left to the vendor: it refuses them, or reports no usage, which is then counted here. */
+function includeUsageEdit(body: Buffer, options: Span | undefined): Edit | undefined {
   if (!options) {
     // A comma follows: the body has at least one member, `model`.
     return { span: afterBrace(body, 0), text: '"stream_options":{"include_usage":true},' };
   }
-  if (!isObject(body, options)) return { span: options, text: '{"include_usage":true}' };
+  if (!isObject(body, options)) return undefined;
   const given = includeUsageSpan(body, options);
   if (given) return { span: given, text: 'true' };
   const isEmpty = /^\{\s*\}$/.test(body.toString('latin1', options.start, options.end));

@@ -133,6 +133,17 @@ export function eventData(event: Buffer): Buffer | undefined {
   return joined;
 }
 
+/**
+ * The `data:` lines of an event where they are in it, from `offset` on: with several lines, all that is not data is blank.
+ */
+export function dataInPlace(event: Buffer): { readonly bytes: Buffer; readonly offset: number } {
+  const { lines, first = NOTHING } = scanData(event, undefined);
+  if (lines <= 1) return { bytes: first, offset: lines === 0 ? 0 : first.byteOffset - event.byteOffset };
+  const bytes = Buffer.alloc(event.length, SPACE);
+  scanData(event, bytes, true);
+  return { bytes, offset: 0 };
+}
+
 interface DataLines {
   readonly lines: number;
   /** In all lines together. */
@@ -140,8 +151,11 @@ interface DataLines {
   readonly first: Buffer | undefined;
 }
 
-/** Measures the values of the `data:` lines, or copies them into `joined`, with an LF between them. */
-function scanData(event: Buffer, joined: Buffer | undefined): DataLines {
+/**
+ * Measures the values of the `data:` lines, or copies them into `joined`: with an LF between them, or to where they are in
+ * the event.
+ */
+function scanData(event: Buffer, joined: Buffer | undefined, isInPlace = false): DataLines {
   let lines = 0;
   let bytes = 0;
   let first: Buffer | undefined;
@@ -152,7 +166,8 @@ function scanData(event: Buffer, joined: Buffer | undefined): DataLines {
     if (isDataLine(event, at)) {
       const from = at + DATA_LENGTH;
       const start = event[from] === SPACE ? from + 1 : from;
-      if (joined) {
+      if (joined && isInPlace) event.copy(joined, start, start, end);
+      else if (joined) {
         if (lines > 0) joined[bytes + lines - 1] = LINE_FEED;
         event.copy(joined, bytes + lines, start, end);
       } else if (lines === 0) first = event.subarray(start, end);

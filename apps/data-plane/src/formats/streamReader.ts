@@ -3,7 +3,7 @@ import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { encodingOf, isSupported, StreamDecoder } from './contentEncoding.ts';
 import type { ResponseFacts, ResponseFormat } from './responseFormat.ts';
 import { type OutputSample, ResponsePrefix } from './responsePrefix.ts';
-import { StreamTap } from './streamTap.ts';
+import { type OnEvent, StreamTap } from './streamTap.ts';
 
 const NOTHING = Buffer.alloc(0);
 
@@ -15,7 +15,7 @@ export interface StreamReaderOptions {
   /** Holds what is buffered of the response. */
   readonly memory: HeldMemory;
   /** Called with each event, decoded. */
-  readonly onEvent?: ((event: Buffer, isOnlyUsage: boolean) => void) | undefined;
+  readonly onEvent?: OnEvent | undefined;
 }
 
 /**

@@ -4,7 +4,7 @@ import { chatFormat } from './chatFormat.ts';
 import { messagesFormat } from './messagesFormat.ts';
 import type { ResponseFormat } from './responseFormat.ts';
 import { responsesFormat } from './responsesFormat.ts';
-import { StreamTap } from './streamTap.ts';
+import { type OnEvent, StreamTap, without } from './streamTap.ts';
 
 const event = (value: unknown, name?: string) =>
   `${name ? `event: ${name}\n` : ''}data: ${JSON.stringify(value)}\n\n`;
@@ -150,7 +150,8 @@ describe('the chunk that reports usage', () => {
     'is hidden from a caller that did not ask for it, in pieces of %d bytes',
     (size) => {
       const tap = new StreamTap({ format: chatFormat, hideUsage: true });
-      expect(passed(tap, chat, () => size)).toBe(chat.replace(report, ''));
+      const hidden = chat.replace(report, '').replaceAll(',"usage":null', '');
+      expect(passed(tap, chat, () => size)).toBe(hidden);
       expect(tap.facts).toMatchObject({ responseId: 'c-1', usage: { inputTokens: 3, outputTokens: 2 } });
     },
   );
@@ -162,8 +163,73 @@ describe('the chunk that reports usage', () => {
       usage: { prompt_tokens: 3, completion_tokens: 2 },
     });
     const tap = new StreamTap({ format: chatFormat, hideUsage: true });
-    expect(passed(tap, content + last, () => 10)).toBe(content + last);
+    expect(passed(tap, last, () => 10)).toBe(last);
     expect(tap.facts.usage).toMatchObject({ outputTokens: 2 });
+  });
+
+  it('is hidden from the cache of such callers too, whoever asked first', () => {
+    const seen: string[] = [];
+    const onEvent: OnEvent = (bytes, hidden) => seen.push(`${without(bytes, hidden)}`);
+    const tap = new StreamTap({ format: chatFormat, hideUsage: false, onEvent });
+    expect(passed(tap, chat, () => 9)).toBe(chat);
+    expect(seen.join('')).toBe(chat.replace(report, '').replaceAll(',"usage":null', ''));
+  });
+});
+
+describe('a chunk without a report of the usage', () => {
+  const hiding = (text: string, size = 10_000) =>
+    passed(new StreamTap({ format: chatFormat, hideUsage: true }), text, () => size);
+
+  it.each([
+    ['data: {"id":"c","usage":null}', 'data: {"id":"c"}'],
+    ['data: {"usage":null,"id":"c"}', 'data: {"id":"c"}'],
+    ['data: {"id":"c","usage":null,"choices":[{}]}', 'data: {"id":"c","choices":[{}]}'],
+    ['data:{"a":1 , "usage"\t: null }', 'data:{"a":1  }'],
+    ['data: {"usage":null}', 'data: {}'],
+    ['data: { "usage":null , "usage" : null,"a":1}', 'data: {  "a":1}'],
+    ['data: {"a":1,"usage":null,"usage":null}', 'data: {"a":1}'],
+    ['id: 7\ndata: {"a":1,\ndata: "usage":null,\ndata: "b":2}', 'id: 7\ndata: {"a":1,\ndata: "b":2}'],
+    ['data: {"error":null,"annotations":[],"usage":null}', 'data: {"error":null,"annotations":[]}'],
+    [
+      `data: {"choices":[],"text":"${'é'.repeat(2_000)}","usage":null}`,
+      `data: {"choices":[],"text":"${'é'.repeat(2_000)}"}`,
+    ],
+  ])('does not show "usage":null: %j', (sent, shown) => {
+    for (const end of ['\n\n', '\r\n\r\n', '\r\r', ''])
+      for (const size of [1, 3, 10_000]) expect(hiding(sent + end, size)).toBe(shown + end);
+  });
+
+  it.each([
+    'data: {"id":"c","choices":[{"usage":null,"delta":{"content":"\\"usage\\":null"}}]}\n\n',
+    'data: {"x_groq":{"usage":null},"name":"usage","n":null}\n\n',
+    'data: {"Usage":null,"usage":0}\n\n',
+    ': "usage":null\n\n',
+    'data: "usage":null\n\n',
+    'data: ["usage",null,{"usage":null}]\n\n',
+    'data: {"usage":nu\n\n',
+    'data: [DONE]\n\n',
+  ])('shows everything else, byte for byte: %j', (text) => {
+    for (const size of [1, 4, 10_000]) expect(hiding(text, size)).toBe(text);
+  });
+
+  it('lacks no other member, and the rest is as it was', () => {
+    const value = fc.jsonValue();
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(fc.oneof(fc.constant('usage'), fc.string()), fc.oneof(fc.constant(null), value))),
+        fc.constantFrom(undefined, 1, '\t'),
+        fc.integer({ min: 1, max: 50 }),
+        (members, indent, size) => {
+          const chunk = { id: 'c', ...Object.fromEntries(members) };
+          const lines = JSON.stringify(chunk, null, indent).split('\n');
+          const text = `${lines.map((line) => `data: ${line}`).join('\n')}\n\n`;
+          const shown = hiding(text, size);
+          const { usage, ...others } = chunk as { readonly usage?: unknown };
+          if (usage !== null) expect(shown).toBe(text);
+          else expect(JSON.parse(shown.replace(/^data: /gm, ''))).toEqual(JSON.parse(JSON.stringify(others)));
+        },
+      ),
+    );
   });
 });
 

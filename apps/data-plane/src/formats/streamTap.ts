@@ -1,28 +1,35 @@
 import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { EventDataReader } from './eventDataReader.ts';
 import { JsonPruner } from './jsonPruner.ts';
+import { nullUsageSpans } from './nullUsage.ts';
 import { noFacts, type ResponseFacts, type ResponseFormat, readEvent } from './responseFormat.ts';
+import type { Span } from './scanJson.ts';
 import { eventData, SseSplitter } from './sseSplitter.ts';
 
 const NOTHING = Buffer.alloc(0);
 const OPEN_BRACE = 0x7b;
 const COLON = 0x3a;
 const SPACE = 0x20;
+const TAB = 0x09;
 const LOWER_N = 0x6e;
+const USAGE = Buffer.from('"usage"');
+const NO_SPANS: readonly Span[] = [];
+
+/** Takes a complete event, unchanged, and what of it is hidden from a client that did not ask for the usage. */
+export type OnEvent = (event: Buffer, hidden: readonly Span[]) => void;
 
 export interface StreamTapOptions {
   readonly format: ResponseFormat;
-  /** Hides the event that only reports usage: the client did not ask for it. */
+  /** Hides the event that only reports usage, and `"usage":null` in the others: the client did not ask for it. */
   readonly hideUsage: boolean;
-  /** Called with each complete event, unchanged. */
-  readonly onEvent?: ((event: Buffer, isOnlyUsage: boolean) => void) | undefined;
+  readonly onEvent?: OnEvent | undefined;
   /** Holds the beginning of an event. Default: it is not counted. */
   readonly memory?: HeldMemory | undefined;
 }
 
 /**
  * Reads the events of a decoded stream for its usage. Forwards whole events, so that an error event can follow any of them,
- * and unchanged; `hideUsage` hides one. An event that is too large passes in pieces, which are not read.
+ * and unchanged, but for what `hideUsage` cuts out. An event that is too large passes in pieces, which are not read.
  */
 export class StreamTap {
   /** What the events so far report: id, usage, errors. */
@@ -35,6 +42,8 @@ export class StreamTap {
   readonly #hideUsage: boolean;
   readonly #onEvent: StreamTapOptions['onEvent'];
   #isFirst = true;
+  /** The event that was read last may have a `"usage":null`. */
+  #mayHaveNullUsage = false;
   /** Set while the pieces of an event pass that is too large to be held. */
   #large: EventDataReader | undefined;
   /** Set if the stream is a JSON document, labelled as a stream. */
@@ -54,9 +63,8 @@ export class StreamTap {
     const events = this.#splitter.push(chunk);
     let visible = 0;
     for (const event of events) {
-      const isOnlyUsage = this.#readPassed(event);
-      this.#onEvent?.(event, isOnlyUsage);
-      if (!isOnlyUsage || !this.#hideUsage) events[visible++] = event;
+      const shown = this.#shown(event, this.#readPassed(event));
+      if (shown.length > 0) events[visible++] = shown;
     }
     events.length = visible;
     const [only] = events;
@@ -67,12 +75,22 @@ export class StreamTap {
   end(): Buffer {
     const rest = this.#splitter.rest();
     const isOnlyUsage = this.#readRest(rest);
-    if (rest.length > 0) this.#onEvent?.(rest, isOnlyUsage);
-    return isOnlyUsage && this.#hideUsage ? NOTHING : rest;
+    return rest.length > 0 ? this.#shown(rest, isOnlyUsage) : NOTHING;
+  }
+
+  /** What the client sees of an event that was read. */
+  #shown(event: Buffer, isOnlyUsage: boolean): Buffer {
+    if (!this.#hideUsage && !this.#onEvent) return event;
+    let hidden = NO_SPANS;
+    if (isOnlyUsage) hidden = [{ start: 0, end: event.length }];
+    else if (this.#mayHaveNullUsage) hidden = nullUsageSpans(event);
+    this.#onEvent?.(event, hidden);
+    return this.#hideUsage && hidden.length > 0 ? without(event, hidden) : event;
   }
 
   /** What the splitter passes on: an event, or a piece of a large one. Returns true if it only reports usage. */
   #readPassed(event: Buffer): boolean {
+    this.#mayHaveNullUsage = false;
     if (this.#isFirst && event[0] === OPEN_BRACE) this.#document ??= new JsonPruner(this.#format.bodyShape);
     if (this.#document) {
       this.#document.push(event);
@@ -115,18 +133,34 @@ export class StreamTap {
     const data = eventData(event);
     if (data?.[0] !== OPEN_BRACE) return false;
     this.#isFirst = false;
+    this.#mayHaveNullUsage = event.includes(USAGE);
     return readEvent(this.#format, data, this.facts);
   }
 
+  /** Whether the event has a marker with a value other than null: vendors write `"usage":null` in every chunk. */
   #hasMarker(event: Buffer): boolean {
-    const markers = this.#markers;
     // For a small event, a loop over its bytes costs less than the calls of `indexOf`.
-    if (event.length > SMALL_EVENT_BYTES) return markers.some((marker) => hasValue(event, marker, 0));
+    if (event.length > SMALL_EVENT_BYTES) return this.#hasMarkerInLarge(event);
+    const markers = this.#markers;
     const secondBytes = this.#secondBytes;
     const last = event.length - 1;
     for (let at = 0; at < last; at++) {
       if (event[at] !== QUOTE || secondBytes[event[at + 1] ?? 0] === 0) continue;
-      for (const marker of markers) if (isAt(event, marker, at) && hasValue(event, marker, at)) return true;
+      for (const marker of markers) {
+        if (!isAt(event, marker, at)) continue;
+        if (!isNull(event, at + marker.length)) return true;
+        this.#mayHaveNullUsage = true;
+      }
+    }
+    return false;
+  }
+
+  #hasMarkerInLarge(event: Buffer): boolean {
+    for (const marker of this.#markers) {
+      for (let at = event.indexOf(marker); at >= 0; at = event.indexOf(marker, at + marker.length)) {
+        if (!isNull(event, at + marker.length)) return true;
+        this.#mayHaveNullUsage = true;
+      }
     }
     return false;
   }
@@ -156,16 +190,21 @@ function isAt(event: Buffer, marker: Buffer, at: number): boolean {
   return true;
 }
 
-/**
- * Whether the event has a marker, from `from` on, with a value other than null: vendors write `"usage":null` in every
- * chunk.
- */
-function hasValue(event: Buffer, marker: Buffer, from: number): boolean {
-  for (let at = event.indexOf(marker, from); at >= 0; at = event.indexOf(marker, at)) {
-    at += marker.length;
-    let next = event[at];
-    while (next === COLON || next === SPACE) next = event[++at];
-    if (next !== LOWER_N) return true;
+/** Whether a null follows the name of a member that ends at `from`. */
+function isNull(event: Buffer, from: number): boolean {
+  let next = from;
+  while (event[next] === COLON || event[next] === SPACE || event[next] === TAB) next++;
+  return event[next] === LOWER_N;
+}
+
+/** The bytes outside the spans, which are in order and do not overlap. */
+export function without(bytes: Buffer, spans: readonly Span[]): Buffer {
+  const visible: Buffer[] = [];
+  let at = 0;
+  for (const { start, end } of spans) {
+    if (start > at) visible.push(bytes.subarray(at, start));
+    at = end;
   }
-  return false;
+  if (at < bytes.length) visible.push(bytes.subarray(at));
+  return Buffer.concat(visible);
 }

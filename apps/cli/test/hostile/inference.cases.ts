@@ -1,0 +1,50 @@
+import { expect } from 'vitest';
+import { chat, expectCovered, expectExact, type HostileCase, hard, PLENTY } from './hostileCase.ts';
+import type { Scene } from './scene.ts';
+
+const ROW = 'the body and its answer pass byte for byte';
+
+/** The bodies that a vendor got of a tenant. */
+function sentBodies({ vendor }: Scene, mark: string): string[] {
+  return vendor('local')
+    .requests.filter(({ headers }) => headers['x-mark'] === mark)
+    .map(({ body }) => body.toString());
+}
+
+/** What the service may change on the inference side, and what a client may see of that. */
+export const INFERENCE: readonly HostileCase[] = [
+  {
+    row: ROW,
+    title: 'stream_options that are no object go out as they came, and the answer is paid for',
+    async run(scene) {
+      const tried = await scene.tenant(hard(PLENTY));
+      const options = ['null', '1e2', '"include_usage"', '[{"include_usage":true}]'];
+      const script = { 'output-tokens': '300' };
+      for (const given of options) {
+        const body = `{"model":"local/plain","stream":true,"max_tokens":400,"stream_options":${given},"messages":[{"role":"user","content":"weigh"}]}`;
+        const { status } = await tried.ask('/v1/chat/completions', body, { script });
+        // The vendor takes null, and refuses the others itself.
+        expect([given, status]).toEqual([given, given === 'null' ? 200 : 400]);
+      }
+      const sent = sentBodies(scene, tried.mark);
+      expect(sent.map((body) => /"stream_options":(.*?),"messages"/.exec(body)?.[1])).toEqual(options);
+      await expectCovered(tried, options.length);
+    },
+  },
+  {
+    row: ROW,
+    title: 'a stream that did not ask for its usage shows no sign that the service did',
+    async run({ tenant }) {
+      const tried = await tenant();
+      const fields = { stream: true, max_tokens: 50 };
+      const plain = await tried.ask('/v1/chat/completions', chat('local/plain', fields));
+      expect(plain.text).toContain('data: [DONE]');
+      expect(plain.text).not.toContain('usage');
+      const asking = { ...fields, stream_options: { include_usage: true } };
+      const asked = await tried.ask('/v1/chat/completions', chat('local/plain', asking));
+      expect(asked.text).toMatch(/"usage":null/);
+      expect(asked.text).toMatch(/"usage":\{.*"choices":\[\]/);
+      await expectExact(tried, 2);
+    },
+  },
+];
