@@ -25,6 +25,7 @@ import type { ModelDeps } from '../features/models/models.service.ts';
 import { policyRoutes } from '../features/policies/policies.routes.ts';
 import { principalRoutes } from '../features/principals/principals.routes.ts';
 import { profileRoutes } from '../features/profiles/profiles.routes.ts';
+import { acceptWait } from '../features/propagation/propagation.service.ts';
 import { proxyRoutes } from '../features/proxies/proxies.routes.ts';
 import { quarantineRoutes } from '../features/quarantine/quarantine.routes.ts';
 import { correctionRoutes } from '../features/requests/corrections.routes.ts';
@@ -71,6 +72,7 @@ export function buildApp(
     async (api) => {
       const others = refuseOtherMethods(api);
       rejectInvalidText(api);
+      acceptWait(api, deps.db);
       authorizeRequests(api, deps);
       registerFeatures(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       others.register();

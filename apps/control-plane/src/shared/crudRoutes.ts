@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest, FastifySchema, FastifyTypeProviderDefault } from 'fastify';
+import type { FastifyRequest, FastifySchema, FastifyTypeProviderDefault } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import type { Caller } from './caller.ts';
 import type { App } from './fastify.ts';
@@ -32,19 +32,11 @@ export interface CrudResource<
   readonly create: Operation<(caller: Caller, input: Static<New>) => Promise<Static<Item>>>;
   readonly list: Operation<(query: Static<Query>) => Promise<PageOf<Static<Item>>>>;
   readonly get: Operation<(id: string) => Promise<Static<Item>>>;
-  readonly update: Operation<
-    (caller: Caller, id: string, changes: Static<Changes>) => Promise<Static<Item>>
-  > & {
-    /** What an update also accepts in its query, and does before the response. */
-    readonly afterwards?: {
-      readonly query: TSchema;
-      readonly run: (query: unknown, reply: FastifyReply) => Promise<void>;
-    };
-  };
+  readonly update: Operation<(caller: Caller, id: string, changes: Static<Changes>) => Promise<Static<Item>>>;
   readonly delete: Operation<(caller: Caller, id: string) => Promise<Static<Item>>>;
 }
 
-/** Registers the five routes of a resource. All require the scope `operator`. */
+/** Registers the five routes of a resource that proxies know. All require the scope `operator`. */
 export function crudRoutes<
   Item extends TSchema,
   New extends TSchema,
@@ -54,6 +46,7 @@ export function crudRoutes<
   const { path, idParam, schemas, create, list, get, update } = resource;
   const routes = app.withTypeProvider<FastifyTypeProviderDefault>();
   const config = { scope: 'operator' } as const;
+  const changing = { ...config, propagates: true } as const;
   const params = Type.Object({ [idParam]: Type.String() });
   const itemPath = `${path}/:${idParam}`;
   const idOf = ({ params }: FastifyRequest): string => (params as Record<string, string>)[idParam] ?? '';
@@ -64,7 +57,7 @@ export function crudRoutes<
 
   routes.post(
     path,
-    { config, schema: schemaOf(create, { body: schemas.create, response: { 201: schemas.item } }) },
+    { config: changing, schema: schemaOf(create, { body: schemas.create, response: { 201: schemas.item } }) },
     async (request, reply) =>
       reply.code(201).send(await create.run(request.caller, request.body as Static<New>)),
   );
@@ -81,29 +74,27 @@ export function crudRoutes<
     async (request) => await get.run(idOf(request)),
   );
 
-  const updateQuery = update.afterwards && { querystring: update.afterwards.query };
   routes.patch(
     itemPath,
     {
-      config,
+      config: changing,
       schema: schemaOf(update, {
         params,
-        ...updateQuery,
         body: schemas.update,
         response: { 200: schemas.item },
       }),
       preParsing,
     },
-    async (request, reply) => {
-      const item = await update.run(request.caller, idOf(request), request.body as Static<Changes>);
-      await update.afterwards?.run(request.query, reply);
-      return item;
-    },
+    async (request) => await update.run(request.caller, idOf(request), request.body as Static<Changes>),
   );
 
   routes.delete(
     itemPath,
-    { config, schema: schemaOf(resource.delete, { params, response: { 200: schemas.item } }), preParsing },
+    {
+      config: changing,
+      schema: schemaOf(resource.delete, { params, response: { 200: schemas.item } }),
+      preParsing,
+    },
     async (request) => await resource.delete.run(request.caller, idOf(request)),
   );
 }

@@ -15,6 +15,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The scope that a caller needs. The service does not start if a management route has none. */
     scope?: Scope;
+    /** Proxies learn of what the operation changes, so it accepts `?wait=propagated`. */
+    propagates?: boolean;
   }
   interface FastifyRequest {
     caller: Caller;

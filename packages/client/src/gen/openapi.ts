@@ -2485,7 +2485,12 @@ export interface operations {
     };
     createKey: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: {
                 "idempotency-key"?: string;
             };
@@ -2751,7 +2756,12 @@ export interface operations {
     };
     rotateKey: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /** @example key_01kafyq2s0e5fvf6m8x4n9r7td */
@@ -2897,7 +2907,12 @@ export interface operations {
     };
     createPolicy: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -3059,7 +3074,12 @@ export interface operations {
     };
     deletePolicy: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /** @example pol_01kafyq2s0e5fvf6m8x4n9r7td */
@@ -3316,7 +3336,12 @@ export interface operations {
     };
     putPrincipal: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /** @example checkout@example.com */
@@ -3434,7 +3459,12 @@ export interface operations {
     };
     createProfile: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -3581,7 +3611,12 @@ export interface operations {
     };
     deleteProfile: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /** @example prf_01kafyq2s0e5fvf6m8x4n9r7td */
@@ -3641,7 +3676,12 @@ export interface operations {
     };
     updateProfile: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /** @example prf_01kafyq2s0e5fvf6m8x4n9r7td */
@@ -5052,7 +5092,12 @@ export interface operations {
     };
     createConnector: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -5193,7 +5238,12 @@ export interface operations {
     };
     deleteConnector: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
@@ -5252,7 +5302,12 @@ export interface operations {
     };
     updateConnector: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
@@ -5651,7 +5706,12 @@ export interface operations {
     };
     putConnectorPrice: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
@@ -6143,7 +6203,12 @@ export interface operations {
     };
     deleteConnectorPrice: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
@@ -6981,7 +7046,12 @@ export interface operations {
     };
     putCatalogModel: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /**
@@ -7769,7 +7839,12 @@ export interface operations {
     };
     deleteCatalogModel: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /**
@@ -8053,7 +8128,12 @@ export interface operations {
     };
     updateCatalogModel: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /**
@@ -8635,7 +8715,12 @@ export interface operations {
     };
     createCatalogPrice: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /**
@@ -9361,7 +9446,12 @@ export interface operations {
     };
     deleteCatalogPrice: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 by default. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /**

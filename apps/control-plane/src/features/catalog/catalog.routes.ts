@@ -13,6 +13,7 @@ const ModelParams = Type.Object({
   model: Type.String({ description: 'The model id. Its slashes may be written as they are or as %2F.' }),
 });
 const config = { scope: 'operator' } as const;
+const changing = { ...config, propagates: true } as const;
 
 export function catalogRoutes(app: App, deps: CatalogDeps): void {
   readEntryRoutes(app, deps);
@@ -54,7 +55,7 @@ function changeEntryRoutes(app: App, deps: CatalogDeps): void {
   app.put(
     '/catalog/models/:model',
     {
-      config,
+      config: changing,
       schema: {
         operationId: 'putCatalogModel',
         summary:
@@ -73,7 +74,7 @@ function changeEntryRoutes(app: App, deps: CatalogDeps): void {
   app.patch(
     '/catalog/models/:model',
     {
-      config,
+      config: changing,
       schema: {
         operationId: 'updateCatalogModel',
         summary:
@@ -90,7 +91,7 @@ function changeEntryRoutes(app: App, deps: CatalogDeps): void {
   app.delete(
     '/catalog/models/:model',
     {
-      config,
+      config: changing,
       schema: {
         operationId: 'deleteCatalogModel',
         summary: "Delete an operator's entry, or reset a shipped model to the release (not its price)",
@@ -122,7 +123,7 @@ function priceRoutes(app: App, deps: CatalogDeps): void {
   app.post(
     '/catalog/models/:model/prices',
     {
-      config,
+      config: changing,
       schema: {
         operationId: 'createCatalogPrice',
         summary: 'Set the price of a model for requests admitted from now on. The same price changes nothing',
@@ -141,7 +142,7 @@ function priceRoutes(app: App, deps: CatalogDeps): void {
   app.delete(
     '/catalog/models/:model/prices',
     {
-      config,
+      config: changing,
       schema: {
         operationId: 'deleteCatalogPrice',
         summary:

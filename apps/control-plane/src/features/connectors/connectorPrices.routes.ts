@@ -21,6 +21,7 @@ const PriceParams = Type.Object({
 
 export function connectorPriceRoutes(app: App, deps: ConnectorPriceDeps): void {
   const config = { scope: 'operator' } as const;
+  const changing = { ...config, propagates: true } as const;
 
   app.get(
     '/connectors/:connector_id/prices',
@@ -43,7 +44,7 @@ export function connectorPriceRoutes(app: App, deps: ConnectorPriceDeps): void {
   app.put(
     '/connectors/:connector_id/prices/:model',
     {
-      config,
+      config: changing,
       schema: {
         operationId: 'putConnectorPrice',
         summary: "Set a connector's price of a model for requests admitted from now on",
@@ -63,7 +64,7 @@ export function connectorPriceRoutes(app: App, deps: ConnectorPriceDeps): void {
   app.delete(
     '/connectors/:connector_id/prices/:model',
     {
-      config,
+      config: changing,
       schema: {
         operationId: 'deleteConnectorPrice',
         summary: "End a connector's price of a model. The catalog's price applies again",

@@ -2,7 +2,6 @@ import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page } from '../../shared/paging.ts';
-import { awaitPropagation, WaitQuery } from '../propagation/propagation.service.ts';
 import { createKey } from './keyIssuing.service.ts';
 import { IssuedKey, Key, KeyChanges, KeyQuery, NewKey, Rotation } from './keys.schemas.ts';
 import {
@@ -28,7 +27,7 @@ function createRoute(app: App, deps: KeyDeps): void {
   app.post(
     '/keys',
     {
-      config: { scope: 'keys:write' },
+      config: { scope: 'keys:write', propagates: true },
       schema: {
         operationId: 'createKey',
         summary: 'Create a runtime key',
@@ -79,7 +78,7 @@ function readRoutes(app: App, deps: KeyDeps): void {
 }
 
 function changeRoutes(app: App, deps: KeyDeps): void {
-  const config = { scope: 'keys:write' } as const;
+  const config = { scope: 'keys:write', propagates: true } as const;
 
   app.patch(
     '/keys/:key_id',
@@ -89,17 +88,12 @@ function changeRoutes(app: App, deps: KeyDeps): void {
         operationId: 'updateKey',
         summary: 'Update a runtime key',
         params: KeyParams,
-        querystring: WaitQuery,
         body: KeyChanges,
         response: { 200: Key },
       },
       preParsing: assertVisible(deps),
     },
-    async (request, reply) => {
-      const key = await changeKey(deps, request.caller, request.params.key_id, request.body);
-      await awaitPropagation(deps.db, request.query, reply);
-      return key;
-    },
+    async (request) => await changeKey(deps, request.caller, request.params.key_id, request.body),
   );
 
   app.delete(
@@ -110,15 +104,10 @@ function changeRoutes(app: App, deps: KeyDeps): void {
         operationId: 'revokeKey',
         summary: 'Revoke a runtime key permanently',
         params: KeyParams,
-        querystring: WaitQuery,
         response: { 200: Key },
       },
     },
-    async (request, reply) => {
-      const key = await revokeKey(deps, request.caller, request.params.key_id);
-      await awaitPropagation(deps.db, request.query, reply);
-      return key;
-    },
+    async (request) => await revokeKey(deps, request.caller, request.params.key_id),
   );
 }
 
@@ -126,7 +115,7 @@ function rotateRoute(app: App, deps: KeyDeps): void {
   app.post(
     '/keys/:key_id/rotate',
     {
-      config: { scope: 'keys:write', bodyIsOptional: true },
+      config: { scope: 'keys:write', propagates: true, bodyIsOptional: true },
       schema: {
         operationId: 'rotateKey',
         summary: 'Replace the secret of a runtime key',

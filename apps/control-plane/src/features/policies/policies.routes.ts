@@ -1,7 +1,5 @@
-import type { Static } from 'typebox';
 import { crudRoutes } from '../../shared/crudRoutes.ts';
 import type { App } from '../../shared/fastify.ts';
-import { awaitPropagation, WaitQuery } from '../propagation/propagation.service.ts';
 import { NewPolicy, Policy, PolicyChanges, PolicyQuery } from './policies.schemas.ts';
 import {
   changePolicy,
@@ -38,10 +36,6 @@ export function policyRoutes(app: App, deps: PolicyAdminDeps): void {
       operationId: 'updatePolicy',
       summary: 'Update a policy',
       run: (caller, id, changes) => changePolicy(deps, caller, id, changes),
-      afterwards: {
-        query: WaitQuery,
-        run: (query, reply) => awaitPropagation(deps.db, query as Static<typeof WaitQuery>, reply),
-      },
     },
     delete: {
       operationId: 'deletePolicy',

@@ -8,6 +8,7 @@ const PrincipalParams = Type.Object({ principal_id: Type.String() });
 
 export function principalRoutes(app: App, deps: PrincipalDeps): void {
   const config = { scope: 'operator' } as const;
+  const changing = { ...config, propagates: true } as const;
 
   app.get(
     '/principals',
@@ -40,7 +41,7 @@ export function principalRoutes(app: App, deps: PrincipalDeps): void {
   app.put(
     '/principals/:principal_id',
     {
-      config,
+      config: changing,
       schema: {
         operationId: 'putPrincipal',
         summary: 'Create a principal, or change its policy',

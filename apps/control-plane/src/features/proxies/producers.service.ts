@@ -7,7 +7,9 @@ import {
   registerProducer,
   type Watermark,
 } from '@weighbridge/ledger';
-import { findSupersededEpochs } from './proxies.repository.ts';
+import { findServingProxies, findSupersededEpochs, type ServingProxy } from './proxies.repository.ts';
+
+export type { ServingProxy };
 
 export interface ProducerDeps {
   readonly db: Database;
@@ -49,6 +51,11 @@ export function epochSuperseded(epoch: string): AppError {
     'epoch_superseded',
     `Proxy ${epoch} is no longer served: another process took over its spool, or a copy of it was replayed. Give each proxy its own spool folder, replay no spool that is in use, and start this proxy again.`,
   );
+}
+
+/** The proxies that may serve requests now. */
+export async function servingProxies(db: Database): Promise<readonly ServingProxy[]> {
+  return await findServingProxies(db);
 }
 
 /** Closes an epoch that writes no more; resolves with whether the ledger has all its events. */

@@ -161,16 +161,19 @@ async function proxiesOf(db: Database, ids: RawBuilder<unknown>): Promise<ProxyR
 const CLOSED_GRACE_SECONDS = 10;
 
 /**
- * Those of these epochs that are superseded: another process writes to their spool, or a copy of it was replayed and
- * closed the epoch while its process still runs.
+ * An SQL condition on `producers`: the epoch is superseded. Another process writes to its spool, or a copy of it was replayed
+ * and closed the epoch while its process still runs.
  */
+const IS_SUPERSEDED = sql<boolean>`(
+  producers.superseded_by IS NOT NULL
+  OR producers.state = 'closed'
+    AND producers.ended_at < statement_timestamp() - make_interval(secs => ${CLOSED_GRACE_SECONDS}))`;
+
+/** Those of these epochs that are superseded. */
 export async function findSupersededEpochs(db: Database, epochs: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ epoch: string }>`
     SELECT epoch FROM producers
-    WHERE epoch = ANY (${epochs}::uuid[]) AND (
-      superseded_by IS NOT NULL
-      OR state = 'closed' AND ended_at < statement_timestamp() - make_interval(secs => ${CLOSED_GRACE_SECONDS})
-    )`.execute(db);
+    WHERE epoch = ANY (${epochs}::uuid[]) AND ${IS_SUPERSEDED}`.execute(db);
   return rows.map((row) => row.epoch);
 }
 
@@ -179,4 +182,20 @@ export async function pruneProxies(db: Database): Promise<void> {
   await sql`DELETE FROM proxies WHERE greatest(may_serve_until, last_seen_at) < clock_timestamp() - interval '1 day'`.execute(
     db,
   );
+}
+
+/** A proxy that may serve requests now, and what it has applied. */
+export interface ServingProxy {
+  readonly id: string;
+  readonly appliedRevision: bigint;
+}
+
+/** A superseded run serves no longer, although its right to serve may not have ended yet. */
+export async function findServingProxies(db: Database): Promise<ServingProxy[]> {
+  const { rows } = await sql<{ id: string; applied_revision: bigint }>`
+    SELECT proxies.id, proxies.applied_revision FROM proxies
+    WHERE may_serve_until > clock_timestamp()
+      AND NOT EXISTS (SELECT FROM producers WHERE producers.epoch::text = proxies.id AND ${IS_SUPERSEDED})
+    ORDER BY proxies.id`.execute(db);
+  return rows.map((row) => ({ id: row.id, appliedRevision: row.applied_revision }));
 }
