@@ -39,6 +39,7 @@ describe('the alerts, with the real metrics of the apps,', () => {
   let service: Service;
   let key: string;
   let ports: Record<'control-plane-0' | 'data-plane-0' | 'metering-0', number>;
+  let metricsPorts: typeof ports;
   let names: string[];
   let healthy: Scrapes;
 
@@ -56,13 +57,25 @@ describe('the alerts, with the real metrics of the apps,', () => {
       'data-plane-0': await freePort(),
       'metering-0': await freePort(),
     };
+    metricsPorts = {
+      'control-plane-0': await freePort(),
+      'data-plane-0': await freePort(),
+      'metering-0': await freePort(),
+    };
+    const METRICS_PORT = (pod: Pod) => String(metricsPorts[pod]);
     const NATS_URL = nats.url;
-    meteringEnv = { DATABASE_URL: database.url, NATS_URL, PORT: String(ports['metering-0']) };
+    meteringEnv = {
+      DATABASE_URL: database.url,
+      NATS_URL,
+      PORT: String(ports['metering-0']),
+      METRICS_PORT: METRICS_PORT('metering-0'),
+    };
     controlPlane = await startApp(
       'control-plane',
       {
         DATABASE_URL: database.url,
         PORT: String(ports['control-plane-0']),
+        METRICS_PORT: METRICS_PORT('control-plane-0'),
         GRPC_PORT: grpc,
         OPERATOR_KEY_FILE: join(folder, 'operator-key'),
         OPENAI_API_KEY: VENDOR_KEY,
@@ -79,6 +92,7 @@ describe('the alerts, with the real metrics of the apps,', () => {
         {
           NATS_URL,
           PORT: String(ports['data-plane-0']),
+          METRICS_PORT: METRICS_PORT('data-plane-0'),
           CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`,
           SPOOL_MAX_BYTES: '1048576',
           MAX_STALENESS_MS: '8000',
@@ -114,7 +128,7 @@ describe('the alerts, with the real metrics of the apps,', () => {
   type Pod = keyof typeof ports;
 
   async function scrape(pod: Pod): Promise<string> {
-    return await (await fetch(`http://127.0.0.1:${ports[pod]}/metrics`)).text();
+    return await (await fetch(`http://127.0.0.1:${metricsPorts[pod]}/metrics`)).text();
   }
   async function scrapeAll(): Promise<Scrapes> {
     const pods: Pod[] = ['control-plane-0', 'data-plane-0', 'metering-0'];

@@ -68,8 +68,10 @@ describe('proxies and their control plane', () => {
   let service: Service;
   let controlPlane: RunningProcess;
   let grpc: number;
+  let metricsPort: number;
   let wire: Awaited<ReturnType<typeof startWire>>;
-  let proxies: { url: string; env: Record<string, string>; process: RunningProcess }[] = [];
+  let proxies: { url: string; metricsUrl: string; env: Record<string, string>; process: RunningProcess }[] =
+    [];
 
   const startControlPlane = async (env: Record<string, string>) =>
     await startApp('control-plane', env, /is ready/);
@@ -83,11 +85,13 @@ describe('proxies and their control plane', () => {
       startMockVendor({ keep: 0 }),
     ]);
     const api = await freePort();
+    metricsPort = await freePort();
     grpc = await freePort();
     wire = await startWire(grpc);
     controlPlaneEnv = {
       DATABASE_URL: database.url,
       PORT: String(api),
+      METRICS_PORT: String(metricsPort),
       GRPC_PORT: String(grpc),
       OPERATOR_KEY_FILE: join(folder, 'operator-key'),
       MOCK_VENDOR_URL: vendor.url,
@@ -95,10 +99,11 @@ describe('proxies and their control plane', () => {
     controlPlane = await startControlPlane(controlPlaneEnv);
     proxies = await Promise.all(
       Array.from({ length: PROXIES }, async (_, index) => {
-        const port = await freePort();
+        const [port, metrics] = [await freePort(), await freePort()];
         const env = {
           NATS_URL: nats.url,
           PORT: String(port),
+          METRICS_PORT: String(metrics),
           // The connection to the first one can be cut.
           CONTROL_PLANE_ADDRESS: `127.0.0.1:${index === 0 ? wire.port : grpc}`,
           MAX_STALENESS_MS: String(index === 0 ? MAX_STALENESS_MS : 60_000),
@@ -109,6 +114,7 @@ describe('proxies and their control plane', () => {
         };
         return {
           url: `http://127.0.0.1:${port}`,
+          metricsUrl: `http://127.0.0.1:${metrics}/metrics`,
           env,
           process: await startApp('data-plane', env, /is ready/),
         };
@@ -198,11 +204,11 @@ describe('proxies and their control plane', () => {
   });
 
   it('report their state and the propagation time of changes in metrics', async () => {
-    const ofProxy = await (await fetch(`${proxies[0]?.url}/metrics`)).text();
+    const ofProxy = await (await fetch(proxies[0]?.metricsUrl ?? '')).text();
     expect(ofProxy).toMatch(/^weighbridge_view_state 1$/m);
     expect(ofProxy).toMatch(/^weighbridge_view_age_seconds [0-2](\.\d+)?$/m);
     expect(ofProxy).toMatch(/^weighbridge_key_lookups_total\{met="miss"\} [1-9]/m);
-    const ofControlPlane = await (await fetch(`${service.managementUrl}/metrics`)).text();
+    const ofControlPlane = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
     expect(ofControlPlane).toMatch(/^weighbridge_watchers 4$/m);
     expect(ofControlPlane).toMatch(/^weighbridge_propagation_seconds_count [1-9]/m);
   });

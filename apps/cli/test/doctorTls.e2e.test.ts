@@ -103,6 +103,7 @@ describe('weighbridge doctor: connection to a control plane', () => {
   let address: string;
   let port: number;
   let api: number;
+  let metrics: number;
   let own: Issued;
 
   beforeAll(async () => {
@@ -111,6 +112,7 @@ describe('weighbridge doctor: connection to a control plane', () => {
     own = await issue({ name: 'data-plane', issuer: authority });
     port = await freePort();
     api = await freePort();
+    metrics = await freePort();
     address = `127.0.0.1:${port}`;
     running.push(
       await startApp(
@@ -118,6 +120,7 @@ describe('weighbridge doctor: connection to a control plane', () => {
         {
           DATABASE_URL: database.url,
           PORT: String(api),
+          METRICS_PORT: String(metrics),
           GRPC_PORT: String(port),
           CONTROL_PLANE_TOKEN: TOKEN,
           OPERATOR_KEY_FILE: join(folder, 'operator-key'),
@@ -147,7 +150,7 @@ describe('weighbridge doctor: connection to a control plane', () => {
   });
 
   it('the control plane reports in its metrics when its certificate expires', async () => {
-    const text = await (await fetch(`http://127.0.0.1:${api}/metrics`)).text();
+    const text = await (await fetch(`http://127.0.0.1:${metrics}/metrics`)).text();
     const endsAt = Number(text.match(/^weighbridge_certificate_expires_timestamp_seconds (\S+)$/m)?.[1]);
     expect(Math.abs(endsAt - inDays(4.5).getTime() / 1_000)).toBeLessThan(600);
   });

@@ -50,6 +50,9 @@ describe('weighbridge up', () => {
     await mainJob(service, 'mock/echo');
   });
 
+  const scrape = (key?: string) =>
+    fetch(`${service.managementUrl}/metrics`, key ? { headers: { authorization: `Bearer ${key}` } } : {});
+
   it('creates connectors for the vendor keys in its environment, and warns that they cost real money', async () => {
     await mainJob(service, 'openai/gpt-4o-mini');
     expect(vendor.requests[0]?.headers.authorization).toBe('Bearer sk-vendor');
@@ -81,12 +84,22 @@ describe('weighbridge up', () => {
       expect((await fetch(service.managementUrl + path)).status).toBe(200);
   });
 
-  it('serves exactly the documented metrics of all three apps at one /metrics', async () => {
+  it('serves exactly the documented metrics of all three apps at one /metrics, to operators', async () => {
     await mainJob(service, 'mock/echo');
-    const text = await (await fetch(`${service.managementUrl}/metrics`)).text();
+    const text = await (await scrape(service.operatorKey)).text();
     const documented = await documentedMetrics();
     expect(typesOf(text)).toEqual(new Map([...documented].map(([name, { type }]) => [name, type])));
     for (const [name, labels] of labelsOf(text)) expect(documented.get(name)?.labels, name).toEqual(labels);
+  });
+
+  it('serves metrics to no one else', async () => {
+    const scopes = ['inference', 'keys:read', 'keys:write', 'usage:read', 'models:read'];
+    const { body } = await manage(service, 'POST', '/api/v1/keys', { body: { name: 'curious', scopes } });
+    const answers = await Promise.all([scrape(), scrape('sk-svc-wrong'), scrape(String(body.key))]);
+    expect(answers.map(({ status }) => status)).toEqual([401, 401, 403]);
+    for (const answer of answers) expect(await answer.text()).not.toContain('# HELP');
+    const put = await fetch(`${service.managementUrl}/metrics`, { method: 'PUT' });
+    expect([put.status, put.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
   });
 
   it("refuses with the SDK's error classes", async () => {

@@ -208,7 +208,7 @@ describe('a policy in shadow mode', () => {
     for (let request = 0; request < 5; request++) expect((await ask(caller)).status).toBe(200);
     await eventually(async () => {
       expect((await ask(caller)).status).toBe(200);
-      const metrics = await (await fetch(`${cluster.proxies[0]?.url}/metrics`)).text();
+      const metrics = await (await fetch(`${cluster.proxies[0]?.metricsUrl}/metrics`)).text();
       expect(metrics).toMatch(/weighbridge_shadow_refusals_total\{.*limit="budget".*\} [1-9]/);
     });
   });

@@ -65,7 +65,7 @@ const onAll = (session: string) => Promise.all(cluster.proxies.map(({ url }) => 
 /** The sum over all proxies. */
 async function counted(metric: RegExp): Promise<number> {
   const texts = await Promise.all(
-    cluster.proxies.map(async ({ url }) => (await fetch(`${url}/metrics`)).text()),
+    cluster.proxies.map(async ({ metricsUrl }) => (await fetch(`${metricsUrl}/metrics`)).text()),
   );
   return texts.reduce((sum, text) => sum + Number(metric.exec(text)?.[1] ?? 0), 0);
 }

@@ -6,6 +6,8 @@ import { startProcess } from '@weighbridge/testing';
 
 export type RunningProcess = Awaited<ReturnType<typeof startProcess>>;
 
+const CONTROL_PLANE_TOKEN = 'the token of the apps under test';
+
 /** The folder of another checkout whose built apps are started instead: to see which tests an earlier release fails. */
 // biome-ignore lint/style/noProcessEnv: a setting of a test run.
 export const testedCheckout = process.env.TESTED_CHECKOUT || undefined;
@@ -14,7 +16,8 @@ const root =
 
 /**
  * Starts an app as a user does, from its built entry, with only these settings. A data plane without a SPOOL_DIR gets a
- * temporary folder: proxies with the same parent folder would take over each other's usage.
+ * temporary folder: proxies with the same parent folder would take over each other's usage. Without a token, control and data
+ * planes get the same one.
  */
 export async function startApp(
   app: 'cli' | 'control-plane' | 'data-plane' | 'metering',
@@ -28,7 +31,11 @@ export async function startApp(
     const running = await startProcess({
       command: process.execPath,
       args: [fileURLToPath(new URL(`apps/${app}/dist/main.js`, root)), ...args],
-      env: { ...(app === 'data-plane' && { SPOOL_DIR: join(folder, 'spool') }), ...env },
+      env: {
+        ...((app === 'control-plane' || app === 'data-plane') && { CONTROL_PLANE_TOKEN }),
+        ...(app === 'data-plane' && { SPOOL_DIR: join(folder, 'spool') }),
+        ...env,
+      },
       readyWhen,
       timeoutMs: 60_000,
     });

@@ -146,7 +146,11 @@ describe('the apps with mutual TLS', () => {
     const open = { DATABASE_URL: database.url, GRPC_HOST: '0.0.0.0', PORT: '0', GRPC_PORT: '0' };
     started.push(await startApp('control-plane', open, /CONTROL_TLS_CERTIFICATE_FILE is missing/));
     started.push(
-      await startApp('control-plane', { ...open, GRPC_PLAINTEXT: 'true' }, /CONTROL_PLANE_TOKEN is missing/),
+      await startApp(
+        'control-plane',
+        { ...open, GRPC_PLAINTEXT: 'true', CONTROL_PLANE_TOKEN: '' },
+        /CONTROL_PLANE_TOKEN is missing/,
+      ),
     );
   });
 });

@@ -2,10 +2,14 @@ import { normalize } from 'node:path';
 import type { TlsFiles } from '@weighbridge/contracts';
 import { isWellFormedToken } from '@weighbridge/domain';
 import {
+  ControlPlaneToken,
   DatabaseUrl,
   Host,
   LogLevel,
   type LogLevelName,
+  type MetricsAddress,
+  MetricsSettings,
+  metricsAddress,
   Port,
   readSettings,
   SettingsError,
@@ -40,6 +44,7 @@ const Settings = Type.Object({
   }),
   HOST: Host,
   PORT: Port(8081, 'the operator API'),
+  ...MetricsSettings,
   GRPC_HOST: Type.String({ default: '127.0.0.1', description: 'the address to listen on for proxies' }),
   GRPC_PORT: Port(8082, 'proxies'),
   ...TlsSettings,
@@ -47,12 +52,7 @@ const Settings = Type.Object({
     default: false,
     description: 'true to serve proxies without TLS on an address that is not loopback',
   }),
-  CONTROL_PLANE_TOKEN: Type.Optional(
-    Type.String({
-      minLength: 16,
-      description: 'a secret of at least 16 characters that the control plane and its proxies share',
-    }),
-  ),
+  CONTROL_PLANE_TOKEN: ControlPlaneToken,
   WEIGHBRIDGE_BOOTSTRAP_KEY: Type.Optional(Type.String({ description: BOOTSTRAP_KEY_FORM })),
   OPERATOR_KEY_FILE: Type.Optional(
     Type.String({ description: 'the file that the first operator key is written to' }),
@@ -98,10 +98,12 @@ export interface ControlPlaneConfig {
   /** False: it starts only if the schema is that of its release. */
   readonly migrateOnStart: boolean;
   readonly http: { readonly host: string; readonly port: number };
+  /** Undefined: metrics are not served. */
+  readonly metrics: MetricsAddress | undefined;
   readonly grpc: {
     readonly host: string;
     readonly port: number;
-    readonly token: string | undefined;
+    readonly token: string;
     /** Undefined: plain text. */
     readonly tls: TlsFiles | undefined;
   };
@@ -126,6 +128,7 @@ export function loadConfig(env: Environment): ControlPlaneConfig {
     databaseUrl: settings.DATABASE_URL,
     migrateOnStart: settings.MIGRATE_ON_START,
     http: { host: settings.HOST, port: settings.PORT },
+    metrics: metricsAddress(settings, { PORT: settings.PORT, GRPC_PORT: settings.GRPC_PORT }),
     grpc: grpcConfig(settings),
     bootstrap: bootstrapConfig(settings),
     peppers: {
@@ -155,15 +158,9 @@ function bootstrapConfig(settings: Settings): ControlPlaneConfig['bootstrap'] {
 
 function grpcConfig(settings: Settings): ControlPlaneConfig['grpc'] {
   const tls = tlsFiles(settings);
-  const isExposed = !tls && !isLoopback(settings.GRPC_HOST);
-  if (isExposed && !settings.GRPC_PLAINTEXT) {
+  if (!tls && !isLoopback(settings.GRPC_HOST) && !settings.GRPC_PLAINTEXT) {
     throw new SettingsError(
       "CONTROL_TLS_CERTIFICATE_FILE is missing: GRPC_HOST is not a loopback address, and proxies receive vendors' credentials there. To serve them without TLS, set GRPC_PLAINTEXT=true",
-    );
-  }
-  if (isExposed && !settings.CONTROL_PLANE_TOKEN) {
-    throw new SettingsError(
-      'CONTROL_PLANE_TOKEN is missing: without TLS, only the token authenticates clients of GRPC_HOST',
     );
   }
   return {

@@ -5,7 +5,6 @@ import {
   type Logger,
   type Metrics,
   type ServiceContext,
-  serveMetrics,
   type Tracing,
   toHandler,
 } from '@weighbridge/runtime';
@@ -23,6 +22,7 @@ import { listenGrpc } from './features/proxies/grpcServer.ts';
 import { startWatchers } from './features/proxies/watchers.service.ts';
 import { startPruningResponses } from './features/responses/responses.service.ts';
 import { type AppDeps, buildApp } from './http/app.ts';
+import { operatorMetrics } from './http/operatorMetrics.ts';
 
 export interface ControlPlane {
   /** Serves `/api/v1`. */
@@ -36,8 +36,10 @@ export interface ControlPlane {
 export interface ControlPlaneDeps {
   readonly db: Database;
   readonly now: () => Date;
-  /** The registry that `/metrics` shows. By default a new one. */
+  /** By default a new registry. */
   readonly metrics?: Metrics;
+  /** Serves `GET /metrics` beside the operator API, to operators' keys only. */
+  readonly hasOperatorMetrics?: boolean;
   /** Undefined: nothing is traced. */
   readonly tracing?: Tracing | undefined;
 }
@@ -45,7 +47,7 @@ export interface ControlPlaneDeps {
 /** Starts the control plane on a reachable database: prepares the schema and the data, then serves gRPC and HTTP. */
 export async function startControlPlane(
   config: ControlPlaneConfig,
-  { db, now, metrics = createMetrics(), tracing }: ControlPlaneDeps,
+  { db, now, metrics = createMetrics(), hasOperatorMetrics = false, tracing }: ControlPlaneDeps,
   context: ServiceContext,
 ): Promise<ControlPlane> {
   const { logger } = context;
@@ -58,14 +60,18 @@ export async function startControlPlane(
   startPruningResponses(deps, context);
   watchCredentialFiles(deps, context);
   watchDuePrices(deps, catalog, context);
-  const observed = { ...deps, metrics, tracing };
+  const observed = { ...deps, metrics, hasOperatorMetrics, tracing };
   const grpcAddress = await serveGrpc(observed, config, context);
   const handler = await serveHttp(observed, config, context);
   return { handler, grpcAddress, isOperatorKey: (token) => hasOperatorKey(deps, token) };
 }
 
 type Deps = Omit<AppDeps, 'tokenVerifier'> & { readonly logger: Logger };
-type ObservedDeps = Deps & { readonly metrics: Metrics; readonly tracing: Tracing | undefined };
+type ObservedDeps = Deps & {
+  readonly metrics: Metrics;
+  readonly hasOperatorMetrics: boolean;
+  readonly tracing: Tracing | undefined;
+};
 
 async function prepareSchema(db: Database, migrateOnStart: boolean, logger: Logger): Promise<void> {
   if (!migrateOnStart) {
@@ -115,7 +121,7 @@ async function serveHttp(
 ): Promise<RequestListener> {
   const tokenVerifier = oidc && createOidcVerifier(oidc, deps);
   const app = buildApp({ ...deps, tokenVerifier, notReady: () => undefined });
-  serveMetrics(app, deps.metrics);
+  if (deps.hasOperatorMetrics) operatorMetrics(app, deps);
   onShutdown('control plane API', () => app.close());
   return await toHandler(app);
 }

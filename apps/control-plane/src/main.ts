@@ -3,6 +3,7 @@ import {
   addCertificateMetric,
   createMetrics,
   listenHttp,
+  listenMetrics,
   runService,
   startTracing,
 } from '@weighbridge/runtime';
@@ -15,6 +16,7 @@ const exitCode = await runService('control-plane', async (context) => {
   const config = loadConfig(process.env);
   context.logger.level = config.logLevel;
   const metrics = createMetrics();
+  await listenMetrics(config.metrics, metrics, context);
   const tracing = await startTracing(config.tracing, metrics, context);
   const db = createDb(config.databaseUrl, {
     applicationName: 'weighbridge-control-plane',

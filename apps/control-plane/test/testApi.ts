@@ -122,7 +122,11 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
   const api = { now: new Date('2026-11-20T10:00:00Z') };
   const now = () => api.now;
   const peppers = await loadPeppers(db, { current: undefined, others: [] }, now());
-  const settings = loadConfig({ DATABASE_URL: database.url, ...env });
+  const settings = loadConfig({
+    DATABASE_URL: database.url,
+    CONTROL_PLANE_TOKEN: 'a token that the apps share',
+    ...env,
+  });
   const { credentials, upstreamHosts } = settings;
   const deps = { db, now, peppers, logger, credentials, upstreamHosts };
   const { app, metrics, document } = await startApp(deps, settings, env, operatorKey);

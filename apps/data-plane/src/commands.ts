@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { WantedBucket } from '@weighbridge/bus';
 import { ControlService, callUnary, type TlsFiles } from '@weighbridge/contracts';
 import { CACHE_BUCKET_SETTINGS, cacheBucketSettings } from './cache/openResponseCache.ts';
-import { loadConfig, loadProcessConfig } from './config.ts';
+import { loadConfig, loadControlAddress, loadLocalConfig, loadProcessConfig } from './config.ts';
 import { openControlClient } from './control/controlClient.ts';
 import { sendDeadSpool } from './record/sendDeadSpool.ts';
 import { PIN_BUCKET_SETTINGS, pinBucketSettings } from './routing/pinBucket.ts';
@@ -19,7 +19,7 @@ export function expectedNats(env: Environment): {
   readonly buckets: readonly WantedBucket[];
 } {
   const { natsUrl, natsStream, sharedCache } = loadProcessConfig(env);
-  const { pins } = loadConfig(env);
+  const { pins } = loadLocalConfig(env);
   const responses = sharedCache && {
     settings: cacheBucketSettings({ maxBytes: sharedCache.maxBytes, replicas: pins.replicas }),
     setBy: CACHE_BUCKET_SETTINGS,
@@ -39,13 +39,12 @@ export function controlAddress(env: Environment): {
   readonly address: string;
   readonly tls: TlsFiles | undefined;
 } {
-  const { address, tls } = loadConfig(env).controlPlane;
-  return { address, tls };
+  return loadControlAddress(env);
 }
 
 /** The spool of a data plane with these settings. */
 export function spoolSettings(env: Environment): { readonly dir: string; readonly maxBytes: number } {
-  return loadConfig(env).spool;
+  return loadLocalConfig(env).spool;
 }
 
 /** Resolves a random key at the control plane, as a data plane with these settings would. Rejects if the call fails. */

@@ -1,7 +1,9 @@
 import { join } from 'node:path';
 import {
   type LogLevelName,
+  type MetricsAddress,
   memoryLimitBytes,
+  metricsAddress,
   readSettings,
   SettingsError,
   type TracingConfig,
@@ -14,8 +16,16 @@ import type { ControlAddress } from './control/controlClient.ts';
 import type { ContentOptions } from './observe/contentCapture.ts';
 import type { SpoolOptions } from './record/spool/types.ts';
 import type { PinSettings } from './routing/pinBucket.ts';
-import { DataPlaneSettings, MIN_MEMORY_BUDGET_BYTES, ProcessSettings } from './settings.ts';
+import {
+  ControlPlaneSettings,
+  DataPlaneSettings,
+  MIN_MEMORY_BUDGET_BYTES,
+  ProcessSettings,
+  TokenSettings,
+} from './settings.ts';
 import type { UpstreamOptions } from './upstream/upstreams.ts';
+
+const MAX_PORT = 65_535;
 
 /** The configuration of a data plane, in whichever process it runs. */
 export interface DataPlaneConfig {
@@ -43,6 +53,8 @@ export interface ProcessConfig {
   readonly natsUrl: string;
   readonly natsStream: { readonly replicas: number; readonly maxBytes: number };
   readonly http: { readonly host: string; readonly port: number };
+  /** Undefined: metrics are not served. */
+  readonly metrics: MetricsAddress | undefined;
   readonly processes: number;
   readonly shutdown: { readonly delayMs: number; readonly graceMs: number };
   /** Undefined: tracing is off. */
@@ -54,13 +66,20 @@ export interface ProcessConfig {
 
 /** Throws `SettingsError` if a setting is invalid. */
 export function loadConfig(env: Environment): DataPlaneConfig {
+  const { CONTROL_PLANE_TOKEN: token } = readSettings(TokenSettings, env);
+  return { controlPlane: { ...loadControlAddress(env), token }, ...loadLocalConfig(env) };
+}
+
+/** Where the control plane is. A look at it needs no token. */
+export function loadControlAddress(env: Environment): Omit<ControlAddress, 'token'> {
+  const settings = readSettings(ControlPlaneSettings, env);
+  return { address: settings.CONTROL_PLANE_ADDRESS, tls: tlsFiles(settings) };
+}
+
+/** What a data plane does without its control plane. */
+export function loadLocalConfig(env: Environment): Omit<DataPlaneConfig, 'controlPlane'> {
   const settings = readSettings(DataPlaneSettings, env);
   return {
-    controlPlane: {
-      address: settings.CONTROL_PLANE_ADDRESS,
-      token: settings.CONTROL_PLANE_TOKEN,
-      tls: tlsFiles(settings),
-    },
     state: settings.STATE_KEY
       ? { file: settings.STATE_FILE, key: Buffer.from(settings.STATE_KEY, 'base64') }
       : undefined,
@@ -106,6 +125,7 @@ export function loadProcessConfig(env: Environment): ProcessConfig {
     natsUrl: settings.NATS_URL,
     natsStream: { replicas: settings.NATS_STREAM_REPLICAS, maxBytes: settings.NATS_STREAM_MAX_BYTES },
     http: { host: settings.HOST, port: settings.PORT },
+    metrics: metricsAddress(settings, { PORT: settings.PORT }),
     processes: settings.PROCESSES,
     shutdown: { delayMs: settings.SHUTDOWN_DELAY_MS, graceMs: settings.SHUTDOWN_GRACE_MS },
     tracing: tracingConfig(settings, 'weighbridge-data-plane'),
@@ -146,15 +166,29 @@ export function environmentOf(env: Environment, index: number): Record<string, s
   const {
     spool: { dir },
     memoryBudgetBytes,
-  } = loadConfig(env);
-  const share = Math.floor(memoryBudgetBytes / loadProcessConfig(env).processes);
+  } = loadLocalConfig(env);
+  const { processes, metrics, http } = loadProcessConfig(env);
+  const share = Math.floor(memoryBudgetBytes / processes);
   return {
     PROXY_NAME: name,
     // In one parent folder, so that another process adopts the spool of one that does not come back.
     SPOOL_DIR: `${dir}-${index + 1}`,
     STATE_FILE: `${settings.STATE_FILE}-${index + 1}`,
     MEMORY_BUDGET_BYTES: String(Math.max(MIN_MEMORY_BUDGET_BYTES, share)),
+    // One scrape reads one process.
+    ...(metrics && { METRICS_PORT: String(nextPort(metrics, index, http.port)) }),
   };
+}
+
+function nextPort({ host, port }: MetricsAddress, index: number, inferencePort: number): number {
+  const METRICS_PORT = port === 0 ? 0 : port + index;
+  if (METRICS_PORT > MAX_PORT) {
+    throw new SettingsError(
+      `METRICS_PORT is not valid: with PROCESSES, each process needs a port of its own from it on, and ${METRICS_PORT} is none`,
+    );
+  }
+  metricsAddress({ METRICS_PORT, METRICS_HOST: host }, { PORT: inferencePort });
+  return METRICS_PORT;
 }
 
 /** A display name may contain characters that a folder name can't. */

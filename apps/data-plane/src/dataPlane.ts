@@ -6,7 +6,6 @@ import {
   type HttpServer,
   type Metrics,
   type ServiceContext,
-  serveMetrics,
   type Tracing,
 } from '@weighbridge/runtime';
 import { persistLeases, restoreLeases } from './budget/persistedLeases.ts';
@@ -55,7 +54,7 @@ export interface DataPlaneDeps {
   readonly now: () => Date;
   /** The version of this release. */
   readonly version: string;
-  /** The registry behind `/metrics`; a new one by default. */
+  /** By default a new registry. */
   readonly metrics?: Metrics;
   /** Undefined if tracing is off. */
   readonly tracing?: Tracing | undefined;
@@ -238,7 +237,6 @@ async function openApi(parts: ProxyParts, run: Run, context: ServiceContext): Pr
   const { onShutdown } = context;
   const requestDeps = createRequestDeps(parts, context);
   const app = buildApp(requestDeps);
-  serveMetrics(app, parts.metrics);
   onShutdown('data plane API', () => app.close());
   const counted = countRequests(await inferenceHandler(app, requestDeps));
   run.inFlightRequests = counted.count;

@@ -5,6 +5,7 @@ import {
   addCertificateMetric,
   createMetrics,
   listenHttp,
+  listenMetrics,
   runService,
   type ServiceContext,
   startTracing,
@@ -21,6 +22,7 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
   onShutdown('heap', tuneHeapGrowth());
   const config = loadConfig(process.env);
   const metrics = createMetrics();
+  await listenMetrics(settings.metrics, metrics, context);
   const tracing = await startTracing(settings.tracing, metrics, context);
   const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
   const onError = (error: unknown, what: string) => logger.warn({ err: error }, what);

@@ -1,7 +1,9 @@
 import { hostname } from 'node:os';
 import {
+  ControlPlaneToken,
   Host,
   LogLevel,
+  MetricsSettings,
   NatsStreamSettings,
   NatsUrl,
   Port,
@@ -22,19 +24,22 @@ const Milliseconds = (fallback: number, description: string) =>
 
 export const MIN_MEMORY_BUDGET_BYTES = 1_048_576;
 
-/** The settings of a data plane, in whichever process it runs. docs/configuration.md lists them. */
-export const DataPlaneSettings = Type.Object({
+/** Where a data plane finds its control plane. */
+export const ControlPlaneSettings = Type.Object({
   CONTROL_PLANE_ADDRESS: Type.String({
     default: '127.0.0.1:8082',
     description: "host and port of the control plane's gRPC service",
   }),
   ...TlsSettings,
-  CONTROL_PLANE_TOKEN: Type.Optional(
-    Type.String({
-      minLength: 16,
-      description: "the control plane's CONTROL_PLANE_TOKEN, at least 16 characters",
-    }),
-  ),
+});
+
+/** The secret that authenticates a data plane at its control plane. */
+export const TokenSettings = Type.Object({
+  CONTROL_PLANE_TOKEN: ControlPlaneToken,
+});
+
+/** Further settings of a data plane, in whichever process it runs. docs/configuration.md lists them all. */
+export const DataPlaneSettings = Type.Object({
   MAX_STALENESS_MS: Type.Integer({
     minimum: 1_000,
     maximum: 86_400_000,
@@ -161,6 +166,7 @@ export const ProcessSettings = Type.Object({
   ...NatsStreamSettings,
   HOST: Host,
   PORT: Port(8080, 'inference'),
+  ...MetricsSettings,
   PROCESSES: Type.Integer({
     minimum: 1,
     maximum: 256,

@@ -3,6 +3,9 @@ import {
   Host,
   LogLevel,
   type LogLevelName,
+  type MetricsAddress,
+  MetricsSettings,
+  metricsAddress,
   NatsStreamSettings,
   NatsUrl,
   Port,
@@ -27,7 +30,8 @@ const Settings = Type.Object({
   NATS_URL: NatsUrl,
   ...NatsStreamSettings,
   HOST: Host,
-  PORT: Port(8083, 'health checks and metrics'),
+  PORT: Port(8083, 'health checks'),
+  ...MetricsSettings,
   ...TracingSettings,
   LOG_LEVEL: LogLevel('info'),
 });
@@ -41,6 +45,8 @@ export interface MeteringConfig extends LedgerConfig {
   readonly natsUrl: string;
   readonly natsStream: { readonly replicas: number; readonly maxBytes: number };
   readonly http: { readonly host: string; readonly port: number };
+  /** Undefined: metrics are not served. */
+  readonly metrics: MetricsAddress | undefined;
   /** Undefined: nothing is traced. */
   readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevelName;
@@ -60,6 +66,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): M
     natsUrl: settings.NATS_URL,
     natsStream: { replicas: settings.NATS_STREAM_REPLICAS, maxBytes: settings.NATS_STREAM_MAX_BYTES },
     http: { host: settings.HOST, port: settings.PORT },
+    metrics: metricsAddress(settings, { PORT: settings.PORT }),
     tracing: tracingConfig(settings, 'weighbridge-metering'),
     logLevel: settings.LOG_LEVEL,
   };

@@ -5,8 +5,8 @@ import {
   createHttpApp,
   createMetrics,
   listenHttp,
+  listenMetrics,
   runService,
-  serveMetrics,
   startTracing,
   toHandler,
 } from '@weighbridge/runtime';
@@ -22,6 +22,7 @@ const exitCode = await runService('metering', async (context) => {
   const config = loadConfig(process.env);
   logger.level = config.logLevel;
   const metrics = createMetrics();
+  await listenMetrics(config.metrics, metrics, context);
   const tracing = await startTracing(config.tracing, metrics, context);
   const db = createDb(config.databaseUrl, {
     applicationName: 'weighbridge-metering',
@@ -41,7 +42,6 @@ const exitCode = await runService('metering', async (context) => {
   await startMetering({ db, stream, now: () => new Date(), retentionDays, metrics, tracing }, context);
 
   const app = createHttpApp({ logger, bodyLimitBytes: HEALTH_BODY_LIMIT_BYTES, notReady: () => undefined });
-  serveMetrics(app, metrics);
   const server = await listenHttp({ handler: await toHandler(app), ...config.http, portSetting: 'PORT' });
   onShutdown('http', () => server.close(1_000));
   logger.info({ url: server.url }, 'metering is ready');

@@ -1,3 +1,4 @@
+import { MetricsSettings } from '@weighbridge/runtime';
 import { describe, expect, it } from 'vitest';
 import { stages } from './dockerfile.ts';
 import { parseYaml, read } from './repository.ts';
@@ -12,6 +13,7 @@ interface Service {
   readonly ports?: readonly string[];
   readonly depends_on?: Readonly<Record<string, object>>;
   readonly volumes?: readonly string[];
+  readonly networks?: readonly string[];
 }
 
 async function services(): Promise<Readonly<Record<string, Service>>> {
@@ -40,6 +42,31 @@ describe('the compose file', () => {
     }
   });
 
+  it('connects each service only to those that it needs', async () => {
+    const all = await services();
+    const reaches = (name: string) =>
+      Object.keys(all)
+        .filter(
+          (other) =>
+            other !== name && all[name]?.networks?.some((one) => all[other]?.networks?.includes(one)),
+        )
+        .sort();
+    expect(Object.fromEntries(Object.keys(all).map((name) => [name, reaches(name)]))).toEqual({
+      postgres: ['control-plane', 'metering', 'migrate'],
+      nats: ['data-plane', 'metering'],
+      migrate: ['control-plane', 'metering', 'postgres'],
+      'control-plane': ['data-plane', 'metering', 'migrate', 'postgres'],
+      'data-plane': ['control-plane', 'metering', 'nats'],
+      metering: ['control-plane', 'data-plane', 'migrate', 'nats', 'postgres'],
+    });
+  });
+
+  it('serves metrics on ports of their own', async () => {
+    const all = await services();
+    for (const app of APPS.slice(1)) expect(all[app]?.environment).toMatchObject({ METRICS_PORT: '9090' });
+    expect(all['data-plane']?.ports).toEqual(['127.0.0.1:8080:8080', '127.0.0.1:9080:9090']);
+  });
+
   it('contains no secret: each comes from the environment, and is required unless it is a vendor key', async () => {
     const secret = /KEY$|TOKEN$|PASSWORD$|PEPPER$/;
     for (const [name, { environment = {} }] of Object.entries(await services())) {
@@ -53,7 +80,7 @@ describe('the compose file', () => {
   it('sets only settings that the app declares', async () => {
     const all = await services();
     for (const app of APPS.slice(1)) {
-      const source = `${await read(`apps/${app}/src/config.ts`)}OPENAI_API_KEY ANTHROPIC_API_KEY NODE_OPTIONS`;
+      const source = `${await read(`apps/${app}/src/config.ts`)}${Object.keys(MetricsSettings)}OPENAI_API_KEY ANTHROPIC_API_KEY NODE_OPTIONS`;
       const unknown = Object.keys(all[app]?.environment ?? {}).filter((name) => !source.includes(name));
       expect([app, ...unknown]).toEqual([app]);
     }

@@ -132,6 +132,7 @@ describe('the commands of the image', () => {
   it('migrate an empty database and start the three apps as the chart does, until each is alive and ready', async () => {
     const [database, nats] = await Promise.all([createEmptyDatabase(), startNats()]);
     const [api, grpc, inference, health] = await Promise.all([1, 2, 3, 4].map(() => freePort()));
+    const metrics = await Promise.all([1, 2, 3].map(() => freePort()));
     const before = (await files(out)).length;
     const rendered = await manifests('--set', 'tls.enabled=false,nats.replicas=1');
     /** The environment of a container, with the values that a cluster provides, bound to the loopback interface. */
@@ -160,12 +161,18 @@ describe('the commands of the image', () => {
       const migration = await start(args, variables('migrate', { DATABASE_URL }), /applied 0001-initial/);
       expect(await migration.ended).toMatchObject({ code: 0 });
       const apps: [string, Record<string, unknown>][] = [
-        ['control-plane', { DATABASE_URL, PORT: api, GRPC_PORT: grpc }],
+        ['control-plane', { DATABASE_URL, PORT: api, GRPC_PORT: grpc, METRICS_PORT: metrics[0] }],
         [
           'data-plane',
-          { NATS_URL, PORT: inference, CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`, PROXY_NAME: 'pod-0' },
+          {
+            NATS_URL,
+            PORT: inference,
+            METRICS_PORT: metrics[1],
+            CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`,
+            PROXY_NAME: 'pod-0',
+          },
         ],
-        ['metering', { DATABASE_URL, NATS_URL, PORT: health }],
+        ['metering', { DATABASE_URL, NATS_URL, PORT: health, METRICS_PORT: metrics[2] }],
       ];
       const starting = apps.map(async ([app, own]) => {
         const [container] = workload(rendered, app).pod.containers;
@@ -175,13 +182,14 @@ describe('the commands of the image', () => {
         if (started.status === 'rejected') throw started.reason;
       }
       for (const port of [api, inference, health]) {
-        for (const path of ['healthz', 'readyz', 'metrics']) {
+        for (const [path, status] of Object.entries({ healthz: 200, readyz: 200, metrics: 404 })) {
           await eventually(async () => {
             const response = await fetch(`http://127.0.0.1:${port}/${path}`);
-            expect([path, response.status]).toEqual([path, 200]);
+            expect([path, response.status]).toEqual([path, status]);
           });
         }
       }
+      for (const port of metrics) expect((await fetch(`http://127.0.0.1:${port}/metrics`)).status).toBe(200);
       const ends = await Promise.all(running.map((one) => one.stop('SIGTERM', 60_000)));
       expect(ends.map(({ code }) => code)).toEqual([0, 0, 0]);
     } finally {

@@ -1,4 +1,4 @@
-import { NatsStreamSettings, TlsSettings, TracingSettings } from '@weighbridge/runtime';
+import { MetricsSettings, NatsStreamSettings, TlsSettings, TracingSettings } from '@weighbridge/runtime';
 import { describe, expect, it } from 'vitest';
 import { example, manifests } from './helm.ts';
 import { workload } from './manifests.ts';
@@ -17,6 +17,7 @@ async function declaredSettings(app: string): Promise<string[]> {
   return [
     ...[...text.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name),
     ...(text.includes('...TlsSettings') ? Object.keys(TlsSettings) : []),
+    ...(text.includes('...MetricsSettings') ? Object.keys(MetricsSettings) : []),
     ...(text.includes('...NatsStreamSettings') ? Object.keys(NatsStreamSettings) : []),
     ...(text.includes('...TracingSettings') ? Object.keys(TracingSettings) : []),
   ];

@@ -16,14 +16,18 @@ export { createLogger, type Logger, type LogLevelName } from './logging/logger.t
 export { redactSecrets } from './logging/redact.ts';
 export { memoryLimitBytes } from './memoryLimit.ts';
 export { addCertificateMetric } from './metrics/certificateMetric.ts';
+export { listenMetrics, type MetricsAddress } from './metrics/listenMetrics.ts';
 export type { CostCounter, Counter, Family, Histogram } from './metrics/metricFamily.ts';
-export { createMetrics, type Metrics, serveMetrics } from './metrics/metrics.ts';
+export { createMetrics, type Metrics } from './metrics/metrics.ts';
 export { assertPublicHost, isPublicAddress, NOT_PUBLIC, publicLookup } from './publicAddresses.ts';
 export { explainError, runService, type ServiceContext } from './service/runService.ts';
 export {
+  ControlPlaneToken,
   DatabaseUrl,
   Host,
   LogLevel,
+  MetricsSettings,
+  metricsAddress,
   NatsStreamSettings,
   NatsUrl,
   Port,

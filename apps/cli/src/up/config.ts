@@ -4,6 +4,9 @@ import {
   Host,
   LogLevel,
   type LogLevelName,
+  type MetricsAddress,
+  MetricsSettings,
+  metricsAddress,
   NatsStreamSettings,
   NatsUrl,
   Port,
@@ -18,6 +21,7 @@ import Type from 'typebox';
 const Settings = Type.Object({
   HOST: Host,
   PORT: Port(8080, 'everything'),
+  ...MetricsSettings,
   WEIGHBRIDGE_DATA_DIR: Type.String({ default: '.weighbridge', description: 'the folder for all data' }),
   DATABASE_URL: Type.Optional(DatabaseUrl),
   NATS_URL: Type.Optional(NatsUrl),
@@ -31,6 +35,8 @@ const Settings = Type.Object({
 export interface UpConfig {
   readonly host: string;
   readonly port: number;
+  /** Undefined: metrics are served to operators' keys only, on `port`. */
+  readonly metrics: MetricsAddress | undefined;
   /** Absolute. */
   readonly dataDir: string;
   readonly databaseUrl: string | undefined;
@@ -47,6 +53,7 @@ export function loadUpConfig(env: Readonly<Record<string, string | undefined>>):
   return {
     host: settings.HOST,
     port: settings.PORT,
+    metrics: metricsAddress(settings, { PORT: settings.PORT }),
     dataDir: resolve(settings.WEIGHBRIDGE_DATA_DIR),
     databaseUrl: settings.DATABASE_URL,
     natsUrl: settings.NATS_URL,

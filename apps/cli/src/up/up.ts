@@ -23,6 +23,7 @@ import {
   createMetrics,
   type HttpServer,
   listenHttp,
+  listenMetrics,
   type Metrics,
   type ServiceContext,
   startTracing,
@@ -61,8 +62,9 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   const config = loadUpConfig(env);
   logger.level = config.logLevel;
   const now = () => new Date();
-  // The apps share one registry; the control plane serves it at /metrics.
+  // The apps share one registry; the control plane serves it to operators at /metrics.
   const metrics = createMetrics();
+  await listenMetrics(config.metrics, metrics, context);
   addCertificateMetric(metrics, undefined);
   const tracing = await startTracing(config.tracing, metrics, context);
 
@@ -94,7 +96,11 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
     WEIGHBRIDGE_KEY_ENCRYPTION_KEY:
       env.WEIGHBRIDGE_KEY_ENCRYPTION_KEY || (await dataDirKeyEncryptionKey(config.dataDir)),
   });
-  const controlPlane = await startControlPlane(controlPlaneConfig, shared, context);
+  const controlPlane = await startControlPlane(
+    controlPlaneConfig,
+    { ...shared, hasOperatorMetrics: true },
+    context,
+  );
   await startMetering({ ...shared, ...loadLedgerConfig(env) }, context);
   const address = controlPlane.grpcAddress;
   const dataPlane = await startEmbeddedDataPlane(env, config, { address, token }, version, shared, context);
@@ -149,6 +155,7 @@ async function startEmbeddedDataPlane(
   const dataPlaneConfig = loadDataPlaneConfig({
     ...env,
     ...WITHOUT_TLS,
+    CONTROL_PLANE_TOKEN: controlPlane.token,
     SPOOL_DIR: env.SPOOL_DIR || join(config.dataDir, 'spool', 'data-plane'),
   });
   const pinBucket = await openPinBucket(dataPlaneConfig.pins, {

@@ -105,7 +105,8 @@ async function startAll(
   ) => {
     const offsetMs = options.clockOffsetMs?.(name) ?? 0;
     const settings = { ...env, FAULTS_CLOCK_OFFSET_MS: String(offsetMs) };
-    const added = faultyApp({ app, name, folder, port: await freePort(), env: settings });
+    const [port, metricsPort] = [await freePort(), await freePort()];
+    const added = faultyApp({ app, name, folder, port, metricsPort, env: settings });
     await added.start();
     onClose(() => added.stop('SIGKILL'));
     return added;

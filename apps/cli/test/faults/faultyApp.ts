@@ -41,6 +41,8 @@ export interface FaultyApp {
   readonly name: string;
   /** Its base URL. */
   readonly url: string;
+  /** The base URL of `/metrics`. */
+  readonly metricsUrl: string;
   /** Of the current or last process. */
   readonly pid: number;
   /** It runs and is not stopping: a load balancer would send to it. */
@@ -73,15 +75,17 @@ export interface FaultyAppOptions {
   readonly name: string;
   readonly folder: string;
   readonly port: number;
+  readonly metricsPort: number;
   readonly env: Readonly<Record<string, string>>;
 }
 
-export function faultyApp({ app, name, folder, port, env }: FaultyAppOptions): FaultyApp {
+export function faultyApp({ app, name, folder, port, metricsPort, env }: FaultyAppOptions): FaultyApp {
   const file = join(folder, `${name}.faults`);
   const log = `${file}.log`;
   let settings: Record<string, string> = {
     ...env,
     PORT: String(port),
+    METRICS_PORT: String(metricsPort),
     NODE_OPTIONS: `--import ${FAULT_POINTS} --import ${MEMORY_PROBE}`,
     FAULTS_FILE: file,
   };
@@ -97,6 +101,7 @@ export function faultyApp({ app, name, folder, port, env }: FaultyAppOptions): F
   const faulty: FaultyApp = {
     name,
     url: `http://127.0.0.1:${port}`,
+    metricsUrl: `http://127.0.0.1:${metricsPort}`,
     get pid() {
       return current().pid;
     },

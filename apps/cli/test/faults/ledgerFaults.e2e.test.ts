@@ -205,7 +205,7 @@ describe('metering', () => {
     );
     await eventually(
       async () => {
-        const metrics = await (await fetch(`${cluster.workers[0]?.url}/metrics`)).text();
+        const metrics = await (await fetch(`${cluster.workers[0]?.metricsUrl}/metrics`)).text();
         expect(metrics).toMatch(/^weighbridge_ledger_gaps 1$/m);
       },
       { timeoutMs: 20_000, intervalMs: 500 },

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ANSWERS } from './answers.cases.ts';
+import { DEPLOYMENT } from './deployment.cases.ts';
 import { DIMENSIONS } from './dimensions.cases.ts';
 import type { HostileCase } from './hostileCase.ts';
 import { INFERENCE } from './inference.cases.ts';
@@ -34,6 +35,9 @@ export function hostileSuite(mode: Mode): void {
   });
   describe.concurrent('inference', () => {
     for (const { row, title, run } of INFERENCE) it(`${row}: ${title}`, () => run(scene));
+  });
+  describe.concurrent('deployment', () => {
+    for (const { row, title, run } of DEPLOYMENT) it(`${row}: ${title}`, () => run(scene));
   });
   it('no attack made the product fail: no unexpected error is in its log', () => {
     const failures = scene.product

@@ -230,7 +230,7 @@ async function callByTokens(): Promise<void> {
 
 /** Everything that was written, with a check that each kind contains what it should. */
 async function everythingWritten(): Promise<Written[]> {
-  const { db, urls, apps, folder, natsUrl, collector } = service;
+  const { db, metricsUrls, apps, folder, natsUrl, collector } = service;
   await eventually(
     async () => {
       const rows = await db.selectFrom('usage_events').select('event_id').execute();
@@ -240,9 +240,9 @@ async function everythingWritten(): Promise<Written[]> {
   );
   const tracesSent = () => [{ where: 'the traces', bytes: Buffer.concat(collector.raw) }];
   const metrics = await Promise.all(
-    Object.entries(urls).map(async ([app, url]) => ({
+    Object.entries(metricsUrls).map(async ([app, url]) => ({
       where: `the metrics of ${app}`,
-      bytes: Buffer.from(await (await fetch(`${url}/metrics`)).text()),
+      bytes: Buffer.from(await (await fetch(url)).text()),
     })),
   );
   // Usage from now on stays in NATS and in the spool.
@@ -271,7 +271,7 @@ async function everythingWritten(): Promise<Written[]> {
   holds(messages, 'the stream KV_RESPONSE_CACHE', '$KV.RESPONSE_CACHE');
   holds(messages, 'the stream KV_SESSION_PINS', '$KV.SESSION_PINS');
   holds(files, 'the file spools/own', 'sealed/echo');
-  for (const app of Object.keys(urls)) holds(metrics, `the metrics of ${app}`, 'weighbridge_');
+  for (const app of Object.keys(metricsUrls)) holds(metrics, `the metrics of ${app}`, 'weighbridge_');
   for (const app of Object.keys(apps)) holds(logs, `the log of ${app}`, 'is ready');
   holds(answers, 'the answer to GET', 'actor_oidc_subject');
   return [...tables, ...messages, ...files, ...metrics, ...logs, ...tracesSent()];

@@ -19,7 +19,9 @@ import { type RunningProcess, startApp } from '../processes.ts';
 
 /** The whole service as processes with the most detailed logs, and with the secrets of the test. */
 export interface GuardedService {
-  readonly urls: { readonly api: string; readonly inference: string; readonly metering: string };
+  readonly urls: { readonly api: string; readonly inference: string };
+  /** Of each app's `/metrics`. */
+  readonly metricsUrls: Readonly<Record<string, string>>;
   readonly apps: Readonly<Record<'api' | 'inference' | 'metering', RunningProcess>>;
   readonly vendors: { readonly sealedUrl: string; readonly echoUrl: string };
   readonly issuer: TestIssuer;
@@ -45,7 +47,8 @@ export async function startGuardedService(secret: (name: string) => string): Pro
     startOtlpReceiver(),
   ]);
   const [api, grpc] = [await freePort(), await freePort()];
-  const [inference, metering] = [await freePort(), await freePort()];
+  const inference = await freePort();
+  const scrapes = { api: await freePort(), inference: await freePort(), metering: await freePort() };
   const [DATABASE_URL, NATS_URL] = [database.url, nats.url];
   const CONTROL_PLANE_TOKEN = secret('the token of the control plane');
   const settings = {
@@ -53,6 +56,7 @@ export async function startGuardedService(secret: (name: string) => string): Pro
       DATABASE_URL,
       CONTROL_PLANE_TOKEN,
       PORT: String(api),
+      METRICS_PORT: String(scrapes.api),
       GRPC_PORT: String(grpc),
       WEIGHBRIDGE_BOOTSTRAP_KEY: secret('the operator key'),
       WEIGHBRIDGE_PEPPER: secret('the pepper'),
@@ -68,6 +72,7 @@ export async function startGuardedService(secret: (name: string) => string): Pro
       NATS_URL,
       CONTROL_PLANE_TOKEN,
       PORT: String(inference),
+      METRICS_PORT: String(scrapes.inference),
       CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`,
       STATE_KEY: secret('the state key'),
       STATE_FILE: join(folder, 'state'),
@@ -77,7 +82,7 @@ export async function startGuardedService(secret: (name: string) => string): Pro
       RESPONSE_CACHE_KEY: secret('the key of the response cache'),
       UPSTREAM_MAX_RETRIES: '0',
     },
-    metering: { DATABASE_URL, NATS_URL, PORT: String(metering) },
+    metering: { DATABASE_URL, NATS_URL, PORT: '0', METRICS_PORT: String(scrapes.metering) },
   };
   const all = {
     LOG_LEVEL: 'debug',
@@ -94,8 +99,10 @@ export async function startGuardedService(secret: (name: string) => string): Pro
     urls: {
       api: `http://127.0.0.1:${api}`,
       inference: `http://127.0.0.1:${inference}`,
-      metering: `http://127.0.0.1:${metering}`,
     },
+    metricsUrls: Object.fromEntries(
+      Object.entries(scrapes).map(([app, port]) => [app, `http://127.0.0.1:${port}/metrics`]),
+    ),
     apps: { api: first, inference: second, metering: third },
     vendors: {
       sealedUrl: sealed.url,

@@ -11,7 +11,7 @@ import type { Tracing } from '@weighbridge/runtime';
 
 export interface ControlAddress {
   readonly address: string;
-  readonly token: string | undefined;
+  readonly token: string;
   /** Undefined: plain text. */
   readonly tls: TlsFiles | undefined;
 }

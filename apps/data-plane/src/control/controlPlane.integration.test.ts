@@ -74,7 +74,7 @@ function connectTo(port: number): ControlPlane {
   logger.level = 'silent';
   const controlPlane = connectControlPlane({
     address: `127.0.0.1:${port}`,
-    token: undefined,
+    token: 'a token that the apps share',
     tls: undefined,
     proxy: { id: 'epoch-1', producerId: 'producer-1', name: 'a', version: '1', maxStalenessMs: 1_000 },
     state: new ControlState({ keys: createKeyStore(1_000), maxStalenessMs: 1_000 }),

@@ -37,11 +37,13 @@ export async function runProcesses(deps: ProcessesDeps): Promise<void> {
 class Supervisor {
   haveAllServed = false;
   readonly #logger: ProcessesDeps['logger'];
+  readonly #port: number;
   readonly #running = new Set<Worker>();
   readonly #stopping = new AbortController();
 
-  constructor({ logger }: ProcessesDeps) {
+  constructor({ logger, port }: ProcessesDeps) {
     this.#logger = logger;
+    this.#port = port;
   }
 
   /** Starts a process, and restarts it when it exits, until stopped. */
@@ -49,8 +51,8 @@ class Supervisor {
     for (let waitMs = RESTART_MIN_MS; ; waitMs = Math.min(waitMs * 2, RESTART_MAX_MS)) {
       const worker = cluster.fork(environment);
       this.#running.add(worker);
-      worker.once('listening', () => {
-        waitMs = RESTART_MIN_MS;
+      worker.on('listening', ({ port }) => {
+        if (port === this.#port) waitMs = RESTART_MIN_MS;
       });
       const [code, signal] = await once(worker, 'exit');
       this.#running.delete(worker);

@@ -63,6 +63,13 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{- define "weighbridge.metricsEnv" -}}
+{{- with .Values.monitoring.metricsPort }}
+- { name: METRICS_HOST, value: 0.0.0.0 }
+- { name: METRICS_PORT, value: {{ include "weighbridge.text" . | quote }} }
+{{- end }}
+{{- end }}
+
 {{- define "weighbridge.tlsEnv" -}}
 {{- if .Values.tls.enabled -}}
 - { name: CONTROL_TLS_CERTIFICATE_FILE, value: /etc/tls/weighbridge/tls.crt }

@@ -68,6 +68,9 @@ ports:
   {{- range $name, $port := .ports }}
   - { name: {{ $name }}, containerPort: {{ $port }}, protocol: TCP }
   {{- end }}
+  {{- with .root.Values.monitoring.metricsPort }}
+  - { name: metrics, containerPort: {{ . }}, protocol: TCP }
+  {{- end }}
 securityContext:
   {{- include "weighbridge.containerSecurity" . | nindent 2 }}
 resources:

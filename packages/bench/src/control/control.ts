@@ -66,8 +66,8 @@ export async function measureControl(
     for (let at = 0; at < keys; at++) {
       onProgress(`key ${at + 1} of ${keys}`);
       const { id, secret } = await createKey(service, `key-${at}`, policyId);
-      calls.unknown += await requestFromAll(pools, secret);
-      calls.known += await requestFromAll(pools, secret);
+      calls.unknown += await requestFromAll(running, pools, secret);
+      calls.known += await requestFromAll(running, pools, secret);
       const delays = await timeRevocation(service, id, pools, secret);
       refused.push(...delays);
       allRefused.push(Math.max(...delays));
@@ -117,13 +117,18 @@ export function controlHolds({ refusedMs, callsOfUnknown, callsOfKnown, knownMic
 }
 
 /** Sends one request with the key to every proxy, and returns how many look-ups they made. Throws unless all serve it. */
-async function requestFromAll(pools: readonly Pool[], secret: string): Promise<number> {
+async function requestFromAll(
+  proxies: readonly RunningProxy[],
+  pools: readonly Pool[],
+  secret: string,
+): Promise<number> {
   const counts = await Promise.all(
-    pools.map(async (pool) => {
-      const before = await lookUpCount(pool);
+    pools.map(async (pool, index) => {
+      const metricsUrl = proxies[index]?.metricsUrl ?? '';
+      const before = await lookUpCount(metricsUrl);
       const status = await sendRequest(pool, secret);
       if (status !== 200) throw new Error(`a proxy answered ${status} to a valid key`);
-      return (await lookUpCount(pool)) - before;
+      return (await lookUpCount(metricsUrl)) - before;
     }),
   );
   return counts.reduce((sum, count) => sum + count, 0);
@@ -160,9 +165,8 @@ async function sendRequest(pool: Pool, secret: string): Promise<number> {
 }
 
 /** How many unknown keys the proxy has looked up so far. */
-async function lookUpCount(pool: Pool): Promise<number> {
-  const { body } = await pool.request({ method: 'GET', path: '/metrics' });
-  const [, misses] =
-    /^weighbridge_key_lookups_total\{[^}]*met="miss"[^}]*\} (\d+)/m.exec(await body.text()) ?? [];
+async function lookUpCount(metricsUrl: string): Promise<number> {
+  const text = await (await fetch(metricsUrl)).text();
+  const [, misses] = /^weighbridge_key_lookups_total\{[^}]*met="miss"[^}]*\} (\d+)/m.exec(text) ?? [];
   return Number(misses ?? 0);
 }

@@ -12,6 +12,7 @@ import {
 import { findPostmaster } from './cpu.ts';
 
 const READY_TIMEOUT_MS = 60_000;
+const CONTROL_PLANE_TOKEN = 'the token of the measured apps';
 
 type App = 'control-plane' | 'data-plane' | 'metering';
 
@@ -32,7 +33,8 @@ export async function startBuiltApp(
     entry,
   ]);
   const readyWhen = /(plane|metering) is ready/;
-  return await startProcess({ command, args, env: { ...env }, readyWhen, timeoutMs: READY_TIMEOUT_MS }, run);
+  const settings = { ...(app !== 'metering' && { CONTROL_PLANE_TOKEN }), ...env };
+  return await startProcess({ command, args, env: settings, readyWhen, timeoutMs: READY_TIMEOUT_MS }, run);
 }
 
 /** The command, restricted to these cores if any are given. */
@@ -169,6 +171,8 @@ export async function startService(
 export interface RunningProxy {
   readonly process: TestProcess;
   readonly url: string;
+  /** With PROCESSES, of its first process. */
+  readonly metricsUrl: string;
   readonly spoolDir: string;
 }
 
@@ -178,19 +182,25 @@ export async function startProxy(
   name: string,
   options: Parameters<typeof startBuiltApp>[3] & { readonly processes?: number } = {},
 ): Promise<RunningProxy> {
-  const port = await freePort();
+  const [port, metricsPort] = [await freePort(), await freePort()];
   // Each in its own parent folder: a proxy adopts the orphaned spools beside its own.
   const spoolDir = join(await mkdtemp(join(run.folder, 'spool-')), name);
   const env = {
     NATS_URL: service.natsUrl,
     CONTROL_PLANE_ADDRESS: service.controlPlane.address,
     PORT: String(port),
+    METRICS_PORT: String(metricsPort),
     PROXY_NAME: name,
     SPOOL_DIR: spoolDir,
     PROCESSES: String(options.processes ?? 1),
   };
   const process = await startBuiltApp(run, 'data-plane', env, options);
-  return { process, url: `http://127.0.0.1:${port}`, spoolDir };
+  return {
+    process,
+    url: `http://127.0.0.1:${port}`,
+    metricsUrl: `http://127.0.0.1:${metricsPort}/metrics`,
+    spoolDir,
+  };
 }
 
 /** Issues keys with the scopes `inference` and `usage:read`, on one policy that never runs out; returns their secrets. */

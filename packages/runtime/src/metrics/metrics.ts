@@ -1,4 +1,3 @@
-import type { FastifyInstance } from 'fastify';
 import { Gauge, Counter as PromCounter, Registry } from 'prom-client';
 import {
   type CostCounter,
@@ -99,11 +98,4 @@ function bounded<L extends string>(counter: PromCounter<L>, names: readonly L[])
     counter.inc(known.has(key) ? labels : other, by);
   };
   return { inc };
-}
-
-/** Serves the metrics at `/metrics`. */
-export function serveMetrics(app: FastifyInstance, metrics: Metrics): void {
-  app.get('/metrics', { schema: { hide: true } as object }, async (_request, reply) =>
-    reply.type(metrics.contentType).send(await metrics.text()),
-  );
 }

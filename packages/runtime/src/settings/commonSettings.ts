@@ -1,5 +1,6 @@
 import Type from 'typebox';
 import { LOG_LEVELS } from '../logging/logger.ts';
+import type { MetricsAddress } from '../metrics/listenMetrics.ts';
 import { SettingsError } from './settings.ts';
 
 // Settings that several apps share.
@@ -39,6 +40,42 @@ export function Port(fallback: number, use: string) {
     default: fallback,
     description: `the port for ${use}, a number from 0 to 65535`,
   });
+}
+
+/** The secret that proxies authenticate with at the control plane. */
+export const ControlPlaneToken = Type.String({
+  minLength: 16,
+  description:
+    'a secret of at least 16 characters, the same for the control plane and its proxies, as from `openssl rand -hex 32`',
+});
+
+/** The port for metrics, apart from the one that tenants reach. Spread them into the settings of an app. */
+export const MetricsSettings = {
+  METRICS_PORT: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 65_535,
+      description: 'the port for GET /metrics, a number from 0 to 65535, other than PORT',
+    }),
+  ),
+  METRICS_HOST: Type.String({ default: '127.0.0.1', description: 'the address to listen on for metrics' }),
+};
+
+/** Undefined: metrics are not served. Throws a SettingsError if the port is one that serves something else. */
+export function metricsAddress(
+  settings: { readonly METRICS_PORT?: number; readonly METRICS_HOST: string },
+  otherPorts: Readonly<Record<string, number>>,
+): MetricsAddress | undefined {
+  const { METRICS_PORT: port, METRICS_HOST: host } = settings;
+  if (port === undefined) return undefined;
+  for (const [name, other] of Object.entries(otherPorts)) {
+    if (port === other && port !== 0) {
+      throw new SettingsError(
+        `METRICS_PORT is not valid: ${name} is ${other} too, and metrics have a port of their own. Set METRICS_PORT to a free one, such as 9090`,
+      );
+    }
+  }
+  return { host, port };
 }
 
 export function LogLevel(fallback: (typeof LOG_LEVELS)[number]) {

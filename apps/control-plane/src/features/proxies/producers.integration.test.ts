@@ -21,6 +21,7 @@ import { startControlPlane } from '../../controlPlane.ts';
 
 /** Proxies that speak gRPC to two control planes on one database. */
 
+const TOKEN = 'a token that the apps share';
 const database = useDatabase();
 let addresses: string[];
 const closing: (() => unknown)[] = [];
@@ -38,6 +39,7 @@ beforeAll(async () => {
   };
   const config = loadConfig({
     DATABASE_URL: database.url,
+    CONTROL_PLANE_TOKEN: TOKEN,
     PORT: '0',
     GRPC_PORT: '0',
     WEIGHBRIDGE_BOOTSTRAP_KEY: mintToken(),
@@ -64,7 +66,7 @@ function startProxy(producerId: string, epoch = newUuid(), controlPlane = 0) {
   const stream: ClientDuplexStream<WatchRequest, WatchResponse> = openBidi(
     clientOf(controlPlane),
     ControlService.method.watch,
-    tokenMetadata(undefined),
+    tokenMetadata(TOKEN),
   );
   const seen = { heartbeats: 0, ended: undefined as { code: number; details: string } | undefined };
   stream.on('data', ({ message }: WatchResponse) => {
@@ -92,7 +94,7 @@ function startProxy(producerId: string, epoch = newUuid(), controlPlane = 0) {
 const producer = (epoch: string) =>
   database.db.selectFrom('producers').selectAll().where('epoch', '=', epoch).executeTakeFirst();
 const closeEpoch = async (request: { producerId: string; epoch: string; lastN: bigint[] }) => {
-  const options = { timeoutMs: 5_000, metadata: tokenMetadata(undefined) };
+  const options = { timeoutMs: 5_000, metadata: tokenMetadata(TOKEN) };
   return (await callUnary(clientOf(0), ControlService.method.closeEpoch, request, options)).isClosed;
 };
 
@@ -247,7 +249,7 @@ describe('closing an epoch', () => {
 });
 
 it('an unfinished response is recorded, found, listed and settled over gRPC', async () => {
-  const call = { timeoutMs: 5_000, metadata: tokenMetadata(undefined) };
+  const call = { timeoutMs: 5_000, metadata: tokenMetadata(TOKEN) };
   const { method } = ControlService;
   const response = { responseId: 'resp_1', connectorId: 'con_1', principalId: 'ada' };
   const unfinished = { eventId: newUuid(), model: 'mock/echo', producerId: newUuid() };

@@ -3,6 +3,7 @@ import { loadConfig } from '../../../config.ts';
 
 const GIVEN = {
   DATABASE_URL: 'postgres://localhost/weighbridge',
+  CONTROL_PLANE_TOKEN: 'a token that the apps share',
   OIDC_ISSUER: 'https://login.example.com/realms/one',
   OIDC_AUDIENCE: 'weighbridge, other',
   OIDC_SCOPE_MAP: '{"admins": ["operator", "keys:read"]}',
@@ -10,7 +11,8 @@ const GIVEN = {
 const load = (env: Record<string, string> = {}) => loadConfig({ ...GIVEN, ...env }).oidc;
 
 it('without an issuer, OIDC is off', () => {
-  expect(loadConfig({ DATABASE_URL: GIVEN.DATABASE_URL }).oidc).toBeUndefined();
+  const { DATABASE_URL, CONTROL_PLANE_TOKEN } = GIVEN;
+  expect(loadConfig({ DATABASE_URL, CONTROL_PLANE_TOKEN }).oidc).toBeUndefined();
 });
 
 it('uses what is set, and defaults otherwise', () => {
