@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { describe, expect, it } from 'vitest';
+import { documentProblems } from '../test/documentRules.ts';
 import { openApiDocument } from './openApiDocument.ts';
 import { type OpenApiDocument, operations } from './openapi/types.ts';
 
@@ -44,6 +45,10 @@ describe('the committed OpenAPI document', () => {
     const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
     const declared = operation.parameters?.filter((parameter) => parameter.in === 'path') ?? [];
     expect(declared.map(({ name }) => name)).toEqual(inPath);
+  });
+
+  it('names its schemas, describes its operations and bounds its numbers', () => {
+    expect(documentProblems(document)).toEqual([]);
   });
 
   it('has a unique operationId for each operation', () => {

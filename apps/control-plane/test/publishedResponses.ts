@@ -57,11 +57,12 @@ export function publishedResponses(document: OpenApiDocument): { check(response:
         }
         const [media = ''] = type.split(';');
         const isReference = '$ref' in response;
-        const content = isReference ? document.components.responses[status]?.content : response.content;
+        const name = isReference ? (response.$ref.split('/').at(-1) ?? '') : '';
+        const content = isReference ? document.components.responses[name]?.content : response.content;
         if (!content?.[media]) throw new Error(`${what} as ${media}, which is not documented`);
         if (media !== 'application/json') return;
         validate = isReference
-          ? validator('components', 'responses', String(status), 'content', media, 'schema')
+          ? validator('components', 'responses', name, 'content', media, 'schema')
           : validator(
               'paths',
               template,

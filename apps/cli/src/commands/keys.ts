@@ -98,7 +98,7 @@ function addList(keys: Command, cli: Cli): void {
         ...(options.principal && { principal_id: options.principal }),
         ...(options.policy && { policy_id: options.policy }),
         ...(options.kind && { kind: options.kind }),
-        ...(options.disabled && { disabled: 'true' as const }),
+        ...(options.disabled && { disabled: true }),
         ...(options.expiringBefore && { expiring_before: options.expiringBefore }),
         ...(options.name && { name_contains: options.name }),
       };

@@ -15,7 +15,7 @@ export function proxiesCommand(cli: Cli): Command {
     .addHelpText('after', '\nExample:\n  weighbridge proxies list --json')
     .action(async (options, command: Command) => {
       const session = await openSession(cli, command);
-      const filter = options.gone ? { all: 'true' as const } : {};
+      const filter = options.gone ? { all: true } : {};
       const items = await firstItems(session, limitOf(options), (page) =>
         bodyOf(session.client.GET('/api/v1/proxies', { params: { query: { ...filter, ...page } } })),
       );

@@ -6,7 +6,7 @@ import { tryCall } from './serviceChecks.ts';
 type Proxy = components['schemas']['Proxy'];
 type Connector = components['schemas']['Connector'];
 
-const PAGE_SIZE = '500';
+const PAGE_SIZE = 500;
 /** Limits how much of a long list is checked. */
 const MAX_PAGES = 4;
 /** Events that are only out of order arrive within seconds. */
@@ -31,7 +31,7 @@ export async function operatorChecks(
     ),
   );
   const held = await tryCall('operator', () =>
-    bodyOf(client.GET('/api/v1/quarantine', { params: { query: { state: 'held', page_size: '1' } } })),
+    bodyOf(client.GET('/api/v1/quarantine', { params: { query: { state: 'held', page_size: 1 } } })),
   );
   return [
     ...(connectors.value

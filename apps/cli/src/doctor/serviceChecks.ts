@@ -61,7 +61,7 @@ export async function serviceChecks(
   if (usage.value) findings.push(budgetFinding(usage.value), ageFinding(usage.value.bucket_as_of, now()));
   else findings.push(usage.finding('budget'));
   const models = await tryCall('models:read', () =>
-    bodyOf(client.GET('/api/v1/models', { params: { query: { page_size: '1' } } })),
+    bodyOf(client.GET('/api/v1/models', { params: { query: { page_size: 1 } } })),
   );
   findings.push(models.value ? modelsFinding(models.value.data[0]?.model) : models.finding('models'));
   return { findings, canContinue: true };

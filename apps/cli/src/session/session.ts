@@ -61,11 +61,11 @@ const MAX_PAGE = 500;
 export async function firstItems<T>(
   session: Session,
   limit: number | undefined,
-  page: (query: { page_size: string; page_token: string }) => Promise<PageOf<T>>,
+  page: (query: { page_size: number; page_token: string }) => Promise<PageOf<T>>,
 ): Promise<T[]> {
   const items: T[] = [];
   // One item more than the limit shows whether there are more.
-  const page_size = String(Math.min(MAX_PAGE, (limit ?? MAX_PAGE) + 1));
+  const page_size = Math.min(MAX_PAGE, (limit ?? MAX_PAGE) + 1);
   for await (const data of pages((page_token) => page({ page_size, page_token }))) {
     items.push(...data);
     if (limit !== undefined && items.length > limit) {

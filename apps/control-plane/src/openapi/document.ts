@@ -1,8 +1,10 @@
 import { STATUS_CODES } from 'node:http';
-import { ErrorSchema, errorResponses, errorStatuses, MESSAGES_ERROR, messagesError } from './errors.ts';
+import { extractSchemas, replaceInComponents } from './components.ts';
+import { type ErrorShape, errorResponseName, errorResponses, errorStatuses } from './errors.ts';
 import { exampleOf, exampleParameter } from './examples.ts';
 import { inferencePaths } from './inference.ts';
-import { type OpenApiDocument, type Operation, operations, type Schema } from './types.ts';
+import { TAG_DESCRIPTIONS } from './tags.ts';
+import { type OpenApiDocument, type Operation, operations, type Response, type Schema } from './types.ts';
 
 /** The parts of the document that do not come from routes. */
 export const FRAME = {
@@ -39,16 +41,8 @@ export const FRAME = {
  * examples, and moves every schema with a `title` to the components.
  */
 export function completeDocument(routes: OpenApiDocument): OpenApiDocument {
-  const document: OpenApiDocument = {
-    ...routes,
-    paths: { ...routes.paths, ...structuredClone(inferencePaths) },
-    components: {
-      ...routes.components,
-      responses: { ...errorResponses, [MESSAGES_ERROR]: messagesError },
-      schemas: { Error: ErrorSchema },
-    },
-  };
-  for (const [path, method, operation] of operations(document)) {
+  const paths = { ...routes.paths, ...structuredClone(inferencePaths) };
+  for (const [path, method, operation] of operations({ ...routes, paths })) {
     const successes = Object.fromEntries(
       Object.entries(operation.responses)
         .filter(([status]) => Number(status) < 400)
@@ -57,15 +51,31 @@ export function completeDocument(routes: OpenApiDocument): OpenApiDocument {
     operation.responses = { ...successes, ...errorsOf(path, method, operation) };
     addExamples(path, operation);
   }
-  const schemas: Record<string, Schema> = document.components.schemas;
-  document.paths = extractSchemas(document.paths, schemas) as OpenApiDocument['paths'];
-  document.components.schemas = Object.fromEntries(
-    Object.entries(schemas).sort(([one], [other]) => (one < other ? -1 : 1)),
+  const schemas: Record<string, Schema> = {};
+  const extracted = extractSchemas({ paths, responses: usedResponses(paths) }, schemas);
+  const tags = [
+    ...new Set(operations({ ...routes, paths }).flatMap(([, , operation]) => operation.tags ?? [])),
+  ];
+  return {
+    ...routes,
+    tags: tags.map((name) => ({ name, description: TAG_DESCRIPTIONS[name] ?? '' })),
+    paths: extracted.paths,
+    components: {
+      ...routes.components,
+      responses: extracted.responses,
+      schemas: replaceInComponents(schemas),
+    },
+  };
+}
+
+/** The error responses that an operation refers to. */
+function usedResponses(paths: OpenApiDocument['paths']): Record<string, Response> {
+  const text = JSON.stringify(paths);
+  return Object.fromEntries(
+    Object.entries(errorResponses)
+      .filter(([name]) => text.includes(`"#/components/responses/${name}"`))
+      .sort(([one], [other]) => (one < other ? -1 : 1)),
   );
-  document.tags = [...new Set(operations(document).flatMap(([, , { tags }]) => tags ?? []))].map((name) => ({
-    name,
-  }));
-  return document;
 }
 
 function describe(status: string, response: object): string {
@@ -78,12 +88,17 @@ function errorsOf(path: string, method: string, operation: Operation) {
     .map(Number)
     .filter((status) => status >= 400);
   const statuses = new Set([...errorStatuses(path, method, operation), ...declared]);
-  const nameOf = (status: number) => (path.startsWith('/v1/messages') ? MESSAGES_ERROR : status);
+  const shape = shapeOf(path);
   return Object.fromEntries(
     [...statuses]
       .sort((a, b) => a - b)
-      .map((status) => [status, { $ref: `#/components/responses/${nameOf(status)}` }]),
+      .map((status) => [status, { $ref: `#/components/responses/${errorResponseName(shape, status)}` }]),
   );
+}
+
+function shapeOf(path: string): ErrorShape {
+  if (path.startsWith('/api/')) return 'management';
+  return path.startsWith('/v1/messages') ? 'messages' : 'inference';
 }
 
 function addExamples(path: string, operation: Operation): void {
@@ -100,28 +115,4 @@ function addExamples(path: string, operation: Operation): void {
     const media = content?.['application/json'];
     if (media?.schema && media.example === undefined) media.example = exampleOf(media.schema, path);
   }
-}
-
-/** Replaces every schema that has a title by a reference to it among the components. */
-function extractSchemas(node: unknown, components: Record<string, Schema>): unknown {
-  if (Array.isArray(node)) return node.map((item) => extractSchemas(item, components));
-  if (typeof node !== 'object' || node === null) return node;
-  const copy = Object.fromEntries(
-    Object.entries(node).map(([name, value]) => [
-      name,
-      name.startsWith('example') ? value : extractSchemas(value, components),
-    ]),
-  );
-  const { title, type } = copy as Schema;
-  if (typeof title !== 'string' || type === undefined) return copy;
-  const nullable = Array.isArray(type);
-  const { title: _, ...schema } = copy as Schema;
-  const one: Schema = nullable ? { ...schema, type: type[0] as string } : schema;
-  const other = components[title];
-  if (other !== undefined && JSON.stringify(other) !== JSON.stringify(one)) {
-    throw new Error(`two different schemas have the title ${title}`);
-  }
-  components[title] = one;
-  const reference = { $ref: `#/components/schemas/${title}` };
-  return nullable ? { anyOf: [reference, { type: 'null' }] } : reference;
 }

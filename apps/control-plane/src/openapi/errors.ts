@@ -1,13 +1,16 @@
-import { AppError, type ErrorKind, toHttpError } from '@weighbridge/errors';
+import { STATUS_CODES } from 'node:http';
+import { AppError, type ErrorKind, toHttpError, toMessagesError } from '@weighbridge/errors';
 import type { Operation, Response, Schema } from './types.ts';
 
 /** The body of an error. Some codes add further members to `error`. */
-export const ErrorSchema: Schema = {
+const ErrorSchema: Schema = {
+  title: 'Error',
   type: 'object',
   required: ['error'],
   additionalProperties: false,
   properties: {
     error: {
+      title: 'ErrorDetail',
       type: 'object',
       required: ['message', 'type', 'code', 'param', 'request_id'],
       properties: {
@@ -19,6 +22,35 @@ export const ErrorSchema: Schema = {
       },
     },
   },
+};
+
+/** The same in the shape of the messages API. */
+const MessagesErrorSchema: Schema = {
+  title: 'MessagesError',
+  type: 'object',
+  required: ['type', 'error'],
+  properties: {
+    type: { type: 'string', const: 'error' },
+    error: {
+      title: 'MessagesErrorDetail',
+      type: 'object',
+      required: ['type', 'message'],
+      properties: {
+        type: { type: 'string', description: 'The class of the error.' },
+        message: { type: 'string', description: 'What happened, and what to do about it.' },
+        code: { type: 'string', description: 'A stable identifier, if the error is of this service.' },
+      },
+    },
+    request_id: { type: 'string', description: 'Quote it when you report a problem.' },
+  },
+};
+
+/** What a vendor sends is forwarded as it is, so it has any shape. */
+export const VendorBody: Schema = {
+  title: 'VendorBody',
+  type: 'object',
+  additionalProperties: true,
+  description: "The body of the vendor's response, as the vendor sent it.",
 };
 
 type Example = readonly [kind: ErrorKind, code: string, message: string, param?: string];
@@ -46,6 +78,11 @@ const EXAMPLES: readonly Example[] = [
   ['too_large', 'body_too_large', 'The body is larger than this service accepts.'],
   ['uri_too_long', 'path_too_long', 'A segment of the path is longer than 2048 characters.'],
   ['unsupported_media_type', 'unsupported_media_type', 'The body must be JSON.', 'content-type'],
+  [
+    'headers_too_large',
+    'headers_too_large',
+    'The headers of the request are larger than this service accepts. Send fewer or shorter ones.',
+  ],
   ['validation', 'name_invalid', 'This name cannot be used: it is empty.', 'name'],
   ['rate_limit', 'rate_limit_exceeded', 'Too many requests. Try again in 12 s.'],
   ['internal', 'internal_error', 'Internal error. Try again; if it persists, report the request_id.'],
@@ -69,6 +106,7 @@ const DESCRIPTIONS: Readonly<Record<number, string>> = {
   414: 'A segment of the path is too long.',
   415: 'The body is not JSON.',
   422: 'The request is well-formed but breaks a rule.',
+  431: 'The headers are too large.',
   429: 'A budget is used up or a rate limit is reached; the code says which.',
   500: 'Internal error.',
   502: 'The vendor failed.',
@@ -76,66 +114,63 @@ const DESCRIPTIONS: Readonly<Record<number, string>> = {
   504: 'The vendor did not respond in time.',
 };
 
-/** The error responses by status, which operations refer to. */
+/** Who answers an operation, which decides the shapes of its errors. */
+export type ErrorShape = 'management' | 'inference' | 'messages';
+
+const REQUEST_ID = 'req_01kafyq2s0e5fvf6m8x4n9r7td';
+/** The statuses that a vendor may have sent: of its own credential it sends 401 and 403 to the service, which answers 502. */
+const OF_VENDORS = new Set([400, 404, 409, 413, 422, 429, 500, 502, 503, 504]);
+
+/** The name of the response of an error among the components. */
+export function errorResponseName(shape: ErrorShape, status: number): string {
+  const name = (STATUS_CODES[status] ?? String(status)).replaceAll(/[^A-Za-z]/g, '');
+  return shape === 'management' ? name : `${shape === 'messages' ? 'Messages' : 'Inference'}${name}`;
+}
+
+/** The error responses by name, which operations refer to. */
 export const errorResponses: Readonly<Record<string, Response>> = Object.fromEntries(
-  EXAMPLES.map(([kind, code, message, param]) => {
-    const { status, body } = toHttpError(
-      new AppError(kind, code, message, param === undefined ? {} : { param }),
-      'req_01kafyq2s0e5fvf6m8x4n9r7td',
-    );
-    const schema = { $ref: '#/components/schemas/Error' };
+  EXAMPLES.flatMap(([kind, code, message, param]) => {
+    const error = new AppError(kind, code, message, param === undefined ? {} : { param });
+    const { status, body } = toHttpError(error, REQUEST_ID);
+    const ofMessages = toMessagesError(error, REQUEST_ID).body;
+    const ofVendor = OF_VENDORS.has(status) ? [VendorBody] : [];
     return [
-      status,
-      {
-        description: DESCRIPTIONS[status] ?? '',
-        ...(status === 401 && { headers: { 'www-authenticate': { schema: { type: 'string' } } } }),
-        content: { 'application/json': { schema, example: body } },
-      },
+      [errorResponseName('management', status), errorResponse(status, [ErrorSchema], body)],
+      [errorResponseName('inference', status), errorResponse(status, [ErrorSchema, ...ofVendor], body)],
+      [
+        errorResponseName('messages', status),
+        errorResponse(status, [MessagesErrorSchema, ...ofVendor], ofMessages),
+      ],
     ];
   }),
 );
 
-/** The errors of the messages routes have the shape of that API. */
-export const MESSAGES_ERROR = 'MessagesError';
-export const messagesError: Response = {
-  description: 'An error in the shape of the messages API. The statuses are those of the other routes.',
-  content: {
-    'application/json': {
-      schema: {
-        type: 'object',
-        required: ['type', 'error'],
-        properties: {
-          type: { type: 'string', enum: ['error'] },
-          error: {
-            type: 'object',
-            required: ['type', 'message'],
-            properties: { type: { type: 'string' }, message: { type: 'string' } },
-          },
-          request_id: { type: 'string' },
-        },
-      },
-      example: {
-        type: 'error',
-        error: {
-          type: 'authentication_error',
-          message:
-            'The API key is unknown. Check it for missing characters, or ask an operator whether it still exists.',
-        },
-        request_id: 'req_01kafyq2s0e5fvf6m8x4n9r7td',
+function errorResponse(status: number, [schema, ofVendor]: readonly Schema[], example: unknown): Response {
+  const description = DESCRIPTIONS[status] ?? '';
+  return {
+    description: ofVendor ? `${description} Or the vendor answered with this status.` : description,
+    ...(status === 401 && {
+      headers: { 'www-authenticate': { description: 'The scheme to use.', schema: { type: 'string' } } },
+    }),
+    content: {
+      'application/json': {
+        schema: ofVendor ? { anyOf: [schema as Schema, ofVendor] } : (schema as Schema),
+        example,
       },
     },
-  },
-};
+  };
+}
 
 /** The error statuses of an operation, besides those that its route declares. */
 export function errorStatuses(path: string, method: string, operation: Operation): number[] {
   const ofBody = operation.requestBody ? [413, 415] : [];
+  const ofPath = path.includes('{') ? [404, 414] : [];
   if (!path.startsWith('/api/')) {
-    return [400, 401, 403, 404, ...ofBody, ...(operation.requestBody ? [429] : []), 500, 502, 503, 504];
+    return [400, 401, 403, 404, ...ofPath, ...ofBody, 429, 431, 500, 502, 503, 504];
   }
   return [
-    ...[400, 401, 403, 500, 503],
-    ...(path.includes('{') ? [404, 414] : []),
+    ...[400, 401, 403, 431, 500, 503],
+    ...ofPath,
     ...(servesSeveralTypes(operation) ? [406] : []),
     ...(method === 'get' ? [] : [409]),
     ...(operation.requestBody ? [...ofBody, 422] : []),

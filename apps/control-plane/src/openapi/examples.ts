@@ -11,6 +11,8 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
   connector_id: `con_${ID}`,
   profile_id: `prf_${ID}`,
   request_id: `req_${ID}`,
+  proxy_id: '019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b',
+  quarantine_id: '7',
   response_id: 'resp_68af4030592c81938ec0a5fbab4a3e9f',
   principal_id: 'checkout@example.com',
   model: 'openai/gpt-4o-mini',

@@ -1,3 +1,4 @@
+import { VendorBody } from './errors.ts';
 import type { OpenApiDocument, Operation, Parameter } from './types.ts';
 
 /**
@@ -56,11 +57,9 @@ const routingHeaders = {
   'x-svc-cache': {
     description:
       'Whether the response came from the response cache. bypass: the cache was neither read nor written.',
-    schema: { type: 'string', enum: ['hit', 'miss', 'bypass'] },
+    schema: { title: 'CacheResult', type: 'string', enum: ['hit', 'miss', 'bypass'] },
   },
 };
-
-const vendorResponse = { type: 'object', additionalProperties: true };
 
 interface Generation {
   readonly operationId: string;
@@ -112,7 +111,7 @@ function generation({
           : "The vendor's response.",
         headers: routingHeaders,
         content: {
-          'application/json': { schema: vendorResponse, example: response },
+          'application/json': { schema: VendorBody, example: response },
           ...(streams && { 'text/event-stream': { schema: { type: 'string' } } }),
         },
       },
@@ -139,7 +138,7 @@ function operationWithoutModel(
       200: {
         description: 'OK',
         headers: requestIdHeader,
-        content: { 'application/json': { schema: vendorResponse, example } },
+        content: { 'application/json': { schema: VendorBody, example } },
       },
     },
   };
@@ -161,12 +160,12 @@ function feedbackResponse(description: string, status: 'counted' | 'pending') {
     content: {
       'application/json': {
         schema: {
-          title: 'FeedbackAnswer',
+          title: 'RecordedFeedback',
           type: 'object',
           required: ['request_id', 'status'],
           properties: {
             request_id: { type: 'string' },
-            status: { type: 'string', enum: ['counted', 'pending'] },
+            status: { title: 'FeedbackStatus', type: 'string', enum: ['counted', 'pending'] },
           },
         },
         example: { request_id: REQUEST_ID, status },
@@ -295,7 +294,7 @@ export const inferencePaths: OpenApiDocument['paths'] = {
         content: {
           'application/json': {
             schema: {
-              title: 'FeedbackRequest',
+              title: 'NewFeedback',
               type: 'object',
               required: ['request_id', 'score'],
               properties: {

@@ -3,7 +3,8 @@ import swaggerUi from '@fastify/swagger-ui';
 import { refuseOtherMethods } from '@weighbridge/runtime';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { completeDocument, FRAME } from './document.ts';
-import type { OpenApiDocument } from './types.ts';
+import { PARAMETER_DESCRIPTIONS, PATH_PARAMETERS } from './parameters.ts';
+import type { OpenApiDocument, Schema } from './types.ts';
 
 /** The page loads nothing from other servers. Without upgrade-insecure-requests, it also works over plain HTTP. */
 const PAGE_POLICY = [
@@ -55,9 +56,31 @@ function describe(schema: FastifySchema, url: string, scope: string | undefined)
   const [, resource = ''] = /^\/api\/v1\/([a-z]+)/.exec(url) ?? [];
   return {
     ...schema,
+    ...(schema.querystring !== undefined && { querystring: publishedParameters(schema.querystring) }),
+    ...(schema.headers !== undefined && { headers: publishedParameters(schema.headers) }),
+    ...(schema.params !== undefined && { params: publishedPath(schema.params) }),
     tags: schema.tags ?? [resource.charAt(0).toUpperCase() + resource.slice(1)],
     description: [schema.description ?? `${schema.summary}.`, `Requires the scope \`${scope}\`.`].join(' '),
     security: [{ managementKey: [] }],
     'x-required-scope': scope,
   } as FastifySchema;
+}
+
+/** Shows numbers and booleans of a query by what their text contains, and describes what has no description. */
+function publishedParameters(parameters: unknown): Schema {
+  const schema = parameters as Schema;
+  const properties = Object.entries(schema.properties ?? {}).map(([name, text]) => {
+    const { description = PARAMETER_DESCRIPTIONS[name], ...shown } = text.contentSchema ?? text;
+    return [name, { ...shown, ...(description !== undefined && { description }) }];
+  });
+  return { ...schema, properties: Object.fromEntries(properties) };
+}
+
+function publishedPath(parameters: unknown): Schema {
+  const schema = parameters as Schema;
+  const properties = Object.entries(schema.properties ?? {}).map(([name, text]) => [
+    name,
+    PATH_PARAMETERS[name] ?? text,
+  ]);
+  return { ...schema, properties: Object.fromEntries(properties) };
 }

@@ -10,7 +10,9 @@ export interface Schema {
   readonly default?: unknown;
   readonly minimum?: number;
   readonly maximum?: number;
+  readonly minLength?: number;
   readonly maxLength?: number;
+  readonly pattern?: string;
   readonly items?: Schema;
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
@@ -19,6 +21,7 @@ export interface Schema {
   readonly anyOf?: readonly Schema[];
   readonly description?: string;
   readonly $ref?: string;
+  readonly contentSchema?: Schema;
 }
 
 interface Media {
@@ -59,7 +62,7 @@ type Method = (typeof METHODS)[number];
 export interface OpenApiDocument {
   readonly openapi: string;
   readonly info: { readonly title: string; readonly version: string };
-  tags?: readonly { readonly name: string }[];
+  tags?: readonly { readonly name: string; readonly description: string }[];
   paths: Record<string, Partial<Record<Method, Operation>>>;
   readonly components: {
     readonly responses: Readonly<Record<string, Response>>;

@@ -2,10 +2,22 @@ import { type IdPrefix, isId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { type TSchema, Type } from 'typebox';
 import { hasInvalidCharacter } from './invalidText.ts';
+import { QueryInteger } from './schemas.ts';
+import { wholeNumber } from './wholeNumber.ts';
+
+const DEFAULT_PAGE_SIZE = 100;
+const MAX_PAGE_SIZE = 500;
 
 /** The query parameters of every list, to be spread into the schema of its query. */
 export const PageQuery = {
-  page_size: Type.Optional(Type.String({ description: 'From 1 to 500; 100 by default.' })),
+  page_size: Type.Optional(
+    QueryInteger({
+      minimum: 1,
+      maximum: MAX_PAGE_SIZE,
+      default: DEFAULT_PAGE_SIZE,
+      description: 'The most items of a page.',
+    }),
+  ),
   page_token: Type.Optional(
     Type.String({ description: 'The next_page_token of the previous page. Empty for the first page.' }),
   ),
@@ -13,7 +25,12 @@ export const PageQuery = {
 
 /** The response of every list. `next_page_token` is empty on the last page. */
 export function Page<S extends TSchema>(item: S) {
-  return Type.Object({ data: Type.Array(item), next_page_token: Type.String() });
+  const { title } = item as { title?: string };
+  const next_page_token = Type.String({ description: 'Empty on the last page.' });
+  return Type.Object(
+    { data: Type.Array(item), next_page_token },
+    { ...(title && { title: `${title}Page` }) },
+  );
 }
 
 export interface PageRequest {
@@ -26,9 +43,6 @@ export interface PageOf<T> {
   readonly data: T[];
   readonly next_page_token: string;
 }
-
-const DEFAULT_PAGE_SIZE = 100;
-const MAX_PAGE_SIZE = 500;
 
 /**
  * Parses the page parameters of a query. A token contains a position in the order of the list, not an offset, so pages
@@ -109,13 +123,5 @@ function position(list: string, token: string): readonly string[] {
 }
 
 function pageSize(text: string | undefined): number {
-  if (text === undefined) return DEFAULT_PAGE_SIZE;
-  const size = Number(text);
-  if (/^\d+$/.test(text) && size >= 1 && size <= MAX_PAGE_SIZE) return size;
-  throw new AppError(
-    'invalid_request',
-    'invalid_request',
-    `page_size: must be a whole number from 1 to ${MAX_PAGE_SIZE}.`,
-    { param: 'page_size' },
-  );
+  return text === undefined ? DEFAULT_PAGE_SIZE : wholeNumber('page_size', text, 1, MAX_PAGE_SIZE);
 }

@@ -20,7 +20,7 @@ export function OneOf<const T extends readonly string[]>(values: T, options: obj
 /** An object without other fields. With a `title`, it becomes a named schema of the OpenAPI document. */
 export function Strict<P extends Parameters<typeof Type.Object>[0]>(
   properties: P,
-  options: { readonly title?: string } = {},
+  options: { readonly title?: string; readonly description?: string } = {},
 ) {
   return Type.Object(properties, { ...options, additionalProperties: false });
 }
@@ -28,19 +28,51 @@ export function Strict<P extends Parameters<typeof Type.Object>[0]>(
 /** An object with string values. `Type.Record` would not check values whose names contain a line break. */
 export function TextByName(
   text: { readonly minLength?: number; readonly maxLength: number },
-  options: { readonly maxProperties: number; readonly description?: string },
+  options: { readonly title: string; readonly maxProperties: number; readonly description?: string },
 ) {
-  return Type.Unsafe<Record<string, string>>({
-    type: 'object',
-    additionalProperties: { type: 'string', ...text },
-    ...options,
+  return ByName(Type.Unsafe<string>({ type: 'string', ...text }), options);
+}
+
+/** An object with any names, whose values fit the schema. Generators of clients read no `patternProperties`. */
+export function ByName<S extends TSchema>(
+  value: S,
+  options: { readonly title: string; readonly maxProperties?: number; readonly description?: string },
+) {
+  return Type.Unsafe<Record<string, Static<S>>>({ type: 'object', additionalProperties: value, ...options });
+}
+
+/**
+ * A query parameter that is a whole number. A query is text: the server checks the text, and the OpenAPI document shows the
+ * `contentSchema`.
+ */
+export function QueryInteger(
+  number: {
+    readonly minimum: number;
+    readonly maximum: number;
+    readonly default?: number;
+    readonly description: string;
+  },
+  text: { readonly pattern?: string } = {},
+) {
+  const contentSchema = { type: 'integer', ...number };
+  return Type.String({ contentMediaType: 'application/json', contentSchema, ...text });
+}
+
+/** A query parameter that is true or false. */
+export function QueryBoolean(description: string) {
+  return OneOf(['true', 'false'], {
+    contentMediaType: 'application/json',
+    contentSchema: { type: 'boolean', description },
   });
 }
 
 /** The response cache of a policy or a profile: who shares entries, and for how long they are used. */
 export const CacheSettings = Type.Object(
-  { scope: OneOf(['principal', 'policy']), ttl_seconds: Type.Integer({ minimum: 1, maximum: 30 * 86_400 }) },
-  { additionalProperties: false },
+  {
+    scope: OneOf(['principal', 'policy'], { title: 'CacheScope', description: 'Who shares the entries.' }),
+    ttl_seconds: Type.Integer({ minimum: 1, maximum: 30 * 86_400 }),
+  },
+  { title: 'CacheSettings', additionalProperties: false },
 );
 export type CacheSettings = Static<typeof CacheSettings>;
 

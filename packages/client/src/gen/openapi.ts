@@ -1025,10 +1025,7 @@ export interface components {
             speed: string | null;
             /** @description Such as us; null: what the list price covers. */
             geography: string | null;
-            /** @description How often the vendor ran its own tools, by the tool's name. */
-            tool_uses: {
-                [key: string]: number;
-            };
+            tool_uses: components["schemas"]["ToolUses"];
             /** @description The price lacked something that it used: that was charged at the dearest known price. */
             price_incomplete: boolean;
             /** @description What the price lacked, such as service_tier:priority, tool:web_search or output_audio. */
@@ -1054,9 +1051,11 @@ export interface components {
             team?: string;
             project?: string;
             env?: string;
-            labels?: {
-                [key: string]: string;
-            };
+            labels?: components["schemas"]["Labels"];
+        };
+        /** @description What changed, by field. */
+        AuditDetail: {
+            [key: string]: unknown;
         };
         AuditEntry: {
             id: string;
@@ -1071,32 +1070,53 @@ export interface components {
             /** @description resource.verb, such as key.created */
             action: string;
             resource_id: string;
-            detail: {
-                [key: string]: unknown;
-            };
+            detail: components["schemas"]["AuditDetail"];
+        };
+        AuditEntryPage: {
+            data: components["schemas"]["AuditEntry"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+        };
+        BenchmarkScores: {
+            mmlu?: number;
+            human_eval?: number;
+            mt_bench?: number;
+            avg_score?: number;
+        };
+        BucketDifference: {
+            bucket: string;
+            /**
+             * @description Nano-USD, exact, as a decimal integer.
+             * @example 0
+             */
+            difference_nano_usd: string;
+        };
+        /** @enum {string} */
+        BudgetMode: "balanced" | "hard";
+        /** @enum {string} */
+        CacheResult: "hit" | "miss" | "bypass";
+        /**
+         * @description Who shares the entries.
+         * @enum {string}
+         */
+        CacheScope: "principal" | "policy";
+        CacheSettings: {
+            scope: components["schemas"]["CacheScope"];
+            ttl_seconds: number;
         };
         CatalogModel: {
             model: string;
             provider: string;
             /** @description The name of the model at the vendor. */
             upstream_name: string;
-            /**
-             * @description catalog: it ships with the release. operator: an operator created the entry.
-             * @enum {string}
-             */
-            origin: "catalog" | "operator";
+            origin: components["schemas"]["CatalogOrigin"];
             /** @description The fields of a shipped model that an operator changed. */
             overridden: string[];
             disabled: boolean;
             context_window: number;
             max_output_tokens: number | null;
             capabilities: string[];
-            benchmark_scores: {
-                mmlu?: number;
-                human_eval?: number;
-                mt_bench?: number;
-                avg_score?: number;
-            };
+            benchmark_scores: components["schemas"]["BenchmarkScores"];
             /** Format: date-time */
             deprecated_at: string | null;
             price: components["schemas"]["CatalogPrice"] | null;
@@ -1108,29 +1128,38 @@ export interface components {
             context_window?: number;
             max_output_tokens?: number | null;
             capabilities?: string[];
-            benchmark_scores?: {
-                mmlu?: number;
-                human_eval?: number;
-                mt_bench?: number;
-            };
+            benchmark_scores?: components["schemas"]["NewBenchmarkScores"];
             /** Format: date-time */
             deprecated_at?: string | null;
             disabled?: boolean;
         };
+        CatalogModelPage: {
+            data: components["schemas"]["CatalogModel"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+        };
+        /**
+         * @description catalog: it ships with the release. operator: an operator set it.
+         * @enum {string}
+         */
+        CatalogOrigin: "catalog" | "operator";
         CatalogPrice: {
             version: number;
-            /** @enum {string} */
-            origin: "catalog" | "operator";
+            origin: components["schemas"]["CatalogOrigin"];
             price: components["schemas"]["FullPrice"] | null;
             /** Format: date-time */
             created_at: string;
+        };
+        CatalogPricePage: {
+            data: components["schemas"]["CatalogPrice"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
         };
         Connector: {
             id: string;
             name: string;
             provider: string;
-            /** @enum {string} */
-            dialect: "openai" | "anthropic";
+            dialect: components["schemas"]["Dialect"];
             base_url: string;
             credential_ref: string | null;
             /** @description Whether a sealed credential is stored here. */
@@ -1150,19 +1179,11 @@ export interface components {
             first_byte_timeout_ms: number | null;
             /** @description Null: the proxy's own setting applies. */
             chunk_timeout_ms: number | null;
-            /**
-             * @description What to do with a stream whose client disconnected: cancel it, if the vendor then stops billing, or read it to its end. Null: what is known of the provider.
-             * @enum {string|null}
-             */
-            on_disconnect: "cancel" | "drain" | null;
+            on_disconnect: components["schemas"]["OnDisconnect"] | null;
             /** @description The models of its provider that it serves: anchored patterns of model ids; `*` matches any characters. Empty: all models. */
             models: string[];
-            /** @description The name of a model at this account, by model id. */
-            upstream_names: {
-                [key: string]: string;
-            };
-            /** @enum {string} */
-            origin: "environment" | "operator";
+            upstream_names: components["schemas"]["UpstreamNames"];
+            origin: components["schemas"]["ConnectorOrigin"];
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -1170,8 +1191,7 @@ export interface components {
         };
         ConnectorChanges: {
             name?: string;
-            /** @enum {string} */
-            dialect?: "openai" | "anthropic";
+            dialect?: components["schemas"]["Dialect"];
             base_url?: string;
             /** @description Where the credential is: env:NAME or file:/path. */
             credential_ref?: string | null;
@@ -1189,17 +1209,17 @@ export interface components {
             first_byte_timeout_ms?: number | null;
             /** @description Null: the proxy's own setting applies. */
             chunk_timeout_ms?: number | null;
-            /**
-             * @description What to do with a stream whose client disconnected: cancel it, if the vendor then stops billing, or read it to its end. Null: what is known of the provider.
-             * @enum {string|null}
-             */
-            on_disconnect?: "cancel" | "drain" | null;
+            on_disconnect?: components["schemas"]["OnDisconnect"] | null;
             /** @description The models of its provider that it serves: anchored patterns of model ids; `*` matches any characters. Empty: all models. */
             models?: string[];
-            /** @description The name of a model at this account, by model id. */
-            upstream_names?: {
-                [key: string]: string;
-            };
+            upstream_names?: components["schemas"]["UpstreamNames"];
+        };
+        /** @enum {string} */
+        ConnectorOrigin: "environment" | "operator";
+        ConnectorPage: {
+            data: components["schemas"]["Connector"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
         };
         ConnectorPrice: {
             model: string;
@@ -1207,6 +1227,11 @@ export interface components {
             price: components["schemas"]["FullPrice"] | null;
             /** Format: date-time */
             created_at: string;
+        };
+        ConnectorPricePage: {
+            data: components["schemas"]["ConnectorPrice"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
         };
         ConnectorTest: {
             ok: boolean;
@@ -1238,19 +1263,30 @@ export interface components {
             /** Format: date-time */
             recorded_at: string;
         };
+        /** @enum {string} */
+        CounterScope: "key" | "principal" | "policy";
+        /** @enum {string} */
+        CurrencyCode: "USD";
+        /** @enum {string} */
+        DefaultFor: "service" | "user" | "all";
+        /** @enum {string} */
+        Dialect: "openai" | "anthropic";
+        /** @enum {string} */
+        Enforcement: "enforce" | "shadow" | "off";
         Error: {
-            error: {
-                /** @description What happened, and what to do about it. */
-                message: string;
-                /** @description The class of the error. */
-                type: string;
-                /** @description A stable identifier of the error. */
-                code: string;
-                /** @description The field or header that caused the error. */
-                param: string | null;
-                /** @description Quote it when you report a problem. */
-                request_id: string;
-            };
+            error: components["schemas"]["ErrorDetail"];
+        };
+        ErrorDetail: {
+            /** @description What happened, and what to do about it. */
+            message: string;
+            /** @description The class of the error. */
+            type: string;
+            /** @description A stable identifier of the error. */
+            code: string;
+            /** @description The field or header that caused the error. */
+            param: string | null;
+            /** @description Quote it when you report a problem. */
+            request_id: string;
         };
         Evidence: {
             /** @description The X-Svc-Workload-Type of the requests, cut at 256 characters; empty if they sent none. */
@@ -1279,9 +1315,21 @@ export interface components {
             /** @description The evidence in words. */
             why: string;
         };
+        EvidencePage: {
+            data: components["schemas"]["Evidence"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+        };
+        ExcludedModel: {
+            model: string;
+            connector_id: string | null;
+            stage: components["schemas"]["ExclusionStage"];
+            why: string;
+        };
+        /** @enum {string} */
+        ExclusionStage: "unusable" | "policy" | "route" | "constraints";
         ExplainRequest: {
-            /** @enum {string} */
-            route?: "chat_completions" | "responses" | "messages" | "embeddings";
+            route?: components["schemas"]["Route"];
             /** @description The key whose policies apply. Not together with policy_id. */
             key_id?: string;
             /** @description A policy that applies, with its parents. Without key_id and policy_id, no policy applies. */
@@ -1291,57 +1339,42 @@ export interface components {
             /** @description The value of X-Svc-Session-Id. */
             session_id?: string;
         };
+        /** @description The first target of the request; null if no target is left. */
+        ExplainedChoice: {
+            model: string;
+            connector_id: string;
+        };
+        ExplainedConnector: {
+            connector_id: string;
+            name: string;
+            priority: number;
+            weight: number;
+            input_price: components["schemas"]["Money"];
+            output_price: components["schemas"]["Money"];
+            price_source: components["schemas"]["PriceSource"];
+        };
+        ExplainedModel: {
+            model: string;
+            why: string;
+            connectors: components["schemas"]["ExplainedConnector"][];
+        };
+        /** @description The error if no target is left; otherwise null. */
+        ExplainedRefusal: {
+            status: number;
+            code: string;
+        };
         Explanation: {
             profile_id: string;
             model: string;
-            /** @enum {string} */
-            strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-            /** @enum {string} */
-            route: "chat_completions" | "responses" | "messages" | "embeddings";
+            strategy: components["schemas"]["Strategy"];
+            route: components["schemas"]["Route"];
             policies: string[];
-            /** @description The first target of the request; null if no target is left. */
-            chosen: {
-                model: string;
-                connector_id: string;
-            } | null;
-            /** @description The error if no target is left; otherwise null. */
-            refusal: {
-                status: number;
-                code: string;
-            } | null;
+            chosen: components["schemas"]["ExplainedChoice"] | null;
+            refusal: components["schemas"]["ExplainedRefusal"] | null;
             /** @description The models in the order in which they are tried. */
-            models: {
-                model: string;
-                why: string;
-                connectors: {
-                    connector_id: string;
-                    name: string;
-                    priority: number;
-                    weight: number;
-                    input_price: {
-                        /** @enum {string} */
-                        currency_code: "USD";
-                        units: number;
-                        nanos: number;
-                    };
-                    output_price: {
-                        /** @enum {string} */
-                        currency_code: "USD";
-                        units: number;
-                        nanos: number;
-                    };
-                    /** @enum {string} */
-                    price_source: "catalog" | "connector";
-                }[];
-            }[];
+            models: components["schemas"]["ExplainedModel"][];
             /** @description Models, or connectors of a model, that are not used. A null connector_id means the whole model. */
-            excluded: {
-                model: string;
-                connector_id: string | null;
-                /** @enum {string} */
-                stage: "unusable" | "policy" | "route" | "constraints";
-                why: string;
-            }[];
+            excluded: components["schemas"]["ExcludedModel"][];
             /** @description Facts that are not known here and may change the route of a request. */
             not_known: string[];
         };
@@ -1354,18 +1387,8 @@ export interface components {
             /** Format: date-time */
             given_at: string;
         };
-        FeedbackAnswer: {
-            request_id: string;
-            /** @enum {string} */
-            status: "counted" | "pending";
-        };
-        FeedbackRequest: {
-            /** @description The `x-request-id` of the response. */
-            request_id: string;
-            score: number;
-            /** @description Stored for operators to read. */
-            comment?: string;
-        };
+        /** @enum {string} */
+        FeedbackStatus: "counted" | "pending";
         /** @description Per one million tokens. Null: not known. */
         FullPrice: {
             input_price: components["schemas"]["Money"];
@@ -1378,32 +1401,16 @@ export interface components {
             cache_read_audio_price: components["schemas"]["Money"] | null;
             output_audio_price: components["schemas"]["Money"] | null;
             output_image_price: components["schemas"]["Money"] | null;
-            tiers: {
-                above_input_tokens: number;
-                input_price: components["schemas"]["Money"];
-                output_price: components["schemas"]["Money"];
-                cache_read_price: components["schemas"]["Money"];
-                cache_write_price: components["schemas"]["Money"];
-                cache_write_1h_price: components["schemas"]["Money"];
-                input_audio_price: components["schemas"]["Money"] | null;
-                input_image_price: components["schemas"]["Money"] | null;
-                cache_read_audio_price: components["schemas"]["Money"] | null;
-                output_audio_price: components["schemas"]["Money"] | null;
-                output_image_price: components["schemas"]["Money"] | null;
-            }[];
+            tiers: components["schemas"]["PriceTier"][];
             variants: components["schemas"]["PriceVariant"][];
-            /** @description Per use of a tool that the vendor runs, by the tool's name: `web_search`, `code_interpreter`. */
-            tool_prices: {
-                [key: string]: components["schemas"]["Money"];
-            };
+            tool_prices: components["schemas"]["ToolPrices"];
         };
         HeadroomCounter: {
             /** @description Null for a parent policy's counter, unless the caller is an operator. */
             policy_id: string | null;
             /** @description Whether it is a counter of a parent policy, not of the governing one. */
             is_parent: boolean;
-            /** @enum {string} */
-            counter_scope: "key" | "principal" | "policy";
+            counter_scope: components["schemas"]["CounterScope"];
             /** @description Null as policy_id is. */
             limit_micro_usd: number | null;
             /** @description Null as policy_id is. */
@@ -1420,8 +1427,7 @@ export interface components {
         IssuedKey: {
             id: string;
             name: string;
-            /** @enum {string} */
-            kind: "service" | "user";
+            kind: components["schemas"]["KeyKind"];
             disabled: boolean;
             /** Format: date-time */
             expires_at: string | null;
@@ -1445,8 +1451,7 @@ export interface components {
         Key: {
             id: string;
             name: string;
-            /** @enum {string} */
-            kind: "service" | "user";
+            kind: components["schemas"]["KeyKind"];
             disabled: boolean;
             /** Format: date-time */
             expires_at: string | null;
@@ -1473,6 +1478,16 @@ export interface components {
             policy_id?: string | null;
             attribution?: components["schemas"]["Attribution"];
         };
+        /** @enum {string} */
+        KeyKind: "service" | "user";
+        KeyPage: {
+            data: components["schemas"]["Key"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+        };
+        Labels: {
+            [key: string]: string;
+        };
         LedgerRebuild: {
             applied: boolean;
             /** @description Rows of the ledger that were summed. */
@@ -1488,56 +1503,64 @@ export interface components {
             /** @description Hourly sums, which spend breakdowns are read from, that differed from the ledger. */
             differing_hours: number;
             /** @description The amount to add to each bucket to correct it; the first 1000. */
-            differing: {
-                bucket: string;
-                /**
-                 * @description Nano-USD, exact, as a decimal integer.
-                 * @example 0
-                 */
-                difference_nano_usd: string;
-            }[];
+            differing: components["schemas"]["BucketDifference"][];
         };
+        MessagesError: {
+            /** @constant */
+            type: "error";
+            error: components["schemas"]["MessagesErrorDetail"];
+            /** @description Quote it when you report a problem. */
+            request_id?: string;
+        };
+        MessagesErrorDetail: {
+            /** @description The class of the error. */
+            type: string;
+            /** @description What happened, and what to do about it. */
+            message: string;
+            /** @description A stable identifier, if the error is of this service. */
+            code?: string;
+        };
+        /** @description Its prices are per one million tokens. */
         Model: {
             model: string;
             provider: string;
-            input_price: components["schemas"]["Price"];
-            output_price: components["schemas"]["Price"];
-            cache_read_price: components["schemas"]["Price"];
-            cache_write_price: components["schemas"]["Price"];
+            input_price: components["schemas"]["Money"];
+            output_price: components["schemas"]["Money"];
+            cache_read_price: components["schemas"]["Money"];
+            cache_write_price: components["schemas"]["Money"];
             context_window: number;
             max_output_tokens: number | null;
             capabilities: string[];
             /** Format: date-time */
             deprecated_at: string | null;
-            benchmark_scores: {
-                mmlu?: number;
-                human_eval?: number;
-                mt_bench?: number;
-                avg_score?: number;
-            };
+            benchmark_scores: components["schemas"]["BenchmarkScores"];
+        };
+        ModelPage: {
+            data: components["schemas"]["Model"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
         };
         Money: {
-            /** @enum {string} */
-            currency_code: "USD";
+            currency_code: components["schemas"]["CurrencyCode"];
             units: number;
             nanos: number;
         };
         MoneyInput: {
-            /** @enum {string} */
-            currency_code: "USD";
+            currency_code: components["schemas"]["CurrencyCode"];
             units: number;
             nanos: number;
+        };
+        NewBenchmarkScores: {
+            mmlu?: number;
+            human_eval?: number;
+            mt_bench?: number;
         };
         NewCatalogModel: {
             upstream_name?: string;
             context_window: number;
             max_output_tokens?: number | null;
             capabilities?: string[];
-            benchmark_scores?: {
-                mmlu?: number;
-                human_eval?: number;
-                mt_bench?: number;
-            };
+            benchmark_scores?: components["schemas"]["NewBenchmarkScores"];
             /** Format: date-time */
             deprecated_at?: string | null;
             disabled?: boolean;
@@ -1546,8 +1569,7 @@ export interface components {
         NewConnector: {
             provider: string;
             name: string;
-            /** @enum {string} */
-            dialect?: "openai" | "anthropic";
+            dialect?: components["schemas"]["Dialect"];
             base_url?: string;
             /** @description Where the credential is: env:NAME or file:/path. */
             credential_ref?: string | null;
@@ -1565,17 +1587,10 @@ export interface components {
             first_byte_timeout_ms?: number | null;
             /** @description Null: the proxy's own setting applies. */
             chunk_timeout_ms?: number | null;
-            /**
-             * @description What to do with a stream whose client disconnected: cancel it, if the vendor then stops billing, or read it to its end. Null: what is known of the provider.
-             * @enum {string|null}
-             */
-            on_disconnect?: "cancel" | "drain" | null;
+            on_disconnect?: components["schemas"]["OnDisconnect"] | null;
             /** @description The models of its provider that it serves: anchored patterns of model ids; `*` matches any characters. Empty: all models. */
             models?: string[];
-            /** @description The name of a model at this account, by model id. */
-            upstream_names?: {
-                [key: string]: string;
-            };
+            upstream_names?: components["schemas"]["UpstreamNames"];
         };
         NewCorrection: {
             /**
@@ -1591,31 +1606,46 @@ export interface components {
              */
             event_id?: string;
         };
+        NewDiscard: {
+            /** @example sent by a load test */
+            note: string;
+        };
+        NewFeedback: {
+            /** @description The `x-request-id` of the response. */
+            request_id: string;
+            score: number;
+            /** @description Stored for operators to read. */
+            comment?: string;
+        };
         NewKey: {
             name: string;
-            /** @enum {string} */
-            kind?: "service" | "user";
+            kind?: components["schemas"]["KeyKind"];
             disabled?: boolean;
             /** Format: date-time */
             expires_at?: string | null;
             policy_id?: string | null;
-            scopes?: ("keys:read" | "keys:write" | "usage:read" | "models:read" | "inference" | "operator")[] | null;
+            scopes?: components["schemas"]["NewKeyScope"][] | null;
             principal_id?: string;
             attribution?: components["schemas"]["Attribution"];
+        };
+        /** @enum {string} */
+        NewKeyScope: "keys:read" | "keys:write" | "usage:read" | "models:read" | "inference" | "operator";
+        NewLedgerRebuild: {
+            /**
+             * @description Whether to correct the buckets.
+             * @example false
+             */
+            apply: boolean;
         };
         NewPolicy: {
             name: string;
             /** @description Null: unlimited. */
             limit_micro_usd?: number | null;
-            /** @enum {string} */
-            window?: "hour" | "day" | "week" | "month" | "none";
+            window?: components["schemas"]["Window"];
             timezone?: string;
-            /** @enum {string} */
-            counter_scope?: "key" | "principal" | "policy";
-            /** @enum {string} */
-            enforcement?: "enforce" | "shadow" | "off";
-            /** @enum {string} */
-            budget_mode?: "balanced" | "hard";
+            counter_scope?: components["schemas"]["CounterScope"];
+            enforcement?: components["schemas"]["Enforcement"];
+            budget_mode?: components["schemas"]["BudgetMode"];
             /** @description Fields of requests that hard budgets let pass although nothing bounds their cost, as the refusal names them: `messages[].content[].type`, or `messages[].content[].type=image_url` for one value. A field includes all that is in it. */
             hard_allow_fields?: string[];
             /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
@@ -1624,15 +1654,10 @@ export interface components {
             tokens_per_minute?: number | null;
             max_parallel?: number | null;
             parent_policy_id?: string | null;
-            /** @enum {string|null} */
-            default_for?: "service" | "user" | "all" | null;
+            default_for?: components["schemas"]["DefaultFor"] | null;
             self_service?: boolean;
             profile_id?: string | null;
-            cache?: {
-                /** @enum {string} */
-                scope: "principal" | "policy";
-                ttl_seconds: number;
-            } | null;
+            cache?: components["schemas"]["CacheSettings"] | null;
             /** @description In percent of the limit. */
             thresholds?: number[];
         };
@@ -1647,24 +1672,22 @@ export interface components {
             cache_read_audio_price?: components["schemas"]["MoneyInput"] | null;
             output_audio_price?: components["schemas"]["MoneyInput"] | null;
             output_image_price?: components["schemas"]["MoneyInput"] | null;
-            tiers?: {
-                above_input_tokens: number;
-                input_price: components["schemas"]["MoneyInput"];
-                output_price: components["schemas"]["MoneyInput"];
-                cache_read_price?: components["schemas"]["MoneyInput"] | null;
-                cache_write_price?: components["schemas"]["MoneyInput"] | null;
-                cache_write_1h_price?: components["schemas"]["MoneyInput"] | null;
-                input_audio_price?: components["schemas"]["MoneyInput"] | null;
-                input_image_price?: components["schemas"]["MoneyInput"] | null;
-                cache_read_audio_price?: components["schemas"]["MoneyInput"] | null;
-                output_audio_price?: components["schemas"]["MoneyInput"] | null;
-                output_image_price?: components["schemas"]["MoneyInput"] | null;
-            }[];
+            tiers?: components["schemas"]["NewPriceTier"][];
             variants?: components["schemas"]["NewPriceVariant"][];
-            /** @description Per use of a tool that the vendor runs, by the tool's name: `web_search`, `code_interpreter`. */
-            tool_prices?: {
-                [key: string]: components["schemas"]["MoneyInput"];
-            };
+            tool_prices?: components["schemas"]["NewToolPrices"];
+        };
+        NewPriceTier: {
+            above_input_tokens: number;
+            input_price: components["schemas"]["MoneyInput"];
+            output_price: components["schemas"]["MoneyInput"];
+            cache_read_price?: components["schemas"]["MoneyInput"] | null;
+            cache_write_price?: components["schemas"]["MoneyInput"] | null;
+            cache_write_1h_price?: components["schemas"]["MoneyInput"] | null;
+            input_audio_price?: components["schemas"]["MoneyInput"] | null;
+            input_image_price?: components["schemas"]["MoneyInput"] | null;
+            cache_read_audio_price?: components["schemas"]["MoneyInput"] | null;
+            output_audio_price?: components["schemas"]["MoneyInput"] | null;
+            output_image_price?: components["schemas"]["MoneyInput"] | null;
         };
         NewPriceVariant: {
             service_tier?: string | null;
@@ -1680,55 +1703,40 @@ export interface components {
             cache_read_audio_price?: components["schemas"]["MoneyInput"] | null;
             output_audio_price?: components["schemas"]["MoneyInput"] | null;
             output_image_price?: components["schemas"]["MoneyInput"] | null;
-            tiers?: {
-                above_input_tokens: number;
-                input_price: components["schemas"]["MoneyInput"];
-                output_price: components["schemas"]["MoneyInput"];
-                cache_read_price?: components["schemas"]["MoneyInput"] | null;
-                cache_write_price?: components["schemas"]["MoneyInput"] | null;
-                cache_write_1h_price?: components["schemas"]["MoneyInput"] | null;
-                input_audio_price?: components["schemas"]["MoneyInput"] | null;
-                input_image_price?: components["schemas"]["MoneyInput"] | null;
-                cache_read_audio_price?: components["schemas"]["MoneyInput"] | null;
-                output_audio_price?: components["schemas"]["MoneyInput"] | null;
-                output_image_price?: components["schemas"]["MoneyInput"] | null;
-            }[];
+            tiers?: components["schemas"]["NewPriceTier"][];
         };
         NewProfile: {
             name: string;
-            /** @enum {string} */
-            strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-            targets: {
-                model: string;
-                weight?: number;
-            }[];
-            constraints?: {
-                context_window?: number;
-                max_input_price_micro_usd?: number;
-                max_output_price_micro_usd?: number;
-                min_score?: number;
-                capabilities?: string[];
-            };
-            cache?: {
-                /** @enum {string} */
-                scope: "principal" | "policy";
-                ttl_seconds: number;
-            } | null;
+            strategy: components["schemas"]["Strategy"];
+            targets: components["schemas"]["ProfileTarget"][];
+            constraints?: components["schemas"]["ProfileConstraints"];
+            cache?: components["schemas"]["CacheSettings"] | null;
         };
+        NewRotation: {
+            /** @description For how long the old secret can still read and infer. It can no longer write keys. */
+            grace_seconds?: number;
+        };
+        /** @description Per use of a tool that the vendor runs, by the tool's name: `web_search`, `code_interpreter`. */
+        NewToolPrices: {
+            [key: string]: components["schemas"]["MoneyInput"];
+        };
+        /**
+         * @description What to do with a stream whose client disconnected: cancel it, if the vendor then stops billing, or read it to its end. Null: what is known of the provider.
+         * @enum {string}
+         */
+        OnDisconnect: "cancel" | "drain";
+        /** @enum {string} */
+        Outcome: "success" | "upstream_error" | "upstream_unreachable" | "interrupted" | "client_gone" | "unknown";
         Policy: {
             id: string;
             name: string;
             /** @description Null: unlimited. */
             limit_micro_usd: number | null;
-            /** @enum {string} */
-            window: "hour" | "day" | "week" | "month" | "none";
+            window: components["schemas"]["Window"];
             timezone: string;
-            /** @enum {string} */
-            counter_scope: "key" | "principal" | "policy";
-            /** @enum {string} */
-            enforcement: "enforce" | "shadow" | "off";
-            /** @enum {string} */
-            budget_mode: "balanced" | "hard";
+            counter_scope: components["schemas"]["CounterScope"];
+            enforcement: components["schemas"]["Enforcement"];
+            budget_mode: components["schemas"]["BudgetMode"];
             /** @description Fields of requests that hard budgets let pass although nothing bounds their cost, as the refusal names them: `messages[].content[].type`, or `messages[].content[].type=image_url` for one value. A field includes all that is in it. */
             hard_allow_fields: string[];
             /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
@@ -1737,15 +1745,10 @@ export interface components {
             tokens_per_minute: number | null;
             max_parallel: number | null;
             parent_policy_id: string | null;
-            /** @enum {string|null} */
-            default_for: "service" | "user" | "all" | null;
+            default_for: components["schemas"]["DefaultFor"] | null;
             self_service: boolean;
             profile_id: string | null;
-            cache: {
-                /** @enum {string} */
-                scope: "principal" | "policy";
-                ttl_seconds: number;
-            } | null;
+            cache: components["schemas"]["CacheSettings"] | null;
             /** @description In percent of the limit. */
             thresholds: number[];
             /** Format: date-time */
@@ -1757,15 +1760,11 @@ export interface components {
             name?: string;
             /** @description Null: unlimited. */
             limit_micro_usd?: number | null;
-            /** @enum {string} */
-            window?: "hour" | "day" | "week" | "month" | "none";
+            window?: components["schemas"]["Window"];
             timezone?: string;
-            /** @enum {string} */
-            counter_scope?: "key" | "principal" | "policy";
-            /** @enum {string} */
-            enforcement?: "enforce" | "shadow" | "off";
-            /** @enum {string} */
-            budget_mode?: "balanced" | "hard";
+            counter_scope?: components["schemas"]["CounterScope"];
+            enforcement?: components["schemas"]["Enforcement"];
+            budget_mode?: components["schemas"]["BudgetMode"];
             /** @description Fields of requests that hard budgets let pass although nothing bounds their cost, as the refusal names them: `messages[].content[].type`, or `messages[].content[].type=image_url` for one value. A field includes all that is in it. */
             hard_allow_fields?: string[];
             /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
@@ -1774,24 +1773,37 @@ export interface components {
             tokens_per_minute?: number | null;
             max_parallel?: number | null;
             parent_policy_id?: string | null;
-            /** @enum {string|null} */
-            default_for?: "service" | "user" | "all" | null;
+            default_for?: components["schemas"]["DefaultFor"] | null;
             self_service?: boolean;
             profile_id?: string | null;
-            cache?: {
-                /** @enum {string} */
-                scope: "principal" | "policy";
-                ttl_seconds: number;
-            } | null;
+            cache?: components["schemas"]["CacheSettings"] | null;
             /** @description In percent of the limit. */
             thresholds?: number[];
         };
-        /** @description Per one million tokens. */
-        Price: {
-            /** @enum {string} */
-            currency_code: "USD";
-            units: number;
-            nanos: number;
+        PolicyPage: {
+            data: components["schemas"]["Policy"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+        };
+        /**
+         * @description Where the governing policy comes from.
+         * @enum {string}
+         */
+        PolicySource: "key" | "principal" | "default";
+        /** @enum {string} */
+        PriceSource: "catalog" | "connector";
+        PriceTier: {
+            above_input_tokens: number;
+            input_price: components["schemas"]["Money"];
+            output_price: components["schemas"]["Money"];
+            cache_read_price: components["schemas"]["Money"];
+            cache_write_price: components["schemas"]["Money"];
+            cache_write_1h_price: components["schemas"]["Money"];
+            input_audio_price: components["schemas"]["Money"] | null;
+            input_image_price: components["schemas"]["Money"] | null;
+            cache_read_audio_price: components["schemas"]["Money"] | null;
+            output_audio_price: components["schemas"]["Money"] | null;
+            output_image_price: components["schemas"]["Money"] | null;
         };
         /** @description The prices under conditions of service. Null: the condition that the list price covers. */
         PriceVariant: {
@@ -1808,19 +1820,7 @@ export interface components {
             cache_read_audio_price: components["schemas"]["Money"] | null;
             output_audio_price: components["schemas"]["Money"] | null;
             output_image_price: components["schemas"]["Money"] | null;
-            tiers: {
-                above_input_tokens: number;
-                input_price: components["schemas"]["Money"];
-                output_price: components["schemas"]["Money"];
-                cache_read_price: components["schemas"]["Money"];
-                cache_write_price: components["schemas"]["Money"];
-                cache_write_1h_price: components["schemas"]["Money"];
-                input_audio_price: components["schemas"]["Money"] | null;
-                input_image_price: components["schemas"]["Money"] | null;
-                cache_read_audio_price: components["schemas"]["Money"] | null;
-                output_audio_price: components["schemas"]["Money"] | null;
-                output_image_price: components["schemas"]["Money"] | null;
-            }[];
+            tiers: components["schemas"]["PriceTier"][];
         };
         Principal: {
             id: string;
@@ -1831,27 +1831,18 @@ export interface components {
         PrincipalChanges: {
             policy_id: string | null;
         };
+        PrincipalPage: {
+            data: components["schemas"]["Principal"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+        };
         Profile: {
             id: string;
             name: string;
-            /** @enum {string} */
-            strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-            targets: {
-                model: string;
-                weight?: number;
-            }[];
-            constraints: {
-                context_window?: number;
-                max_input_price_micro_usd?: number;
-                max_output_price_micro_usd?: number;
-                min_score?: number;
-                capabilities?: string[];
-            };
-            cache: {
-                /** @enum {string} */
-                scope: "principal" | "policy";
-                ttl_seconds: number;
-            } | null;
+            strategy: components["schemas"]["Strategy"];
+            targets: components["schemas"]["ProfileTarget"][];
+            constraints: components["schemas"]["ProfileConstraints"];
+            cache: components["schemas"]["CacheSettings"] | null;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -1859,24 +1850,26 @@ export interface components {
         };
         ProfileChanges: {
             name?: string;
-            /** @enum {string} */
-            strategy?: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-            targets?: {
-                model: string;
-                weight?: number;
-            }[];
-            constraints?: {
-                context_window?: number;
-                max_input_price_micro_usd?: number;
-                max_output_price_micro_usd?: number;
-                min_score?: number;
-                capabilities?: string[];
-            };
-            cache?: {
-                /** @enum {string} */
-                scope: "principal" | "policy";
-                ttl_seconds: number;
-            } | null;
+            strategy?: components["schemas"]["Strategy"];
+            targets?: components["schemas"]["ProfileTarget"][];
+            constraints?: components["schemas"]["ProfileConstraints"];
+            cache?: components["schemas"]["CacheSettings"] | null;
+        };
+        ProfileConstraints: {
+            context_window?: number;
+            max_input_price_micro_usd?: number;
+            max_output_price_micro_usd?: number;
+            min_score?: number;
+            capabilities?: string[];
+        };
+        ProfilePage: {
+            data: components["schemas"]["Profile"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+        };
+        ProfileTarget: {
+            model: string;
+            weight?: number;
         };
         Proxy: {
             /** @example 019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b */
@@ -1901,12 +1894,26 @@ export interface components {
             producer_id: string | null;
             usage: components["schemas"]["ProxyUsage"] | null;
         };
+        ProxyPage: {
+            data: components["schemas"]["Proxy"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+        };
+        ProxyShard: {
+            shard: number;
+            /** @description The ledger has all events of the shard up to this number. */
+            recorded_n: number;
+            /** @description The number of the last event, once the proxy reported it. */
+            last_n: number | null;
+            /** @description Events that must exist, by later events or by last_n, but are not in the ledger. */
+            missing: number;
+            /** @description The numbers of the missing events: the first 20 ranges. */
+            missing_ranges: string[];
+            /** Format: date-time */
+            gap_since: string | null;
+        };
         ProxyUsage: {
-            /**
-             * @description open: more usage may arrive; closed: the ledger has all of it; lost: the proxy was silent for 25 minutes, and its usage may be missing; retired: an operator accepted that loss.
-             * @enum {string}
-             */
-            state: "open" | "closed" | "lost" | "retired";
+            state: components["schemas"]["ProxyUsageState"];
             /**
              * Format: date-time
              * @description The watermark: all usage that the proxy settled before this time is in the ledger.
@@ -1919,32 +1926,27 @@ export interface components {
             /** @description The principal that accepted its loss. */
             retired_by: string | null;
             /** @description One entry for each shard that the proxy wrote to. */
-            shards: {
-                shard: number;
-                /** @description The ledger has all events of the shard up to this number. */
-                recorded_n: number;
-                /** @description The number of the last event, once the proxy reported it. */
-                last_n: number | null;
-                /** @description Events that must exist, by later events or by last_n, but are not in the ledger. */
-                missing: number;
-                /** @description The numbers of the missing events: the first 20 ranges. */
-                missing_ranges: string[];
-                /** Format: date-time */
-                gap_since: string | null;
-            }[];
+            shards: components["schemas"]["ProxyShard"][];
             /** @description What an operator can do; null if there is nothing to do. */
             advice: string | null;
         };
+        /**
+         * @description open: more usage may arrive; closed: the ledger has all of it; lost: the proxy was silent for 25 minutes, and its usage may be missing; retired: an operator accepted that loss.
+         * @enum {string}
+         */
+        ProxyUsageState: "open" | "closed" | "lost" | "retired";
+        /**
+         * @description A batch is one whose events could not be read.
+         * @enum {string}
+         */
+        QuarantineKind: "event" | "batch";
+        /** @enum {string} */
+        QuarantineState: "held" | "released" | "discarded";
         QuarantinedUsage: {
             /** @example 7 */
             id: string;
-            /**
-             * @description A batch is one whose events could not be read.
-             * @enum {string}
-             */
-            kind: "event" | "batch";
-            /** @enum {string} */
-            state: "held" | "released" | "discarded";
+            kind: components["schemas"]["QuarantineKind"];
+            state: components["schemas"]["QuarantineState"];
             /**
              * @description Why the ledger refused it.
              * @example usage is missing
@@ -1966,32 +1968,75 @@ export interface components {
             resolved_by: string | null;
             note: string | null;
         };
+        QuarantinedUsagePage: {
+            data: components["schemas"]["QuarantinedUsage"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+        };
+        QuarantinedUsageWithPayload: {
+            /** @example 7 */
+            id: string;
+            kind: components["schemas"]["QuarantineKind"];
+            state: components["schemas"]["QuarantineState"];
+            /**
+             * @description Why the ledger refused it.
+             * @example usage is missing
+             */
+            reason: string;
+            /** Format: date-time */
+            received_at: string;
+            /** @description The spool that it was sent from. */
+            producer_id: string | null;
+            /** @description The id of the proxy that sent it. */
+            epoch: string | null;
+            shard: number | null;
+            /** @description Its number among the proxy's events of the shard. */
+            n: number | null;
+            /** @description The principal whose spend it is; null if that cannot be read: it may be any principal's. */
+            principal_id: string | null;
+            /** Format: date-time */
+            resolved_at: string | null;
+            resolved_by: string | null;
+            note: string | null;
+            /**
+             * @description The message as it was received.
+             * @example CgNhYmM=
+             */
+            payload_base64: string;
+        };
+        RecordedFeedback: {
+            request_id: string;
+            status: components["schemas"]["FeedbackStatus"];
+        };
+        RequestAttribution: {
+            user?: string;
+            team?: string;
+            project?: string;
+            env?: string;
+            labels?: components["schemas"]["RequestLabels"];
+            workload_type?: string;
+            namespace?: string;
+            workload?: string;
+            pod?: string;
+            session_id?: string;
+        };
+        RequestLabels: {
+            [key: string]: string;
+        };
+        RequestPolicy: {
+            policy_id: string;
+            /** Format: date-time */
+            window_start: string;
+        };
         RequestRecord: {
             request_id: string;
             /** Format: date-time */
             admitted_at: string;
             key_id: string;
             principal_id: string;
-            attribution: {
-                user?: string;
-                team?: string;
-                project?: string;
-                env?: string;
-                labels?: {
-                    [key: string]: string;
-                };
-                workload_type?: string;
-                namespace?: string;
-                workload?: string;
-                pod?: string;
-                session_id?: string;
-            };
+            attribution: components["schemas"]["RequestAttribution"];
             /** @description The policies whose buckets it counts in, the governing policy first; parent policies are shown only to operators. */
-            policies: {
-                policy_id: string;
-                /** Format: date-time */
-                window_start: string;
-            }[];
+            policies: components["schemas"]["RequestPolicy"][];
             /** @description The cost of all attempts, including corrections. */
             cost_micro_usd: number;
             /** @description All attempts at vendors, in order; or the one hit of the response cache. */
@@ -2000,8 +2045,22 @@ export interface components {
             corrections: components["schemas"]["Correction"][];
             feedback: components["schemas"]["Feedback"] | null;
         };
+        RequestRecordPage: {
+            data: components["schemas"]["RequestRecord"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+        };
+        /** @enum {string} */
+        Route: "chat_completions" | "responses" | "messages" | "embeddings";
+        /** @enum {string} */
+        SpendBucket: "hour" | "day" | "month";
+        /** @description One value for each name in group_by; null for requests that have none. */
+        SpendGroup: {
+            [key: string]: string | null;
+        };
         SpendReport: {
             data: components["schemas"]["SpendRow"][];
+            /** @description Empty on the last page. */
             next_page_token: string;
             /** Format: date-time */
             from: string;
@@ -2019,10 +2078,7 @@ export interface components {
         SpendRow: {
             /** Format: date-time */
             bucket_start: string | null;
-            /** @description One value for each name in group_by; null for requests that have none. */
-            group: {
-                [key: string]: string | null;
-            };
+            group: components["schemas"]["SpendGroup"];
             /** @description Requests. Each counts in the row of its first attempt; if group_by names model or provider, in the row of its first attempt on each model. */
             requests: number;
             /** @description Attempts at vendors. A request may have several. */
@@ -2040,13 +2096,25 @@ export interface components {
             /** @description The exact cost, as a decimal integer. */
             cost_nano_usd: string;
         };
+        /** @enum {string} */
+        Strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
+        /** @description Per use of a tool that the vendor runs, by the tool's name: `web_search`, `code_interpreter`. */
+        ToolPrices: {
+            [key: string]: components["schemas"]["Money"];
+        };
+        /** @description How often the vendor ran its own tools, by the tool's name. */
+        ToolUses: {
+            [key: string]: number;
+        };
+        /** @description The name of a model at this account, by model id. */
+        UpstreamNames: {
+            [key: string]: string;
+        };
         UsageReport: {
             policy_id: string;
-            /** @enum {string} */
-            source: "key" | "principal" | "default";
+            source: components["schemas"]["PolicySource"];
             active: boolean;
-            /** @enum {string} */
-            counter_scope: "key" | "principal" | "policy";
+            counter_scope: components["schemas"]["CounterScope"];
             pooled: boolean;
             limit_micro_usd: number | null;
             /** Format: date-time */
@@ -2076,10 +2144,18 @@ export interface components {
             /** Format: date-time */
             queried_at: string;
         };
+        /** @description The body of the vendor's response, as the vendor sent it. */
+        VendorBody: {
+            [key: string]: unknown;
+        };
+        /** @enum {string} */
+        Wait: "propagated";
+        /** @enum {string} */
+        Window: "hour" | "day" | "week" | "month" | "none";
     };
     responses: {
         /** @description The request is malformed. */
-        400: {
+        BadRequest: {
             headers: {
                 [name: string]: unknown;
             };
@@ -2098,89 +2174,8 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The key is missing, unknown, disabled or expired, or the token is not accepted. */
-        401: {
-            headers: {
-                "www-authenticate"?: string;
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "error": {
-                 *         "message": "The API key is unknown. Check it for missing characters, or ask an operator whether it still exists.",
-                 *         "type": "authentication_error",
-                 *         "code": "invalid_api_key",
-                 *         "param": null,
-                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["Error"];
-            };
-        };
-        /** @description The key or token does not permit this operation. */
-        403: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "error": {
-                 *         "message": "This key lacks the scope keys:write.",
-                 *         "type": "permission_error",
-                 *         "code": "insufficient_scope",
-                 *         "param": null,
-                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["Error"];
-            };
-        };
-        /** @description The resource does not exist, or the key may not see it. */
-        404: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "error": {
-                 *         "message": "There is no key with this id.",
-                 *         "type": "not_found_error",
-                 *         "code": "key_not_found",
-                 *         "param": null,
-                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["Error"];
-            };
-        };
-        /** @description The response is not available in a media type that `Accept` allows. */
-        406: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "error": {
-                 *         "message": "This resource is available as application/json or text/csv. Name one of them in the Accept header.",
-                 *         "type": "invalid_request_error",
-                 *         "code": "not_acceptable",
-                 *         "param": "accept",
-                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["Error"];
-            };
-        };
         /** @description The request conflicts with the current state. */
-        409: {
+        Conflict: {
             headers: {
                 [name: string]: unknown;
             };
@@ -2199,8 +2194,148 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The body is too large. */
-        413: {
+        /** @description The key or token does not permit this operation. */
+        Forbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "This key lacks the scope keys:write.",
+                 *         "type": "permission_error",
+                 *         "code": "insufficient_scope",
+                 *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The vendor failed. Or the vendor answered with this status. */
+        InferenceBadGateway: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "The vendor could not be reached.",
+                 *         "type": "upstream_error",
+                 *         "code": "upstream_unreachable",
+                 *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description The request is malformed. Or the vendor answered with this status. */
+        InferenceBadRequest: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "name: must be string.",
+                 *         "type": "invalid_request_error",
+                 *         "code": "invalid_request",
+                 *         "param": "name",
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description The key or token does not permit this operation. */
+        InferenceForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "This key lacks the scope keys:write.",
+                 *         "type": "permission_error",
+                 *         "code": "insufficient_scope",
+                 *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The vendor did not respond in time. Or the vendor answered with this status. */
+        InferenceGatewayTimeout: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "The vendor did not respond in time.",
+                 *         "type": "upstream_timeout",
+                 *         "code": "upstream_timeout",
+                 *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description Internal error. Or the vendor answered with this status. */
+        InferenceInternalServerError: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "Internal error. Try again; if it persists, report the request_id.",
+                 *         "type": "internal_error",
+                 *         "code": "internal_error",
+                 *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description The resource does not exist, or the key may not see it. Or the vendor answered with this status. */
+        InferenceNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "There is no key with this id.",
+                 *         "type": "not_found_error",
+                 *         "code": "key_not_found",
+                 *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description The body is too large. Or the vendor answered with this status. */
+        InferencePayloadTooLarge: {
             headers: {
                 [name: string]: unknown;
             };
@@ -2216,11 +2351,71 @@ export interface components {
                  *       }
                  *     }
                  */
+                "application/json": components["schemas"]["Error"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description The headers are too large. */
+        InferenceRequestHeaderFieldsTooLarge: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "The headers of the request are larger than this service accepts. Send fewer or shorter ones.",
+                 *         "type": "invalid_request_error",
+                 *         "code": "headers_too_large",
+                 *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description The service is unavailable. Try again after `retry-after` seconds. Or the vendor answered with this status. */
+        InferenceServiceUnavailable: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "Database unavailable. Before retrying a write, check whether it was applied.",
+                 *         "type": "service_unavailable",
+                 *         "code": "database_unavailable",
+                 *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description A budget is used up or a rate limit is reached; the code says which. Or the vendor answered with this status. */
+        InferenceTooManyRequests: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "Too many requests. Try again in 12 s.",
+                 *         "type": "rate_limit_exceeded",
+                 *         "code": "rate_limit_exceeded",
+                 *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"] | components["schemas"]["VendorBody"];
+            };
+        };
         /** @description A segment of the path is too long. */
-        414: {
+        InferenceURITooLong: {
             headers: {
                 [name: string]: unknown;
             };
@@ -2239,8 +2434,30 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description The key is missing, unknown, disabled or expired, or the token is not accepted. */
+        InferenceUnauthorized: {
+            headers: {
+                /** @description The scheme to use. */
+                "www-authenticate"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "The API key is unknown. Check it for missing characters, or ask an operator whether it still exists.",
+                 *         "type": "authentication_error",
+                 *         "code": "invalid_api_key",
+                 *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description The body is not JSON. */
-        415: {
+        InferenceUnsupportedMediaType: {
             headers: {
                 [name: string]: unknown;
             };
@@ -2259,48 +2476,8 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The request is well-formed but breaks a rule. */
-        422: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "error": {
-                 *         "message": "This name cannot be used: it is empty.",
-                 *         "type": "validation_error",
-                 *         "code": "name_invalid",
-                 *         "param": "name",
-                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["Error"];
-            };
-        };
-        /** @description A budget is used up or a rate limit is reached; the code says which. */
-        429: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "error": {
-                 *         "message": "Too many requests. Try again in 12 s.",
-                 *         "type": "rate_limit_exceeded",
-                 *         "code": "rate_limit_exceeded",
-                 *         "param": null,
-                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["Error"];
-            };
-        };
         /** @description Internal error. */
-        500: {
+        InternalServerError: {
             headers: {
                 [name: string]: unknown;
             };
@@ -2319,8 +2496,250 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The vendor failed. */
-        502: {
+        /** @description The vendor failed. Or the vendor answered with this status. */
+        MessagesBadGateway: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "api_error",
+                 *         "message": "The vendor could not be reached.",
+                 *         "code": "upstream_unreachable"
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MessagesError"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description The request is malformed. Or the vendor answered with this status. */
+        MessagesBadRequest: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "invalid_request_error",
+                 *         "message": "name: must be string.",
+                 *         "code": "invalid_request"
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MessagesError"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description The key or token does not permit this operation. */
+        MessagesForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "permission_error",
+                 *         "message": "This key lacks the scope keys:write.",
+                 *         "code": "insufficient_scope"
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MessagesError"];
+            };
+        };
+        /** @description The vendor did not respond in time. Or the vendor answered with this status. */
+        MessagesGatewayTimeout: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "timeout_error",
+                 *         "message": "The vendor did not respond in time.",
+                 *         "code": "upstream_timeout"
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MessagesError"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description Internal error. Or the vendor answered with this status. */
+        MessagesInternalServerError: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "api_error",
+                 *         "message": "Internal error. Try again; if it persists, report the request_id.",
+                 *         "code": "internal_error"
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MessagesError"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description The resource does not exist, or the key may not see it. Or the vendor answered with this status. */
+        MessagesNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "not_found_error",
+                 *         "message": "There is no key with this id.",
+                 *         "code": "key_not_found"
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MessagesError"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description The body is too large. Or the vendor answered with this status. */
+        MessagesPayloadTooLarge: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "request_too_large",
+                 *         "message": "The body is larger than this service accepts.",
+                 *         "code": "body_too_large"
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MessagesError"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description The headers are too large. */
+        MessagesRequestHeaderFieldsTooLarge: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "invalid_request_error",
+                 *         "message": "The headers of the request are larger than this service accepts. Send fewer or shorter ones.",
+                 *         "code": "headers_too_large"
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MessagesError"];
+            };
+        };
+        /** @description The service is unavailable. Try again after `retry-after` seconds. Or the vendor answered with this status. */
+        MessagesServiceUnavailable: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "overloaded_error",
+                 *         "message": "Database unavailable. Before retrying a write, check whether it was applied.",
+                 *         "code": "database_unavailable"
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MessagesError"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description A budget is used up or a rate limit is reached; the code says which. Or the vendor answered with this status. */
+        MessagesTooManyRequests: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "rate_limit_error",
+                 *         "message": "Too many requests. Try again in 12 s.",
+                 *         "code": "rate_limit_exceeded"
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MessagesError"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description The key is missing, unknown, disabled or expired, or the token is not accepted. */
+        MessagesUnauthorized: {
+            headers: {
+                /** @description The scheme to use. */
+                "www-authenticate"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "authentication_error",
+                 *         "message": "The API key is unknown. Check it for missing characters, or ask an operator whether it still exists.",
+                 *         "code": "invalid_api_key"
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MessagesError"];
+            };
+        };
+        /** @description The body is not JSON. */
+        MessagesUnsupportedMediaType: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "invalid_request_error",
+                 *         "message": "The body must be JSON.",
+                 *         "code": "unsupported_media_type"
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MessagesError"];
+            };
+        };
+        /** @description The response is not available in a media type that `Accept` allows. */
+        NotAcceptable: {
             headers: {
                 [name: string]: unknown;
             };
@@ -2328,9 +2747,69 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "message": "The vendor could not be reached.",
-                 *         "type": "upstream_error",
-                 *         "code": "upstream_unreachable",
+                 *         "message": "This resource is available as application/json or text/csv. Name one of them in the Accept header.",
+                 *         "type": "invalid_request_error",
+                 *         "code": "not_acceptable",
+                 *         "param": "accept",
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The resource does not exist, or the key may not see it. */
+        NotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "There is no key with this id.",
+                 *         "type": "not_found_error",
+                 *         "code": "key_not_found",
+                 *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The body is too large. */
+        PayloadTooLarge: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "The body is larger than this service accepts.",
+                 *         "type": "request_too_large",
+                 *         "code": "body_too_large",
+                 *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The headers are too large. */
+        RequestHeaderFieldsTooLarge: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "The headers of the request are larger than this service accepts. Send fewer or shorter ones.",
+                 *         "type": "invalid_request_error",
+                 *         "code": "headers_too_large",
                  *         "param": null,
                  *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
                  *       }
@@ -2340,7 +2819,7 @@ export interface components {
             };
         };
         /** @description The service is unavailable. Try again after `retry-after` seconds. */
-        503: {
+        ServiceUnavailable: {
             headers: {
                 [name: string]: unknown;
             };
@@ -2359,8 +2838,8 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The vendor did not respond in time. */
-        504: {
+        /** @description A segment of the path is too long. */
+        URITooLong: {
             headers: {
                 [name: string]: unknown;
             };
@@ -2368,9 +2847,9 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "message": "The vendor did not respond in time.",
-                 *         "type": "upstream_timeout",
-                 *         "code": "upstream_timeout",
+                 *         "message": "A segment of the path is longer than 2048 characters.",
+                 *         "type": "invalid_request_error",
+                 *         "code": "path_too_long",
                  *         "param": null,
                  *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
                  *       }
@@ -2379,31 +2858,66 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description An error in the shape of the messages API. The statuses are those of the other routes. */
-        MessagesError: {
+        /** @description The key is missing, unknown, disabled or expired, or the token is not accepted. */
+        Unauthorized: {
+            headers: {
+                /** @description The scheme to use. */
+                "www-authenticate"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "The API key is unknown. Check it for missing characters, or ask an operator whether it still exists.",
+                 *         "type": "authentication_error",
+                 *         "code": "invalid_api_key",
+                 *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The request is well-formed but breaks a rule. */
+        UnprocessableEntity: {
             headers: {
                 [name: string]: unknown;
             };
             content: {
                 /**
                  * @example {
-                 *       "type": "error",
                  *       "error": {
-                 *         "type": "authentication_error",
-                 *         "message": "The API key is unknown. Check it for missing characters, or ask an operator whether it still exists."
-                 *       },
-                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *         "message": "This name cannot be used: it is empty.",
+                 *         "type": "validation_error",
+                 *         "code": "name_invalid",
+                 *         "param": "name",
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
                  *     }
                  */
-                "application/json": {
-                    /** @enum {string} */
-                    type: "error";
-                    error: {
-                        type: string;
-                        message: string;
-                    };
-                    request_id?: string;
-                };
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The body is not JSON. */
+        UnsupportedMediaType: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "The body must be JSON.",
+                 *         "type": "invalid_request_error",
+                 *         "code": "unsupported_media_type",
+                 *         "param": "content-type",
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
             };
         };
     };
@@ -2417,17 +2931,23 @@ export interface operations {
     listKeys: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 by default. */
-                page_size?: string;
+                /** @description The most items of a page. */
+                page_size?: number;
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
+                /** @description Only of this principal. */
                 principal_id?: string;
                 /** @description The policy that governs the key. */
                 policy_id?: string;
-                kind?: "service" | "user";
-                disabled?: "true" | "false";
-                revoked?: "true" | "false";
+                /** @description Only keys of this kind. */
+                kind?: components["schemas"]["KeyKind"];
+                /** @description Whether the key is disabled. */
+                disabled?: boolean;
+                /** @description Whether the key is revoked. */
+                revoked?: boolean;
+                /** @description Only keys that expire before this time. */
                 expiring_before?: string;
+                /** @description Only names that contain this text, in any case. */
                 name_contains?: string;
             };
             header?: never;
@@ -2470,28 +2990,27 @@ export interface operations {
                      *       "next_page_token": ""
                      *     }
                      */
-                    "application/json": {
-                        data: components["schemas"]["Key"][];
-                        next_page_token: string;
-                    };
+                    "application/json": components["schemas"]["KeyPage"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     createKey: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: {
+                /** @description A value that the client chooses. A repeated request with it gets the first response instead of being applied twice. */
                 "idempotency-key"?: string;
             };
             path?: never;
@@ -2553,15 +3072,16 @@ export interface operations {
                     "application/json": components["schemas"]["IssuedKey"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     getKey: {
@@ -2569,7 +3089,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @example key_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a key.
+                 * @example key_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 key_id: string;
             };
             cookie?: never;
@@ -2608,26 +3131,30 @@ export interface operations {
                     "application/json": components["schemas"]["Key"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     revokeKey: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
-                /** @example key_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a key.
+                 * @example key_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 key_id: string;
             };
             cookie?: never;
@@ -2666,27 +3193,31 @@ export interface operations {
                     "application/json": components["schemas"]["Key"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     updateKey: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
-                /** @example key_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a key.
+                 * @example key_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 key_id: string;
             };
             cookie?: never;
@@ -2741,30 +3272,34 @@ export interface operations {
                     "application/json": components["schemas"]["Key"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            414: components["responses"]["414"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     rotateKey: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
-                /** @example key_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a key.
+                 * @example key_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 key_id: string;
             };
             cookie?: never;
@@ -2776,10 +3311,7 @@ export interface operations {
                  *       "grace_seconds": 1
                  *     }
                  */
-                "application/json": {
-                    /** @description For how long the old secret can still read and infer. It can no longer write keys. */
-                    grace_seconds?: number;
-                };
+                "application/json": components["schemas"]["NewRotation"];
             };
         };
         responses: {
@@ -2816,30 +3348,35 @@ export interface operations {
                     "application/json": components["schemas"]["IssuedKey"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            414: components["responses"]["414"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     listPolicies: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 by default. */
-                page_size?: string;
+                /** @description The most items of a page. */
+                page_size?: number;
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
+                /** @description Only names that contain this text, in any case. */
                 name_contains?: string;
-                default_for?: "service" | "user" | "all";
+                /** @description Only the policy that is the default for this kind of key. */
+                default_for?: components["schemas"]["DefaultFor"];
+                /** @description Only policies with this parent. */
                 parent_policy_id?: string;
-                self_service?: "true" | "false";
+                /** @description Whether callers may choose it for their keys. */
+                self_service?: boolean;
             };
             header?: never;
             path?: never;
@@ -2892,26 +3429,24 @@ export interface operations {
                      *       "next_page_token": ""
                      *     }
                      */
-                    "application/json": {
-                        data: components["schemas"]["Policy"][];
-                        next_page_token: string;
-                    };
+                    "application/json": components["schemas"]["PolicyPage"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     createPolicy: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path?: never;
@@ -2997,15 +3532,16 @@ export interface operations {
                     "application/json": components["schemas"]["Policy"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     getPolicy: {
@@ -3013,7 +3549,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @example pol_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a policy.
+                 * @example pol_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 policy_id: string;
             };
             cookie?: never;
@@ -3063,26 +3602,30 @@ export interface operations {
                     "application/json": components["schemas"]["Policy"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     deletePolicy: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
-                /** @example pol_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a policy.
+                 * @example pol_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 policy_id: string;
             };
             cookie?: never;
@@ -3132,27 +3675,31 @@ export interface operations {
                     "application/json": components["schemas"]["Policy"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     updatePolicy: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
-                /** @example pol_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a policy.
+                 * @example pol_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 policy_id: string;
             };
             cookie?: never;
@@ -3237,27 +3784,30 @@ export interface operations {
                     "application/json": components["schemas"]["Policy"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            414: components["responses"]["414"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     listPrincipals: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 by default. */
-                page_size?: string;
+                /** @description The most items of a page. */
+                page_size?: number;
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
+                /** @description Only with this policy. */
                 policy_id?: string;
+                /** @description Only ids that contain this text, in any case. */
                 id_contains?: string;
             };
             header?: never;
@@ -3284,17 +3834,15 @@ export interface operations {
                      *       "next_page_token": ""
                      *     }
                      */
-                    "application/json": {
-                        data: components["schemas"]["Principal"][];
-                        next_page_token: string;
-                    };
+                    "application/json": components["schemas"]["PrincipalPage"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     getPrincipal: {
@@ -3302,7 +3850,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @example checkout@example.com */
+                /**
+                 * @description The id of a principal: printable characters, without spaces at its ends.
+                 * @example checkout@example.com
+                 */
                 principal_id: string;
             };
             cookie?: never;
@@ -3325,26 +3876,30 @@ export interface operations {
                     "application/json": components["schemas"]["Principal"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     putPrincipal: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
-                /** @example checkout@example.com */
+                /**
+                 * @description The id of a principal: printable characters, without spaces at its ends.
+                 * @example checkout@example.com
+                 */
                 principal_id: string;
             };
             cookie?: never;
@@ -3376,26 +3931,28 @@ export interface operations {
                     "application/json": components["schemas"]["Principal"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            414: components["responses"]["414"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     listProfiles: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 by default. */
-                page_size?: string;
+                /** @description The most items of a page. */
+                page_size?: number;
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
+                /** @description Only names that contain this text, in any case. */
                 name_contains?: string;
             };
             header?: never;
@@ -3444,26 +4001,24 @@ export interface operations {
                      *       "next_page_token": ""
                      *     }
                      */
-                    "application/json": {
-                        data: components["schemas"]["Profile"][];
-                        next_page_token: string;
-                    };
+                    "application/json": components["schemas"]["ProfilePage"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     createProfile: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path?: never;
@@ -3539,15 +4094,16 @@ export interface operations {
                     "application/json": components["schemas"]["Profile"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     getProfile: {
@@ -3555,7 +4111,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @example prf_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a routing profile.
+                 * @example prf_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 profile_id: string;
             };
             cookie?: never;
@@ -3600,26 +4159,30 @@ export interface operations {
                     "application/json": components["schemas"]["Profile"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     deleteProfile: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
-                /** @example prf_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a routing profile.
+                 * @example prf_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 profile_id: string;
             };
             cookie?: never;
@@ -3664,27 +4227,31 @@ export interface operations {
                     "application/json": components["schemas"]["Profile"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     updateProfile: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
-                /** @example prf_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a routing profile.
+                 * @example prf_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 profile_id: string;
             };
             cookie?: never;
@@ -3759,17 +4326,18 @@ export interface operations {
                     "application/json": components["schemas"]["Profile"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            414: components["responses"]["414"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     explainProfile: {
@@ -3777,7 +4345,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @example prf_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a routing profile.
+                 * @example prf_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 profile_id: string;
             };
             cookie?: never;
@@ -3861,28 +4432,29 @@ export interface operations {
                     "application/json": components["schemas"]["Explanation"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            414: components["responses"]["414"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     listProxies: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 by default. */
-                page_size?: string;
+                /** @description The most items of a page. */
+                page_size?: number;
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
-                /** @description Also lists proxies that are gone and whose usage is all in the ledger. */
-                all?: "true" | "false";
+                /** @description Whether to list proxies that are gone and whose usage is all in the ledger, too. */
+                all?: boolean;
             };
             header?: never;
             path?: never;
@@ -3936,17 +4508,15 @@ export interface operations {
                      *       "next_page_token": ""
                      *     }
                      */
-                    "application/json": {
-                        data: components["schemas"]["Proxy"][];
-                        next_page_token: string;
-                    };
+                    "application/json": components["schemas"]["ProxyPage"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     retireProxy: {
@@ -3954,7 +4524,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @example proxy_id_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a proxy.
+                 * @example 019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b
+                 */
                 proxy_id: string;
             };
             cookie?: never;
@@ -4005,27 +4578,33 @@ export interface operations {
                     "application/json": components["schemas"]["Proxy"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     listAudit: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 by default. */
-                page_size?: string;
+                /** @description The most items of a page. */
+                page_size?: number;
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
+                /** @description Only changes of this resource. */
                 resource_id?: string;
+                /** @description Only what this principal did. */
                 actor_principal_id?: string;
+                /** @description Only this action, such as `key.created`. */
                 action?: string;
+                /** @description The start of the range, inclusive, RFC 3339. */
                 from?: string;
+                /** @description The end of the range, exclusive, RFC 3339. */
                 to?: string;
             };
             header?: never;
@@ -4058,30 +4637,29 @@ export interface operations {
                      *       "next_page_token": ""
                      *     }
                      */
-                    "application/json": {
-                        data: components["schemas"]["AuditEntry"][];
-                        next_page_token: string;
-                    };
+                    "application/json": components["schemas"]["AuditEntryPage"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     listEvidence: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 by default. */
-                page_size?: string;
+                /** @description The most items of a page. */
+                page_size?: number;
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
                 /** @description Only the targets of this profile, including those without evidence. */
                 profile_id?: string;
                 /** @description The whole X-Svc-Workload-Type; empty for requests that sent none. */
                 workload_type?: string;
+                /** @description Only this model. */
                 model?: string;
             };
             header?: never;
@@ -4118,17 +4696,15 @@ export interface operations {
                      *       "next_page_token": ""
                      *     }
                      */
-                    "application/json": {
-                        data: components["schemas"]["Evidence"][];
-                        next_page_token: string;
-                    };
+                    "application/json": components["schemas"]["EvidencePage"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     getUsage: {
@@ -4178,11 +4754,12 @@ export interface operations {
                     "application/json": components["schemas"]["UsageReport"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     getKeyUsage: {
@@ -4190,7 +4767,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @example key_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a key.
+                 * @example key_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 key_id: string;
             };
             cookie?: never;
@@ -4235,20 +4815,21 @@ export interface operations {
                     "application/json": components["schemas"]["UsageReport"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     getSpend: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 by default. */
-                page_size?: string;
+                /** @description The most items of a page. */
+                page_size?: number;
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
                 /** @description The start of the range, inclusive, RFC 3339. */
@@ -4257,22 +4838,28 @@ export interface operations {
                 to?: string;
                 /** @description Without the scope operator, only your own principal. */
                 principal_id?: string;
+                /** @description Only this key. */
                 key_id?: string;
                 /** @description The governing policy. */
                 policy_id?: string;
                 /** @description The model that answered. */
                 model?: string;
+                /** @description Only of this provider. */
                 provider?: string;
+                /** @description Only requests that were attributed to this user. */
                 user?: string;
+                /** @description Only requests that were attributed to this team. */
                 team?: string;
+                /** @description Only requests that were attributed to this project. */
                 project?: string;
+                /** @description Only requests that were attributed to this environment. */
                 env?: string;
                 /** @description Labels such as key1=val1,key2=val2; escape a comma, = or \ in keys and values with \. */
                 label?: string;
                 /** @description Comma-separated names out of principal, key, policy, model, provider, service_tier, user, team, project, env, workload_type, namespace, workload and label:<key>; escape a comma or \ in a key with \. By default all is one group. */
                 group_by?: string;
                 /** @description By default the range is one bucket. */
-                bucket?: "hour" | "day" | "month";
+                bucket?: components["schemas"]["SpendBucket"];
                 /** @description IANA name, for the edges of buckets and the default range; UTC by default. */
                 timezone?: string;
             };
@@ -4319,19 +4906,20 @@ export interface operations {
                     "text/csv": string;
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            406: components["responses"]["406"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            406: components["responses"]["NotAcceptable"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     listRequests: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 by default. */
-                page_size?: string;
+                /** @description The most items of a page. */
+                page_size?: number;
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
                 /** @description The start of the range, inclusive, RFC 3339. */
@@ -4340,26 +4928,36 @@ export interface operations {
                 to?: string;
                 /** @description Without the scope operator, only your own principal. */
                 principal_id?: string;
+                /** @description Only this key. */
                 key_id?: string;
                 /** @description The governing policy. */
                 policy_id?: string;
                 /** @description The model that answered. */
                 model?: string;
+                /** @description Only of this provider. */
                 provider?: string;
+                /** @description Only requests that were attributed to this user. */
                 user?: string;
+                /** @description Only requests that were attributed to this team. */
                 team?: string;
+                /** @description Only requests that were attributed to this project. */
                 project?: string;
+                /** @description Only requests that were attributed to this environment. */
                 env?: string;
                 /** @description Labels such as key1=val1,key2=val2; escape a comma, = or \ in keys and values with \. */
                 label?: string;
+                /** @description Only this request. */
                 request_id?: string;
                 /** @description The whole X-Svc-Session-Id. */
                 session_id?: string;
-                outcome?: "success" | "upstream_error" | "upstream_unreachable" | "interrupted" | "client_gone" | "unknown";
+                /** @description Only requests with an attempt that ended so. */
+                outcome?: components["schemas"]["Outcome"];
                 /** @description Only requests with an attempt that cost at least this much. */
-                min_cost_micro_usd?: string;
-                estimated?: "true" | "false";
-                price_incomplete?: "true" | "false";
+                min_cost_micro_usd?: number;
+                /** @description Whether the usage of an attempt was estimated. */
+                estimated?: boolean;
+                /** @description Whether the price of an attempt lacked something. */
+                price_incomplete?: boolean;
             };
             header?: never;
             path?: never;
@@ -4456,17 +5054,15 @@ export interface operations {
                      *       "next_page_token": ""
                      *     }
                      */
-                    "application/json": {
-                        data: components["schemas"]["RequestRecord"][];
-                        next_page_token: string;
-                    };
+                    "application/json": components["schemas"]["RequestRecordPage"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     getRequest: {
@@ -4474,7 +5070,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @example req_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a request: the `x-request-id` of its response.
+                 * @example req_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 request_id: string;
             };
             cookie?: never;
@@ -4568,23 +5167,28 @@ export interface operations {
                     "application/json": components["schemas"]["RequestRecord"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     createCorrection: {
         parameters: {
             query?: never;
             header?: {
+                /** @description A value that the client chooses. A repeated request with it gets the first response instead of being applied twice. */
                 "idempotency-key"?: string;
             };
             path: {
-                /** @example req_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a request: the `x-request-id` of its response.
+                 * @example req_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 request_id: string;
             };
             cookie?: never;
@@ -4624,17 +5228,18 @@ export interface operations {
                     "application/json": components["schemas"]["Correction"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            414: components["responses"]["414"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     rebuildLedger: {
@@ -4651,10 +5256,7 @@ export interface operations {
                  *       "apply": false
                  *     }
                  */
-                "application/json": {
-                    /** @example false */
-                    apply: boolean;
-                };
+                "application/json": components["schemas"]["NewLedgerRebuild"];
             };
         };
         responses: {
@@ -4683,25 +5285,27 @@ export interface operations {
                     "application/json": components["schemas"]["LedgerRebuild"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     listQuarantine: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 by default. */
-                page_size?: string;
+                /** @description The most items of a page. */
+                page_size?: number;
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
-                state?: "held" | "released" | "discarded";
+                /** @description Only usage in this state. */
+                state?: components["schemas"]["QuarantineState"];
             };
             header?: never;
             path?: never;
@@ -4737,17 +5341,15 @@ export interface operations {
                      *       "next_page_token": ""
                      *     }
                      */
-                    "application/json": {
-                        data: components["schemas"]["QuarantinedUsage"][];
-                        next_page_token: string;
-                    };
+                    "application/json": components["schemas"]["QuarantinedUsagePage"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     getQuarantined: {
@@ -4755,7 +5357,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @example quarantine_id_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of quarantined usage.
+                 * @example 7
+                 */
                 quarantine_id: string;
             };
             cookie?: never;
@@ -4786,51 +5391,17 @@ export interface operations {
                      *       "payload_base64": "CgNhYmM="
                      *     }
                      */
-                    "application/json": {
-                        /** @example 7 */
-                        id: string;
-                        /**
-                         * @description A batch is one whose events could not be read.
-                         * @enum {string}
-                         */
-                        kind: "event" | "batch";
-                        /** @enum {string} */
-                        state: "held" | "released" | "discarded";
-                        /**
-                         * @description Why the ledger refused it.
-                         * @example usage is missing
-                         */
-                        reason: string;
-                        /** Format: date-time */
-                        received_at: string;
-                        /** @description The spool that it was sent from. */
-                        producer_id: string | null;
-                        /** @description The id of the proxy that sent it. */
-                        epoch: string | null;
-                        shard: number | null;
-                        /** @description Its number among the proxy's events of the shard. */
-                        n: number | null;
-                        /** @description The principal whose spend it is; null if that cannot be read: it may be any principal's. */
-                        principal_id: string | null;
-                        /** Format: date-time */
-                        resolved_at: string | null;
-                        resolved_by: string | null;
-                        note: string | null;
-                        /**
-                         * @description The message as it was received.
-                         * @example CgNhYmM=
-                         */
-                        payload_base64: string;
-                    };
+                    "application/json": components["schemas"]["QuarantinedUsageWithPayload"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     releaseQuarantined: {
@@ -4838,7 +5409,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @example quarantine_id_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of quarantined usage.
+                 * @example 7
+                 */
                 quarantine_id: string;
             };
             cookie?: never;
@@ -4871,15 +5445,16 @@ export interface operations {
                     "application/json": components["schemas"]["QuarantinedUsage"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            414: components["responses"]["414"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["URITooLong"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     discardQuarantined: {
@@ -4887,7 +5462,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @example quarantine_id_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of quarantined usage.
+                 * @example 7
+                 */
                 quarantine_id: string;
             };
             cookie?: never;
@@ -4899,10 +5477,7 @@ export interface operations {
                  *       "note": "sent by a load test"
                  *     }
                  */
-                "application/json": {
-                    /** @example sent by a load test */
-                    note: string;
-                };
+                "application/json": components["schemas"]["NewDiscard"];
             };
         };
         responses: {
@@ -4932,24 +5507,25 @@ export interface operations {
                     "application/json": components["schemas"]["QuarantinedUsage"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            414: components["responses"]["414"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     listModels: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 by default. */
-                page_size?: string;
+                /** @description The most items of a page. */
+                page_size?: number;
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
             };
@@ -5008,28 +5584,29 @@ export interface operations {
                      *       "next_page_token": ""
                      *     }
                      */
-                    "application/json": {
-                        data: components["schemas"]["Model"][];
-                        next_page_token: string;
-                    };
+                    "application/json": components["schemas"]["ModelPage"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     listConnectors: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 by default. */
-                page_size?: string;
+                /** @description The most items of a page. */
+                page_size?: number;
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
+                /** @description Only of this provider. */
                 provider?: string;
-                enabled?: "true" | "false";
+                /** @description Whether it is enabled. */
+                enabled?: boolean;
+                /** @description Only names that contain this text, in any case. */
                 name_contains?: string;
             };
             header?: never;
@@ -5077,26 +5654,24 @@ export interface operations {
                      *       "next_page_token": ""
                      *     }
                      */
-                    "application/json": {
-                        data: components["schemas"]["Connector"][];
-                        next_page_token: string;
-                    };
+                    "application/json": components["schemas"]["ConnectorPage"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     createConnector: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path?: never;
@@ -5167,15 +5742,16 @@ export interface operations {
                     "application/json": components["schemas"]["Connector"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     getConnector: {
@@ -5183,7 +5759,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a connector.
+                 * @example con_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 connector_id: string;
             };
             cookie?: never;
@@ -5227,26 +5806,30 @@ export interface operations {
                     "application/json": components["schemas"]["Connector"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     deleteConnector: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
-                /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a connector.
+                 * @example con_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 connector_id: string;
             };
             cookie?: never;
@@ -5290,27 +5873,31 @@ export interface operations {
                     "application/json": components["schemas"]["Connector"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     updateConnector: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
-                /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a connector.
+                 * @example con_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 connector_id: string;
             };
             cookie?: never;
@@ -5379,17 +5966,18 @@ export interface operations {
                     "application/json": components["schemas"]["Connector"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            414: components["responses"]["414"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     testConnector: {
@@ -5397,7 +5985,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a connector.
+                 * @example con_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 connector_id: string;
             };
             cookie?: never;
@@ -5421,30 +6012,35 @@ export interface operations {
                     "application/json": components["schemas"]["ConnectorTest"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     listConnectorPrices: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 by default. */
-                page_size?: string;
+                /** @description The most items of a page. */
+                page_size?: number;
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
+                /** @description Only this model. */
                 model?: string;
-                /** @description Include versions that were replaced or have ended. False by default. */
-                all_versions?: "true" | "false";
+                /** @description Whether to include versions that were replaced or have ended. */
+                all_versions?: boolean;
             };
             header?: never;
             path: {
-                /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a connector.
+                 * @example con_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 connector_id: string;
             };
             cookie?: never;
@@ -5689,35 +6285,36 @@ export interface operations {
                      *       "next_page_token": ""
                      *     }
                      */
-                    "application/json": {
-                        data: components["schemas"]["ConnectorPrice"][];
-                        next_page_token: string;
-                    };
+                    "application/json": components["schemas"]["ConnectorPricePage"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     putConnectorPrice: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
-                /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a connector.
+                 * @example con_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 connector_id: string;
                 /**
-                 * @description The model id. Its slashes may be written as they are or as %2F.
+                 * @description The id of a model. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -6188,33 +6785,37 @@ export interface operations {
                     "application/json": components["schemas"]["ConnectorPrice"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            414: components["responses"]["414"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     deleteConnectorPrice: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
-                /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
+                /**
+                 * @description The id of a connector.
+                 * @example con_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
                 connector_id: string;
                 /**
-                 * @description The model id. Its slashes may be written as they are or as %2F.
+                 * @description The id of a model. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -6459,27 +7060,32 @@ export interface operations {
                     "application/json": components["schemas"]["ConnectorPrice"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     listCatalogModels: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 by default. */
-                page_size?: string;
+                /** @description The most items of a page. */
+                page_size?: number;
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
+                /** @description Only of this provider. */
                 provider?: string;
+                /** @description Only names that contain this text, in any case. */
                 name_contains?: string;
-                priced?: "true" | "false";
-                disabled?: "true" | "false";
+                /** @description Whether it has a price. */
+                priced?: boolean;
+                /** @description Whether an operator disabled it. */
+                disabled?: boolean;
             };
             header?: never;
             path?: never;
@@ -6748,17 +7354,15 @@ export interface operations {
                      *       "next_page_token": ""
                      *     }
                      */
-                    "application/json": {
-                        data: components["schemas"]["CatalogModel"][];
-                        next_page_token: string;
-                    };
+                    "application/json": components["schemas"]["CatalogModelPage"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     getCatalogModel: {
@@ -6767,7 +7371,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The model id. Its slashes may be written as they are or as %2F.
+                 * @description The id of a model. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -7035,27 +7639,28 @@ export interface operations {
                     "application/json": components["schemas"]["CatalogModel"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     putCatalogModel: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
                 /**
-                 * @description The model id. Its slashes may be written as they are or as %2F.
+                 * @description The id of a model. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -7824,31 +8429,32 @@ export interface operations {
                     "application/json": components["schemas"]["CatalogModel"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            414: components["responses"]["414"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     deleteCatalogModel: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
                 /**
-                 * @description The model id. Its slashes may be written as they are or as %2F.
+                 * @description The id of a model. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -8116,28 +8722,29 @@ export interface operations {
                     "application/json": components["schemas"]["CatalogModel"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     updateCatalogModel: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
                 /**
-                 * @description The model id. Its slashes may be written as they are or as %2F.
+                 * @description The id of a model. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -8427,31 +9034,32 @@ export interface operations {
                     "application/json": components["schemas"]["CatalogModel"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            414: components["responses"]["414"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     listCatalogPrices: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 by default. */
-                page_size?: string;
+                /** @description The most items of a page. */
+                page_size?: number;
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
             };
             header?: never;
             path: {
                 /**
-                 * @description The model id. Its slashes may be written as they are or as %2F.
+                 * @description The id of a model. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -8698,33 +9306,31 @@ export interface operations {
                      *       "next_page_token": ""
                      *     }
                      */
-                    "application/json": {
-                        data: components["schemas"]["CatalogPrice"][];
-                        next_page_token: string;
-                    };
+                    "application/json": components["schemas"]["CatalogPricePage"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     createCatalogPrice: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
                 /**
-                 * @description The model id. Its slashes may be written as they are or as %2F.
+                 * @description The id of a model. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -9431,31 +10037,32 @@ export interface operations {
                     "application/json": components["schemas"]["CatalogPrice"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            414: components["responses"]["414"];
-            415: components["responses"]["415"];
-            422: components["responses"]["422"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     deleteCatalogPrice: {
         parameters: {
             query?: {
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
-                wait?: "propagated";
-                /** @description From 0 to 60000; 5000 by default. */
-                timeout_ms?: string;
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
             };
             header?: never;
             path: {
                 /**
-                 * @description The model id. Its slashes may be written as they are or as %2F.
+                 * @description The id of a model. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -9700,14 +10307,15 @@ export interface operations {
                     "application/json": components["schemas"]["CatalogPrice"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            409: components["responses"]["409"];
-            414: components["responses"]["414"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["URITooLong"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
         };
     };
     createChatCompletion: {
@@ -9767,7 +10375,7 @@ export interface operations {
                     /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
                     "x-svc-dropped"?: string;
                     /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
-                    "x-svc-cache"?: "hit" | "miss" | "bypass";
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -9792,23 +10400,22 @@ export interface operations {
                      *       }
                      *     }
                      */
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["VendorBody"];
                     "text/event-stream": string;
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            429: components["responses"]["429"];
-            500: components["responses"]["500"];
-            502: components["responses"]["502"];
-            503: components["responses"]["503"];
-            504: components["responses"]["504"];
+            400: components["responses"]["InferenceBadRequest"];
+            401: components["responses"]["InferenceUnauthorized"];
+            403: components["responses"]["InferenceForbidden"];
+            404: components["responses"]["InferenceNotFound"];
+            413: components["responses"]["InferencePayloadTooLarge"];
+            415: components["responses"]["InferenceUnsupportedMediaType"];
+            429: components["responses"]["InferenceTooManyRequests"];
+            431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InferenceInternalServerError"];
+            502: components["responses"]["InferenceBadGateway"];
+            503: components["responses"]["InferenceServiceUnavailable"];
+            504: components["responses"]["InferenceGatewayTimeout"];
         };
     };
     createResponse: {
@@ -9863,7 +10470,7 @@ export interface operations {
                     /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
                     "x-svc-dropped"?: string;
                     /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
-                    "x-svc-cache"?: "hit" | "miss" | "bypass";
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -9874,23 +10481,22 @@ export interface operations {
                      *       "status": "completed"
                      *     }
                      */
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["VendorBody"];
                     "text/event-stream": string;
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            429: components["responses"]["429"];
-            500: components["responses"]["500"];
-            502: components["responses"]["502"];
-            503: components["responses"]["503"];
-            504: components["responses"]["504"];
+            400: components["responses"]["InferenceBadRequest"];
+            401: components["responses"]["InferenceUnauthorized"];
+            403: components["responses"]["InferenceForbidden"];
+            404: components["responses"]["InferenceNotFound"];
+            413: components["responses"]["InferencePayloadTooLarge"];
+            415: components["responses"]["InferenceUnsupportedMediaType"];
+            429: components["responses"]["InferenceTooManyRequests"];
+            431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InferenceInternalServerError"];
+            502: components["responses"]["InferenceBadGateway"];
+            503: components["responses"]["InferenceServiceUnavailable"];
+            504: components["responses"]["InferenceGatewayTimeout"];
         };
     };
     getResponse: {
@@ -9923,19 +10529,20 @@ export interface operations {
                      *       "status": "completed"
                      *     }
                      */
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["VendorBody"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            500: components["responses"]["500"];
-            502: components["responses"]["502"];
-            503: components["responses"]["503"];
-            504: components["responses"]["504"];
+            400: components["responses"]["InferenceBadRequest"];
+            401: components["responses"]["InferenceUnauthorized"];
+            403: components["responses"]["InferenceForbidden"];
+            404: components["responses"]["InferenceNotFound"];
+            414: components["responses"]["InferenceURITooLong"];
+            429: components["responses"]["InferenceTooManyRequests"];
+            431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InferenceInternalServerError"];
+            502: components["responses"]["InferenceBadGateway"];
+            503: components["responses"]["InferenceServiceUnavailable"];
+            504: components["responses"]["InferenceGatewayTimeout"];
         };
     };
     deleteResponse: {
@@ -9968,19 +10575,20 @@ export interface operations {
                      *       "deleted": true
                      *     }
                      */
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["VendorBody"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            500: components["responses"]["500"];
-            502: components["responses"]["502"];
-            503: components["responses"]["503"];
-            504: components["responses"]["504"];
+            400: components["responses"]["InferenceBadRequest"];
+            401: components["responses"]["InferenceUnauthorized"];
+            403: components["responses"]["InferenceForbidden"];
+            404: components["responses"]["InferenceNotFound"];
+            414: components["responses"]["InferenceURITooLong"];
+            429: components["responses"]["InferenceTooManyRequests"];
+            431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InferenceInternalServerError"];
+            502: components["responses"]["InferenceBadGateway"];
+            503: components["responses"]["InferenceServiceUnavailable"];
+            504: components["responses"]["InferenceGatewayTimeout"];
         };
     };
     listResponseInputItems: {
@@ -10013,19 +10621,20 @@ export interface operations {
                      *       "has_more": false
                      *     }
                      */
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["VendorBody"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            500: components["responses"]["500"];
-            502: components["responses"]["502"];
-            503: components["responses"]["503"];
-            504: components["responses"]["504"];
+            400: components["responses"]["InferenceBadRequest"];
+            401: components["responses"]["InferenceUnauthorized"];
+            403: components["responses"]["InferenceForbidden"];
+            404: components["responses"]["InferenceNotFound"];
+            414: components["responses"]["InferenceURITooLong"];
+            429: components["responses"]["InferenceTooManyRequests"];
+            431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InferenceInternalServerError"];
+            502: components["responses"]["InferenceBadGateway"];
+            503: components["responses"]["InferenceServiceUnavailable"];
+            504: components["responses"]["InferenceGatewayTimeout"];
         };
     };
     cancelResponse: {
@@ -10058,19 +10667,20 @@ export interface operations {
                      *       "status": "cancelled"
                      *     }
                      */
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["VendorBody"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            500: components["responses"]["500"];
-            502: components["responses"]["502"];
-            503: components["responses"]["503"];
-            504: components["responses"]["504"];
+            400: components["responses"]["InferenceBadRequest"];
+            401: components["responses"]["InferenceUnauthorized"];
+            403: components["responses"]["InferenceForbidden"];
+            404: components["responses"]["InferenceNotFound"];
+            414: components["responses"]["InferenceURITooLong"];
+            429: components["responses"]["InferenceTooManyRequests"];
+            431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InferenceInternalServerError"];
+            502: components["responses"]["InferenceBadGateway"];
+            503: components["responses"]["InferenceServiceUnavailable"];
+            504: components["responses"]["InferenceGatewayTimeout"];
         };
     };
     createMessage: {
@@ -10131,7 +10741,7 @@ export interface operations {
                     /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
                     "x-svc-dropped"?: string;
                     /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
-                    "x-svc-cache"?: "hit" | "miss" | "bypass";
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -10152,23 +10762,22 @@ export interface operations {
                      *       }
                      *     }
                      */
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["VendorBody"];
                     "text/event-stream": string;
                 };
             };
-            400: components["responses"]["MessagesError"];
-            401: components["responses"]["MessagesError"];
-            403: components["responses"]["MessagesError"];
-            404: components["responses"]["MessagesError"];
-            413: components["responses"]["MessagesError"];
-            415: components["responses"]["MessagesError"];
-            429: components["responses"]["MessagesError"];
-            500: components["responses"]["MessagesError"];
-            502: components["responses"]["MessagesError"];
-            503: components["responses"]["MessagesError"];
-            504: components["responses"]["MessagesError"];
+            400: components["responses"]["MessagesBadRequest"];
+            401: components["responses"]["MessagesUnauthorized"];
+            403: components["responses"]["MessagesForbidden"];
+            404: components["responses"]["MessagesNotFound"];
+            413: components["responses"]["MessagesPayloadTooLarge"];
+            415: components["responses"]["MessagesUnsupportedMediaType"];
+            429: components["responses"]["MessagesTooManyRequests"];
+            431: components["responses"]["MessagesRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["MessagesInternalServerError"];
+            502: components["responses"]["MessagesBadGateway"];
+            503: components["responses"]["MessagesServiceUnavailable"];
+            504: components["responses"]["MessagesGatewayTimeout"];
         };
     };
     countMessageTokens: {
@@ -10228,7 +10837,7 @@ export interface operations {
                     /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
                     "x-svc-dropped"?: string;
                     /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
-                    "x-svc-cache"?: "hit" | "miss" | "bypass";
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -10237,22 +10846,21 @@ export interface operations {
                      *       "input_tokens": 8
                      *     }
                      */
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["VendorBody"];
                 };
             };
-            400: components["responses"]["MessagesError"];
-            401: components["responses"]["MessagesError"];
-            403: components["responses"]["MessagesError"];
-            404: components["responses"]["MessagesError"];
-            413: components["responses"]["MessagesError"];
-            415: components["responses"]["MessagesError"];
-            429: components["responses"]["MessagesError"];
-            500: components["responses"]["MessagesError"];
-            502: components["responses"]["MessagesError"];
-            503: components["responses"]["MessagesError"];
-            504: components["responses"]["MessagesError"];
+            400: components["responses"]["MessagesBadRequest"];
+            401: components["responses"]["MessagesUnauthorized"];
+            403: components["responses"]["MessagesForbidden"];
+            404: components["responses"]["MessagesNotFound"];
+            413: components["responses"]["MessagesPayloadTooLarge"];
+            415: components["responses"]["MessagesUnsupportedMediaType"];
+            429: components["responses"]["MessagesTooManyRequests"];
+            431: components["responses"]["MessagesRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["MessagesInternalServerError"];
+            502: components["responses"]["MessagesBadGateway"];
+            503: components["responses"]["MessagesServiceUnavailable"];
+            504: components["responses"]["MessagesGatewayTimeout"];
         };
     };
     createEmbeddings: {
@@ -10307,7 +10915,7 @@ export interface operations {
                     /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
                     "x-svc-dropped"?: string;
                     /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
-                    "x-svc-cache"?: "hit" | "miss" | "bypass";
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -10330,22 +10938,21 @@ export interface operations {
                      *       }
                      *     }
                      */
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["VendorBody"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            429: components["responses"]["429"];
-            500: components["responses"]["500"];
-            502: components["responses"]["502"];
-            503: components["responses"]["503"];
-            504: components["responses"]["504"];
+            400: components["responses"]["InferenceBadRequest"];
+            401: components["responses"]["InferenceUnauthorized"];
+            403: components["responses"]["InferenceForbidden"];
+            404: components["responses"]["InferenceNotFound"];
+            413: components["responses"]["InferencePayloadTooLarge"];
+            415: components["responses"]["InferenceUnsupportedMediaType"];
+            429: components["responses"]["InferenceTooManyRequests"];
+            431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InferenceInternalServerError"];
+            502: components["responses"]["InferenceBadGateway"];
+            503: components["responses"]["InferenceServiceUnavailable"];
+            504: components["responses"]["InferenceGatewayTimeout"];
         };
     };
     giveFeedback: {
@@ -10364,7 +10971,7 @@ export interface operations {
                  *       "comment": "Right, but long."
                  *     }
                  */
-                "application/json": components["schemas"]["FeedbackRequest"];
+                "application/json": components["schemas"]["NewFeedback"];
             };
         };
         responses: {
@@ -10382,7 +10989,7 @@ export interface operations {
                      *       "status": "counted"
                      *     }
                      */
-                    "application/json": components["schemas"]["FeedbackAnswer"];
+                    "application/json": components["schemas"]["RecordedFeedback"];
                 };
             };
             /** @description The score is counted once the ledger has the request, and dropped if the request never reaches it. */
@@ -10399,20 +11006,21 @@ export interface operations {
                      *       "status": "pending"
                      *     }
                      */
-                    "application/json": components["schemas"]["FeedbackAnswer"];
+                    "application/json": components["schemas"]["RecordedFeedback"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            429: components["responses"]["429"];
-            500: components["responses"]["500"];
-            502: components["responses"]["502"];
-            503: components["responses"]["503"];
-            504: components["responses"]["504"];
+            400: components["responses"]["InferenceBadRequest"];
+            401: components["responses"]["InferenceUnauthorized"];
+            403: components["responses"]["InferenceForbidden"];
+            404: components["responses"]["InferenceNotFound"];
+            413: components["responses"]["InferencePayloadTooLarge"];
+            415: components["responses"]["InferenceUnsupportedMediaType"];
+            429: components["responses"]["InferenceTooManyRequests"];
+            431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InferenceInternalServerError"];
+            502: components["responses"]["InferenceBadGateway"];
+            503: components["responses"]["InferenceServiceUnavailable"];
+            504: components["responses"]["InferenceGatewayTimeout"];
         };
     };
     listInferenceModels: {
@@ -10445,19 +11053,19 @@ export interface operations {
                      *       ]
                      *     }
                      */
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["VendorBody"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            500: components["responses"]["500"];
-            502: components["responses"]["502"];
-            503: components["responses"]["503"];
-            504: components["responses"]["504"];
+            400: components["responses"]["InferenceBadRequest"];
+            401: components["responses"]["InferenceUnauthorized"];
+            403: components["responses"]["InferenceForbidden"];
+            404: components["responses"]["InferenceNotFound"];
+            429: components["responses"]["InferenceTooManyRequests"];
+            431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InferenceInternalServerError"];
+            502: components["responses"]["InferenceBadGateway"];
+            503: components["responses"]["InferenceServiceUnavailable"];
+            504: components["responses"]["InferenceGatewayTimeout"];
         };
     };
     getInferenceModel: {
@@ -10491,19 +11099,20 @@ export interface operations {
                      *       "owned_by": "mock"
                      *     }
                      */
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["VendorBody"];
                 };
             };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            500: components["responses"]["500"];
-            502: components["responses"]["502"];
-            503: components["responses"]["503"];
-            504: components["responses"]["504"];
+            400: components["responses"]["InferenceBadRequest"];
+            401: components["responses"]["InferenceUnauthorized"];
+            403: components["responses"]["InferenceForbidden"];
+            404: components["responses"]["InferenceNotFound"];
+            414: components["responses"]["InferenceURITooLong"];
+            429: components["responses"]["InferenceTooManyRequests"];
+            431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InferenceInternalServerError"];
+            502: components["responses"]["InferenceBadGateway"];
+            503: components["responses"]["InferenceServiceUnavailable"];
+            504: components["responses"]["InferenceGatewayTimeout"];
         };
     };
 }

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
-import { DateTime, Nullable, Strict } from '../../shared/schemas.ts';
+import { ByName, DateTime, Nullable, Strict } from '../../shared/schemas.ts';
 
 export const AuditEntry = Type.Object(
   {
@@ -14,7 +14,7 @@ export const AuditEntry = Type.Object(
     actor_oidc_subject: Nullable(Type.String({ description: "The token's subject (`sub`)." })),
     action: Type.String({ description: 'resource.verb, such as key.created' }),
     resource_id: Type.String(),
-    detail: Type.Record(Type.String(), Type.Unknown()),
+    detail: ByName(Type.Unknown(), { title: 'AuditDetail', description: 'What changed, by field.' }),
   },
   { title: 'AuditEntry' },
 );

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
-import { DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
-import { CatalogPrice, NewPrice } from './prices.schemas.ts';
+import { DateTime, Nullable, QueryBoolean, Strict } from '../../shared/schemas.ts';
+import { CatalogOrigin, CatalogPrice, NewPrice } from './prices.schemas.ts';
 
 const Count = Type.Integer({ minimum: 1, maximum: 2_147_483_647 });
 const Percent = Type.Optional(Type.Number({ minimum: 0, maximum: 100 }));
@@ -18,7 +18,7 @@ const settings = {
   context_window: Type.Optional(Count),
   max_output_tokens: Type.Optional(Nullable(Count)),
   capabilities: Type.Optional(Capabilities),
-  benchmark_scores: Type.Optional(Strict(scores)),
+  benchmark_scores: Type.Optional(Strict(scores, { title: 'NewBenchmarkScores' })),
   deprecated_at: Type.Optional(Nullable(DateTime)),
   disabled: Type.Optional(Type.Boolean()),
 };
@@ -34,15 +34,18 @@ export const NewCatalogModel = Strict(
 export type NewCatalogModel = Static<typeof NewCatalogModel>;
 
 const Score = Type.Optional(Type.Number());
+/** On the scales of `scores`; the average is of 100. */
+export const BenchmarkScores = Type.Object(
+  { mmlu: Score, human_eval: Score, mt_bench: Score, avg_score: Score },
+  { title: 'BenchmarkScores' },
+);
 /** An entry of the catalog, shipped or of an operator. No one can use a model whose price is null. */
 export const CatalogModel = Type.Object(
   {
     model: Type.String(),
     provider: Type.String(),
     upstream_name: Type.String({ description: 'The name of the model at the vendor.' }),
-    origin: OneOf(['catalog', 'operator'], {
-      description: 'catalog: it ships with the release. operator: an operator created the entry.',
-    }),
+    origin: CatalogOrigin,
     overridden: Type.Array(Type.String(), {
       description: 'The fields of a shipped model that an operator changed.',
     }),
@@ -50,7 +53,7 @@ export const CatalogModel = Type.Object(
     context_window: Type.Integer(),
     max_output_tokens: Nullable(Type.Integer()),
     capabilities: Type.Array(Type.String()),
-    benchmark_scores: Type.Object({ mmlu: Score, human_eval: Score, mt_bench: Score, avg_score: Score }),
+    benchmark_scores: BenchmarkScores,
     deprecated_at: Nullable(DateTime),
     price: Nullable(CatalogPrice),
     updated_at: DateTime,
@@ -63,7 +66,7 @@ export const CatalogQuery = Strict({
   ...PageQuery,
   provider: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
   name_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
-  priced: Type.Optional(OneOf(['true', 'false'])),
-  disabled: Type.Optional(OneOf(['true', 'false'])),
+  priced: Type.Optional(QueryBoolean('Whether it has a price.')),
+  disabled: Type.Optional(QueryBoolean('Whether an operator disabled it.')),
 });
 export type CatalogQuery = Static<typeof CatalogQuery>;

@@ -5,11 +5,12 @@ import { DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 const MAX_USD = 999_999;
 
 const moneyFields = {
-  currency_code: Type.Literal('USD'),
+  currency_code: OneOf(['USD'], { title: 'CurrencyCode' }),
   units: Type.Integer({ minimum: 0 }),
   nanos: Type.Integer({ minimum: 0, maximum: 999_999_999 }),
 };
-const Money = Type.Object(moneyFields, { title: 'Money' });
+/** An amount of money, as in google.type.Money. */
+export const Money = Type.Object(moneyFields, { title: 'Money' });
 const MoneyInput = Strict(
   { ...moneyFields, units: Type.Integer({ minimum: 0, maximum: MAX_USD }) },
   { title: 'MoneyInput' },
@@ -33,7 +34,9 @@ const AboveInputTokens = Type.Integer({ minimum: 1, maximum: 4_294_967_295 });
 const newContextPrices = {
   ...newRates,
   tiers: Type.Optional(
-    Type.Array(Strict({ above_input_tokens: AboveInputTokens, ...newRates }), { maxItems: 20 }),
+    Type.Array(Strict({ above_input_tokens: AboveInputTokens, ...newRates }, { title: 'NewPriceTier' }), {
+      maxItems: 20,
+    }),
   ),
 };
 /** A condition of service as a vendor names it. Absent or null: the one that the list price covers. */
@@ -67,6 +70,7 @@ export const NewPrice = Strict(
       Type.Unsafe<Record<string, Static<typeof MoneyInput>>>({
         ...PRICES_BY_TOOL,
         additionalProperties: MoneyInput,
+        title: 'NewToolPrices',
         description: PER_USE,
       }),
     ),
@@ -89,7 +93,7 @@ const rates = {
 };
 const contextPrices = {
   ...rates,
-  tiers: Type.Array(Type.Object({ above_input_tokens: AboveInputTokens, ...rates })),
+  tiers: Type.Array(Type.Object({ above_input_tokens: AboveInputTokens, ...rates }, { title: 'PriceTier' })),
 };
 const Variant = Type.Object(
   {
@@ -111,6 +115,7 @@ export const FullPrice = Type.Object(
     tool_prices: Type.Unsafe<Record<string, Static<typeof Money>>>({
       ...PRICES_BY_TOOL,
       additionalProperties: Money,
+      title: 'ToolPrices',
       description: PER_USE,
     }),
   },
@@ -118,11 +123,16 @@ export const FullPrice = Type.Object(
 );
 export type FullPrice = Static<typeof FullPrice>;
 
+export const CatalogOrigin = OneOf(['catalog', 'operator'], {
+  title: 'CatalogOrigin',
+  description: 'catalog: it ships with the release. operator: an operator set it.',
+});
+
 /** A version of a model's price in the catalog. Null: from this version on the model has no price. */
 export const CatalogPrice = Type.Object(
   {
     version: Type.Integer(),
-    origin: OneOf(['catalog', 'operator']),
+    origin: CatalogOrigin,
     price: Nullable(FullPrice),
     created_at: DateTime,
   },

@@ -1,8 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
-import { DateTime, Nullable, OneOf, Strict, TextByName } from '../../shared/schemas.ts';
+import { DateTime, Nullable, OneOf, QueryBoolean, Strict, TextByName } from '../../shared/schemas.ts';
 
-const Dialect = OneOf(['openai', 'anthropic']);
+const Dialect = OneOf(['openai', 'anthropic'], { title: 'Dialect' });
 const ModelPatterns = Type.Array(Type.String({ minLength: 1, maxLength: 256 }), {
   maxItems: 200,
   description:
@@ -10,7 +10,11 @@ const ModelPatterns = Type.Array(Type.String({ minLength: 1, maxLength: 256 }), 
 });
 const UpstreamNames = TextByName(
   { minLength: 1, maxLength: 256 },
-  { maxProperties: 500, description: 'The name of a model at this account, by model id.' },
+  {
+    title: 'UpstreamNames',
+    maxProperties: 500,
+    description: 'The name of a model at this account, by model id.',
+  },
 );
 const Priority = Type.Integer({
   minimum: -1_000_000,
@@ -27,6 +31,7 @@ const Timeout = Nullable(
 );
 const OnDisconnect = Nullable(
   OneOf(['cancel', 'drain'], {
+    title: 'OnDisconnect',
     description:
       'What to do with a stream whose client disconnected: cancel it, if the vendor then stops billing, or read it to its end. Null: what is known of the provider.',
   }),
@@ -55,7 +60,7 @@ export const Connector = Type.Object(
     on_disconnect: OnDisconnect,
     models: ModelPatterns,
     upstream_names: UpstreamNames,
-    origin: OneOf(['environment', 'operator']),
+    origin: OneOf(['environment', 'operator'], { title: 'ConnectorOrigin' }),
     created_at: DateTime,
     updated_at: DateTime,
   },
@@ -107,7 +112,7 @@ export type ConnectorChanges = Static<typeof ConnectorChanges>;
 export const ConnectorQuery = Strict({
   ...PageQuery,
   provider: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
-  enabled: Type.Optional(OneOf(['true', 'false'])),
+  enabled: Type.Optional(QueryBoolean('Whether it is enabled.')),
   name_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
 });
 export type ConnectorQuery = Static<typeof ConnectorQuery>;

@@ -1,14 +1,10 @@
-import { STAGES, STRATEGIES } from '@weighbridge/domain';
+import { STAGES } from '@weighbridge/domain';
 import { type Static, Type } from 'typebox';
 import { Nullable, OneOf, Strict } from '../../shared/schemas.ts';
+import { Money } from '../catalog/prices.schemas.ts';
+import { Strategy } from '../profiles/profiles.schemas.ts';
 
-const Route = OneOf(['chat_completions', 'responses', 'messages', 'embeddings']);
-
-const Price = Type.Object({
-  currency_code: Type.Literal('USD'),
-  units: Type.Integer(),
-  nanos: Type.Integer({ minimum: 0, maximum: 999_999_999 }),
-});
+const Route = OneOf(['chat_completions', 'responses', 'messages', 'embeddings'], { title: 'Route' });
 
 /** The facts of a request that its routing depends on. */
 export const ExplainRequest = Strict(
@@ -34,50 +30,58 @@ export const ExplainRequest = Strict(
 );
 export type ExplainRequest = Static<typeof ExplainRequest>;
 
+const ExplainedConnector = Type.Object(
+  {
+    connector_id: Type.String(),
+    name: Type.String(),
+    priority: Type.Integer(),
+    weight: Type.Integer(),
+    input_price: Money,
+    output_price: Money,
+    price_source: OneOf(['catalog', 'connector'], { title: 'PriceSource' }),
+  },
+  { title: 'ExplainedConnector' },
+);
+
 export const Explanation = Type.Object(
   {
     profile_id: Type.String(),
     model: Type.String(),
-    strategy: OneOf(STRATEGIES),
+    strategy: Strategy,
     route: Route,
     policies: Type.Array(Type.String()),
     chosen: Nullable(
       Type.Object(
         { model: Type.String(), connector_id: Type.String() },
-        { description: 'The first target of the request; null if no target is left.' },
+        {
+          title: 'ExplainedChoice',
+          description: 'The first target of the request; null if no target is left.',
+        },
       ),
     ),
     refusal: Nullable(
       Type.Object(
         { status: Type.Integer(), code: Type.String() },
-        { description: 'The error if no target is left; otherwise null.' },
+        { title: 'ExplainedRefusal', description: 'The error if no target is left; otherwise null.' },
       ),
     ),
     models: Type.Array(
-      Type.Object({
-        model: Type.String(),
-        why: Type.String(),
-        connectors: Type.Array(
-          Type.Object({
-            connector_id: Type.String(),
-            name: Type.String(),
-            priority: Type.Integer(),
-            weight: Type.Integer(),
-            input_price: Price,
-            output_price: Price,
-            price_source: OneOf(['catalog', 'connector']),
-          }),
-        ),
-      }),
+      Type.Object(
+        { model: Type.String(), why: Type.String(), connectors: Type.Array(ExplainedConnector) },
+        { title: 'ExplainedModel' },
+      ),
       { description: 'The models in the order in which they are tried.' },
     ),
     excluded: Type.Array(
-      Type.Object({
-        model: Type.String(),
-        connector_id: Nullable(Type.String()),
-        stage: OneOf(STAGES),
-        why: Type.String(),
-      }),
+      Type.Object(
+        {
+          model: Type.String(),
+          connector_id: Nullable(Type.String()),
+          stage: OneOf(STAGES, { title: 'ExclusionStage' }),
+          why: Type.String(),
+        },
+        { title: 'ExcludedModel' },
+      ),
       {
         description:
           'Models, or connectors of a model, that are not used. A null connector_id means the whole model.',

@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
-import { DateTime, Nullable, OneOf, Strict, TextByName } from '../../shared/schemas.ts';
+import { DateTime, Nullable, OneOf, QueryBoolean, Strict, TextByName } from '../../shared/schemas.ts';
 import { SCOPES } from '../../shared/scopes.ts';
 
-const Kind = OneOf(['service', 'user']);
+const Kind = OneOf(['service', 'user'], { title: 'KeyKind' });
 const AttributionText = Type.Optional(Type.String({ maxLength: 256 }));
 export const Attribution = Strict(
   {
@@ -11,7 +11,7 @@ export const Attribution = Strict(
     team: AttributionText,
     project: AttributionText,
     env: AttributionText,
-    labels: Type.Optional(TextByName({ maxLength: 256 }, { maxProperties: 32 })),
+    labels: Type.Optional(TextByName({ maxLength: 256 }, { title: 'Labels', maxProperties: 32 })),
   },
   { title: 'Attribution' },
 );
@@ -49,7 +49,7 @@ export const NewKey = Strict(
     disabled: Type.Optional(Type.Boolean()),
     expires_at: Type.Optional(Nullable(DateTime)),
     policy_id: Type.Optional(Nullable(Type.String())),
-    scopes: Type.Optional(Nullable(Type.Array(OneOf(SCOPES)))),
+    scopes: Type.Optional(Nullable(Type.Array(OneOf(SCOPES, { title: 'NewKeyScope' })))),
     principal_id: Type.Optional(Type.String()),
     attribution: Type.Optional(Attribution),
   },
@@ -74,20 +74,23 @@ export const KeyQuery = Strict({
   principal_id: Type.Optional(Type.String()),
   policy_id: Type.Optional(Type.String({ description: 'The policy that governs the key.' })),
   kind: Type.Optional(Kind),
-  disabled: Type.Optional(OneOf(['true', 'false'])),
-  revoked: Type.Optional(OneOf(['true', 'false'])),
+  disabled: Type.Optional(QueryBoolean('Whether the key is disabled.')),
+  revoked: Type.Optional(QueryBoolean('Whether the key is revoked.')),
   expiring_before: Type.Optional(DateTime),
   name_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
 });
 export type KeyQuery = Static<typeof KeyQuery>;
 
 const MAX_GRACE_SECONDS = 30 * 24 * 60 * 60;
-export const Rotation = Strict({
-  grace_seconds: Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      maximum: MAX_GRACE_SECONDS,
-      description: 'For how long the old secret can still read and infer. It can no longer write keys.',
-    }),
-  ),
-});
+export const Rotation = Strict(
+  {
+    grace_seconds: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: MAX_GRACE_SECONDS,
+        description: 'For how long the old secret can still read and infer. It can no longer write keys.',
+      }),
+    ),
+  },
+  { title: 'NewRotation' },
+);

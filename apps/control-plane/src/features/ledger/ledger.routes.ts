@@ -1,7 +1,5 @@
-import { Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
-import { Strict } from '../../shared/schemas.ts';
-import { LedgerRebuild } from './rebuild.schemas.ts';
+import { LedgerRebuild, NewLedgerRebuild } from './rebuild.schemas.ts';
 import { type RebuildDeps, rebuildLedger } from './rebuild.service.ts';
 
 export function ledgerRoutes(app: App, deps: RebuildDeps): void {
@@ -14,7 +12,7 @@ export function ledgerRoutes(app: App, deps: RebuildDeps): void {
         summary: 'Compare the buckets with the sums of the ledger, and correct them with `apply`',
         description:
           'Without `apply` nothing changes. With it, the difference is added to each bucket while usage continues to be recorded.',
-        body: Strict({ apply: Type.Boolean({ examples: [false] }) }),
+        body: NewLedgerRebuild,
         response: { 200: LedgerRebuild },
       },
     },

@@ -1,6 +1,17 @@
 import { type Static, Type } from 'typebox';
+import { Strict } from '../../shared/schemas.ts';
 
 const NanoUsd = Type.String({ description: 'Nano-USD, exact, as a decimal integer.', examples: ['0'] });
+
+const BucketDifference = Type.Object(
+  { bucket: Type.String(), difference_nano_usd: NanoUsd },
+  { title: 'BucketDifference' },
+);
+
+export const NewLedgerRebuild = Strict(
+  { apply: Type.Boolean({ description: 'Whether to correct the buckets.', examples: [false] }) },
+  { title: 'NewLedgerRebuild' },
+);
 
 export const LedgerRebuild = Type.Object(
   {
@@ -16,7 +27,7 @@ export const LedgerRebuild = Type.Object(
     differing_hours: Type.Integer({
       description: 'Hourly sums, which spend breakdowns are read from, that differed from the ledger.',
     }),
-    differing: Type.Array(Type.Object({ bucket: Type.String(), difference_nano_usd: NanoUsd }), {
+    differing: Type.Array(BucketDifference, {
       description: 'The amount to add to each bucket to correct it; the first 1000.',
     }),
   },

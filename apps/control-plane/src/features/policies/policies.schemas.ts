@@ -1,11 +1,13 @@
 import { MAX_LIMIT_MICRO_USD, WINDOW_KINDS } from '@weighbridge/domain';
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
-import { CacheSettings, DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
+import { CacheSettings, DateTime, Nullable, OneOf, QueryBoolean, Strict } from '../../shared/schemas.ts';
 
 const MAX_PER_MINUTE = 2_147_483_647;
 const PerMinute = Nullable(Type.Integer({ minimum: 1, maximum: MAX_PER_MINUTE }));
-const DefaultFor = OneOf(['service', 'user', 'all']);
+/** Who shares a counter. */
+export const CounterScope = OneOf(['key', 'principal', 'policy'], { title: 'CounterScope' });
+const DefaultFor = OneOf(['service', 'user', 'all'], { title: 'DefaultFor' });
 
 /** Names of fields, each with `[]` for each level of a list, and a value after `=`. */
 const FIELD_PATTERN =
@@ -16,11 +18,11 @@ const settingsWithDefaults = {
   limit_micro_usd: Nullable(
     Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD, description: 'Null: unlimited.' }),
   ),
-  window: OneOf(WINDOW_KINDS),
+  window: OneOf(WINDOW_KINDS, { title: 'Window' }),
   timezone: Type.String({ maxLength: 100 }),
-  counter_scope: OneOf(['key', 'principal', 'policy']),
-  enforcement: OneOf(['enforce', 'shadow', 'off']),
-  budget_mode: OneOf(['balanced', 'hard']),
+  counter_scope: CounterScope,
+  enforcement: OneOf(['enforce', 'shadow', 'off'], { title: 'Enforcement' }),
+  budget_mode: OneOf(['balanced', 'hard'], { title: 'BudgetMode' }),
   hard_allow_fields: Type.Array(Type.String({ pattern: FIELD_PATTERN, maxLength: 300 }), {
     maxItems: 100,
     description:
@@ -67,6 +69,6 @@ export const PolicyQuery = Strict({
   name_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
   default_for: Type.Optional(DefaultFor),
   parent_policy_id: Type.Optional(Type.String()),
-  self_service: Type.Optional(OneOf(['true', 'false'])),
+  self_service: Type.Optional(QueryBoolean('Whether callers may choose it for their keys.')),
 });
 export type PolicyQuery = Static<typeof PolicyQuery>;

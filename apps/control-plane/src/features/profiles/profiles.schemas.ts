@@ -6,25 +6,34 @@ import { CacheSettings, DateTime, Nullable, OneOf, Strict } from '../../shared/s
 const Price = Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD }));
 
 /** A model as `<provider>/<model>`. The strategy `weighted` uses the weight; 1 by default. */
-const Target = Strict({
-  model: Type.String({ minLength: 1, maxLength: 300 }),
-  weight: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
-});
+const Target = Strict(
+  {
+    model: Type.String({ minLength: 1, maxLength: 300 }),
+    weight: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+  },
+  { title: 'ProfileTarget' },
+);
 export type ProfileTarget = Static<typeof Target>;
 
 /** What a target must fulfil to be chosen. Prices are in micro-USD per one million tokens. */
-const Constraints = Strict({
-  context_window: Type.Optional(Type.Integer({ minimum: 1 })),
-  max_input_price_micro_usd: Price,
-  max_output_price_micro_usd: Price,
-  min_score: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),
-  capabilities: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 50 }), { maxItems: 20 })),
-});
+const Constraints = Strict(
+  {
+    context_window: Type.Optional(Type.Integer({ minimum: 1 })),
+    max_input_price_micro_usd: Price,
+    max_output_price_micro_usd: Price,
+    min_score: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),
+    capabilities: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 50 }), { maxItems: 20 })),
+  },
+  { title: 'ProfileConstraints' },
+);
 export type ProfileConstraints = Static<typeof Constraints>;
+
+/** How a profile chooses among its targets. */
+export const Strategy = OneOf(STRATEGIES, { title: 'Strategy' });
 
 const settings = {
   name: Type.String(),
-  strategy: OneOf(STRATEGIES),
+  strategy: Strategy,
   targets: Type.Array(Target, { minItems: 1, maxItems: 50 }),
 };
 

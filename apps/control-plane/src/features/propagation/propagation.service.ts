@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '@weighbridge/database';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, type TObject, Type } from 'typebox';
-import { OneOf, Strict } from '../../shared/schemas.ts';
+import { OneOf, QueryInteger, Strict } from '../../shared/schemas.ts';
 import { currentRevision } from '../changes/changes.service.ts';
 import { type ServingProxy, servingProxies } from '../proxies/producers.service.ts';
 
@@ -16,11 +16,21 @@ const MAX_NAMED = 50;
 const WaitQuery = Strict({
   wait: Type.Optional(
     OneOf(['propagated'], {
+      title: 'Wait',
       description: 'Respond once no proxy serves the state before the change, or after timeout_ms.',
     }),
   ),
   timeout_ms: Type.Optional(
-    Type.String({ pattern: '^[0-9]{1,5}$', description: 'From 0 to 60000; 5000 by default.' }),
+    QueryInteger(
+      {
+        minimum: 0,
+        maximum: MAX_TIMEOUT_MS,
+        default: DEFAULT_TIMEOUT_MS,
+        description: 'How long to wait at most, in milliseconds.',
+      },
+      // Checked before the change is made, unlike what the handler reads afterwards.
+      { pattern: '^(\\d{1,4}|[1-5]\\d{4}|60000)$' },
+    ),
   ),
 });
 type WaitQuery = Static<typeof WaitQuery>;
@@ -34,7 +44,7 @@ export function acceptWait(api: FastifyInstance, db: Database): void {
   const awaitPropagation = async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     const { wait, timeout_ms } = request.query as WaitQuery;
     if (wait === undefined || reply.statusCode >= 400) return;
-    const timeoutMs = Math.min(Number(timeout_ms ?? DEFAULT_TIMEOUT_MS), MAX_TIMEOUT_MS);
+    const timeoutMs = Number(timeout_ms ?? DEFAULT_TIMEOUT_MS);
     const revision = await currentRevision(db);
     const deadline = Date.now() + timeoutMs;
     for (;;) {

@@ -1,28 +1,32 @@
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
-import { DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
+import { DateTime, Nullable, OneOf, QueryBoolean, Strict } from '../../shared/schemas.ts';
 
 const EPOCH = '019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b';
 
-const ProxyShard = Type.Object({
-  shard: Type.Integer({ minimum: 0 }),
-  recorded_n: Type.Integer({ description: 'The ledger has all events of the shard up to this number.' }),
-  last_n: Nullable(
-    Type.Integer({ description: 'The number of the last event, once the proxy reported it.' }),
-  ),
-  missing: Type.Integer({
-    description: 'Events that must exist, by later events or by last_n, but are not in the ledger.',
-  }),
-  missing_ranges: Type.Array(Type.String({ examples: ['7-9'] }), {
-    description: 'The numbers of the missing events: the first 20 ranges.',
-  }),
-  gap_since: Nullable(DateTime),
-});
+const ProxyShard = Type.Object(
+  {
+    shard: Type.Integer({ minimum: 0 }),
+    recorded_n: Type.Integer({ description: 'The ledger has all events of the shard up to this number.' }),
+    last_n: Nullable(
+      Type.Integer({ description: 'The number of the last event, once the proxy reported it.' }),
+    ),
+    missing: Type.Integer({
+      description: 'Events that must exist, by later events or by last_n, but are not in the ledger.',
+    }),
+    missing_ranges: Type.Array(Type.String({ examples: ['7-9'] }), {
+      description: 'The numbers of the missing events: the first 20 ranges.',
+    }),
+    gap_since: Nullable(DateTime),
+  },
+  { title: 'ProxyShard' },
+);
 export type ProxyShard = Static<typeof ProxyShard>;
 
 export const ProxyUsage = Type.Object(
   {
     state: OneOf(['open', 'closed', 'lost', 'retired'], {
+      title: 'ProxyUsageState',
       description:
         'open: more usage may arrive; closed: the ledger has all of it; lost: the proxy was silent for 25 minutes, and its usage may be missing; retired: an operator accepted that loss.',
     }),
@@ -66,8 +70,6 @@ export type ProxyResource = Static<typeof ProxyResource>;
 export const ProxyListQuery = Strict({
   ...PageQuery,
   all: Type.Optional(
-    OneOf(['true', 'false'], {
-      description: 'Also lists proxies that are gone and whose usage is all in the ledger.',
-    }),
+    QueryBoolean('Whether to list proxies that are gone and whose usage is all in the ledger, too.'),
   ),
 });

@@ -1,8 +1,12 @@
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page } from '../../shared/paging.ts';
-import { Strict } from '../../shared/schemas.ts';
-import { QuarantinedUsage, QuarantinedUsageWithPayload, QuarantineListQuery } from './quarantine.schemas.ts';
+import {
+  NewDiscard,
+  QuarantinedUsage,
+  QuarantinedUsageWithPayload,
+  QuarantineListQuery,
+} from './quarantine.schemas.ts';
 import {
   discard,
   existingQuarantined,
@@ -68,9 +72,7 @@ export function quarantineRoutes(app: App, deps: QuarantineDeps): void {
         summary: 'Discard quarantined usage: it is never recorded',
         description: 'This is final. The message and the note stay stored.',
         params: Params,
-        body: Strict({
-          note: Type.String({ minLength: 1, maxLength: 1_000, examples: ['sent by a load test'] }),
-        }),
+        body: NewDiscard,
         response: { 200: QuarantinedUsage },
       },
       preParsing: async (request) => {

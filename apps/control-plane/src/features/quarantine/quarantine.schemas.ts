@@ -2,12 +2,15 @@ import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
 import { DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 
-const QUARANTINE_STATES = ['held', 'released', 'discarded'] as const;
+const State = OneOf(['held', 'released', 'discarded'], { title: 'QuarantineState' });
 
 const FIELDS = {
   id: Type.String({ examples: ['7'] }),
-  kind: OneOf(['event', 'batch'], { description: 'A batch is one whose events could not be read.' }),
-  state: OneOf(QUARANTINE_STATES),
+  kind: OneOf(['event', 'batch'], {
+    title: 'QuarantineKind',
+    description: 'A batch is one whose events could not be read.',
+  }),
+  state: State,
   reason: Type.String({ description: 'Why the ledger refused it.', examples: ['usage is missing'] }),
   received_at: DateTime,
   producer_id: Nullable(Type.String({ description: 'The spool that it was sent from.' })),
@@ -27,14 +30,22 @@ const FIELDS = {
 export const QuarantinedUsage = Type.Object(FIELDS, { title: 'QuarantinedUsage' });
 export type QuarantinedUsage = Static<typeof QuarantinedUsage>;
 
-export const QuarantinedUsageWithPayload = Type.Object({
-  ...FIELDS,
-  payload_base64: Type.String({ description: 'The message as it was received.', examples: ['CgNhYmM='] }),
-});
+export const QuarantinedUsageWithPayload = Type.Object(
+  {
+    ...FIELDS,
+    payload_base64: Type.String({ description: 'The message as it was received.', examples: ['CgNhYmM='] }),
+  },
+  { title: 'QuarantinedUsageWithPayload' },
+);
 export type QuarantinedUsageWithPayload = Static<typeof QuarantinedUsageWithPayload>;
+
+export const NewDiscard = Strict(
+  { note: Type.String({ minLength: 1, maxLength: 1_000, examples: ['sent by a load test'] }) },
+  { title: 'NewDiscard' },
+);
 
 export const QuarantineListQuery = Strict({
   ...PageQuery,
-  state: Type.Optional(OneOf(QUARANTINE_STATES)),
+  state: Type.Optional(State),
 });
 export type QuarantineListQuery = Static<typeof QuarantineListQuery>;

@@ -1,6 +1,16 @@
+import { MAX_LIMIT_MICRO_USD } from '@weighbridge/domain';
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
-import { DateTime, MicroUsd, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
+import {
+  ByName,
+  DateTime,
+  MicroUsd,
+  Nullable,
+  OneOf,
+  QueryBoolean,
+  QueryInteger,
+  Strict,
+} from '../../shared/schemas.ts';
 import { LedgerFilterQuery, QueryText } from '../spend/ledgerQuery.ts';
 import { Correction } from './corrections.schemas.ts';
 
@@ -44,7 +54,8 @@ export const Attempt = Type.Object(
     ),
     speed: Nullable(Type.String({ description: 'Such as fast; null: what the list price covers.' })),
     geography: Nullable(Type.String({ description: 'Such as us; null: what the list price covers.' })),
-    tool_uses: Type.Record(Type.String(), Count, {
+    tool_uses: ByName(Count, {
+      title: 'ToolUses',
       description: "How often the vendor ran its own tools, by the tool's name.",
     }),
     price_incomplete: Type.Boolean({
@@ -80,25 +91,35 @@ const Feedback = Type.Object(
 );
 export type Feedback = Static<typeof Feedback>;
 
+/** The attribution that a request was recorded with. */
+const RequestAttribution = Type.Object(
+  {
+    user: Text,
+    team: Text,
+    project: Text,
+    env: Text,
+    labels: Type.Optional(ByName(Type.String(), { title: 'RequestLabels' })),
+    workload_type: Text,
+    namespace: Text,
+    workload: Text,
+    pod: Text,
+    session_id: Text,
+  },
+  { title: 'RequestAttribution' },
+);
+const RequestPolicy = Type.Object(
+  { policy_id: Type.String(), window_start: DateTime },
+  { title: 'RequestPolicy' },
+);
+
 export const RequestRecord = Type.Object(
   {
     request_id: Type.String(),
     admitted_at: DateTime,
     key_id: Type.String(),
     principal_id: Type.String(),
-    attribution: Type.Object({
-      user: Text,
-      team: Text,
-      project: Text,
-      env: Text,
-      labels: Type.Optional(Type.Record(Type.String(), Type.String())),
-      workload_type: Text,
-      namespace: Text,
-      workload: Text,
-      pod: Text,
-      session_id: Text,
-    }),
-    policies: Type.Array(Type.Object({ policy_id: Type.String(), window_start: DateTime }), {
+    attribution: RequestAttribution,
+    policies: Type.Array(RequestPolicy, {
       description:
         'The policies whose buckets it counts in, the governing policy first; parent policies are shown only to operators.',
     }),
@@ -120,11 +141,15 @@ export const RequestListQuery = Strict({
   ...LedgerFilterQuery,
   request_id: QueryText(),
   session_id: QueryText('The whole X-Svc-Session-Id.'),
-  outcome: Type.Optional(OneOf(OUTCOMES)),
+  outcome: Type.Optional(OneOf(OUTCOMES, { title: 'Outcome' })),
   min_cost_micro_usd: Type.Optional(
-    Type.String({ description: 'Only requests with an attempt that cost at least this much.' }),
+    QueryInteger({
+      minimum: 0,
+      maximum: MAX_LIMIT_MICRO_USD,
+      description: 'Only requests with an attempt that cost at least this much.',
+    }),
   ),
-  estimated: Type.Optional(OneOf(['true', 'false'])),
-  price_incomplete: Type.Optional(OneOf(['true', 'false'])),
+  estimated: Type.Optional(QueryBoolean('Whether the usage of an attempt was estimated.')),
+  price_incomplete: Type.Optional(QueryBoolean('Whether the price of an attempt lacked something.')),
 });
 export type RequestListQuery = Static<typeof RequestListQuery>;

@@ -6,14 +6,8 @@ import { readFeedback } from '@weighbridge/evidence';
 import { findRequest, findRequests, type LedgerRequest } from '@weighbridge/ledger';
 import { type Caller, isOperator } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest } from '../../shared/paging.ts';
-import {
-  checkedRange,
-  instant,
-  invalid,
-  ledgerFilter,
-  type Range,
-  withinTimeout,
-} from '../spend/ledgerQuery.ts';
+import { wholeNumber } from '../../shared/wholeNumber.ts';
+import { checkedRange, instant, ledgerFilter, type Range, withinTimeout } from '../spend/ledgerQuery.ts';
 import type { RequestListQuery, RequestRecord } from './requests.schemas.ts';
 import { isRequestId, presentRequest, requestPosition } from './requests.ts';
 
@@ -91,9 +85,5 @@ function rangeOf(query: RequestListQuery, now: Date): Range {
 
 function minCost(text: string | undefined): bigint | undefined {
   if (text === undefined) return undefined;
-  if (/^\d{1,16}$/.test(text) && Number(text) <= MAX_LIMIT_MICRO_USD) return nanoFromMicro(Number(text));
-  throw invalid(
-    'min_cost_micro_usd',
-    `min_cost_micro_usd: must be a whole number from 0 to ${MAX_LIMIT_MICRO_USD}.`,
-  );
+  return nanoFromMicro(wholeNumber('min_cost_micro_usd', text, 0, MAX_LIMIT_MICRO_USD));
 }

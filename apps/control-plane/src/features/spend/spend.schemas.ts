@@ -2,7 +2,7 @@ import { CALENDAR_UNITS } from '@weighbridge/domain';
 import { SPEND_DIMENSIONS } from '@weighbridge/ledger';
 import { type Static, Type } from 'typebox';
 import { Page, PageQuery } from '../../shared/paging.ts';
-import { DateTime, MicroUsd, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
+import { ByName, DateTime, MicroUsd, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 import { LedgerFilterQuery, QueryText } from './ledgerQuery.ts';
 
 const Count = Type.Integer();
@@ -10,7 +10,8 @@ const Count = Type.Integer();
 export const SpendRow = Type.Object(
   {
     bucket_start: Nullable(DateTime),
-    group: Type.Record(Type.String(), Nullable(Type.String()), {
+    group: ByName(Nullable(Type.String()), {
+      title: 'SpendGroup',
       description: 'One value for each name in group_by; null for requests that have none.',
     }),
     requests: Type.Integer({
@@ -56,7 +57,12 @@ export const SpendRequest = Strict({
   group_by: QueryText(
     `Comma-separated names out of ${SPEND_DIMENSIONS.join(', ')} and label:<key>; escape a comma or \\ in a key with \\. By default all is one group.`,
   ),
-  bucket: Type.Optional(OneOf(CALENDAR_UNITS, { description: 'By default the range is one bucket.' })),
+  bucket: Type.Optional(
+    OneOf(CALENDAR_UNITS, {
+      title: 'SpendBucket',
+      description: 'By default the range is one bucket.',
+    }),
+  ),
   timezone: QueryText('IANA name, for the edges of buckets and the default range; UTC by default.'),
 });
 export type SpendRequest = Static<typeof SpendRequest>;

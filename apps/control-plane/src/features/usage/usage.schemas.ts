@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { DateTime, MicroUsd, Nullable, OneOf } from '../../shared/schemas.ts';
+import { CounterScope } from '../policies/policies.schemas.ts';
 
 const HeadroomCounter = Type.Object(
   {
@@ -9,7 +10,7 @@ const HeadroomCounter = Type.Object(
     is_parent: Type.Boolean({
       description: 'Whether it is a counter of a parent policy, not of the governing one.',
     }),
-    counter_scope: OneOf(['key', 'principal', 'policy']),
+    counter_scope: CounterScope,
     limit_micro_usd: Nullable(Type.Integer({ description: 'Null as policy_id is.' })),
     spent_micro_usd: Nullable(Type.Integer({ description: 'Null as policy_id is.' })),
     reset: Nullable(DateTime),
@@ -22,9 +23,12 @@ export type HeadroomCounter = Static<typeof HeadroomCounter>;
 export const UsageReport = Type.Object(
   {
     policy_id: Type.String(),
-    source: OneOf(['key', 'principal', 'default']),
+    source: OneOf(['key', 'principal', 'default'], {
+      title: 'PolicySource',
+      description: 'Where the governing policy comes from.',
+    }),
     active: Type.Boolean(),
-    counter_scope: OneOf(['key', 'principal', 'policy']),
+    counter_scope: CounterScope,
     pooled: Type.Boolean(),
     limit_micro_usd: Nullable(MicroUsd),
     window_start: DateTime,
