@@ -115,7 +115,7 @@ describe('weighbridge doctor: NATS', () => {
 
   beforeEach(async () => {
     const pins = { ttlMs: 3_600_000, maxBytes: 134_217_728, replicas: 1 };
-    await (await openPinBucket(pins, { natsUrl: nats.url, onError })).close();
+    await (await openPinBucket(pins, { store: { natsUrl: nats.url }, onError })).close();
   });
   afterEach(async () => {
     for (const name of ['USAGE', 'KV_SESSION_PINS', 'KV_RESPONSE_CACHE']) {

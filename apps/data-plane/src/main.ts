@@ -33,7 +33,7 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
     onError,
   });
   onShutdown('usage stream', () => stream.close());
-  const pinBucket = await openPinBucket(config.pins, { natsUrl: settings.natsUrl, onError });
+  const pinBucket = await openPinBucket(config.pins, { store: { natsUrl: settings.natsUrl }, onError });
   onShutdown('session pins', () => pinBucket.close());
   const sharedCache = await openSharedCache(settings, config.pins.replicas, context);
   addCertificateMetric(metrics, config.controlPlane.tls?.certificateFile);

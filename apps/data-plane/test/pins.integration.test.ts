@@ -86,16 +86,20 @@ interface Asked {
   readonly token?: string;
   readonly model?: string;
   readonly body?: object;
+  readonly path?: string;
 }
 
 /** The model and the connector that served a request. */
-async function placeOf(proxy: TestProxy, { session, token = ALICE, model, body }: Asked) {
+async function placeOf(
+  proxy: TestProxy,
+  { session, token = ALICE, model, body, path = '/v1/chat/completions' }: Asked,
+) {
   const headers = {
     authorization: `Bearer ${token}`,
     ...(session !== undefined && { 'x-svc-session-id': session }),
   };
   const asked = { model: model ?? 'mock/echo', messages: [], ...body };
-  const answer = await post(proxy, '/v1/chat/completions', asked, headers);
+  const answer = await post(proxy, path, asked, headers);
   const { choices } = (await answer.json()) as { choices: [{ message: { content: string } }] };
   expect(answer.status).toBe(200);
   const connector = choices[0].message.content;
@@ -242,14 +246,35 @@ describe('a session', () => {
     expect(await ask(proxy, { session: 't' })).toBe('con_c');
   });
 
-  it('is named by prompt_cache_key where the header is absent', async () => {
-    const proxy = await start({ connectors: preferring('con_a') });
+  it('is named by prompt_cache_key where the header is absent and the profile says so', async () => {
+    const profiles = [true, false].map((pinPromptCacheKeys) => ({
+      id: `prf_${pinPromptCacheKeys}`,
+      name: pinPromptCacheKeys ? 'pins' : 'pins-not',
+      targets: [{ model: 'mock/echo', weight: 1 }],
+      pinPromptCacheKeys,
+    }));
+    const proxy = await start({ connectors: preferring('con_a'), profiles });
     const body = { prompt_cache_key: 'k' };
-    expect(await ask(proxy, { body })).toBe('con_a');
+    const models = ['router/pins', 'router/pins-not', 'mock/echo'];
+    const askAll = () => Promise.all(models.map((model) => ask(proxy, { body, model })));
+    expect(await askAll()).toEqual(['con_a', 'con_a', 'con_a']);
+    proxy.publish({ connectors: preferring('con_b'), profiles });
+    expect(await askAll()).toEqual(['con_a', 'con_b', 'con_b']);
+    const model = 'router/pins';
+    expect(await ask(proxy, { body, model, session: 's' })).toBe('con_b');
+    expect(await ask(proxy, { body: { prompt_cache_key: 5 }, model })).toBe('con_b');
+  });
+
+  it('has one pin on all routes that its target serves', async () => {
+    const proxy = await start({ connectors: preferring('con_a') });
+    const responses = { session: 's', path: '/v1/responses', body: { store: false } };
+    expect(await ask(proxy, { session: 's' })).toBe('con_a');
     proxy.publish({ connectors: preferring('con_b') });
-    expect(await ask(proxy, { body })).toBe('con_a');
-    expect(await ask(proxy, { body, session: 's' })).toBe('con_b');
-    expect(await ask(proxy, { body: { prompt_cache_key: 5 } })).toBe('con_b');
+    expect(await ask(proxy, responses)).toBe('con_a');
+    expect(await ask(proxy, { ...responses, session: 't' })).toBe('con_b');
+    proxy.publish({ connectors: preferring('con_c') });
+    expect(await ask(proxy, { session: 't' })).toBe('con_b');
+    expect(proxy.pinResults.filter((result) => result === 'new')).toHaveLength(2);
   });
 
   it('is not looked up for a request that names none', async () => {
@@ -263,13 +288,18 @@ describe('a session', () => {
   it('continues on another target for a route that its own does not serve', async () => {
     const proxy = await start({ connectors: preferring('con_a') });
     expect(await ask(proxy, { session: 's' })).toBe('con_a');
-    const without = (id: string) =>
-      preferring('con_a').map((one) => (one.id === id ? { ...one, routes: [Route.MESSAGES] } : one));
-    proxy.publish({ connectors: without('con_a') });
-    const place = await ask(proxy, { session: 's' });
-    expect(place).not.toBe('con_a');
-    proxy.publish({ connectors: preferring('con_a') });
-    expect(await ask(proxy, { session: 's' })).toBe(place);
+    const responses = { session: 's', path: '/v1/responses', body: { store: false } };
+    const serving = (preferred: string) =>
+      preferring(preferred).map((one) =>
+        one.id === 'con_a' ? { ...one, routes: [Route.CHAT_COMPLETIONS] } : one,
+      );
+    proxy.publish({ connectors: serving('con_b') });
+    expect(await ask(proxy, responses)).toBe('con_b');
+    proxy.publish({ connectors: serving('con_c') });
+    expect(await ask(proxy, responses)).toBe('con_b');
+    expect(await ask(proxy, { session: 's' })).toBe('con_a');
+    proxy.publish({ connectors: preferring('con_c') });
+    expect(await ask(proxy, responses)).toBe('con_a');
   });
 });
 

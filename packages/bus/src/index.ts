@@ -5,7 +5,7 @@ export {
   type NatsStatus,
   type WantedBucket,
 } from './checkNats.ts';
-export { createInProcessBucket } from './keyValue/inProcess.ts';
+export { createInProcessBucket, openFileBucket } from './keyValue/inProcess.ts';
 export { type JetStreamBucketOptions, openJetStreamBucket } from './keyValue/jetStream.ts';
 export type { KeyValueBucket, KeyValueEntry, KeyValueSettings } from './keyValue/keyValue.ts';
 export { createInProcessUsageStream, type InProcessOptions } from './usageStream/inProcess.ts';

@@ -298,6 +298,7 @@ export interface Profiles {
   created_at: Timestamp;
   id: string;
   name: string;
+  pin_prompt_cache_keys: Generated<boolean>;
   strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
   targets: Json;
   updated_at: Timestamp;

@@ -159,7 +159,7 @@ async function startEmbeddedDataPlane(
     SPOOL_DIR: env.SPOOL_DIR || join(config.dataDir, 'spool', 'data-plane'),
   });
   const pinBucket = await openPinBucket(dataPlaneConfig.pins, {
-    natsUrl: config.natsUrl,
+    store: config.natsUrl ? { natsUrl: config.natsUrl } : { path: join(config.dataDir, 'session-pins') },
     onError: (error, what) => context.logger.warn({ err: error }, what),
   });
   context.onShutdown('session pins', () => pinBucket.close());

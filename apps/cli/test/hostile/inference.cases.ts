@@ -1,5 +1,15 @@
+import { eventually } from '@weighbridge/testing';
 import { expect } from 'vitest';
-import { chat, expectCovered, expectExact, type HostileCase, hard, PLENTY } from './hostileCase.ts';
+import {
+  chat,
+  expectCovered,
+  expectExact,
+  type HostileCase,
+  hard,
+  PLENTY,
+  responses,
+} from './hostileCase.ts';
+import { operate } from './product.ts';
 import type { Scene } from './scene.ts';
 
 const ROW = 'the body and its answer pass byte for byte';
@@ -9,6 +19,16 @@ function sentBodies({ vendor }: Scene, mark: string): string[] {
   return vendor('local')
     .requests.filter(({ headers }) => headers['x-mark'] === mark)
     .map(({ body }) => body.toString());
+}
+
+/** A profile that prefers `openai/plain` until it is turned around. */
+async function turningProfile({ product }: Scene, name: string) {
+  const targets = [{ model: 'openai/plain' }, { model: 'local/plain' }];
+  const profile = { name, strategy: 'ordered', targets };
+  const { id } = await operate(product, 'POST', '/api/v1/profiles', profile);
+  return async () => {
+    await operate(product, 'PATCH', `/api/v1/profiles/${id}`, { targets: targets.toReversed() });
+  };
 }
 
 /** What the service may change on the inference side, and what a client may see of that. */
@@ -45,6 +65,26 @@ export const INFERENCE: readonly HostileCase[] = [
       expect(asked.text).toMatch(/"usage":null/);
       expect(asked.text).toMatch(/"usage":\{.*"choices":\[\]/);
       await expectExact(tried, 2);
+    },
+  },
+  {
+    row: 'one pin per conversation',
+    title:
+      'a session stays where it is on another route; prompt_cache_key pins nothing unless the profile says so',
+    async run(scene) {
+      const tried = await scene.tenant();
+      const turn = await turningProfile(scene, 'one-conversation');
+      const model = 'router/one-conversation';
+      const shared = { prompt_cache_key: 'all-of-us' };
+      const session = { headers: { 'x-svc-session-id': 's' } };
+      const servedBy = async (path: string, body: object, asking = {}) =>
+        (await tried.ask(path, body, asking)).headers.get('x-svc-model');
+      const askChat = (asking = {}) => servedBy('/v1/chat/completions', chat(model, shared), asking);
+      await eventually(async () => expect(await askChat(session)).toBe('openai/plain'));
+      await turn();
+      await eventually(async () => expect(await askChat()).toBe('local/plain'));
+      expect(await servedBy('/v1/responses', { ...responses(), model }, session)).toBe('openai/plain');
+      expect(await askChat(session)).toBe('openai/plain');
     },
   },
 ];

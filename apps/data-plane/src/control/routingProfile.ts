@@ -15,7 +15,7 @@ const STRATEGIES: Readonly<Record<Strategy, RoutingProfile['strategy']>> = {
 
 /** The profile in the form that routing uses. */
 export function routingProfile(profile: Profile): RoutingProfile {
-  const { id, name, strategy, targets, constraints, cache } = profile;
+  const { id, name, strategy, targets, constraints, cache, pinPromptCacheKeys } = profile;
   return {
     id,
     name,
@@ -29,5 +29,6 @@ export function routingProfile(profile: Profile): RoutingProfile {
       capabilities: constraints?.capabilities,
     },
     cache: cache && cacheSetting(cache),
+    pinsPromptCacheKeys: pinPromptCacheKeys,
   };
 }

@@ -5,6 +5,7 @@ import { usageBacklog } from '../attempt/attemptBilling.ts';
 import { limitOutput } from '../attempt/limitOutput.ts';
 import type { GenerationPlan, PreparedRequest, StoredPlan } from '../attempt/plan.ts';
 import type { LeaseBook } from '../budget/leaseBook.ts';
+import { servesRoute } from '../control/connectorRoutes.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { ResponseOwners } from '../control/responseOwners.ts';
 import { type RoutingTable, upstreamNameAt } from '../control/routingTable.ts';
@@ -15,7 +16,7 @@ import { type Operation, STORED_RESPONSE } from '../formats/operation.ts';
 import type { RequestBody } from '../formats/requestBody.ts';
 import type { UsageLog } from '../record/usageLog.ts';
 import { targetAt, targetsForModels } from '../routing/modelTargets.ts';
-import { drawOf, pinKeyOf } from '../routing/pinKey.ts';
+import { drawOf, pinKeyOf, routePinKey } from '../routing/pinKey.ts';
 import { findProfile, type ProfileDeps, targetsForProfile } from '../routing/profileTargets.ts';
 import type { PinDecision, SessionPins } from '../routing/sessionPins.ts';
 import { admitModel, assertAllowed, assertNamedModelsAllowed, namedTargets } from './admitModel.ts';
@@ -96,7 +97,8 @@ class GenerationPlanner {
   #chooseTargets(): ChosenTargets | Promise<ChosenTargets> {
     const { key, headers } = this.#sender;
     const generation = this.#generation;
-    const pinKey = pinKeyOf({ principalId: key.principalId, headers, generation });
+    const profile = this.#profile;
+    const pinKey = pinKeyOf({ principalId: key.principalId, headers, generation, profile });
     if (pinKey !== undefined || generation.previousResponseId !== undefined) {
       return this.#chooseByHistory(pinKey);
     }
@@ -121,12 +123,14 @@ class GenerationPlanner {
     const { policies } = this.#sender.key;
     const { targets, savePin } = await this.#deps.pins.decide({
       key: pinKey,
+      routeKey: routePinKey(pinKey, route),
       targets: this.#allTargets(drawOf(pinKey)),
       // Whether or not the profile still names it: edits of a profile apply to new sessions.
       find: (modelId, connectorId) =>
         policies.every((policy) => policy.allows(modelId))
-          ? targetAt(modelId, connectorId, route, this.#table)
+          ? targetAt(modelId, connectorId, this.#table)
           : undefined,
+      serves: ({ connector }) => servesRoute(connector, route),
     });
     return { targets, savePin, isPinned: true };
   }

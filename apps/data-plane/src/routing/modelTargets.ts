@@ -51,15 +51,10 @@ function unorderedTargets(model: RoutableModel, route: Route, table: RoutingTabl
   return targets;
 }
 
-/** The target of a model at a connector; undefined if the connector does not serve the model on this route. */
-export function targetAt(
-  modelId: string,
-  connectorId: string,
-  route: Route,
-  table: RoutingTable,
-): Target | undefined {
+/** The target of a model at a connector, on any route; undefined if the connector does not serve the model. */
+export function targetAt(modelId: string, connectorId: string, table: RoutingTable): Target | undefined {
   const model = table.models.get(modelId);
-  const connector = model && connectorsFor(model, route, table).find(({ id }) => id === connectorId);
+  const connector = model && servingConnectors(model, table).find(({ id }) => id === connectorId);
   return connector && { model, connector };
 }
 

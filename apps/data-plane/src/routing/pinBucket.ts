@@ -1,7 +1,7 @@
 import {
-  createInProcessBucket,
   type KeyValueBucket,
   type KeyValueSettings,
+  openFileBucket,
   openJetStreamBucket,
 } from '@weighbridge/bus';
 
@@ -14,8 +14,8 @@ export interface PinSettings {
 }
 
 export interface PinBucketOptions {
-  /** Undefined: pins are held in this process. */
-  readonly natsUrl: string | undefined;
+  /** Where the pins are: in NATS, or in a file of the only process. */
+  readonly store: { readonly natsUrl: string } | { readonly path: string };
   readonly onError: (error: unknown, what: string) => void;
 }
 
@@ -29,15 +29,15 @@ export function pinBucketSettings({ ttlMs, maxBytes, replicas }: PinSettings): K
   return { name: 'SESSION_PINS', ttlMs, maxBytes, maxValueBytes: MAX_PIN_BYTES, replicas };
 }
 
-/** Opens the bucket for session pins: in NATS, or in this process. */
+/** Opens the bucket for session pins. */
 export async function openPinBucket(
   pins: PinSettings,
-  { natsUrl, onError }: PinBucketOptions,
+  { store, onError }: PinBucketOptions,
 ): Promise<KeyValueBucket> {
   const settings = pinBucketSettings(pins);
-  if (natsUrl === undefined) return createInProcessBucket(settings);
+  if ('path' in store) return await openFileBucket(settings, { path: store.path, onError });
   return openJetStreamBucket(
-    { url: natsUrl, clientName: 'weighbridge-session-pins', setBy: PIN_BUCKET_SETTINGS, onError },
+    { url: store.natsUrl, clientName: 'weighbridge-session-pins', setBy: PIN_BUCKET_SETTINGS, onError },
     settings,
   );
 }

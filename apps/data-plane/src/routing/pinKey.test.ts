@@ -1,37 +1,44 @@
 import { Route } from '@weighbridge/contracts';
 import { describe, expect, it } from 'vitest';
-import { drawOf, type PinnedRequest, pinKeyOf } from './pinKey.ts';
+import { drawOf, type PinnedRequest, pinKeyOf, routePinKey } from './pinKey.ts';
 
 const key = (request: {
   principal?: string;
   session?: string | string[];
   promptCacheKey?: string;
   model?: string;
-  route?: Route;
+  pinsPromptCacheKeys?: boolean;
 }) => {
   const { principal = 'alice', session, promptCacheKey, model = 'acme/large' } = request;
-  const { route = Route.CHAT_COMPLETIONS } = request;
+  const { pinsPromptCacheKeys } = request;
   const asked: PinnedRequest = {
     principalId: principal,
     headers: session === undefined ? {} : { 'x-svc-session-id': session },
-    generation: { model, promptCacheKey, operation: { route } },
+    generation: { model, promptCacheKey },
+    profile: pinsPromptCacheKeys === undefined ? undefined : { pinsPromptCacheKeys },
   };
   return pinKeyOf(asked);
 };
 
 describe('the key of a pin', () => {
-  it('depends on the principal, the session, the route and the requested model', () => {
+  it('depends on the principal, the session and the requested model', () => {
     const keys = [
       key({ session: 's' }),
       key({ session: 's', principal: 'bob' }),
       key({ session: 't' }),
       key({ session: 's', model: 'acme/small' }),
-      key({ session: 's', route: Route.RESPONSES }),
       key({ session: 's","acme/large"]', model: '' }),
       key({ session: 'lice', principal: 'a' }),
     ];
     expect(new Set(keys).size).toBe(keys.length);
     expect(key({ session: 's' })).toBe(keys[0]);
+  });
+
+  it('has others beside it, by route, that are valid as bucket keys', () => {
+    const pinKey = key({ session: 's' }) ?? '';
+    const ofRoutes = [Route.RESPONSES, Route.MESSAGES].map((route) => routePinKey(pinKey, route));
+    expect(new Set([pinKey, ...ofRoutes]).size).toBe(3);
+    for (const ofRoute of ofRoutes) expect(ofRoute).toMatch(/^[\w-]{43}\.\d$/);
   });
 
   it('is a hash of the whole session that is valid as a bucket key', () => {
@@ -40,12 +47,15 @@ describe('the key of a pin', () => {
     expect(key({ session: long })).not.toBe(key({ session: `${long}y` }));
   });
 
-  it('uses prompt_cache_key where there is no session, and differs from a session of that name', () => {
+  it('uses prompt_cache_key where the profile says so and there is no session, and differs from a session of that name', () => {
+    const pins = { pinsPromptCacheKeys: true };
     expect(key({})).toBeUndefined();
-    expect(key({ session: ' ', promptCacheKey: '' })).toBeUndefined();
-    expect(key({ promptCacheKey: 's' })).toMatch(/^[\w-]{43}$/);
-    expect(key({ promptCacheKey: 's' })).not.toBe(key({ session: 's' }));
-    expect(key({ session: 's', promptCacheKey: 't' })).toBe(key({ session: 's' }));
+    expect(key({ ...pins, session: ' ', promptCacheKey: '' })).toBeUndefined();
+    expect(key({ ...pins, promptCacheKey: 's' })).toMatch(/^[\w-]{43}$/);
+    expect(key({ ...pins, promptCacheKey: 's' })).not.toBe(key({ session: 's' }));
+    expect(key({ ...pins, session: 's', promptCacheKey: 't' })).toBe(key({ session: 's' }));
+    expect(key({ promptCacheKey: 's' })).toBeUndefined();
+    expect(key({ pinsPromptCacheKeys: false, promptCacheKey: 's' })).toBeUndefined();
   });
 
   it('does not depend on how a header was sent', () => {

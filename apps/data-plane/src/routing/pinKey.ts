@@ -1,29 +1,33 @@
 import { createHash } from 'node:crypto';
-import { type Headers, sessionIdOf } from '@weighbridge/domain';
+import type { Route } from '@weighbridge/contracts';
+import { type Headers, type RoutingProfile, sessionIdOf } from '@weighbridge/domain';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 
 /** The parts of a request that identify its session. */
 export interface PinnedRequest {
   readonly principalId: string;
   readonly headers: Headers;
-  readonly generation: Pick<GenerationRequest, 'model' | 'promptCacheKey'> & {
-    readonly operation: Pick<GenerationRequest['operation'], 'route'>;
-  };
+  readonly generation: Pick<GenerationRequest, 'model' | 'promptCacheKey'>;
+  /** Undefined if the request names a model. */
+  readonly profile: Pick<RoutingProfile, 'pinsPromptCacheKeys'> | undefined;
 }
 
 /**
- * The key of a session's pin: a hash of the principal, the session, the requested model and the route. The route is part of
- * it, since a target may serve only one of the routes that a session uses. The session comes from this service's header,
- * else from `prompt_cache_key`; undefined if a request has neither.
+ * The key of a session's pin: a hash of the principal, the session and the requested model, on any route. The session comes
+ * from this service's header, else from `prompt_cache_key`, if the profile says so: one such key may be shared by many
+ * conversations. Undefined if a request has no session.
  */
-export function pinKeyOf({ principalId, headers, generation }: PinnedRequest): string | undefined {
+export function pinKeyOf({ principalId, headers, generation, profile }: PinnedRequest): string | undefined {
   const session = sessionIdOf(headers);
-  const id = session || generation.promptCacheKey;
+  const id = session || (profile?.pinsPromptCacheKeys ? generation.promptCacheKey : undefined);
   if (!id) return undefined;
   const source = session ? 'session' : 'prompt_cache_key';
-  return sha256(
-    JSON.stringify([principalId, source, id, generation.model, generation.operation.route]),
-  ).toString('base64url');
+  return sha256(JSON.stringify([principalId, source, id, generation.model])).toString('base64url');
+}
+
+/** The key of the pin for a route that the target of the session's pin does not serve. */
+export function routePinKey(pinKey: string, route: Route): string {
+  return `${pinKey}.${route}`;
 }
 
 /**

@@ -71,9 +71,15 @@ function world(proxies = 1, wrap: (bucket: KeyValueBucket) => KeyValueBucket = (
       errors,
       health,
       /** Sends a request; returns its first target. `servedBy`: the connector that served it, where another one did. */
-      async ask(key: string, order: readonly Target[] = all(), servedBy?: string): Promise<string> {
+      async ask(
+        key: string,
+        order: readonly Target[] = all(),
+        servedBy?: string,
+        serves: (target: Target) => boolean = () => true,
+      ): Promise<string> {
         const find = (modelId: string, connectorId: string) => targetAt(table, modelId, connectorId);
-        const decided = await pins.decide({ key, targets: order as Targets, find });
+        const targets = order as Targets;
+        const decided = await pins.decide({ key, routeKey: `${key}.route`, targets, find, serves });
         expect(new Set(decided.targets.map(nameOf))).toEqual(
           new Set([...order.map(nameOf), nameOf(decided.targets[0])]),
         );
@@ -203,6 +209,24 @@ describe('a pin', () => {
     }));
     for (let at = 0; at < 5; at++) await ask('s');
     expect([reads, results]).toEqual([2, ['new', 'known', 'known', 'known', 'known']]);
+  });
+
+  it('holds on every route that its target serves; another route has one pin of its own', async () => {
+    const { ask, target, tell, writes, results } = world();
+    const serves = ({ connector }: Target) => connector.id !== 'a';
+    const ofRoute = [target('large', 'c'), target('large', 'b')];
+    expect(await ask('s')).toBe('acme/large@a');
+    expect(await ask('s', ofRoute, undefined, serves)).toBe('acme/large@c');
+    for (let at = 0; at < 3; at++) {
+      expect(await ask('s', ofRoute.toReversed(), undefined, serves)).toBe('acme/large@c');
+      expect(await ask('s')).toBe('acme/large@a');
+    }
+    expect(writes).toEqual(['create s', 'create s.route']);
+    expect(results).toHaveLength(8);
+    // Once its target is gone, the session goes where any of its routes is served.
+    tell(['b', 'c']);
+    expect(await ask('s', ofRoute, undefined, serves)).toBe('acme/large@c');
+    expect(await ask('s')).toBe('acme/large@c');
   });
 
   it('belongs to one session', async () => {
@@ -364,7 +388,8 @@ describe('without its store', () => {
     const table = tableOf(CONNECTORS);
     const find = (modelId: string, connectorId: string) => targetAt(table, modelId, connectorId);
     const targets = [find('acme/large', 'b'), find('acme/large', 'a')] as unknown as Targets;
-    expect((await pins.decide({ key: 's', targets, find })).targets).toEqual(targets);
+    const request = { key: 's', routeKey: 's.1', targets, find, serves: () => true };
+    expect((await pins.decide(request)).targets).toEqual(targets);
     expect(String(errors)).toContain('no pin within 10 ms');
   });
 });

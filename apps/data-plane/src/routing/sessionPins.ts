@@ -6,11 +6,18 @@ import type { Pin, PinStore } from './pinStore.ts';
 /** A request of a session, which goes where the session's first request went. */
 interface PinRequest {
   readonly key: string;
+  /** The key of the pin for its route, where the session's target does not serve that. */
+  readonly routeKey: string;
   /** Where it would go without a pin, in order of preference. */
   readonly targets: Targets;
   /** The target of a pin, whether it is still among `targets` or not; undefined if the request may not go there. */
   readonly find: (modelId: string, connectorId: string) => Target | undefined;
+  /** Whether a target serves the route of the request; all of `targets` do. */
+  readonly serves: (target: Target) => boolean;
 }
+
+/** A request with the one pin that applies to it. */
+type OnePin = Pick<PinRequest, 'key' | 'targets' | 'find'>;
 
 export interface PinDecision {
   /** The session's target first. */
@@ -58,6 +65,10 @@ interface ResolvedPin {
   readonly result: PinResult;
 }
 
+interface FoundPin extends ResolvedPin {
+  readonly target: Target | undefined;
+}
+
 /** A session leaves a target that has been down for this long. */
 export const DOWN_MS = 30_000;
 /** The maximum age of a local copy: another proxy may have moved the pin. */
@@ -68,7 +79,8 @@ const MAX_LOCAL_PINS = 50_000;
  * The first request of a session writes its pin by compare-and-set: of two proxies with concurrent first requests, the
  * loser follows the winner. The second request on a proxy reads the store again. Later requests use the local copy, which
  * is checked every `RECHECK_MS` and renewed every quarter of `ttlMs`. A pin breaks if its target is not allowed any more,
- * or has been down for `DOWN_MS`; the session then moves once, by an update of the broken revision.
+ * or has been down for `DOWN_MS`; the session then moves once, by an update of the broken revision. A route that the target
+ * does not serve has a pin of its own: the session stays for its other routes.
  */
 export function createSessionPins(deps: SessionPinsDeps): SessionPins {
   return new StoredPins(deps);
@@ -83,17 +95,37 @@ class StoredPins implements SessionPins {
   }
 
   async decide(request: PinRequest): Promise<PinDecision> {
-    const { timeoutMs, onDecided, onStoreError } = this.#deps;
-    const { key, targets } = request;
+    const pinned = await this.#find(request);
+    const { serves } = request;
+    if (!pinned.target || serves(pinned.target)) return this.#decide(request, pinned);
+    const ofRoute: OnePin = {
+      key: request.routeKey,
+      targets: request.targets,
+      find: (modelId, connectorId) => {
+        const target = request.find(modelId, connectorId);
+        return target && serves(target) ? target : undefined;
+      },
+    };
+    return this.#decide(ofRoute, await this.#find(ofRoute));
+  }
+
+  /** Finds the pin, or writes it. */
+  async #find(request: OnePin): Promise<FoundPin> {
+    const { timeoutMs, onStoreError } = this.#deps;
     const { local, result } = await withTimeout(timeoutMs, this.#resolve(request)).catch((error) => {
       onStoreError(error);
       return this.#resolveLocally(request);
     });
     local.uses++;
-    onDecided(result);
     const target = this.#targetOf(local, request);
+    if (target && result === 'known') this.#refresh(request.key, local, target);
+    return { local, result, target };
+  }
+
+  #decide({ key, targets }: OnePin, { local, result, target }: FoundPin): PinDecision {
+    const { onDecided, onStoreError } = this.#deps;
+    onDecided(result);
     if (!target) return { targets, savePin: () => {} };
-    if (result === 'known') this.#refresh(key, local, target);
     return {
       targets: [target, ...targets.filter((other) => !pointsTo(local.pin, other))],
       savePin: (by) => {
@@ -104,7 +136,7 @@ class StoredPins implements SessionPins {
     };
   }
 
-  async #resolve(request: PinRequest): Promise<ResolvedPin> {
+  async #resolve(request: OnePin): Promise<ResolvedPin> {
     const { clockMs, ttlMs } = this.#deps;
     const found = this.#localPins.get(request.key);
     const before = found && clockMs() - found.pin.writtenAtMs < ttlMs ? found : undefined;
@@ -119,7 +151,7 @@ class StoredPins implements SessionPins {
   }
 
   /** Without the store: the local copy, else this proxy's choice, which is stored later. */
-  #resolveLocally(request: PinRequest): ResolvedPin {
+  #resolveLocally(request: OnePin): ResolvedPin {
     const { key, targets } = request;
     const before = this.#localPins.get(key);
     if (before && this.#targetOf(before, request)) return { local: before, result: 'unstored' };
@@ -128,7 +160,7 @@ class StoredPins implements SessionPins {
   }
 
   /** Reads the pin, and writes one if there is none. */
-  async #readOrCreate(request: PinRequest, before: LocalPin | undefined): Promise<ResolvedPin> {
+  async #readOrCreate(request: OnePin, before: LocalPin | undefined): Promise<ResolvedPin> {
     const { key, targets } = request;
     const stored = await this.#deps.store.read(key);
     if (stored) {
@@ -141,7 +173,7 @@ class StoredPins implements SessionPins {
   }
 
   /** Of the proxies that find a pin broken, one writes its successor and the others follow. */
-  async #move(request: PinRequest, broken: LocalPin, before: LocalPin | undefined): Promise<ResolvedPin> {
+  async #move(request: OnePin, broken: LocalPin, before: LocalPin | undefined): Promise<ResolvedPin> {
     const others = request.targets.filter((target) => !pointsTo(broken.pin, target));
     // While the store was away, this proxy may have moved the session already.
     const next = (before && this.#targetOf(before, request)) ?? this.#firstReady(others);
@@ -175,7 +207,7 @@ class StoredPins implements SessionPins {
   }
 
   /** The target of a pin; undefined if it is not allowed any more, or down for too long. */
-  #targetOf({ pin }: LocalPin, { find }: PinRequest): Target | undefined {
+  #targetOf({ pin }: LocalPin, { find }: OnePin): Target | undefined {
     const target = find(pin.modelId, pin.connectorId);
     return target && this.#deps.health.downForMs(target.connector) < DOWN_MS ? target : undefined;
   }

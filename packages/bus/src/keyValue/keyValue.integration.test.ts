@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { appendFile, copyFile, mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { eventually, startTcpRelay, type TcpRelay, useNats } from '@weighbridge/testing';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { withManager } from '../../test/withManager.ts';
-import { createInProcessBucket } from './inProcess.ts';
+import { createInProcessBucket, openFileBucket } from './inProcess.ts';
 import { type JetStreamBucketOptions, openJetStreamBucket } from './jetStream.ts';
 import type { KeyValueBucket, KeyValueSettings } from './keyValue.ts';
 
@@ -29,6 +32,22 @@ async function openJetStream(
   return bucket;
 }
 
+async function openFile(
+  path: string,
+  settings: Partial<KeyValueSettings> = {},
+  onError: (error: unknown, what: string) => void = () => {},
+): Promise<KeyValueBucket> {
+  const bucket = await openFileBucket({ name: anyName(), ...SETTINGS, ...settings }, { path, onError });
+  opened.push(bucket);
+  return bucket;
+}
+
+async function tempFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'bucket-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
 /** Opens the same bucket for N processes. */
 type OpenFor = (processes: number, settings?: Partial<KeyValueSettings>) => Promise<KeyValueBucket[]>;
 
@@ -36,6 +55,10 @@ const implementations: Record<string, OpenFor> = {
   JetStream: async (processes, settings) => {
     const name = anyName();
     return Promise.all(Array.from({ length: processes }, () => openJetStream({ name, ...settings })));
+  },
+  'in a file': async (processes, settings) => {
+    const bucket = await openFile(join(await tempFolder(), 'bucket'), settings);
+    return new Array(processes).fill(bucket);
   },
   'in-process': async (processes, settings) =>
     new Array(processes).fill(createInProcessBucket({ name: anyName(), ...SETTINGS, ...settings })),
@@ -161,6 +184,74 @@ describe.each(Object.entries(implementations))('a bucket, %s', (_name, openFor) 
     await expect(bucket.update('k', bytes('x'), 1)).rejects.toThrow('is closed');
     await expect(bucket.put('k', bytes('x'))).rejects.toThrow('is closed');
     await expect(bucket.delete('k')).rejects.toThrow('is closed');
+  });
+});
+
+describe('a bucket in a file', () => {
+  /** As an ended process leaves it: nothing is closed. */
+  const reopened = async (path: string, settings: Partial<KeyValueSettings> = {}) => {
+    const copy = `${path}-${randomUUID()}`;
+    await copyFile(path, copy);
+    return await openFile(copy, settings);
+  };
+
+  it('outlives its process, whose end closes nothing', async () => {
+    const path = join(await tempFolder(), 'bucket');
+    const writer = await openFile(path);
+    const first = revision(await writer.create('a', bytes('one')));
+    const second = revision(await writer.update('a', bytes('two'), first));
+    await writer.create('b', bytes('gone'));
+    await writer.delete('b');
+    await writer.put('empty', new Uint8Array());
+    const reader = await reopened(path);
+    expect(await reader.get('a')).toEqual({ value: Buffer.from('two'), revision: second });
+    expect(await reader.get('b')).toBeUndefined();
+    expect(text((await reader.get('empty'))?.value)).toBe('');
+    expect(await reader.update('a', bytes('stale'), first)).toBeUndefined();
+    expect(await reader.create('b', bytes('new'))).toBeGreaterThan(second);
+  });
+
+  it('keeps the age of its values', async () => {
+    const path = join(await tempFolder(), 'bucket');
+    await (await openFile(path, { ttlMs: 500 })).put('k', bytes('x'));
+    expect(text((await (await reopened(path, { ttlMs: 500 })).get('k'))?.value)).toBe('x');
+    await eventually(async () =>
+      expect(await (await reopened(path, { ttlMs: 500 })).get('k')).toBeUndefined(),
+    );
+  });
+
+  it('is read without a line that is damaged', async () => {
+    const path = join(await tempFolder(), 'bucket');
+    const writer = await openFile(path);
+    await writer.put('a', bytes('one'));
+    await writer.close();
+    await appendFile(path, 'garbage\n[1]\n{}\n["b",1]\nnull\n["c",2,3');
+    const reader = await openFile(path);
+    expect(text((await reader.get('a'))?.value)).toBe('one');
+    await reader.put('d', bytes('two'));
+    expect(text((await (await reopened(path)).get('d'))?.value)).toBe('two');
+  });
+
+  it('does not grow with writes that are superseded', async () => {
+    const path = join(await tempFolder(), 'bucket');
+    const bucket = await openFile(path);
+    await bucket.put('kept', bytes('first'));
+    for (let at = 0; at < 300; at++) await bucket.put('k', new Uint8Array(20_000));
+    expect((await stat(path)).size).toBeLessThan(2 * 1024 * 1024);
+    expect(text((await (await reopened(path)).get('kept'))?.value)).toBe('first');
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+  });
+
+  it('keeps working where its file can no longer be written, and says so', async () => {
+    const folder = await tempFolder();
+    const path = join(folder, 'bucket');
+    const told: string[] = [];
+    const bucket = await openFile(path, {}, (_error, what) => told.push(what));
+    await rm(folder, { recursive: true });
+    for (let at = 0; at < 300; at++) await bucket.put('k', new Uint8Array(20_000));
+    expect((await bucket.get('k'))?.value).toHaveLength(20_000);
+    expect(told[0]).toBe(`failed to write ${path}; a restart forgets what is not in it`);
+    expect(told.length).toBeLessThan(5);
   });
 });
 

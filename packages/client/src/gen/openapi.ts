@@ -1711,6 +1711,8 @@ export interface components {
             targets: components["schemas"]["ProfileTarget"][];
             constraints?: components["schemas"]["ProfileConstraints"];
             cache?: components["schemas"]["CacheSettings"] | null;
+            /** @description Without X-Svc-Session-Id, requests with the same prompt_cache_key are one session, which is pinned. Default: false. */
+            pin_prompt_cache_keys?: boolean;
         };
         NewRotation: {
             /** @description For how long the old secret can still read and infer. It can no longer write keys. */
@@ -1843,6 +1845,8 @@ export interface components {
             targets: components["schemas"]["ProfileTarget"][];
             constraints: components["schemas"]["ProfileConstraints"];
             cache: components["schemas"]["CacheSettings"] | null;
+            /** @description Without X-Svc-Session-Id, requests with the same prompt_cache_key are one session, which is pinned. Default: false. */
+            pin_prompt_cache_keys: boolean;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -1854,6 +1858,8 @@ export interface components {
             targets?: components["schemas"]["ProfileTarget"][];
             constraints?: components["schemas"]["ProfileConstraints"];
             cache?: components["schemas"]["CacheSettings"] | null;
+            /** @description Without X-Svc-Session-Id, requests with the same prompt_cache_key are one session, which is pinned. Default: false. */
+            pin_prompt_cache_keys?: boolean;
         };
         ProfileConstraints: {
             context_window?: number;
@@ -3994,6 +4000,7 @@ export interface operations {
                      *             "scope": "principal",
                      *             "ttl_seconds": 1
                      *           },
+                     *           "pin_prompt_cache_keys": false,
                      *           "created_at": "2026-11-20T10:00:00.000Z",
                      *           "updated_at": "2026-11-20T10:00:00.000Z"
                      *         }
@@ -4049,7 +4056,8 @@ export interface operations {
                  *       "cache": {
                  *         "scope": "principal",
                  *         "ttl_seconds": 1
-                 *       }
+                 *       },
+                 *       "pin_prompt_cache_keys": false
                  *     }
                  */
                 "application/json": components["schemas"]["NewProfile"];
@@ -4087,6 +4095,7 @@ export interface operations {
                      *         "scope": "principal",
                      *         "ttl_seconds": 1
                      *       },
+                     *       "pin_prompt_cache_keys": false,
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
@@ -4152,6 +4161,7 @@ export interface operations {
                      *         "scope": "principal",
                      *         "ttl_seconds": 1
                      *       },
+                     *       "pin_prompt_cache_keys": false,
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
@@ -4220,6 +4230,7 @@ export interface operations {
                      *         "scope": "principal",
                      *         "ttl_seconds": 1
                      *       },
+                     *       "pin_prompt_cache_keys": false,
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
@@ -4281,7 +4292,8 @@ export interface operations {
                  *       "cache": {
                  *         "scope": "principal",
                  *         "ttl_seconds": 1
-                 *       }
+                 *       },
+                 *       "pin_prompt_cache_keys": false
                  *     }
                  */
                 "application/json": components["schemas"]["ProfileChanges"];
@@ -4319,6 +4331,7 @@ export interface operations {
                      *         "scope": "principal",
                      *         "ttl_seconds": 1
                      *       },
+                     *       "pin_prompt_cache_keys": false,
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }

@@ -14,6 +14,8 @@ export interface RoutingProfile {
   readonly constraints: RoutingConstraints;
   /** Undefined if the profile does not set it. */
   readonly cache?: CacheSetting | undefined;
+  /** Requests with the same `prompt_cache_key`, and no session id, are one session. */
+  readonly pinsPromptCacheKeys?: boolean | undefined;
 }
 
 export interface RoutingTarget {

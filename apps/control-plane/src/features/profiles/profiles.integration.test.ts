@@ -13,7 +13,8 @@ const cheap = { name: 'cheap', strategy: 'cheapest', targets: [{ model: 'mock/ec
 
 it('a profile is created, changed in the given fields, listed by name and deleted', async () => {
   const { status, body } = await api.call('POST', '/profiles', { body: cheap });
-  expect([status, body]).toMatchObject([201, { ...cheap, constraints: {}, cache: null }]);
+  const defaults = { constraints: {}, cache: null, pin_prompt_cache_keys: false };
+  expect([status, body]).toMatchObject([201, { ...cheap, ...defaults }]);
   const path = `/profiles/${body.id}`;
   expect((await api.call('PATCH', path, { body: {} })).body).toEqual(body);
   const changed = await api.call('PATCH', path, {
@@ -48,6 +49,7 @@ it.each([
   [{ constraints: { min_score: 101 } }, 400, 'invalid_request'],
   [{ cache: { scope: 'all', ttl_seconds: 1 } }, 400, 'invalid_request'],
   [{ cache: { scope: 'principal', ttl_seconds: 0 } }, 400, 'invalid_request'],
+  [{ pin_prompt_cache_keys: 'true' }, 400, 'invalid_request'],
 ])('a profile with %j is rejected: %d %s', async (fields, status, code) => {
   expect(
     await outcome(api.call('POST', '/profiles', { body: { ...cheap, name: 'new', ...fields } })),
@@ -123,6 +125,17 @@ it('proxies receive the cache settings of a profile and of the policies of a key
   const key = await api.issue({ policy_id: child.body.id as string });
   const { policies } = await api.resolve(key.key);
   expect(policies.map((policy) => policy.cache?.ttlSeconds)).toEqual([undefined, 60]);
+});
+
+it('proxies learn whether a profile pins by prompt_cache_key', async () => {
+  const created = { ...cheap, name: 'pinning', pin_prompt_cache_keys: true };
+  const { body } = await api.call('POST', '/profiles', { body: created });
+  expect(body).toMatchObject(created);
+  const inSnapshot = async () =>
+    (await api.snapshot()).profiles.find(({ id }) => id === body.id)?.pinPromptCacheKeys;
+  expect(await inSnapshot()).toBe(true);
+  const changed = await api.call('PATCH', `/profiles/${body.id}`, { body: { pin_prompt_cache_keys: false } });
+  expect([changed.body.pin_prompt_cache_keys, await inSnapshot()]).toEqual([false, false]);
 });
 
 it('a key uses the profile of the nearest policy in its chain that names one', async () => {

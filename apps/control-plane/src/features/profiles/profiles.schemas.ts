@@ -30,6 +30,10 @@ export type ProfileConstraints = Static<typeof Constraints>;
 
 /** How a profile chooses among its targets. */
 export const Strategy = OneOf(STRATEGIES, { title: 'Strategy' });
+const PinPromptCacheKeys = Type.Boolean({
+  description:
+    'Without X-Svc-Session-Id, requests with the same prompt_cache_key are one session, which is pinned. Default: false.',
+});
 
 const settings = {
   name: Type.String(),
@@ -44,6 +48,7 @@ export const Profile = Type.Object(
     ...settings,
     constraints: Constraints,
     cache: Nullable(CacheSettings),
+    pin_prompt_cache_keys: PinPromptCacheKeys,
     created_at: DateTime,
     updated_at: DateTime,
   },
@@ -53,7 +58,12 @@ export type Profile = Static<typeof Profile>;
 export type ProfileSettings = Omit<Profile, 'id' | 'created_at' | 'updated_at'>;
 
 export const NewProfile = Strict(
-  { ...settings, constraints: Type.Optional(Constraints), cache: Type.Optional(Nullable(CacheSettings)) },
+  {
+    ...settings,
+    constraints: Type.Optional(Constraints),
+    cache: Type.Optional(Nullable(CacheSettings)),
+    pin_prompt_cache_keys: Type.Optional(PinPromptCacheKeys),
+  },
   { title: 'NewProfile' },
 );
 export type NewProfile = Static<typeof NewProfile>;

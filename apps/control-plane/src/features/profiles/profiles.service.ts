@@ -84,6 +84,7 @@ export async function createProfile(deps: ProfileDeps, caller: Caller, input: Ne
       targets,
       constraints,
       cache: cacheColumn(input.cache ?? null),
+      pin_prompt_cache_keys: input.pin_prompt_cache_keys ?? false,
       ...times,
     });
     await recordChange(tx, {
@@ -115,6 +116,9 @@ export async function changeProfile(
       ...(input.targets !== undefined && { targets: JSON.stringify(validTargets(input.targets)) }),
       ...(input.constraints !== undefined && { constraints: JSON.stringify(input.constraints) }),
       ...(input.cache !== undefined && { cache: cacheColumn(input.cache) }),
+      ...(input.pin_prompt_cache_keys !== undefined && {
+        pin_prompt_cache_keys: input.pin_prompt_cache_keys,
+      }),
       updated_at: now,
     });
     await recordChange(tx, {
@@ -188,6 +192,7 @@ function settingsOf(row: ProfileRow): ProfileSettings {
     targets: row.targets as unknown as ProfileTarget[],
     constraints: row.constraints as ProfileConstraints,
     cache: row.cache as CacheSettings | null,
+    pin_prompt_cache_keys: row.pin_prompt_cache_keys,
   };
 }
 

@@ -52,6 +52,7 @@ export function routingProfile(id: string, settings: ProfileSettings): RoutingPr
       minScore: min_score,
       capabilities,
     },
+    pinsPromptCacheKeys: settings.pin_prompt_cache_keys,
     ...(settings.cache && {
       cache: { scope: settings.cache.scope, ttlMs: settings.cache.ttl_seconds * 1_000 },
     }),

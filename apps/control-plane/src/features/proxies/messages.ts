@@ -100,7 +100,7 @@ export function modelMessage(row: PricedModel): MessageInitShape<typeof ModelSch
 }
 
 export function profileMessage(profile: RoutingProfile): MessageInitShape<typeof ProfileSchema> {
-  const { id, name, strategy, targets, constraints, cache } = profile;
+  const { id, name, strategy, targets, constraints, cache, pinsPromptCacheKeys } = profile;
   const { contextWindow, maxInputNanoUsd, maxOutputNanoUsd, minScore, capabilities } = constraints;
   return {
     id,
@@ -115,6 +115,7 @@ export function profileMessage(profile: RoutingProfile): MessageInitShape<typeof
       capabilities: [...(capabilities ?? [])],
     },
     ...(cache && { cache: cacheMessage(cache) }),
+    ...(pinsPromptCacheKeys && { pinPromptCacheKeys: true }),
   };
 }
 
