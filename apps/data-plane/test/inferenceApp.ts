@@ -178,7 +178,16 @@ function snapshotOf(baseUrl: string, provider: string) {
   const model = (name: string) => ({ id: `${provider}/${name}`, provider, upstreamName: name, capabilities });
   return create(SnapshotSchema, {
     revision: 1n,
-    connectors: [{ id: 'con_1', provider, dialect: Dialect.OPENAI, baseUrl, allowPrivateAddress: true }],
+    connectors: [
+      {
+        id: 'con_1',
+        provider,
+        dialect: Dialect.OPENAI,
+        baseUrl,
+        allowPrivateAddress: true,
+        forwardHeaders: ['x-mock-*'],
+      },
+    ],
     models: [
       { ...model('echo'), price: { version: 3, rates: PRICE } },
       { ...model('free'), price: { version: 1, rates: FREE } },

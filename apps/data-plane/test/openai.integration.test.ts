@@ -159,8 +159,8 @@ describe('the request that the vendor receives', () => {
         forwarded: 'for=1.2.3.4',
         'x-forwarded-for': '1.2.3.4',
         'x-real-ip': '1.2.3.4',
-        'x-custom': 'kept',
-        'openai-beta': 'kept-too',
+        'x-custom': 'dropped',
+        'openai-beta': 'kept',
       },
       body: JSON.stringify(hello),
     });
@@ -168,10 +168,10 @@ describe('the request that the vendor receives', () => {
     expect(request?.path).toBe('/v1/chat/completions?api-version=1&x=%2F');
     expect(request?.headers).toMatchObject({
       authorization: 'Bearer vendor-secret',
-      'content-type': 'application/json; charset=utf-8',
-      'x-custom': 'kept',
-      'openai-beta': 'kept-too',
+      'content-type': 'application/json',
+      'openai-beta': 'kept',
     });
+    expect(request?.headers).not.toHaveProperty('x-custom');
     expect(JSON.stringify(request?.rawHeaders)).not.toMatch(/svc|k1|k2|k3|cookie|org|proj|1\.2\.3\.4/i);
     // Attribution that is locked on the key overrides the client's.
     expect(proxy.events[0]?.attribution).toMatchObject({

@@ -166,6 +166,7 @@ function snapshotOf(options: TestProxyOptions): Snapshot {
         routes: ALL_ROUTES,
         allowPrivateAddress: true,
         priority: at,
+        forwardHeaders: ['x-mock-*'],
       }),
       ...connector,
     })),

@@ -96,6 +96,7 @@ export interface Connectors {
   dialect: "openai" | "anthropic";
   enabled: Generated<boolean>;
   first_byte_timeout_ms: number | null;
+  forward_headers: Generated<string[]>;
   id: string;
   max_parallel: number | null;
   models: Generated<string[]>;

@@ -2,6 +2,7 @@ export * from './attribution.ts';
 export * from './calendar.ts';
 export * from './dearestPrices.ts';
 export * from './estimate.ts';
+export * from './forwardHeaders.ts';
 export * from './ids.ts';
 export * from './keyToken.ts';
 export * from './messagesIterations.ts';

@@ -11,6 +11,7 @@ import type { Mode } from './product.ts';
 import { openScene, type Scene } from './scene.ts';
 import { STREAMS } from './streams.cases.ts';
 import { TOOL_CASES } from './tools.cases.ts';
+import { VENDORS } from './vendors.cases.ts';
 
 const MONEY: readonly HostileCase[] = [...ANSWERS, ...DIMENSIONS, ...LIMITS, ...TOOL_CASES, ...STREAMS];
 
@@ -38,6 +39,9 @@ export function hostileSuite(mode: Mode): void {
   });
   describe.concurrent('deployment', () => {
     for (const { row, title, run } of DEPLOYMENT) it(`${row}: ${title}`, () => run(scene));
+  });
+  describe.concurrent('vendors', () => {
+    for (const { row, title, run } of VENDORS) it(`${row}: ${title}`, () => run(scene));
   });
   it('no attack made the product fail: no unexpected error is in its log', () => {
     const failures = scene.product

@@ -51,7 +51,11 @@ export function requestCaching(
     profileId: profile?.id,
     generation,
     members,
-    headers: forwardableHeaders(headers),
+    headers: forwardableHeaders(
+      headers,
+      operation.dialect,
+      plan.targets.map(({ connector }) => connector),
+    ),
     query,
   });
   const { ttlMs } = rule;

@@ -1,40 +1,68 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Connector } from '@weighbridge/contracts';
+import { HeaderNames, HOP_BY_HOP } from '@weighbridge/domain';
 import type { TraceHeaders } from '@weighbridge/runtime';
 import { decodableEncodings } from '../formats/contentEncoding.ts';
 import type { Dialect } from '../formats/operation.ts';
 import { isRateHeader } from '../rates/rateHeaders.ts';
 
-/** Per connection, not per message (RFC 9110, section 7.6.1). */
-const HOP_BY_HOP = [
-  'connection',
-  'keep-alive',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
+/** Headers of the client that every vendor gets. */
+const COMMON = [
+  'accept',
+  'accept-language',
+  'baggage',
+  'traceparent',
+  'tracestate',
+  'user-agent',
+  'x-client-request-id',
+  'x-stainless-*',
 ];
 
-/** Headers of the client that a vendor must not see; undici writes the last three itself. */
-const NOT_FORWARDED = new Set([
-  ...HOP_BY_HOP,
-  'authorization',
-  'x-api-key',
-  'api-key',
-  'x-goog-api-key',
-  'cookie',
-  'openai-organization',
-  'openai-project',
-  'forwarded',
-  'x-real-ip',
-  'accept-encoding',
-  'expect',
-  'host',
-  'content-length',
-]);
+/**
+ * The headers of the client that a vendor gets: what the vendors' SDKs (`x-stainless-*` and the dialect's own) and coding
+ * agents send to it. Anything else goes out only if the connector's `forward_headers` say so: a proxy before this service
+ * may add headers that say who the user is. An idempotency key is not among them, since all tenants of a connector share one
+ * account: a tenant could repeat another's key.
+ */
+const FORWARDED_BY_DIALECT: Readonly<Record<Dialect, readonly string[]>> = {
+  openai: [
+    ...COMMON,
+    'openai-beta',
+    // Codex.
+    'conversation_id',
+    'originator',
+    'session-id',
+    'session_id',
+    'thread-id',
+    'thread_id',
+    'version',
+    'x-codex-*',
+    'x-openai-subagent',
+    'x-responsesapi-include-timing-metrics',
+  ],
+  anthropic: [
+    ...COMMON,
+    'anthropic-beta',
+    'anthropic-client-platform',
+    'anthropic-client-version',
+    'anthropic-dangerous-direct-browser-access',
+    'anthropic-version',
+    // Claude Code.
+    'x-anthropic-additional-protection',
+    'x-app',
+    'x-claude-*',
+    'x-client-app',
+  ],
+};
+const FORWARDED: Readonly<Record<Dialect, HeaderNames>> = {
+  openai: new HeaderNames(FORWARDED_BY_DIALECT.openai),
+  anthropic: new HeaderNames(FORWARDED_BY_DIALECT.anthropic),
+};
+/** Of connectors with `forward_headers`: with these. */
+const forwardedTo: Readonly<Record<Dialect, WeakMap<Connector, HeaderNames>>> = {
+  openai: new WeakMap(),
+  anthropic: new WeakMap(),
+};
 
 /** Headers of a vendor about its account or its server, which a client must not see; the length is written again. */
 const NOT_RETURNED = new Set([
@@ -72,14 +100,15 @@ export function upstreamHeaders(
   headers: IncomingHttpHeaders,
   { dialect, connector, plain, hasBody, trace }: UpstreamHeaderOptions,
 ): string[] {
-  const type = hasBody ? (headers['content-type'] ?? 'application/json') : undefined;
-  const forwarded = type === undefined ? [] : ['content-type', type];
+  const forwarded = hasBody ? ['content-type', 'application/json'] : [];
   const encodings = plain ? 'identity' : decodableEncodings(headers['accept-encoding']);
   forwarded.push('accept-encoding', encodings);
   const hopByHop = connectionOptions(headers.connection);
+  const names = forwardedNames(dialect, connector);
   for (const name in headers) {
+    if (!names.has(name) || hopByHop.has(name)) continue;
     if (trace && TRACE_HEADERS.has(name)) continue;
-    if (name !== 'content-type' && isForwarded(name, hopByHop)) add(forwarded, name, headers[name]);
+    add(forwarded, name, headers[name]);
   }
   if (trace) forwarded.push('traceparent', trace.traceparent);
   if (trace?.tracestate) forwarded.push('tracestate', trace.tracestate);
@@ -91,19 +120,29 @@ export function upstreamHeaders(
   return forwarded;
 }
 
-/** The client's headers that a vendor gets. */
-export function forwardableHeaders(headers: IncomingHttpHeaders): Record<string, string | string[]> {
+/** The client's headers that any of the connectors gets. */
+export function forwardableHeaders(
+  headers: IncomingHttpHeaders,
+  dialect: Dialect,
+  connectors: readonly Connector[],
+): Record<string, string | string[]> {
   const forwardable: Record<string, string | string[]> = {};
   const hopByHop = connectionOptions(headers.connection);
+  const names = [...new Set(connectors.map((connector) => forwardedNames(dialect, connector)))];
   for (const [name, value] of Object.entries(headers)) {
-    if (value !== undefined && isForwarded(name, hopByHop)) forwardable[name] = value;
+    if (value === undefined || hopByHop.has(name)) continue;
+    if (names.some((one) => one.has(name))) forwardable[name] = value;
   }
   return forwardable;
 }
 
-function isForwarded(name: string, hopByHop: ReadonlySet<string>): boolean {
-  if (NOT_FORWARDED.has(name) || hopByHop.has(name)) return false;
-  return !name.startsWith('x-svc-') && !name.startsWith('x-forwarded-');
+function forwardedNames(dialect: Dialect, connector: Connector): HeaderNames {
+  if (connector.forwardHeaders.length === 0) return FORWARDED[dialect];
+  const known = forwardedTo[dialect].get(connector);
+  if (known) return known;
+  const names = new HeaderNames([...FORWARDED_BY_DIALECT[dialect], ...connector.forwardHeaders]);
+  forwardedTo[dialect].set(connector, names);
+  return names;
 }
 
 /**

@@ -1180,6 +1180,8 @@ export interface components {
             /** @description Null: the proxy's own setting applies. */
             chunk_timeout_ms: number | null;
             on_disconnect: components["schemas"]["OnDisconnect"] | null;
+            /** @description Headers of clients that this account gets besides those of its dialect's SDKs: names, or patterns such as `x-acme-*`. Never credentials, identities or headers of the connection. */
+            forward_headers: string[];
             /** @description The models of its provider that it serves: anchored patterns of model ids; `*` matches any characters. Empty: all models. */
             models: string[];
             upstream_names: components["schemas"]["UpstreamNames"];
@@ -1210,6 +1212,8 @@ export interface components {
             /** @description Null: the proxy's own setting applies. */
             chunk_timeout_ms?: number | null;
             on_disconnect?: components["schemas"]["OnDisconnect"] | null;
+            /** @description Headers of clients that this account gets besides those of its dialect's SDKs: names, or patterns such as `x-acme-*`. Never credentials, identities or headers of the connection. */
+            forward_headers?: string[];
             /** @description The models of its provider that it serves: anchored patterns of model ids; `*` matches any characters. Empty: all models. */
             models?: string[];
             upstream_names?: components["schemas"]["UpstreamNames"];
@@ -1588,6 +1592,8 @@ export interface components {
             /** @description Null: the proxy's own setting applies. */
             chunk_timeout_ms?: number | null;
             on_disconnect?: components["schemas"]["OnDisconnect"] | null;
+            /** @description Headers of clients that this account gets besides those of its dialect's SDKs: names, or patterns such as `x-acme-*`. Never credentials, identities or headers of the connection. */
+            forward_headers?: string[];
             /** @description The models of its provider that it serves: anchored patterns of model ids; `*` matches any characters. Empty: all models. */
             models?: string[];
             upstream_names?: components["schemas"]["UpstreamNames"];
@@ -5655,6 +5661,9 @@ export interface operations {
                      *           "first_byte_timeout_ms": 1,
                      *           "chunk_timeout_ms": 1,
                      *           "on_disconnect": "cancel",
+                     *           "forward_headers": [
+                     *             "text"
+                     *           ],
                      *           "models": [
                      *             "openai/*"
                      *           ],
@@ -5708,6 +5717,9 @@ export interface operations {
                  *       "first_byte_timeout_ms": 1,
                  *       "chunk_timeout_ms": 1,
                  *       "on_disconnect": "cancel",
+                 *       "forward_headers": [
+                 *         "text"
+                 *       ],
                  *       "models": [
                  *         "openai/*"
                  *       ],
@@ -5743,6 +5755,9 @@ export interface operations {
                      *       "first_byte_timeout_ms": 1,
                      *       "chunk_timeout_ms": 1,
                      *       "on_disconnect": "cancel",
+                     *       "forward_headers": [
+                     *         "text"
+                     *       ],
                      *       "models": [
                      *         "openai/*"
                      *       ],
@@ -5807,6 +5822,9 @@ export interface operations {
                      *       "first_byte_timeout_ms": 1,
                      *       "chunk_timeout_ms": 1,
                      *       "on_disconnect": "cancel",
+                     *       "forward_headers": [
+                     *         "text"
+                     *       ],
                      *       "models": [
                      *         "openai/*"
                      *       ],
@@ -5874,6 +5892,9 @@ export interface operations {
                      *       "first_byte_timeout_ms": 1,
                      *       "chunk_timeout_ms": 1,
                      *       "on_disconnect": "cancel",
+                     *       "forward_headers": [
+                     *         "text"
+                     *       ],
                      *       "models": [
                      *         "openai/*"
                      *       ],
@@ -5932,6 +5953,9 @@ export interface operations {
                  *       "first_byte_timeout_ms": 1,
                  *       "chunk_timeout_ms": 1,
                  *       "on_disconnect": "cancel",
+                 *       "forward_headers": [
+                 *         "text"
+                 *       ],
                  *       "models": [
                  *         "openai/*"
                  *       ],
@@ -5967,6 +5991,9 @@ export interface operations {
                      *       "first_byte_timeout_ms": 1,
                      *       "chunk_timeout_ms": 1,
                      *       "on_disconnect": "cancel",
+                     *       "forward_headers": [
+                     *         "text"
+                     *       ],
                      *       "models": [
                      *         "openai/*"
                      *       ],

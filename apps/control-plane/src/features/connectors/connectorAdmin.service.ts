@@ -27,6 +27,7 @@ import {
   dialectAndBaseUrl,
   ENVIRONMENT_FIELDS,
   validConnectorName,
+  validForwardHeaders,
   validModelPatterns,
   validUpstreamNames,
 } from './connectors.ts';
@@ -87,6 +88,7 @@ export async function createConnector(
     first_byte_timeout_ms: input.first_byte_timeout_ms ?? null,
     chunk_timeout_ms: input.chunk_timeout_ms ?? null,
     on_disconnect: input.on_disconnect ?? null,
+    forward_headers: validForwardHeaders(input.forward_headers ?? []),
     models: validModelPatterns(input.provider, input.models ?? []),
     upstream_names: JSON.stringify(validUpstreamNames(input.provider, input.upstream_names ?? {})),
     origin: 'operator' as const,
@@ -213,6 +215,8 @@ async function permittedChanges(
   if (models && !isDeepStrictEqual(models, row.models)) changes.models = models;
   const names = input.upstream_names && validUpstreamNames(row.provider, input.upstream_names);
   if (names && !isDeepStrictEqual(names, row.upstream_names)) changes.upstream_names = JSON.stringify(names);
+  const headers = input.forward_headers && validForwardHeaders(input.forward_headers);
+  if (headers && !isDeepStrictEqual(headers, row.forward_headers)) changes.forward_headers = headers;
   for (const field of PLAIN_FIELDS) {
     const value = input[field];
     if (value !== undefined && value !== row[field]) Object.assign(changes, { [field]: value });

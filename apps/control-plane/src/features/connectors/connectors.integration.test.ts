@@ -33,6 +33,7 @@ describe('a connector', () => {
       first_byte_timeout_ms: null,
       chunk_timeout_ms: null,
       on_disconnect: null,
+      forward_headers: [],
       models: [],
       upstream_names: {},
       origin: 'operator',
@@ -75,6 +76,7 @@ describe('a connector', () => {
       'credential_ambiguous',
       'credential',
     ],
+    [{ name: 'a', provider: 'groq', forward_headers: [''] }, 400, 'invalid_request', 'forward_headers.0'],
     [{ name: 'a', provider: 'groq', models: ['llama-*'] }, 422, 'models_invalid', 'models'],
     [{ name: 'a', provider: 'groq', models: ['openai/*'] }, 422, 'models_invalid', 'models'],
     [{ name: 'a', provider: 'groq', models: ['groq/a*b*c*d*e*f*g*h*i*j'] }, 422, 'models_invalid', 'models'],
@@ -92,6 +94,23 @@ describe('a connector', () => {
     ]);
   });
 
+  it.each(['Authorization', 'cookie', 'X-Svc-User', 'cf-access-jwt-assertion', 'connection', 'x-*', 'a b'])(
+    'does not forward %s',
+    async (header) => {
+      const body = { name: 'a', provider: 'groq', forward_headers: ['x-title', header] };
+      expect(await refusalOf(connectors.api.call('POST', '/connectors', { body }))).toEqual([
+        422,
+        'forward_headers_invalid',
+        'forward_headers',
+      ]);
+    },
+  );
+
+  it('forwards headers by their names in lower case, each once', async () => {
+    const { forward_headers } = await create({ forward_headers: ['X-Title', 'x-title', 'x-acme-*'] });
+    expect(forward_headers).toEqual(['x-title', 'x-acme-*']);
+  });
+
   it('changes only the given fields, and nothing without a change', async () => {
     const { id, ...before } = await create({ credential_ref: 'env:VENDOR_KEY' });
     const at = await revision();
@@ -105,6 +124,7 @@ describe('a connector', () => {
       weight: 1,
       models: [],
       upstream_names: {},
+      forward_headers: [],
     };
     expect((await connectors.api.call('PATCH', `/connectors/${id}`, { body: same })).body).toEqual({
       id,
@@ -121,6 +141,7 @@ describe('a connector', () => {
       first_byte_timeout_ms: 90_000,
       models: ['groq/llama-*'],
       upstream_names: { 'groq/llama-3': 'deployment-1' },
+      forward_headers: ['x-title', 'x-acme-*'],
     };
     connectors.api.now = new Date(connectors.api.now.getTime() + 1_000);
     const { body } = await connectors.api.call('PATCH', `/connectors/${id}`, { body: changes });

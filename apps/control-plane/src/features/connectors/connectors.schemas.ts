@@ -36,6 +36,11 @@ const OnDisconnect = Nullable(
       'What to do with a stream whose client disconnected: cancel it, if the vendor then stops billing, or read it to its end. Null: what is known of the provider.',
   }),
 );
+const ForwardHeaders = Type.Array(Type.String({ minLength: 1, maxLength: 100 }), {
+  maxItems: 50,
+  description:
+    "Headers of clients that this account gets besides those of its dialect's SDKs: names, or patterns such as `x-acme-*`. Never credentials, identities or headers of the connection.",
+});
 const MaxParallel = Nullable(Type.Integer({ minimum: 1, maximum: 2_147_483_647 }));
 
 /** A connector. It shows where its credential is, never the credential itself. */
@@ -58,6 +63,7 @@ export const Connector = Type.Object(
     first_byte_timeout_ms: Timeout,
     chunk_timeout_ms: Timeout,
     on_disconnect: OnDisconnect,
+    forward_headers: ForwardHeaders,
     models: ModelPatterns,
     upstream_names: UpstreamNames,
     origin: OneOf(['environment', 'operator'], { title: 'ConnectorOrigin' }),
@@ -93,6 +99,7 @@ const settings = {
   first_byte_timeout_ms: Type.Optional(Timeout),
   chunk_timeout_ms: Type.Optional(Timeout),
   on_disconnect: Type.Optional(OnDisconnect),
+  forward_headers: Type.Optional(ForwardHeaders),
   models: Type.Optional(ModelPatterns),
   upstream_names: Type.Optional(UpstreamNames),
 };

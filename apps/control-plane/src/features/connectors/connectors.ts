@@ -1,4 +1,4 @@
-import { parseModelId } from '@weighbridge/domain';
+import { forwardHeaderFault, parseModelId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { validDisplayName } from '../../shared/displayName.ts';
 import type { ConnectorChanges, NewConnector } from './connectors.schemas.ts';
@@ -87,6 +87,21 @@ export function validUpstreamNames(
     );
   }
   return { ...names };
+}
+
+/** Returns the names in lower case without duplicates; throws a 422 for one that is never forwarded. */
+export function validForwardHeaders(patterns: readonly string[]): string[] {
+  const names = patterns.map((pattern) => pattern.toLowerCase());
+  for (const name of names) {
+    const why = forwardHeaderFault(name);
+    if (why === undefined) continue;
+    throw invalid(
+      'forward_headers_invalid',
+      'forward_headers',
+      `"${shown(name)}" cannot be forwarded: ${why}.`,
+    );
+  }
+  return [...new Set(names)];
 }
 
 /** Returns the trimmed credential; throws a 422, without repeating it, if it cannot be sent in a header. */

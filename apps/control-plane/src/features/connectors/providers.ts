@@ -87,3 +87,8 @@ export function routesOf(provider: string, dialect: Provider['dialect']): readon
   if (provider === 'mock') return ['chat_completions', 'responses', 'messages', 'embeddings'];
   return PROVIDERS.find(({ name }) => name === provider)?.routes ?? ROUTES_OF_DIALECT[dialect];
 }
+
+/** Headers of clients that a provider needs besides those of its dialect: those that script the mock vendor. */
+export function headersOf(provider: string): readonly string[] {
+  return provider === 'mock' ? ['x-mock-*'] : [];
+}

@@ -29,7 +29,7 @@ import type { PricedModel } from '../catalog/catalog.service.ts';
 import type { Price } from '../catalog/prices.ts';
 import type { NegotiatedPrice } from '../connectors/connectorPrices.service.ts';
 import type { UsableConnector } from '../connectors/connectors.service.ts';
-import { type RouteName, routesOf } from '../connectors/providers.ts';
+import { headersOf, type RouteName, routesOf } from '../connectors/providers.ts';
 import type { KeyRow } from '../keys/keys.service.ts';
 import type { Counter } from '../policies/policies.service.ts';
 
@@ -59,6 +59,7 @@ export function connectorMessage(
     ...(row.first_byte_timeout_ms !== null && { firstByteTimeoutMs: row.first_byte_timeout_ms }),
     ...(row.chunk_timeout_ms !== null && { chunkTimeoutMs: row.chunk_timeout_ms }),
     onDisconnect: ON_DISCONNECT[row.on_disconnect ?? ''] ?? OnDisconnect.UNSPECIFIED,
+    forwardHeaders: [...headersOf(row.provider), ...row.forward_headers],
   };
 }
 
