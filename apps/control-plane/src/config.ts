@@ -85,6 +85,12 @@ const Settings = Type.Object({
     pattern: '^/[^,]*(,/[^,]*)*$',
     description: 'absolute paths of folders, separated by commas',
   }),
+  MAX_KEYS_PER_PRINCIPAL: Type.Integer({
+    default: 1_000,
+    minimum: 1,
+    maximum: 1_000_000,
+    description: 'the most keys that a principal can issue without an operator; revoked ones do not count',
+  }),
   SHUTDOWN_DELAY_MS: ShutdownDelayMs,
   ...OidcEnvironment,
   ...TracingSettings,
@@ -112,6 +118,8 @@ export interface ControlPlaneConfig {
   readonly connectors: readonly EnvironmentConnector[];
   readonly credentials: Credentials;
   readonly upstreamHosts: UpstreamHosts;
+  /** How many keys that are not revoked a principal may have before only operators can issue it more. */
+  readonly maxKeysPerPrincipal: number;
   /** Undefined: operators can only use keys. */
   readonly oidc: OidcSettings | undefined;
   /** How long it still accepts requests after a signal to stop. */
@@ -138,6 +146,7 @@ export function loadConfig(env: Environment): ControlPlaneConfig {
     connectors: environmentConnectors(env, settings.MOCK_VENDOR_URL),
     credentials: credentialsConfig(env, settings),
     upstreamHosts: upstreamHosts(settings.ALLOWED_UPSTREAM_HOSTS),
+    maxKeysPerPrincipal: settings.MAX_KEYS_PER_PRINCIPAL,
     shutdownDelayMs: settings.SHUTDOWN_DELAY_MS,
     oidc: oidcSettings(settings),
     tracing: tracingConfig(settings, 'weighbridge-control-plane'),

@@ -52,9 +52,9 @@ export async function startControlPlane(
 ): Promise<ControlPlane> {
   const { logger } = context;
   await prepareSchema(db, config.migrateOnStart, logger);
-  const { credentials, upstreamHosts } = config;
+  const { credentials, upstreamHosts, maxKeysPerPrincipal } = config;
   const peppers = await loadPeppers(db, config.peppers, now());
-  const deps = { db, now, peppers, logger, credentials, upstreamHosts };
+  const deps = { db, now, peppers, logger, credentials, upstreamHosts, maxKeysPerPrincipal };
   const catalog = await readCatalogFiles();
   await prepareData(deps, catalog, config);
   startPruningResponses(deps, context);

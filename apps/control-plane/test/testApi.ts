@@ -69,7 +69,7 @@ async function startApp(
   env: Record<string, string>,
   operatorKey: string,
 ) {
-  const { credentials, oidc, upstreamHosts } = settings;
+  const { credentials, oidc, upstreamHosts, maxKeysPerPrincipal } = settings;
   await bootstrap(deps, await readCatalogFiles(), { token: operatorKey, file: undefined });
   const connectors = environmentConnectors(env, 'http://127.0.0.1:1/v1');
   await applyEnvironmentConnectors(deps.db, connectors, deps.now());
@@ -79,6 +79,7 @@ async function startApp(
     ...deps,
     credentials,
     upstreamHosts,
+    maxKeysPerPrincipal,
     metrics,
     tokenVerifier,
     notReady: () => undefined,

@@ -161,6 +161,8 @@ export interface Keys {
   disabled_by_operator: Generated<boolean>;
   expires_at: Timestamp | null;
   id: string;
+  is_issuer_known: Generated<boolean>;
+  issued_by_key_id: string | null;
   key_hint: string;
   kind: "service" | "user";
   last_used_at: Timestamp | null;

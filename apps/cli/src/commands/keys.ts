@@ -155,14 +155,24 @@ function addRotate(keys: Command, cli: Cli): void {
     });
 }
 
+function unknownIssuers(count: number): string {
+  return `${count} keys in use may descend from it too: an earlier release issued them and recorded no issuer. List them with \`weighbridge keys list\` and revoke those that you don't know.`;
+}
+
 function addRevoke(keys: Command, cli: Cli): void {
   keys
     .command('revoke <key_id>')
     .description('revoke a key for good; its spend stays on record')
-    .action(async (key_id: string, _options, command: Command) => {
+    .option('--descendants', 'also the keys that were issued with it, with those, and so on')
+    .addHelpText('after', '\nExample:\n  weighbridge keys revoke key_… --descendants')
+    .action(async (key_id: string, options, command: Command) => {
       const session = await openSession(cli, command);
-      session.showOne(
-        await bodyOf(session.client.DELETE('/api/v1/keys/{key_id}', { params: { path: { key_id } } })),
+      const query = options.descendants ? { descendants: 'true' as const } : {};
+      const revoked = await bodyOf(
+        session.client.DELETE('/api/v1/keys/{key_id}', { params: { path: { key_id }, query } }),
       );
+      session.showOne(revoked);
+      const { unknown_issuer: unknown = 0 } = revoked.descendants ?? {};
+      if (unknown > 0) session.err(unknownIssuers(unknown));
     });
 }

@@ -6,6 +6,7 @@ import type { HostileCase } from './hostileCase.ts';
 import { INFERENCE } from './inference.cases.ts';
 import { KEYS } from './keys.cases.ts';
 import { LIMITS } from './limits.cases.ts';
+import { MANAGEMENT } from './management.cases.ts';
 import { MEMORY } from './memory.cases.ts';
 import type { Mode } from './product.ts';
 import { openScene, type Scene } from './scene.ts';
@@ -42,6 +43,9 @@ export function hostileSuite(mode: Mode): void {
   });
   describe.concurrent('vendors', () => {
     for (const { row, title, run } of VENDORS) it(`${row}: ${title}`, () => run(scene));
+  });
+  describe.concurrent('management', () => {
+    for (const { row, title, run } of MANAGEMENT) it(`${row}: ${title}`, () => run(scene));
   });
   it('no attack made the product fail: no unexpected error is in its log', () => {
     const failures = scene.product

@@ -18,6 +18,7 @@ import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
 import { evidenceRoutes } from '../features/evidence/evidence.routes.ts';
 import { currentStrata } from '../features/evidence/evidence.service.ts';
 import { explainRoutes } from '../features/explain/explain.routes.ts';
+import type { IssuingDeps } from '../features/keys/keyIssuing.service.ts';
 import { keyRoutes } from '../features/keys/keys.routes.ts';
 import { ledgerRoutes } from '../features/ledger/ledger.routes.ts';
 import { modelRoutes } from '../features/models/models.routes.ts';
@@ -42,7 +43,7 @@ import { rejectInvalidText } from './rejectInvalidText.ts';
 import { countRequests } from './requestMetrics.ts';
 import { traceRequests } from './requestTrace.ts';
 
-export type AppDeps = AccessDeps & ModelDeps;
+export type AppDeps = AccessDeps & ModelDeps & IssuingDeps;
 
 /** The version of the OpenAPI document. An addition raises the minor part. */
 const API_VERSION = '1.0.0';

@@ -70,12 +70,12 @@ it('responds with 503 and retry-after while the database is unavailable, and rec
   const now = () => new Date();
   const logger = createLogger('test');
   logger.level = 'silent';
-  const { credentials, upstreamHosts } = loadConfig({
+  const { credentials, upstreamHosts, maxKeysPerPrincipal } = loadConfig({
     DATABASE_URL: postgres.url,
     CONTROL_PLANE_TOKEN: 'a token that the apps share',
   });
   const peppers = await loadPeppers(api.db, { current: undefined, others: [] }, now());
-  const deps = { db, now, peppers, logger, credentials, upstreamHosts };
+  const deps = { db, now, peppers, logger, credentials, upstreamHosts, maxKeysPerPrincipal };
   const app = buildApp({ ...deps, metrics: createMetrics(), notReady: () => undefined });
   const listPolicies = async () => {
     const headers = { authorization: `Bearer ${api.operatorKey}` };

@@ -2062,6 +2062,36 @@ export interface components {
             /** @description Empty on the last page. */
             next_page_token: string;
         };
+        /** @description Only if the query asked for descendants. */
+        RevokedDescendants: {
+            /** @description How many keys in use were issued with it, or with those, and are revoked now. */
+            revoked: number;
+            /** @description How many keys in use may descend from it too: an earlier release issued them and recorded no issuer. */
+            unknown_issuer: number;
+        };
+        RevokedKey: {
+            id: string;
+            name: string;
+            kind: components["schemas"]["KeyKind"];
+            disabled: boolean;
+            /** Format: date-time */
+            expires_at: string | null;
+            /** Format: date-time */
+            last_used_at: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            /** Format: date-time */
+            revoked_at: string | null;
+            /** @description The policy that governs the key now. */
+            policy_id: string;
+            key_hint: string;
+            scopes: string[];
+            principal_id: string;
+            attribution: components["schemas"]["Attribution"];
+            descendants?: components["schemas"]["RevokedDescendants"];
+        };
         /** @enum {string} */
         Route: "chat_completions" | "responses" | "messages" | "embeddings";
         /** @enum {string} */
@@ -3156,6 +3186,8 @@ export interface operations {
     revokeKey: {
         parameters: {
             query?: {
+                /** @description Whether to also revoke the keys that were issued with this key, with those, and so on. */
+                descendants?: "true" | "false";
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
                 wait?: components["schemas"]["Wait"];
                 /** @description How long to wait at most, in milliseconds. */
@@ -3199,10 +3231,14 @@ export interface operations {
                      *       "attribution": {
                      *         "team": "payments",
                      *         "env": "prod"
+                     *       },
+                     *       "descendants": {
+                     *         "revoked": 1,
+                     *         "unknown_issuer": 1
                      *       }
                      *     }
                      */
-                    "application/json": components["schemas"]["Key"];
+                    "application/json": components["schemas"]["RevokedKey"];
                 };
             };
             400: components["responses"]["BadRequest"];

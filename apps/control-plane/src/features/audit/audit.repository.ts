@@ -11,8 +11,16 @@ export interface AuditFilter {
   readonly to?: Date | undefined;
 }
 
-export async function insertAuditRow(tx: Tx, row: Insertable<AuditLog>): Promise<void> {
-  await tx.insertInto('audit_log').values(row).execute();
+/** A statement takes at most 65,535 parameters. */
+const ROWS_PER_STATEMENT = 1_000;
+
+export async function insertAuditRows(tx: Tx, rows: readonly Insertable<AuditLog>[]): Promise<void> {
+  for (let at = 0; at < rows.length; at += ROWS_PER_STATEMENT) {
+    await tx
+      .insertInto('audit_log')
+      .values(rows.slice(at, at + ROWS_PER_STATEMENT))
+      .execute();
+  }
 }
 
 /** Audit rows before a given id, newest first. */

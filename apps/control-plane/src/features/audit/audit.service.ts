@@ -2,7 +2,7 @@ import type { Database, Tx } from '@weighbridge/database';
 import type { Identity } from '../../shared/caller.ts';
 import { parseDateTime } from '../../shared/dateTime.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
-import { type AuditRow, findAuditRows, insertAuditRow } from './audit.repository.ts';
+import { type AuditRow, findAuditRows, insertAuditRows } from './audit.repository.ts';
 import type { AuditEntry, AuditListQuery } from './audit.schemas.ts';
 
 /** Who acted. The service itself has no identity; its principal is then a name such as `bootstrap`. */
@@ -23,18 +23,21 @@ export interface AuditedAction {
 }
 
 /** Writes the audit row of an action, in the transaction of the action. Proxies are not notified; see `recordChange`. */
-export async function recordAudit(
-  tx: Tx,
-  { actor, action, resourceId, detail, at }: AuditedAction,
-): Promise<void> {
-  await insertAuditRow(tx, {
+export async function recordAudit(tx: Tx, action: AuditedAction): Promise<void> {
+  await recordAudits(tx, [action]);
+}
+
+/** As `recordAudit`, for many actions, in their order. */
+export async function recordAudits(tx: Tx, actions: readonly AuditedAction[]): Promise<void> {
+  const rows = actions.map(({ actor, action, resourceId, detail, at }) => ({
     at,
     actor_principal_id: actor.principalId,
     ...identityColumns(actor.identity),
     action,
     resource_id: resourceId,
     detail: JSON.stringify(detail ?? {}),
-  });
+  }));
+  await insertAuditRows(tx, rows);
 }
 
 function identityColumns(identity: Identity | null) {

@@ -1,6 +1,6 @@
-import type { Database, Tx } from '@weighbridge/database';
+import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
-import { type AuditedAction, recordAudit } from '../audit/audit.service.ts';
+import { type AuditedAction, recordAudits } from '../audit/audit.service.ts';
 
 /** A mutation that is sent to the proxies. */
 export interface Change extends AuditedAction {
@@ -16,13 +16,24 @@ export const CHANGES_CHANNEL = 'weighbridge_changes';
  * the mutation, since all mutations wait for the row of the revision: so revisions have no gaps and follow the order of
  * commits.
  */
-export async function recordChange(tx: Tx, { reach = 'own', ...action }: Change): Promise<void> {
-  await recordAudit(tx, action);
-  const [kind = action.action] = action.action.split('.');
+export async function recordChange(tx: Tx, change: Change): Promise<void> {
+  await recordChanges(tx, [change]);
+}
+
+/** As `recordChange`, for many at once: in the order of their revisions. */
+export async function recordChanges(tx: Tx, changes: readonly Change[]): Promise<void> {
+  if (changes.length === 0) return;
+  await recordAudits(tx, changes);
+  const count = changes.length;
+  const kinds = changes.map(({ action }) => action.split('.')[0] ?? action);
+  const ids = changes.map(({ resourceId }) => resourceId);
+  const reaches = changes.map(({ reach = 'own' }) => reach);
   await sql`
-    WITH next AS (UPDATE revision SET revision = revision + 1 RETURNING revision)
+    WITH next AS (UPDATE revision SET revision = revision + ${count} RETURNING revision)
     INSERT INTO changes (revision, kind, resource_id, reach)
-    SELECT revision, ${kind}, ${action.resourceId}, ${reach} FROM next`.execute(tx);
+    SELECT next.revision - ${count} + change.place, change.kind, change.resource_id, change.reach
+    FROM next, unnest(${arrayLiteral(kinds)}::text[], ${arrayLiteral(ids)}::text[], ${arrayLiteral(reaches)}::text[])
+      WITH ORDINALITY AS change (kind, resource_id, reach, place)`.execute(tx);
   await sql`SELECT pg_notify(${CHANGES_CHANNEL}, '')`.execute(tx);
 }
 

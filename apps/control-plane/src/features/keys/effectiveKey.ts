@@ -1,8 +1,8 @@
 import type { Database, Tx } from '@weighbridge/database';
-import { AppError, raise } from '@weighbridge/errors';
+import { AppError, disabledKey, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import { type GoverningPolicy, governingPolicy } from '../policies/policies.service.ts';
-import { findFirstKeyOf, findKey, type KeyRow, lockPrincipal } from './keys.repository.ts';
+import { findFirstKeyOf, findKey, type KeyRow, lockIssuer, lockPrincipal } from './keys.repository.ts';
 
 /**
  * The key whose policy and counter apply to a caller, and from which its new keys inherit. A caller with a key uses that
@@ -37,10 +37,18 @@ export async function effectiveKeyOf(
   };
 }
 
-/** As `effectiveKeyOf`, for issuing a key. Locks the principal, so that two requests do not both create a first counter. */
+/**
+ * As `effectiveKeyOf`, for issuing a key. Locks a calling key and throws a 401 if it is disabled: whoever revokes it with its
+ * descendants misses none. Locks the principal of a token, so that two requests do not both create a first counter.
+ */
 export async function lockedEffectiveKey(tx: Tx, caller: Caller): Promise<EffectiveKey> {
-  if (caller.identity.kind === 'oidc') await lockPrincipal(tx, caller.principalId);
-  return await effectiveKeyOf(tx, caller);
+  const { identity } = caller;
+  if (identity.kind === 'oidc') {
+    await lockPrincipal(tx, caller.principalId);
+    return await effectiveKeyOf(tx, caller);
+  }
+  const key = (await lockIssuer(tx, identity.keyId)) ?? raise(new Error('the calling key does not exist'));
+  return key.disabled ? raise(disabledKey()) : key;
 }
 
 /** The policy that governs the caller. Undefined only for a token whose principal has no policy. */

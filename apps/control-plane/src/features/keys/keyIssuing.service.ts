@@ -1,5 +1,6 @@
 import type { Tx } from '@weighbridge/database';
 import { keyHint, newId } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
 import { type Caller, isOperator } from '../../shared/caller.ts';
 import { validDisplayName } from '../../shared/displayName.ts';
 import type { Scope } from '../../shared/scopes.ts';
@@ -9,7 +10,13 @@ import { lockGovernance } from '../policies/governance.ts';
 import { type EffectiveKey, lockedEffectiveKey } from './effectiveKey.ts';
 import { assignablePolicy } from './keyPolicy.ts';
 import { hashedSecret, newSecret } from './keySecrets.service.ts';
-import { anyKeyExists, ensurePrincipal, insertKey } from './keys.repository.ts';
+import {
+  anyKeyExists,
+  countKeysInUse,
+  ensurePrincipal,
+  insertKey,
+  lockPrincipal,
+} from './keys.repository.ts';
 import type { IssuedKey, NewKey } from './keys.schemas.ts';
 import type { KeyDeps } from './keys.service.ts';
 import {
@@ -28,9 +35,14 @@ interface CheckedKey {
   readonly principalId: string;
 }
 
+export interface IssuingDeps extends KeyDeps {
+  /** How many keys that are not revoked a principal may have before it can't issue more. Operators may. */
+  readonly maxKeysPerPrincipal: number;
+}
+
 /** Issues a key. A request repeated under the same `Idempotency-Key` gets the first response again. */
 export async function createKey(
-  deps: KeyDeps,
+  deps: IssuingDeps,
   caller: Caller,
   input: NewKey,
   idempotencyKey: string | undefined,
@@ -51,7 +63,7 @@ export async function createKey(
 
 async function issueKey(
   tx: Tx,
-  deps: KeyDeps,
+  deps: IssuingDeps,
   caller: Caller,
   input: NewKey & CheckedKey,
   now: Date,
@@ -66,6 +78,7 @@ async function issueKey(
   const id = newId('key');
   const policyId = input.policy_id ?? inherited.policyId;
   const policy = await assignablePolicy(tx, caller, { policyId, principalId, kind });
+  if (!isOperator(caller)) await assertRoomForKey(tx, principalId, deps.maxKeysPerPrincipal);
   const { token, secret } = newSecret(deps.peppers);
   const disabled = input.disabled ?? false;
   const row = await insertKey(
@@ -82,6 +95,8 @@ async function issueKey(
       disabled_by_operator: disabled && isOperator(caller),
       expires_at: expiresAt,
       counter_key_id: inherited.counterKeyId ?? id,
+      issued_by_key_id: caller.identity.kind === 'key' ? caller.identity.keyId : null,
+      is_issuer_known: true,
       key_hint: keyHint(token),
       created_at: now,
       updated_at: now,
@@ -91,6 +106,20 @@ async function issueKey(
   const detail = { name, kind, principal_id: principalId, policy_id: policy.id, scopes };
   await recordChange(tx, { actor: caller, action: 'key.created', resourceId: id, detail, at: now });
   return { ...toKey(row, policy.id), key: token };
+}
+
+/**
+ * Throws a 409 if the principal has as many keys as it may. Disabled and expired ones count: they can be used again. Locks the
+ * principal, so that two requests don't both take the last place.
+ */
+async function assertRoomForKey(tx: Tx, principalId: string, most: number): Promise<void> {
+  await lockPrincipal(tx, principalId);
+  if ((await countKeysInUse(tx, principalId, most)) < most) return;
+  throw new AppError(
+    'conflict',
+    'key_limit_reached',
+    `Your principal has ${most} keys that are not revoked, which is the most that it may issue. Revoke keys that are not needed, or ask an operator to issue the key.`,
+  );
 }
 
 /** What a new key gets from its issuer unless the request sets it. An operator's keys inherit nothing. */
@@ -134,6 +163,7 @@ export async function issueFirstKey(
       principal_id: principalId,
       scopes: [...scopes],
       counter_key_id: id,
+      is_issuer_known: true,
       key_hint: keyHint(token),
       created_at: now,
       updated_at: now,

@@ -16,6 +16,21 @@ export async function lockKey(tx: Tx, id: string): Promise<KeyRow | undefined> {
   return await tx.selectFrom('keys').selectAll().where('id', '=', id).forNoKeyUpdate().executeTakeFirst();
 }
 
+/** Locks a key that issues another until the transaction ends: meanwhile it is neither changed nor revoked. */
+export async function lockIssuer(tx: Tx, id: string): Promise<KeyRow | undefined> {
+  return await tx.selectFrom('keys').selectAll().where('id', '=', id).forShare().executeTakeFirst();
+}
+
+/** How many keys of a principal are not revoked, counted up to `most`. */
+export async function countKeysInUse(tx: Tx, principalId: string, most: number): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    SELECT count(*)::integer AS count
+    FROM (SELECT FROM keys WHERE principal_id = ${principalId} AND revoked_at IS NULL LIMIT ${most}) AS counted`.execute(
+    tx,
+  );
+  return rows[0]?.count ?? 0;
+}
+
 /** The first key that was issued to a principal, revoked or not. */
 export async function findFirstKeyOf(db: Database, principalId: string): Promise<KeyRow | undefined> {
   return await db

@@ -2,28 +2,30 @@ import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page } from '../../shared/paging.ts';
-import { createKey } from './keyIssuing.service.ts';
-import { IssuedKey, Key, KeyChanges, KeyQuery, NewKey, Rotation } from './keys.schemas.ts';
+import { createKey, type IssuingDeps } from './keyIssuing.service.ts';
+import { revokeKey } from './keyRevocation.service.ts';
 import {
-  changeKey,
-  type KeyDeps,
-  listKeys,
-  readKey,
-  revokeKey,
-  rotateKey,
-  visibleKey,
-} from './keys.service.ts';
+  IssuedKey,
+  Key,
+  KeyChanges,
+  KeyQuery,
+  NewKey,
+  RevocationQuery,
+  RevokedKey,
+  Rotation,
+} from './keys.schemas.ts';
+import { changeKey, type KeyDeps, listKeys, readKey, rotateKey, visibleKey } from './keys.service.ts';
 
 const KeyParams = Type.Object({ key_id: Type.String() });
 
-export function keyRoutes(app: App, deps: KeyDeps): void {
+export function keyRoutes(app: App, deps: IssuingDeps): void {
   createRoute(app, deps);
   readRoutes(app, deps);
   changeRoutes(app, deps);
   rotateRoute(app, deps);
 }
 
-function createRoute(app: App, deps: KeyDeps): void {
+function createRoute(app: App, deps: IssuingDeps): void {
   app.post(
     '/keys',
     {
@@ -104,10 +106,12 @@ function changeRoutes(app: App, deps: KeyDeps): void {
         operationId: 'revokeKey',
         summary: 'Revoke a runtime key permanently',
         params: KeyParams,
-        response: { 200: Key },
+        querystring: RevocationQuery,
+        response: { 200: RevokedKey },
       },
     },
-    async (request) => await revokeKey(deps, request.caller, request.params.key_id),
+    async ({ caller, params, query }) =>
+      await revokeKey(deps, caller, params.key_id, { descendants: query.descendants === 'true' }),
   );
 }
 

@@ -42,6 +42,36 @@ export const IssuedKey = Type.Object(
 );
 export type IssuedKey = Static<typeof IssuedKey>;
 
+export const RevokedKey = Type.Object(
+  {
+    ...properties,
+    descendants: Type.Optional(
+      Type.Object(
+        {
+          revoked: Type.Integer({
+            description: 'How many keys in use were issued with it, or with those, and are revoked now.',
+          }),
+          unknown_issuer: Type.Integer({
+            description:
+              'How many keys in use may descend from it too: an earlier release issued them and recorded no issuer.',
+          }),
+        },
+        { title: 'RevokedDescendants', description: 'Only if the query asked for descendants.' },
+      ),
+    ),
+  },
+  { title: 'RevokedKey' },
+);
+export type RevokedKey = Static<typeof RevokedKey>;
+
+export const RevocationQuery = Strict({
+  descendants: Type.Optional(
+    OneOf(['true', 'false'], {
+      description: 'Whether to also revoke the keys that were issued with this key, with those, and so on.',
+    }),
+  ),
+});
+
 export const NewKey = Strict(
   {
     name: Type.String(),

@@ -86,28 +86,6 @@ export async function changeKey(deps: KeyDeps, caller: Caller, id: string, input
   });
 }
 
-/** Revokes a key permanently. Its row and its spend stay. Revoking it again changes nothing. */
-export async function revokeKey(deps: KeyDeps, caller: Caller, id: string): Promise<Key> {
-  const now = deps.now();
-  return await deps.db.transaction().execute(async (tx) => {
-    await lockGovernance(tx, 'shared');
-    const before = await lockVisibleKey(tx, deps, caller, id);
-    const policy = await governingPolicyOf(tx, before);
-    if (before.revoked_at) return toKey(before, policy.id);
-    // The governing policy is stored with the key, so that its history survives changes of policies.
-    const changes = {
-      disabled: true,
-      revoked_at: now,
-      policy_id: policy.id,
-      revoked_source: policy.source,
-      updated_at: now,
-    };
-    const after = await updateKey(tx, id, changes);
-    await recordChange(tx, { actor: caller, action: 'key.revoked', resourceId: id, at: now });
-    return toKey(after, policy.id);
-  });
-}
-
 /** Replaces the secret of a key. The old one still works for `graceSeconds`. The id and the spend stay. */
 export async function rotateKey(
   deps: KeyDeps,
@@ -188,7 +166,7 @@ function disabledChanges(caller: Caller, key: KeyRow, disabled: boolean | undefi
 }
 
 /** Locks a key that the caller may change. Only an operator may change a key with the scope `operator`. */
-async function lockVisibleKey(tx: Tx, deps: KeyDeps, caller: Caller, id: string): Promise<KeyRow> {
+export async function lockVisibleKey(tx: Tx, deps: KeyDeps, caller: Caller, id: string): Promise<KeyRow> {
   const key = await visibleKey({ ...deps, db: tx }, caller, id);
   if (key.scopes.includes('operator')) assertScope(caller, 'operator');
   return (await lockKey(tx, id)) ?? raise(new Error('a key is never deleted'));
