@@ -33,7 +33,9 @@ it('calls for leases only after the ends of earlier attempts are in the spool', 
   const head = headOf('a');
   spool.begin({ eventId: 'a', shard: 0, reserveNanoUsd: 1n, head }).settle(tailOf(1n));
   expect(spool.own.lastN(0)).toBe(0n);
-  await expect(budget.reserve([policy], 1n, false)).rejects.toMatchObject({ code: 'budget_unavailable' });
+  await expect(budget.reserve([policy], 1n, { showsParentFigures: false })).rejects.toMatchObject({
+    code: 'budget_unavailable',
+  });
   expect(settledBy[0]).toBe(1n);
   await spool.close();
   place.remove();

@@ -85,7 +85,7 @@ describe('the cost of a request is bounded:', () => {
     const { budget } = openTestLimits(() => ({ limitNanoUsd: 10n ** 18n, spentNanoUsd: 0n }));
     const chain = keyOn('policy_team', 'policy_department').budgets;
     const reserve = async (policies: typeof chain) => {
-      const held = await budget.reserve(policies, 1_000n, false);
+      const held = await budget.reserve(policies, 1_000n, { showsParentFigures: false });
       if (!held) throw new Error('there was to be room');
       budget.settle(held, 1_000n);
     };

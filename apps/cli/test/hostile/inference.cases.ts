@@ -6,6 +6,7 @@ import {
   expectExact,
   type HostileCase,
   hard,
+  message,
   PLENTY,
   responses,
 } from './hostileCase.ts';
@@ -65,6 +66,30 @@ export const INFERENCE: readonly HostileCase[] = [
       expect(asked.text).toMatch(/"usage":null/);
       expect(asked.text).toMatch(/"usage":\{.*"choices":\[\]/);
       await expectExact(tried, 2);
+    },
+  },
+  {
+    row: 'a request that is too large for its budget',
+    title: 'says so, and names the output limit that fits, in the field of its operation',
+    async run({ tenant }) {
+      const asked: [string, string, object][] = [
+        ['max_tokens', '/v1/chat/completions', chat('local/plain', { max_tokens: 100_000 })],
+        ['max_output_tokens', '/v1/responses', responses({ max_output_tokens: 100_000 })],
+        ['max_tokens', '/v1/messages', message({ max_tokens: 100_000 })],
+      ];
+      for (const [field, path, body] of asked) {
+        const tried = await tenant(hard(50_000));
+        const refused = await tried.ask(path, body);
+        expect([refused.status, refused.code]).toEqual([429, 'budget_exhausted']);
+        expect(refused.headers.get('x-should-retry')).toBe('false');
+        expect(refused.text).toContain('more than the whole budget');
+        const limit = new RegExp(`Lower ${field} to about (\\d+)`).exec(refused.text)?.[1];
+        expect(Number(limit)).toBeGreaterThan(100);
+        const script = { 'output-tokens': '20' };
+        const { status } = await tried.ask(path, { ...body, [field]: Number(limit) }, { script });
+        expect(status).toBe(200);
+        expect(tried.billed()).toBeLessThanOrEqual(50_000);
+      }
     },
   },
   {

@@ -15,6 +15,7 @@ import {
   chargeReservation,
   type ReservationCharge,
 } from './charge.ts';
+import { outputLimitOf } from './outputLimitOf.ts';
 import type { ModelRequest, PreparedRequest } from './plan.ts';
 import { type PricedCharge, priceCharge } from './priceCharge.ts';
 import { estimateReservation } from './reservationEstimate.ts';
@@ -96,7 +97,11 @@ export class AttemptBilling {
    */
   async reserve(): Promise<boolean> {
     const { budgets, isOperator } = this.#request.key;
-    this.#reservation = await this.#deps.budget.reserve(budgets, this.#reserved.costNanoUsd, isOperator);
+    const asked = {
+      output: outputLimitOf(this.#deps.usualTokens, this.#whole, this.#reserved),
+      showsParentFigures: isOperator,
+    };
+    this.#reservation = await this.#deps.budget.reserve(budgets, this.#reserved.costNanoUsd, asked);
     return this.#reservation !== undefined;
   }
 
@@ -152,12 +157,7 @@ export class AttemptBilling {
   charge(attempt: ChargedAttempt, sentAt: number): AttemptEnd | Promise<AttemptEnd> {
     let charge: Charge | ReservationCharge | Promise<Charge | ReservationCharge>;
     try {
-      charge = chargeFor(
-        attempt,
-        this.#prepared ?? unexpected('is not prepared'),
-        this.#reserved,
-        this.#deps.countTokens,
-      );
+      charge = chargeFor(attempt, this.#whole, this.#reserved, this.#deps.countTokens);
     } catch (error) {
       charge = this.#fallBackToReservation(error);
     }
@@ -246,6 +246,10 @@ export class AttemptBilling {
     const message = 'attempt under a hard budget cost more than its reservation; the vendor ignored a limit';
     this.#logError(undefined, message, connector.id);
     this.#deps.onReserveExceeded(model.id);
+  }
+
+  get #whole(): PreparedRequest {
+    return this.#prepared ?? unexpected('is not prepared');
   }
 
   get #reserved(): Estimate {

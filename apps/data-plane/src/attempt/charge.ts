@@ -17,7 +17,7 @@ import type { CountTokens } from '../formats/tokenCounter.ts';
 import { stopsBillingOnDisconnect } from './disconnects.ts';
 import { mayHideUsage, wroteForAnHour } from './hiddenUsage.ts';
 import type { ModelRequest, PreparedRequest } from './plan.ts';
-import { UNKNOWN_MODEL_OUTPUT } from './reservationEstimate.ts';
+import { modelOutputLimit } from './reservationEstimate.ts';
 
 /** How a response ended, and what was read from it. */
 export interface ResponseResult {
@@ -169,7 +169,7 @@ function mayCostMore(
 export function mostOutput({ modelRequest }: PreparedRequest): number {
   const output = modelRequest?.generation.output;
   if (!output) return 0;
-  const { maxTokens = modelRequest.model.maxOutputTokens ?? UNKNOWN_MODEL_OUTPUT, choices } = output;
+  const { maxTokens = modelOutputLimit(modelRequest.model), choices } = output;
   return maxTokens * choices;
 }
 

@@ -6,11 +6,11 @@ import type { RoutableConnector, RoutableModel } from '../control/routingTable.t
 import type { Target } from '../control/target.ts';
 import { type GenerationRequest, leastLimit } from '../formats/generationRequest.ts';
 import type { HardTerms } from '../formats/hardMode.ts';
-import { UNKNOWN_MODEL_OUTPUT } from './reservationEstimate.ts';
+import { modelOutputLimit } from './reservationEstimate.ts';
 import { allowedPrices, toolCost } from './servicePrices.ts';
 
 /** The smallest limit that headroom may set: a shorter response is no response. */
-const LEAST_OUTPUT = 16;
+export const LEAST_OUTPUT = 16;
 /** A shorter response is likely to be cut off: headroom for it is waited for while others hold it. */
 const USEFUL_OUTPUT = 1_024;
 /** What the limit, the model's name and the request for usage may add to a body, in bytes. */
@@ -64,7 +64,7 @@ async function affordableTokens(
   },
   target: Target,
 ): Promise<number> {
-  const most = target.model.maxOutputTokens ?? UNKNOWN_MODEL_OUTPUT;
+  const most = modelOutputLimit(target.model);
   const choices = output?.choices ?? 1;
   const size = {
     inputBytes: body.length + LIMIT_BYTES,
@@ -98,7 +98,10 @@ function contextWindow({ contextPasses, toolUses }: HardTerms, model: RoutableMo
 }
 
 /** The limit field that the vendor honours. */
-function limitField({ operation }: GenerationRequest, { provider }: RoutableConnector): string {
+export function limitField(
+  { operation }: Pick<GenerationRequest, 'operation'>,
+  { provider }: Pick<RoutableConnector, 'provider'>,
+): string {
   const [older = 'max_tokens', newer] = operation.outputLimits ?? [];
   return newer !== undefined && TAKES_NEWER_NAME.has(provider) ? newer : older;
 }

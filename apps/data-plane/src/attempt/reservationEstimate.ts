@@ -54,7 +54,12 @@ function expectedToolCost(generation: GenerationRequest, target: Target): NanoUs
 }
 
 /** The output limit of a model whose own limit is unknown. */
-export const UNKNOWN_MODEL_OUTPUT = 32_768;
+const UNKNOWN_MODEL_OUTPUT = 32_768;
+
+/** The most output tokens of a model, for a request that sets no limit. */
+export function modelOutputLimit({ maxOutputTokens }: Pick<RoutableModel, 'maxOutputTokens'>): number {
+  return maxOutputTokens ?? UNKNOWN_MODEL_OUTPUT;
+}
 
 /**
  * How long a response is expected to get: by the request's own limit, else by what its model usually writes. A background
@@ -62,10 +67,14 @@ export const UNKNOWN_MODEL_OUTPUT = 32_768;
  */
 export function expectedOutput(
   { output, isBackground }: Pick<GenerationRequest, 'output' | 'isBackground'>,
-  { maxOutputTokens = UNKNOWN_MODEL_OUTPUT }: Pick<RoutableModel, 'maxOutputTokens'>,
+  model: Pick<RoutableModel, 'maxOutputTokens'>,
   usualTokens: number | undefined,
 ): OutputSize | undefined {
   if (!output) return undefined;
   const { maxTokens, choices } = output;
-  return { maxTokens, choices, usualTokens: isBackground ? (maxTokens ?? maxOutputTokens) : usualTokens };
+  return {
+    maxTokens,
+    choices,
+    usualTokens: isBackground ? (maxTokens ?? modelOutputLimit(model)) : usualTokens,
+  };
 }

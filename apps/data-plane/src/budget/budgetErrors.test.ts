@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { BucketRefSchema } from '@weighbridge/contracts';
 import { describe, expect, it } from 'vitest';
 import type { BudgetedPolicy } from '../control/keyPolicies.ts';
-import { budgetExhausted } from './budgetErrors.ts';
+import { budgetExhausted, type OutputLimit, type RefusedRequest } from './budgetErrors.ts';
 
 const policy: BudgetedPolicy = {
   bucket: create(BucketRefSchema, { policyId: 'pol_1', subject: 'ada' }),
@@ -14,33 +14,73 @@ const policy: BudgetedPolicy = {
 };
 const figures = { limitNanoUsd: 5_000_000n, spentNanoUsd: 4_000_000n };
 
+/** A request of 1,000 micro-USD of input, and 1 micro-USD for each token of output. */
+const output: OutputLimit = {
+  field: 'max_completion_tokens',
+  isSet: true,
+  within: (nanoUsd) => (nanoUsd > 1_000_000n ? Number(nanoUsd / 1_000n) - 1_000 : undefined),
+};
+const refused = (
+  estimateNanoUsd: bigint,
+  asked: Partial<RefusedRequest> = {},
+  spentNanoUsd = 4_000_000n,
+  refusing = policy,
+) =>
+  budgetExhausted(
+    refusing,
+    { ...figures, spentNanoUsd },
+    { estimateNanoUsd, showsParentFigures: false, ...asked },
+  );
+
 describe('a request that a budget does not cover', () => {
   it('learns its estimate, and that it is more than a fresh budget has', () => {
-    const error = budgetExhausted(policy, figures, 6_000_000n, false);
-    const { message } = error;
-    expect(message).toContain('may cost 6000 micro-USD, more than the whole budget of this key');
-    expect(message).toContain('max_tokens');
-    expect(message).not.toContain('resets');
+    const error = refused(6_000_000n, { output }, 2_000_000n);
+    expect(error.message).toBe(
+      'This request may cost 6000 micro-USD, more than the whole budget of this key (5000 micro-USD): waiting does not help. Lower max_completion_tokens to about 2000, or send a shorter input, or ask an operator to raise the limit.',
+    );
     expect(error).toMatchObject({
+      param: 'max_completion_tokens',
       headers: { 'x-should-retry': 'false' },
       details: { estimate_micro_usd: 6_000, limit_micro_usd: 5_000, reset: '2026-12-01T00:00:00.000Z' },
     });
   });
 
-  it('learns when the budget resets, and whether a smaller request may fit', () => {
-    const left = budgetExhausted(policy, figures, 2_000_000n, false).message;
-    expect(left).toContain('resets at 2026-12-01');
-    expect(left).toContain('lower max_tokens');
-    const nothing = { ...figures, spentNanoUsd: 5_000_000n };
-    expect(budgetExhausted(policy, nothing, 2_000_000n, false).message).not.toContain('max_tokens');
+  it('learns what would fit a fresh budget if nothing fits what is left', () => {
+    const error = refused(6_000_000n, { output }, 4_500_000n);
+    expect(error.message).toContain('Lower max_completion_tokens to about 4000');
+    expect(error.param).toBeUndefined();
+  });
+
+  it('learns when the budget resets, what is left, and which limit fits that', () => {
+    const error = refused(4_000_000n, { output: { ...output, isSet: false } }, 2_000_000n);
+    expect(error.message).toBe(
+      'What is left of the budget of this key (3000 micro-USD) does not cover this request, which may cost 4000 micro-USD. Set max_completion_tokens to about 2000, or send a shorter input. It resets at 2026-12-01T00:00:00.000Z.',
+    );
+    expect(error.param).toBe('max_completion_tokens');
+  });
+
+  it.each([{ output }, {}])('learns that only a shorter input fits: %j', (asked) => {
+    const error = refused(2_000_000n, asked, 4_500_000n);
+    expect(error.message).toContain('Send a shorter input. It resets at');
+    expect(error.message).not.toContain('max_');
+    expect(error.param).toBeUndefined();
+  });
+
+  it('learns that nothing fits while the budget is used up', () => {
+    const { message } = refused(2_000_000n, { output }, 5_000_000n);
+    expect(message).toBe(
+      'The budget of this key is used up: 5000 micro-USD of 5000 micro-USD are spent. It resets at 2026-12-01T00:00:00.000Z.',
+    );
   });
 
   it('learns no figures of a parent policy', () => {
     const parent = { ...policy, isGoverning: false };
-    const { message, details } = budgetExhausted(parent, figures, 6_000_000n, false);
+    const { message, details, param } = refused(6_000_000n, { output }, undefined, parent);
     expect(message).toContain('a parent policy');
-    expect(JSON.stringify([message, details])).not.toMatch(/pol_1|5000|4000|whole/);
-    expect(budgetExhausted(parent, figures, 6_000_000n, true)).toMatchObject({
+    expect(message).toContain('A lower max_completion_tokens may fit.');
+    expect(JSON.stringify([message, details, param])).not.toMatch(/pol_1|5000|4000|about|whole/);
+    expect(refused(6_000_000n, { output, showsParentFigures: true }, undefined, parent)).toMatchObject({
+      message: expect.stringContaining('the whole budget of a parent policy'),
       details: { policy_id: 'pol_1' },
     });
   });

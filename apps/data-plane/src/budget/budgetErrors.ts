@@ -3,53 +3,110 @@ import { AppError } from '@weighbridge/errors';
 import type { BudgetedPolicy } from '../control/keyPolicies.ts';
 import type { BucketFigures } from './lease.ts';
 
+/** The field of a request that limits its output, and with it what is reserved. */
+export interface OutputLimit {
+  /** As the request has it, or could have it. */
+  readonly field: string;
+  readonly isSet: boolean;
+  /** The largest limit with which the request reserves no more than this; undefined if no useful one does. */
+  readonly within: (nanoUsd: bigint) => number | undefined;
+}
+
+type Figures = Pick<BucketFigures, 'limitNanoUsd' | 'spentNanoUsd'>;
+
+export interface RefusedRequest {
+  readonly estimateNanoUsd: bigint;
+  /** Undefined if the request has no output, as for embeddings. */
+  readonly output?: OutputLimit | undefined;
+  /** Its caller may see a parent policy's figures, which include other principals' spend. */
+  readonly showsParentFigures: boolean;
+}
+
 /** Spend plus this request's reservation exceed the limit: a retry helps only in another window, if at all. */
 export function budgetExhausted(
   policy: BudgetedPolicy,
-  figures: Pick<BucketFigures, 'limitNanoUsd' | 'spentNanoUsd'>,
-  estimateNanoUsd: bigint,
-  showsParentFigures: boolean,
+  figures: Figures,
+  { estimateNanoUsd, output, showsParentFigures }: RefusedRequest,
 ): AppError {
   const { limitNanoUsd, spentNanoUsd } = figures;
   const reset = policy.windowEndMs === undefined ? null : new Date(policy.windowEndMs).toISOString();
-  // A parent policy's figures include other principals' spend: only operators see them.
   const mayKnow = policy.isGoverning || showsParentFigures;
-  return new AppError(
-    'quota',
-    'budget_exhausted',
-    exhaustedMessage(policy, mayKnow ? figures : undefined, estimateNanoUsd, reset),
-    {
-      headers: { 'x-should-retry': 'false' },
-      details: {
-        estimate_micro_usd: microFromNano(estimateNanoUsd),
-        ...(mayKnow && {
-          policy_id: policy.bucket.policyId,
-          limit_micro_usd: limitNanoUsd === undefined ? null : microFromNano(limitNanoUsd),
-          spent_micro_usd: microFromNano(spentNanoUsd),
-        }),
-        reset,
-      },
+  const shortage = { policy, estimateNanoUsd, output, reset };
+  const { message, param } =
+    mayKnow && limitNanoUsd !== undefined
+      ? explained(shortage, limitNanoUsd, spentNanoUsd)
+      : unexplained(shortage);
+  return new AppError('quota', 'budget_exhausted', message, {
+    headers: { 'x-should-retry': 'false' },
+    ...(param !== undefined && { param }),
+    details: {
+      estimate_micro_usd: microFromNano(estimateNanoUsd),
+      ...(mayKnow && {
+        policy_id: policy.bucket.policyId,
+        limit_micro_usd: limitNanoUsd === undefined ? null : microFromNano(limitNanoUsd),
+        spent_micro_usd: microFromNano(spentNanoUsd),
+      }),
+      reset,
     },
-  );
+  });
 }
 
-function exhaustedMessage(
-  { isGoverning }: BudgetedPolicy,
-  figures: Pick<BucketFigures, 'limitNanoUsd' | 'spentNanoUsd'> | undefined,
-  estimateNanoUsd: bigint,
-  reset: string | null,
-): string {
-  const { limitNanoUsd, spentNanoUsd = 0n } = figures ?? {};
-  const whose = isGoverning ? 'this key' : 'a parent policy';
-  const estimate = `${microFromNano(estimateNanoUsd)} micro-USD`;
-  if (limitNanoUsd !== undefined && estimateNanoUsd > limitNanoUsd) {
-    return `This request may cost ${estimate}, more than the whole budget of ${whose}: waiting does not help. Lower max_tokens (max_output_tokens of responses), send a shorter input, or ask an operator to raise the limit.`;
+interface Shortage extends Pick<RefusedRequest, 'estimateNanoUsd' | 'output'> {
+  readonly policy: BudgetedPolicy;
+  readonly reset: string | null;
+}
+
+interface Explained {
+  readonly message: string;
+  /** The field to change, if that helps now. */
+  readonly param: string | undefined;
+}
+
+function explained(
+  { policy, estimateNanoUsd, output, reset }: Shortage,
+  limitNanoUsd: bigint,
+  spentNanoUsd: bigint,
+): Explained {
+  const whose = ownerOf(policy);
+  const mayCost = `may cost ${microUsd(estimateNanoUsd)}`;
+  const left = limitNanoUsd - spentNanoUsd;
+  const fitting = left > 0n ? output?.within(left) : undefined;
+  const param = fitting === undefined ? undefined : output?.field;
+  if (estimateNanoUsd > limitNanoUsd) {
+    const advice = adviceFor(output, fitting ?? output?.within(limitNanoUsd));
+    const message = `This request ${mayCost}, more than the whole budget of ${whose} (${microUsd(limitNanoUsd)}): waiting does not help. ${advice}, or ask an operator to raise the limit.`;
+    return { message, param };
   }
-  const when = reset ? `It resets at ${reset}.` : 'It has no reset: ask an operator to raise it.';
-  // With nothing left, a smaller request is refused too.
-  const smaller =
-    limitNanoUsd !== undefined && spentNanoUsd < limitNanoUsd ? ' A lower max_tokens may fit.' : '';
-  return `What is left of the budget of ${whose} does not cover this request, which may cost ${estimate}. ${when}${smaller}`;
+  if (left <= 0n) {
+    const message = `The budget of ${whose} is used up: ${microUsd(spentNanoUsd)} of ${microUsd(limitNanoUsd)} are spent. ${whenReset(reset)}`;
+    return { message, param };
+  }
+  const message = `What is left of the budget of ${whose} (${microUsd(left)}) does not cover this request, which ${mayCost}. ${adviceFor(output, fitting)}. ${whenReset(reset)}`;
+  return { message, param };
+}
+
+/** Without figures that the caller may not know; a limit that fits would tell them. */
+function unexplained({ policy, estimateNanoUsd, output, reset }: Shortage): Explained {
+  const smaller = output ? ` A lower ${output.field} may fit.` : '';
+  const message = `What is left of the budget of ${ownerOf(policy)} does not cover this request, which may cost ${microUsd(estimateNanoUsd)}. ${whenReset(reset)}${smaller}`;
+  return { message, param: undefined };
+}
+
+function adviceFor(output: OutputLimit | undefined, fitting: number | undefined): string {
+  if (!output || fitting === undefined) return 'Send a shorter input';
+  return `${output.isSet ? 'Lower' : 'Set'} ${output.field} to about ${fitting}, or send a shorter input`;
+}
+
+function whenReset(reset: string | null): string {
+  return reset ? `It resets at ${reset}.` : 'It has no reset: ask an operator to raise it.';
+}
+
+function ownerOf({ isGoverning }: BudgetedPolicy): string {
+  return isGoverning ? 'this key' : 'a parent policy';
+}
+
+function microUsd(nanoUsd: bigint): string {
+  return `${microFromNano(nanoUsd)} micro-USD`;
 }
 
 /** There is headroom, but running requests hold it. */

@@ -8,12 +8,12 @@ describe('the lease book', () => {
     const [leaf, parent] = [budgeted('leaf'), budgeted('parent', { isGoverning: false })];
     world.limits.set(leaf.bucketKey, 1_000n).set(parent.bucketKey, 5n);
     const book = bookOf(world, '1');
-    await expect(book.reserve([leaf, parent], 10n, false)).rejects.toMatchObject({
+    await expect(book.reserve([leaf, parent], 10n, { showsParentFigures: false })).rejects.toMatchObject({
       code: 'budget_exhausted',
       // Only operators see a parent's figures.
       details: { reset: null },
     });
-    const all = await book.reserve([leaf], 250n, false);
+    const all = await book.reserve([leaf], 250n, { showsParentFigures: false });
     expect(all?.amountNanoUsd).toBe(250n);
   });
 
@@ -23,7 +23,7 @@ describe('the lease book', () => {
     world.limits.set(policy.bucketKey, 10_000n);
     world.spent.set(policy.bucketKey, 9_000n);
     const refusal = await bookOf(world, '1')
-      .reserve([policy], 1_001n, false)
+      .reserve([policy], 1_001n, { showsParentFigures: false })
       .catch((error: unknown) => error);
     expect(refusal).toBeInstanceOf(AppError);
     expect(refusal).toMatchObject({
@@ -40,7 +40,7 @@ describe('the lease book', () => {
     let ahead = 0;
     const nowMs = () => performance.now() + ahead;
     const [one, other] = [bookOf(world, '1', { nowMs }), bookOf(world, '2', { nowMs })];
-    const held = await one.reserve([policy], 99n, true);
+    const held = await one.reserve([policy], 99n, { showsParentFigures: true });
     if (!held) throw new Error('the reservation failed');
     const waiting = other.headroom([policy], { useful: 50n, least: 10n });
     await settleDown();
@@ -50,7 +50,7 @@ describe('the lease book', () => {
     expect(await waiting).toBe(97n);
 
     ahead = 1_001;
-    const again = await one.reserve([policy], 40n, true);
+    const again = await one.reserve([policy], 40n, { showsParentFigures: true });
     expect(again).toBeDefined();
     const rest = other.headroom([policy], { useful: 95n, least: 10n });
     const refused = other.headroom([policy], { useful: 95n, least: 90n }).catch((error: unknown) => error);
@@ -69,17 +69,19 @@ describe('the lease book', () => {
     let ahead = 0;
     const nowMs = () => performance.now() + ahead;
     const [one, other] = [bookOf(world, '1', { nowMs }), bookOf(world, '2', { nowMs })];
-    const held = await one.reserve([policy], 100n, false);
+    const held = await one.reserve([policy], 100n, { showsParentFigures: false });
     if (!held) throw new Error('the reservation failed');
-    const waiting = other.reserve([policy], 10n, false);
+    const waiting = other.reserve([policy], 10n, { showsParentFigures: false });
     await settleDown();
     one.settle(held, 0n);
     one.reclaim([policy.bucket]);
     expect((await waiting)?.amountNanoUsd).toBe(10n);
 
-    const rest = await one.reserve([policy], 60n, false);
+    const rest = await one.reserve([policy], 60n, { showsParentFigures: false });
     expect(rest).toBeDefined();
-    const refused = other.reserve([policy], 90n, false).catch((error: unknown) => error);
+    const refused = other
+      .reserve([policy], 90n, { showsParentFigures: false })
+      .catch((error: unknown) => error);
     await settleDown();
     ahead = 2_000;
     expect(await refused).toMatchObject({
@@ -93,12 +95,12 @@ describe('the lease book', () => {
     const policy = budgeted('p');
     world.limits.set(policy.bucketKey, 1_000n);
     const book = bookOf(world, '1');
-    await book.reserve([policy], 10n, false);
+    await book.reserve([policy], 10n, { showsParentFigures: false });
     world.isDown = true;
     for (let spent = 10; spent + 10 <= 250; spent += 10) {
       expect(book.tryReserve([policy], 10n)).toBeDefined();
     }
-    await expect(book.reserve([policy], 10n, false)).rejects.toMatchObject({
+    await expect(book.reserve([policy], 10n, { showsParentFigures: false })).rejects.toMatchObject({
       kind: 'unavailable',
       code: 'budget_unavailable',
     });
@@ -110,7 +112,7 @@ describe('the lease book', () => {
     world.limits.set(policy.bucketKey, 1_000n);
     let silence = 0;
     const book = bookOf(world, '1', { silenceMs: () => silence });
-    await book.reserve([policy], 10n, false);
+    await book.reserve([policy], 10n, { showsParentFigures: false });
     expect(book.tryReserve([policy], 10n)).toBeDefined();
     silence = 600_000;
     expect(book.tryReserve([policy], 10n)).toBeUndefined();
@@ -121,7 +123,7 @@ describe('the lease book', () => {
     const policy = budgeted('p');
     world.limits.set(policy.bucketKey, 1_000n);
     const first = bookOf(world, '1');
-    const held = await first.reserve([policy], 10n, false);
+    const held = await first.reserve([policy], 10n, { showsParentFigures: false });
     if (!held) throw new Error('the reservation failed');
     first.settle(held, 10n);
     world.isDown = true;
@@ -135,7 +137,7 @@ describe('the lease book', () => {
     expect(second.tryReserve([policy], 10n)).toBeUndefined();
     world.isDown = false;
     world.record([policy.bucketKey], '1', 250n);
-    await second.reserve([policy], 10n, false);
+    await second.reserve([policy], 10n, { showsParentFigures: false });
     await second.close();
     expect(world.hold(policy.bucketKey)).toBe(10n);
   });
@@ -145,7 +147,7 @@ describe('the lease book', () => {
     const policy = budgeted('p');
     world.limits.set(policy.bucketKey, 1_000n);
     world.over.add(policy.bucketKey);
-    expect(await bookOf(world, '1').reserve([policy], 10n, false)).toBeUndefined();
+    expect(await bookOf(world, '1').reserve([policy], 10n, { showsParentFigures: false })).toBeUndefined();
   });
 
   it('spends nothing twice where a window is reported over and then current again', async () => {
@@ -155,17 +157,19 @@ describe('the lease book', () => {
     let ahead = 0;
     const nowMs = () => performance.now() + ahead;
     const book = bookOf(world, '1', { nowMs });
-    const first = await book.reserve([policy], 100n, false);
+    const first = await book.reserve([policy], 100n, { showsParentFigures: false });
     if (!first) throw new Error('the reservation failed');
     book.settle(first, 100n);
     world.over.add(policy.bucketKey);
     book.reclaim([policy.bucket]);
-    expect(await book.reserve([policy], 1n, false)).toBeUndefined();
+    expect(await book.reserve([policy], 1n, { showsParentFigures: false })).toBeUndefined();
     ahead = 20_000;
     book.everySecond();
     world.over.clear();
     await settleDown();
-    const again = await book.reserve([policy], 1n, false).catch((error: AppError) => error.code);
+    const again = await book
+      .reserve([policy], 1n, { showsParentFigures: false })
+      .catch((error: AppError) => error.code);
     expect(again).toBe('budget_contended');
   });
 
@@ -189,7 +193,9 @@ describe('the lease book', () => {
     let ms = 0;
     const book = bookOf(world, '1', { nowMs: () => ms++ });
     for (let request = 0; request < 10_000; request++) {
-      const held = book.tryReserve([policy], 1_000n) ?? (await book.reserve([policy], 1_000n, false));
+      const held =
+        book.tryReserve([policy], 1_000n) ??
+        (await book.reserve([policy], 1_000n, { showsParentFigures: false }));
       if (!held) throw new Error('the reservation failed');
       book.settle(held, 900n);
       world.record([policy.bucketKey], '1', 900n);

@@ -1,6 +1,6 @@
 import { type BucketRef, BudgetLease_Outcome } from '@weighbridge/contracts';
 import type { BudgetedPolicy } from '../control/keyPolicies.ts';
-import { budgetContended, budgetExhausted, budgetUnavailable } from './budgetErrors.ts';
+import { budgetContended, budgetExhausted, budgetUnavailable, type RefusedRequest } from './budgetErrors.ts';
 import type { Lease, PersistedLease } from './lease.ts';
 import { LeaseCalls, type LeaseCallsDeps } from './leaseCalls.ts';
 import { type LeaseEntry, waitForChange, wakeAll, wakeOne } from './leaseEntry.ts';
@@ -79,13 +79,13 @@ export class LeaseBook {
 
   /**
    * Reserves, and waits if a lease is too small: for the control plane's response, and up to a second for budget that
-   * others hold. Rejects with the refusal. Resolves with undefined if a counter was replaced or its window is over:
+   * others hold. Rejects with the refusal, which advises by `asked`. Resolves with undefined if a counter was replaced or its window is over:
    * look the key up again.
    */
   async reserve(
     policies: readonly BudgetedPolicy[],
     amount: bigint,
-    showsParentFigures: boolean,
+    asked: Omit<RefusedRequest, 'estimateNanoUsd'>,
   ): Promise<Reservation | undefined> {
     const beganAtMs = this.#deps.nowMs();
     const wait = new LeaseWait(this.#calls, beganAtMs, beganAtMs);
@@ -98,7 +98,7 @@ export class LeaseBook {
         const { figures } = shortage.entry.lease;
         if (!figures || figures.askedAtMs < beganAtMs - FIGURES_FRESH_MS) continue;
         if (hasBucketEnded(shortage.entry.lease)) return undefined;
-        assertNotExhausted(shortage, showsParentFigures);
+        assertNotExhausted(shortage, asked);
       }
       const failed = shortages.find(({ entry }) => wait.hasFailed(entry));
       if (failed || wait.isAnswerOverdue(nowMs) || shortages.length === 0) {
@@ -236,12 +236,12 @@ export class LeaseBook {
 /** Throws if the control plane refused the amount for good. */
 function assertNotExhausted(
   { policy, entry: { lease }, needed }: Shortage,
-  showsParentFigures: boolean,
+  { output, showsParentFigures }: Omit<RefusedRequest, 'estimateNanoUsd'>,
 ): void {
   const { figures } = lease;
   if (figures?.outcome === BudgetLease_Outcome.CLOSED) throw budgetUnavailable('the epoch is closed');
   if (figures && lease.available < needed && isExhausted(lease, needed)) {
-    throw budgetExhausted(policy, figures, needed, showsParentFigures);
+    throw budgetExhausted(policy, figures, { estimateNanoUsd: needed, output, showsParentFigures });
   }
 }
 

@@ -38,7 +38,9 @@ describe('the lease book', () => {
             const reserve = int(5, 40);
             let isLate = false;
             const waited = async () => {
-              const late = await book.reserve(chain, reserve, true).catch(() => undefined);
+              const late = await book
+                .reserve(chain, reserve, { showsParentFigures: true })
+                .catch(() => undefined);
               if (isLate && late) book.settle(late, 0n);
               return late;
             };

@@ -132,7 +132,7 @@ async function takeFirstLease(
   policies: readonly BudgetedPolicy[],
   simulation: Simulation,
 ): Promise<void> {
-  const first = book.reserve(policies, COST, false);
+  const first = book.reserve(policies, COST, { showsParentFigures: false });
   await Promise.resolve();
   simulation.nowMs += CALL_MS;
   await simulation.answerDue();

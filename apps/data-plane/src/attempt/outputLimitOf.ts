@@ -1,0 +1,41 @@
+import type { Estimate } from '@weighbridge/domain';
+import type { OutputLimit } from '../budget/budgetErrors.ts';
+import { LEAST_OUTPUT, limitField } from './limitOutput.ts';
+import type { PreparedRequest } from './plan.ts';
+import { estimateReservation } from './reservationEstimate.ts';
+
+/** The field of a request that limits its output, and how the reservation follows from it; undefined without an output. */
+export function outputLimitOf(
+  usualTokens: (model: string) => number | undefined,
+  prepared: PreparedRequest,
+  { outputTokens, costNanoUsd }: Estimate,
+): OutputLimit | undefined {
+  const { modelRequest, connector } = prepared;
+  if (!modelRequest?.generation.output) return undefined;
+  const { generation } = modelRequest;
+  const { choices } = modelRequest.generation.output;
+  const set = (generation.operation.outputLimits ?? []).filter((field) => generation.spans.has(field));
+  return {
+    field: set.length > 0 ? set.join(' and ') : limitField(generation, connector),
+    isSet: set.length > 0,
+    within(nanoUsd) {
+      const output = { choices, maxTokens: 0 };
+      const without = { ...modelRequest, generation: { ...generation, output } };
+      const inputNanoUsd = estimateReservation(usualTokens, {
+        ...prepared,
+        modelRequest: without,
+      }).costNanoUsd;
+      const outputNanoUsd = costNanoUsd - inputNanoUsd;
+      if (outputNanoUsd <= 0n || nanoUsd <= inputNanoUsd) return undefined;
+      const tokens = Number((BigInt(outputTokens) * (nanoUsd - inputNanoUsd)) / outputNanoUsd);
+      const limit = roundDown(Math.floor(tokens / choices));
+      return limit < LEAST_OUTPUT ? undefined : limit;
+    },
+  };
+}
+
+/** To two digits: the estimate is no more precise. */
+function roundDown(tokens: number): number {
+  const unit = 10 ** Math.max(0, String(tokens).length - 2);
+  return Math.floor(tokens / unit) * unit;
+}
