@@ -1,5 +1,11 @@
 import { readFile } from 'node:fs/promises';
-import { MetricsSettings, NatsStreamSettings, TlsSettings, TracingSettings } from '@weighbridge/runtime';
+import {
+  HttpLimitSettings,
+  MetricsSettings,
+  NatsStreamSettings,
+  TlsSettings,
+  TracingSettings,
+} from '@weighbridge/runtime';
 import { expect, it } from 'vitest';
 
 const read = (path: string) => readFile(new URL(`../../../${path}`, import.meta.url), 'utf8');
@@ -9,6 +15,7 @@ async function declared(file: string): Promise<string[]> {
   const text = await read(file);
   const names = [...text.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name);
   if (text.includes('...TlsSettings')) names.push(...Object.keys(TlsSettings));
+  if (text.includes('...HttpLimitSettings')) names.push(...Object.keys(HttpLimitSettings));
   if (text.includes('...MetricsSettings')) names.push(...Object.keys(MetricsSettings));
   if (text.includes('...NatsStreamSettings')) names.push(...Object.keys(NatsStreamSettings));
   if (text.includes('...TracingSettings')) names.push(...Object.keys(TracingSettings));

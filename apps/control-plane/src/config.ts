@@ -5,6 +5,9 @@ import {
   ControlPlaneToken,
   DatabaseUrl,
   Host,
+  HttpLimitSettings,
+  type HttpLimits,
+  httpLimits,
   LogLevel,
   type LogLevelName,
   type MetricsAddress,
@@ -91,6 +94,7 @@ const Settings = Type.Object({
     maximum: 1_000_000,
     description: 'the most keys that a principal can issue without an operator; revoked ones do not count',
   }),
+  ...HttpLimitSettings,
   SHUTDOWN_DELAY_MS: ShutdownDelayMs,
   ...OidcEnvironment,
   ...TracingSettings,
@@ -103,7 +107,7 @@ export interface ControlPlaneConfig {
   readonly databaseUrl: string;
   /** False: it starts only if the schema is that of its release. */
   readonly migrateOnStart: boolean;
-  readonly http: { readonly host: string; readonly port: number };
+  readonly http: HttpLimits & { readonly host: string; readonly port: number };
   /** Undefined: metrics are not served. */
   readonly metrics: MetricsAddress | undefined;
   readonly grpc: {
@@ -135,7 +139,7 @@ export function loadConfig(env: Environment): ControlPlaneConfig {
   return {
     databaseUrl: settings.DATABASE_URL,
     migrateOnStart: settings.MIGRATE_ON_START,
-    http: { host: settings.HOST, port: settings.PORT },
+    http: { host: settings.HOST, port: settings.PORT, ...httpLimits(settings) },
     metrics: metricsAddress(settings, { PORT: settings.PORT, GRPC_PORT: settings.GRPC_PORT }),
     grpc: grpcConfig(settings),
     bootstrap: bootstrapConfig(settings),

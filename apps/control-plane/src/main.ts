@@ -30,7 +30,7 @@ const exitCode = await runService('control-plane', async (context) => {
     { db, now: () => new Date(), metrics, tracing },
     context,
   );
-  const server = await listenHttp({ handler, ...config.http, portSetting: 'PORT' });
+  const server = await listenHttp({ handler, ...config.http, portSetting: 'PORT', metrics });
   const { shutdownDelayMs } = config;
   context.onShutdown(
     'http',

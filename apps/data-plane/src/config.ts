@@ -1,5 +1,7 @@
 import { join } from 'node:path';
 import {
+  type HttpLimits,
+  httpLimits,
   type LogLevelName,
   type MetricsAddress,
   memoryLimitBytes,
@@ -52,7 +54,7 @@ export interface DataPlaneConfig {
 export interface ProcessConfig {
   readonly natsUrl: string;
   readonly natsStream: { readonly replicas: number; readonly maxBytes: number };
-  readonly http: { readonly host: string; readonly port: number };
+  readonly http: HttpLimits & { readonly host: string; readonly port: number };
   /** Undefined: metrics are not served. */
   readonly metrics: MetricsAddress | undefined;
   readonly processes: number;
@@ -124,7 +126,7 @@ export function loadProcessConfig(env: Environment): ProcessConfig {
   return {
     natsUrl: settings.NATS_URL,
     natsStream: { replicas: settings.NATS_STREAM_REPLICAS, maxBytes: settings.NATS_STREAM_MAX_BYTES },
-    http: { host: settings.HOST, port: settings.PORT },
+    http: { host: settings.HOST, port: settings.PORT, ...httpLimits(settings) },
     metrics: metricsAddress(settings, { PORT: settings.PORT }),
     processes: settings.PROCESSES,
     shutdown: { delayMs: settings.SHUTDOWN_DELAY_MS, graceMs: settings.SHUTDOWN_GRACE_MS },

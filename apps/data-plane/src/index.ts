@@ -10,3 +10,4 @@ export { type DataPlaneConfig, loadConfig } from './config.ts';
 export { type DataPlane, type DataPlaneDeps, startDataPlane } from './dataPlane.ts';
 export { checkSpools, type SpoolReport } from './record/spool/checkSpools.ts';
 export { openPinBucket } from './routing/pinBucket.ts';
+export { refusalResponse } from './server/app.ts';

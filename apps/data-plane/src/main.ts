@@ -15,6 +15,7 @@ import { environmentOf, loadConfig, loadProcessConfig, type ProcessConfig } from
 import { shutdownMs, startDataPlane } from './dataPlane.ts';
 import { tuneHeapGrowth } from './heapGrowth.ts';
 import { openPinBucket } from './routing/pinBucket.ts';
+import { refusalResponse } from './server/app.ts';
 import { runProcesses } from './server/processes.ts';
 
 async function serve(settings: ProcessConfig, context: ServiceContext): Promise<void> {
@@ -39,7 +40,13 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
   addCertificateMetric(metrics, config.controlPlane.tls?.certificateFile);
   const deps = { stream, pinBucket, sharedCache, now: () => new Date(), version, metrics, tracing };
   const dataPlane = await startDataPlane(config, deps, context);
-  const server = await listenHttp({ handler: dataPlane.handler, ...settings.http, portSetting: 'PORT' });
+  const server = await listenHttp({
+    handler: dataPlane.handler,
+    ...settings.http,
+    portSetting: 'PORT',
+    errorResponse: refusalResponse,
+    metrics,
+  });
   dataPlane.closeFirst(server, settings.shutdown);
   const isOneOfSeveral = cluster.isWorker;
   logger.info({ url: server.url }, isOneOfSeveral ? 'worker is ready' : 'the data plane is ready');

@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import {
   ControlPlaneToken,
   Host,
+  HttpLimitSettings,
   LogLevel,
   MetricsSettings,
   NatsStreamSettings,
@@ -173,6 +174,7 @@ export const ProcessSettings = Type.Object({
     default: 1,
     description: 'processes that share the port, from 1 to 256: one for each core to use',
   }),
+  ...HttpLimitSettings,
   SHUTDOWN_DELAY_MS: ShutdownDelayMs,
   SHUTDOWN_GRACE_MS: ShutdownGraceMs(30_000),
   ...TracingSettings,

@@ -40,7 +40,7 @@ import type { FeedbackDeps } from '../src/request/recordFeedback.ts';
 import { type UnfinishedDeps, UnfinishedResponses } from '../src/request/unfinishedResponses.ts';
 import { createPinStore } from '../src/routing/pinStore.ts';
 import { createSessionPins, type PinResult } from '../src/routing/sessionPins.ts';
-import { type AppDeps, buildApp, inferenceHandler } from '../src/server/app.ts';
+import { type AppDeps, buildApp, inferenceHandler, refusalResponse } from '../src/server/app.ts';
 import { addMemoryMetrics, MemoryBudget } from '../src/shared/memoryBudget.ts';
 import { ConnectorHealth } from '../src/upstream/connectorHealth.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
@@ -266,6 +266,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     host: '127.0.0.1',
     port: 0,
     portSetting: 'PORT',
+    errorResponse: refusalResponse,
   });
   return Object.assign(proxy, {
     url: server.url,

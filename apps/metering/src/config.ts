@@ -1,6 +1,9 @@
 import {
   DatabaseUrl,
   Host,
+  HttpLimitSettings,
+  type HttpLimits,
+  httpLimits,
   LogLevel,
   type LogLevelName,
   type MetricsAddress,
@@ -32,6 +35,7 @@ const Settings = Type.Object({
   HOST: Host,
   PORT: Port(8083, 'health checks'),
   ...MetricsSettings,
+  ...HttpLimitSettings,
   ...TracingSettings,
   LOG_LEVEL: LogLevel('info'),
 });
@@ -44,7 +48,7 @@ export interface MeteringConfig extends LedgerConfig {
   readonly databaseUrl: string;
   readonly natsUrl: string;
   readonly natsStream: { readonly replicas: number; readonly maxBytes: number };
-  readonly http: { readonly host: string; readonly port: number };
+  readonly http: HttpLimits & { readonly host: string; readonly port: number };
   /** Undefined: metrics are not served. */
   readonly metrics: MetricsAddress | undefined;
   /** Undefined: nothing is traced. */
@@ -65,7 +69,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): M
     databaseUrl: settings.DATABASE_URL,
     natsUrl: settings.NATS_URL,
     natsStream: { replicas: settings.NATS_STREAM_REPLICAS, maxBytes: settings.NATS_STREAM_MAX_BYTES },
-    http: { host: settings.HOST, port: settings.PORT },
+    http: { host: settings.HOST, port: settings.PORT, ...httpLimits(settings) },
     metrics: metricsAddress(settings, { PORT: settings.PORT }),
     tracing: tracingConfig(settings, 'weighbridge-metering'),
     logLevel: settings.LOG_LEVEL,

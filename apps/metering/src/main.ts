@@ -42,7 +42,12 @@ const exitCode = await runService('metering', async (context) => {
   await startMetering({ db, stream, now: () => new Date(), retentionDays, metrics, tracing }, context);
 
   const app = createHttpApp({ logger, bodyLimitBytes: HEALTH_BODY_LIMIT_BYTES, notReady: () => undefined });
-  const server = await listenHttp({ handler: await toHandler(app), ...config.http, portSetting: 'PORT' });
+  const server = await listenHttp({
+    handler: await toHandler(app),
+    ...config.http,
+    portSetting: 'PORT',
+    metrics,
+  });
   onShutdown('http', () => server.close(1_000));
   logger.info({ url: server.url }, 'metering is ready');
 });

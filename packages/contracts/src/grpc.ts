@@ -1,4 +1,3 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
 import {
   create,
   type DescMessage,
@@ -22,7 +21,7 @@ import {
   type sendUnaryData,
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
-import { AppError, toGrpcError } from '@weighbridge/errors';
+import { toGrpcError } from '@weighbridge/errors';
 
 /** The handlers of a service's methods. An AppError thrown by a unary handler becomes its gRPC status. */
 export type Handlers<S extends DescService> = {
@@ -46,15 +45,11 @@ export interface Service {
 }
 
 export interface ServiceOptions {
-  readonly token?: string | undefined;
   readonly onError: (error: unknown) => void;
   readonly around?: AroundCall;
 }
 
-/**
- * Adapts the handlers of a generated service to grpc-js. With `token`, a call without it is rejected: the control stream
- * carries vendors' credentials, and a loopback port is open to every user of the machine.
- */
+/** Adapts the handlers of a generated service to grpc-js. */
 export function grpcService<S extends DescService>(
   service: S,
   handlers: Handlers<S>,
@@ -70,7 +65,6 @@ export function grpcService<S extends DescService>(
         ? unaryHandler(method, handler, options)
         : (call: ServerDuplexStream<unknown, unknown>) => {
             try {
-              assertToken(call.metadata, options.token);
               handler(call);
             } catch (error) {
               options.onError(error);
@@ -146,11 +140,10 @@ export function tokenMetadata(token: string | undefined): Metadata {
 function unaryHandler(
   method: DescMethod,
   handler: (request: unknown) => unknown,
-  { token, onError, around = (_method, _metadata, run) => run() }: ServiceOptions,
+  { onError, around = (_method, _metadata, run) => run() }: ServiceOptions,
 ) {
   return async (call: ServerUnaryCall<unknown, unknown>, callback: sendUnaryData<unknown>): Promise<void> => {
     try {
-      assertToken(call.metadata, token);
       const response = await around(method.localName, call.metadata, async () => await handler(call.request));
       callback(null, create(method.output, response as MessageInitShape<DescMessage>));
     } catch (error) {
@@ -158,24 +151,6 @@ function unaryHandler(
       callback(toGrpcError(error));
     }
   };
-}
-
-function assertToken(metadata: Metadata, token: string | undefined): void {
-  if (token === undefined) return;
-  const given = String(metadata.get('authorization')[0] ?? '');
-  if (!isSameSecret(given, `Bearer ${token}`)) {
-    throw new AppError(
-      'authentication',
-      'invalid_token',
-      'The token of this call is missing or wrong. Set the same CONTROL_PLANE_TOKEN for every app.',
-    );
-  }
-}
-
-/** In a time that depends neither on how much of a guess is right nor on the secret's length. */
-function isSameSecret(given: string, wanted: string): boolean {
-  const digest = (text: string) => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(given), digest(wanted));
 }
 
 function methodDefinition(service: DescService, method: DescMethod): MethodDefinition<unknown, unknown> {

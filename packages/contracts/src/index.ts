@@ -1,3 +1,4 @@
+export { requireToken } from './callGuard.ts';
 export * from './gen/weighbridge/v1/control_pb.ts';
 export * from './gen/weighbridge/v1/resources_pb.ts';
 export * from './gen/weighbridge/v1/usage_pb.ts';

@@ -31,6 +31,11 @@ const HTTP: Record<ErrorKind, HttpMapping> = {
     messagesType: 'invalid_request_error',
   },
   headers_too_large: { status: 431, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
+  request_timeout: { status: 408, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
+  expectation_failed: { status: 417, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
+  // Sent to no one; nginx's status for it, which its logs and metrics share.
+  client_gone: { status: 499, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
+  not_implemented: { status: 501, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
   validation: { status: 422, type: 'validation_error', messagesType: 'invalid_request_error' },
   quota: { status: 429, type: 'insufficient_quota', messagesType: 'rate_limit_error' },
   rate_limit: {

@@ -3,15 +3,16 @@ export { type FolderHeld, type FolderLock, lockFolder } from './folders/folderLo
 export {
   acceptJsonBodies,
   bodyTooLarge,
+  clientGone,
   createHttpApp,
   expectJsonBody,
   type HttpAppOptions,
   isJsonType,
-  malformedJson,
   refuseOtherMethods,
   toHandler,
 } from './http/httpApp.ts';
-export { type HttpServer, type HttpServerOptions, listenHttp } from './http/httpServer.ts';
+export { type HttpLimits, type HttpServer, type HttpServerOptions, listenHttp } from './http/httpServer.ts';
+export { malformedJson } from './http/jsonBody.ts';
 export { createLogger, type Logger, type LogLevelName } from './logging/logger.ts';
 export { redactSecrets } from './logging/redact.ts';
 export { memoryLimitBytes } from './memoryLimit.ts';
@@ -25,6 +26,8 @@ export {
   ControlPlaneToken,
   DatabaseUrl,
   Host,
+  HttpLimitSettings,
+  httpLimits,
   LogLevel,
   MetricsSettings,
   metricsAddress,

@@ -2,6 +2,9 @@ import { resolve } from 'node:path';
 import {
   DatabaseUrl,
   Host,
+  HttpLimitSettings,
+  type HttpLimits,
+  httpLimits,
   LogLevel,
   type LogLevelName,
   type MetricsAddress,
@@ -26,6 +29,7 @@ const Settings = Type.Object({
   DATABASE_URL: Type.Optional(DatabaseUrl),
   NATS_URL: Type.Optional(NatsUrl),
   ...NatsStreamSettings,
+  ...HttpLimitSettings,
   SHUTDOWN_GRACE_MS: ShutdownGraceMs(10_000),
   ...TracingSettings,
   LOG_LEVEL: LogLevel('warn'),
@@ -37,6 +41,7 @@ export interface UpConfig {
   readonly port: number;
   /** Undefined: metrics are served to operators' keys only, on `port`. */
   readonly metrics: MetricsAddress | undefined;
+  readonly limits: HttpLimits;
   /** Absolute. */
   readonly dataDir: string;
   readonly databaseUrl: string | undefined;
@@ -54,6 +59,7 @@ export function loadUpConfig(env: Readonly<Record<string, string | undefined>>):
     host: settings.HOST,
     port: settings.PORT,
     metrics: metricsAddress(settings, { PORT: settings.PORT }),
+    limits: httpLimits(settings),
     dataDir: resolve(settings.WEIGHBRIDGE_DATA_DIR),
     databaseUrl: settings.DATABASE_URL,
     natsUrl: settings.NATS_URL,

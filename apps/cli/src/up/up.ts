@@ -12,6 +12,7 @@ import {
   type DataPlane,
   loadConfig as loadDataPlaneConfig,
   openPinBucket,
+  refusalResponse,
   startDataPlane,
 } from '@weighbridge/data-plane';
 import { checkConnection, createDb, type Database, takeLock } from '@weighbridge/database';
@@ -69,7 +70,7 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   const tracing = await startTracing(config.tracing, metrics, context);
 
   // The port comes first: if it is taken, nothing else has to be started.
-  const port = await openPort(config);
+  const port = await openPort(config, metrics);
   await openDataDir(config.dataDir);
   const lock = await lockInstance(config.dataDir, port.url);
   onShutdown('lock', () => lock.release());
@@ -122,7 +123,10 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
 }
 
 /** Listens on the port of embedded mode; it answers 503 until `serve` is called. */
-async function openPort({ host, port }: UpConfig): Promise<{
+async function openPort(
+  { host, port, limits }: UpConfig,
+  metrics: Metrics,
+): Promise<{
   readonly server: HttpServer;
   readonly url: string;
   serve(handler: RequestListener): void;
@@ -134,6 +138,9 @@ async function openPort({ host, port }: UpConfig): Promise<{
     host,
     port,
     portSetting: 'PORT',
+    errorResponse: refusalResponse,
+    metrics,
+    ...limits,
   });
   return {
     server,

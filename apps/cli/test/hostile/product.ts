@@ -18,12 +18,15 @@ export interface Product extends Service {
 type StartedProduct = Omit<Product, 'residentAtStart'>;
 export type Mode = 'embedded' | 'distributed';
 
+const SLOW_CLIENTS = { HEADERS_TIMEOUT_MS: '3000', BODY_TIMEOUT_MS: '3000' };
 /** The simulators run on loopback. */
 const MANAGEMENT = {
+  ...SLOW_CLIENTS,
   ALLOWED_UPSTREAM_HOSTS: '127.0.0.1',
   WEIGHBRIDGE_KEY_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'),
 };
 const INFERENCE = {
+  ...SLOW_CLIENTS,
   MEMORY_BUDGET_BYTES: String(96 * 2 ** 20),
   UPSTREAM_MAX_RETRIES: '0',
   DRAIN_TIMEOUT_MS: '1500',

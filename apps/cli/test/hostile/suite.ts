@@ -9,6 +9,7 @@ import { LIMITS } from './limits.cases.ts';
 import { MANAGEMENT } from './management.cases.ts';
 import { MEMORY } from './memory.cases.ts';
 import type { Mode } from './product.ts';
+import { PROTOCOL } from './protocol.cases.ts';
 import { openScene, type Scene } from './scene.ts';
 import { STREAMS } from './streams.cases.ts';
 import { TOOL_CASES } from './tools.cases.ts';
@@ -46,6 +47,9 @@ export function hostileSuite(mode: Mode): void {
   });
   describe.concurrent('management', () => {
     for (const { row, title, run } of MANAGEMENT) it(`${row}: ${title}`, () => run(scene));
+  });
+  describe.concurrent('protocol', () => {
+    for (const { row, title, run } of PROTOCOL) it(`${row}: ${title}`, () => run(scene));
   });
   it('no attack made the product fail: no unexpected error is in its log', () => {
     const failures = scene.product

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { AppError } from '@weighbridge/errors';
+import { clientGone } from '@weighbridge/runtime';
 import type { Slotted } from '../shared/intrusiveSet.ts';
 import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { Cancellation } from '../upstream/cancellation.ts';
@@ -15,12 +16,6 @@ export interface DrainLimits {
 
 /** Of a response that can't be delivered; none of it is kept. */
 const MAX_UNDELIVERED_BYTES = 64 * 1024 * 1024;
-
-/** The client disconnected before anything was sent to a vendor. */
-export function clientGone(): AppError {
-  const message = 'The client disconnected before anything was sent.';
-  return new AppError('unavailable', 'caller_left', message, { isLogged: false });
-}
 
 /** The client's side of a request: whether it is still connected, and how fast it reads. */
 export class ClientConnection implements Slotted {

@@ -71,7 +71,7 @@ export function outcomeOfResponse({ outcome, status }: OutcomeAndStatus, sentSta
 /** The result of a request that this service answered with an error. */
 export function outcomeOfError(error: unknown): RequestOutcome {
   if (!(error instanceof AppError)) return 'fault';
-  return error.code === 'caller_left' ? 'client_gone' : OUTCOME_OF_KIND[error.kind];
+  return OUTCOME_OF_KIND[error.kind];
 }
 
 const OUTCOME_OF_KIND: Readonly<Record<ErrorKind, RequestOutcome>> = {
@@ -86,6 +86,10 @@ const OUTCOME_OF_KIND: Readonly<Record<ErrorKind, RequestOutcome>> = {
   uri_too_long: 'invalid',
   unsupported_media_type: 'invalid',
   headers_too_large: 'invalid',
+  request_timeout: 'invalid',
+  expectation_failed: 'invalid',
+  not_implemented: 'invalid',
+  client_gone: 'client_gone',
   validation: 'invalid',
   quota: 'budget',
   rate_limit: 'rate_limit',

@@ -1,5 +1,5 @@
 import { AppError, raise } from '@weighbridge/errors';
-import type { Logger } from '@weighbridge/runtime';
+import { clientGone, type Logger } from '@weighbridge/runtime';
 import type { AttemptDeps } from '../attempt/attempt.ts';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import { addRequestId, errorResponse, sendError, sendInternalError } from '../attempt/errorResponse.ts';
@@ -73,7 +73,9 @@ export async function runRequest(
     await serve(deps, { id, dialect, endpoint, headers, query, receivedAt, key, action, observed }, client);
     deps.observer.answered(observed, client.response.statusCode);
   } catch (error) {
-    respondWithError(deps, incoming, observed, error, client);
+    // What a vendor's connection says once the client's is closed is no news, and no failure.
+    const isLeft = client.hasDisconnected && error instanceof AppError;
+    respondWithError(deps, incoming, observed, isLeft ? clientGone() : error, client);
   } finally {
     client.release();
   }

@@ -1,8 +1,14 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
-import { raise } from '@weighbridge/errors';
-import { createHttpApp, expectJsonBody, refuseOtherMethods, toHandler } from '@weighbridge/runtime';
+import { type AppError, type HttpError, raise } from '@weighbridge/errors';
+import {
+  clientGone,
+  createHttpApp,
+  expectJsonBody,
+  refuseOtherMethods,
+  toHandler,
+} from '@weighbridge/runtime';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { ClientConnection, clientGone } from '../attempt/clientConnection.ts';
+import { ClientConnection } from '../attempt/clientConnection.ts';
 import { errorResponse } from '../attempt/errorResponse.ts';
 import { ResponseHeaders } from '../attempt/responseHeaders.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
@@ -201,6 +207,11 @@ function observe({ observer }: AppDeps, request: FastifyRequest, endpoint: Endpo
   // A request without a route, or refused before its key was checked, has neither key nor time.
   const begun = { id, endpoint, receivedAt: receivedAt || performance.now(), key: key ?? undefined };
   return observer.begin(begun, headers);
+}
+
+/** The response for a request that is refused before it reaches the application. */
+export function refusalResponse(error: AppError, requestId: string, url: string): HttpError<object> {
+  return errorResponse(dialectOf({ url, headers: {} }), error, requestId);
 }
 
 const MESSAGES_PATH = /^\/v1\/messages(?=[/?]|$)/;

@@ -1,4 +1,4 @@
-import type { RequestListener, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { newId } from '@weighbridge/domain';
 import { AppError, type ErrorKind, type HttpError, toHttpError } from '@weighbridge/errors';
 import Fastify, {
@@ -11,6 +11,7 @@ import Fastify, {
   LogController,
 } from 'fastify';
 import type { Logger } from '../logging/logger.ts';
+import { parseJsonBody } from './jsonBody.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -32,6 +33,12 @@ export interface HttpAppOptions {
   readonly errorResponse?: (error: unknown, request: FastifyRequest) => HttpError<object>;
 }
 
+/** The client disconnected before its body had arrived: no one gets an answer. */
+export function clientGone(): AppError {
+  const message = 'The client disconnected before anything was sent.';
+  return new AppError('client_gone', 'caller_left', message);
+}
+
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'TRACE'] as const;
 /** For ids and model names in a path: above any real one, below the limit of a request line. */
 const MAX_PARAM_LENGTH = 2_048;
@@ -43,7 +50,7 @@ const MAX_PARAM_LENGTH = 2_048;
 export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   const errorResponse = options.errorResponse ?? ((error, request) => toHttpError(error, request.id));
   const sendError = (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
-    const known = error instanceof AppError ? error : (fromFastify(error as FastifyError, request) ?? error);
+    const known = error instanceof AppError ? error : (knownError(error, request) ?? error);
     const { status, headers, body } = errorResponse(known, request);
     const isLogged = !(known instanceof AppError) || known.isLogged;
     if (status >= 500 && isLogged) request.log.error({ err: error, requestId: request.id }, 'request failed');
@@ -94,11 +101,11 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   return app;
 }
 
-function routeNotFound({ method, url }: FastifyRequest): AppError {
+function routeNotFound(request: FastifyRequest): AppError {
   return new AppError(
     'not_found',
     'route_not_found',
-    `No route matches ${method} ${url.split('?')[0]}. Check the method and the path.`,
+    `No route matches ${givenMethod(request)} ${request.url.split('?')[0]}. Check the method and the path.`,
   );
 }
 
@@ -128,9 +135,10 @@ export function refuseOtherMethods(app: FastifyInstance): { register(): void } {
     for (const one of [method].flat()) methods.add(one);
     methodsByUrl.set(path, methods);
   });
-  app.addHook('onRequest', async ({ method, routeOptions }, reply) => {
-    const { allow } = routeOptions.config;
+  app.addHook('onRequest', async (request, reply) => {
+    const { allow } = request.routeOptions.config;
     if (allow === undefined) return;
+    const method = givenMethod(request);
     if (method === 'OPTIONS') return reply.code(204).header('allow', allow).send();
     const message = `The method ${method} is not allowed for this path. Use ${allow}.`;
     throw new AppError('method_not_allowed', 'method_not_allowed', message, { headers: { allow } });
@@ -166,14 +174,10 @@ export function acceptJsonBodies(app: FastifyInstance): void {
     }
   });
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'string' }, async (request: FastifyRequest, body: string) => {
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, async (request: FastifyRequest, body: Buffer) => {
     const { config, schema } = request.routeOptions;
-    if (body === '' && (config.bodyIsOptional || !schema?.body)) return undefined;
-    try {
-      return JSON.parse(body);
-    } catch (error) {
-      throw malformedJson(describeJsonError(error));
-    }
+    if (body.length === 0 && (config.bodyIsOptional || !schema?.body)) return undefined;
+    return parseJsonBody(body);
   });
 }
 
@@ -184,14 +188,15 @@ const WITHOUT_BODY = new Set(['GET', 'HEAD', 'TRACE']);
  * it. Then a client that waits with it (`Expect: 100-continue`) may send it.
  */
 export function expectJsonBody(
-  request: Pick<FastifyRequest, 'method' | 'headers'>,
+  request: Pick<FastifyRequest, 'method' | 'headers' | 'raw'>,
   response: Pick<ServerResponse, 'writeContinue'>,
   reserve: () => void = () => {},
 ): void {
   if (WITHOUT_BODY.has(request.method)) return;
   assertJsonType(request);
   reserve();
-  if (request.headers.expect !== undefined) response.writeContinue();
+  const { httpVersion } = request.raw;
+  if (request.headers.expect !== undefined && httpVersion === '1.1') response.writeContinue();
 }
 
 /** Throws if the body is not JSON, with a message that a user of `curl -d` understands. */
@@ -224,21 +229,33 @@ function notJsonType(type: string): AppError {
   );
 }
 
-export function malformedJson(detail: string): AppError {
-  return new AppError('invalid_request', 'malformed_json', `The body is not valid JSON: ${detail}`);
-}
-
-/** The parser's own message quotes the body, which may contain a secret. */
-function describeJsonError(error: unknown): string {
-  const position = /at position (\d+)/.exec((error as Error).message)?.[1];
-  const where = position === undefined ? '' : ` at character ${Number(position) + 1}`;
-  return `it is incomplete or invalid${where}. Check for a missing quote, comma or bracket.`;
-}
-
 /** The application as a plain request listener, once it is ready. */
 export async function toHandler(app: FastifyInstance): Promise<RequestListener> {
   await app.ready();
-  return (request, response) => app.routing(request, response);
+  return (request, response) => {
+    const { method = '' } = request;
+    // The router knows no routes of other methods that Node's parser knows (PROPFIND, PURGE); it refuses this one everywhere.
+    if (!ROUTED_METHODS.has(method)) {
+      GIVEN_METHODS.set(request, method);
+      request.method = 'TRACE';
+    }
+    app.routing(request, response);
+  };
+}
+
+const ROUTED_METHODS: ReadonlySet<string> = new Set([...METHODS, 'OPTIONS']);
+/** The method of a request that the router sees as another one. */
+const GIVEN_METHODS = new WeakMap<IncomingMessage, string>();
+
+function givenMethod({ raw, method }: Pick<FastifyRequest, 'raw' | 'method'>): string {
+  return GIVEN_METHODS.get(raw) ?? method;
+}
+
+/** The error of whoever read a body that broke off says nothing of this service. */
+function knownError(error: unknown, request: FastifyRequest): AppError | undefined {
+  const { raw } = request;
+  if (raw.destroyed && !raw.complete) return clientGone();
+  return fromFastify(error as FastifyError, request);
 }
 
 /** Maps Fastify's errors (https://fastify.dev/docs/latest/Reference/Errors/) to ours. */

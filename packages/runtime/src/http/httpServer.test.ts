@@ -21,7 +21,7 @@ describe('the HTTP server', () => {
   it.each([
     ['nonsense\r\n\r\n', '400 Bad Request', 'malformed_request'],
     [
-      `GET / HTTP/1.1\r\nx: ${'x'.repeat(40_000)}\r\n\r\n`,
+      `GET / HTTP/1.1\r\nx: ${'x'.repeat(140_000)}\r\n\r\n`,
       '431 Request Header Fields Too Large',
       'headers_too_large',
     ],
@@ -71,7 +71,7 @@ async function client() {
 }
 
 async function serve(handler: RequestListener): Promise<void> {
-  server = await listenHttp({ handler, host: '127.0.0.1', port: 0, portSetting: 'PORT' });
+  server = await listenHttp({ handler, host: '127.0.0.1', port: 0, portSetting: 'PORT', lingerMs: 300 });
 }
 
 const OK: RequestListener = (_request, response) => void response.end('ok');

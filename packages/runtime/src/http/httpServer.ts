@@ -1,17 +1,52 @@
-import { createServer, type RequestListener, type ServerResponse, STATUS_CODES } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '@weighbridge/domain';
-import { AppError, type ErrorKind, toHttpError } from '@weighbridge/errors';
-import { watchConnections } from './idleConnections.ts';
+import { AppError, type HttpError, toHttpError } from '@weighbridge/errors';
+import { type Connection, Connections } from './connections.ts';
+import {
+  BODY_TIMEOUT,
+  isParserError,
+  MAX_HEADER_BYTES,
+  MAX_HEADER_LINES,
+  parserError,
+  protocolRefusal,
+} from './protocolErrors.ts';
 import { closeIfUnread, holdChunks } from './unreadBody.ts';
 
-export interface HttpServerOptions {
+export interface HttpLimits {
+  /** How long the head of a request may take. */
+  readonly headersTimeoutMs: number;
+  /** How long a body may take, besides the time for its bytes at a low pace. */
+  readonly bodyTimeoutMs: number;
+  /** Further connections are closed at once. */
+  readonly maxConnections: number;
+}
+
+interface ConnectionMetrics {
+  gauge(name: string, help: string, read: () => number): void;
+  counter(name: string, help: string, labels: readonly never[]): { inc(): void };
+}
+
+export interface HttpServerOptions extends Partial<HttpLimits> {
   readonly handler: RequestListener;
   readonly host: string;
   readonly port: number;
   /** The setting of the port, for the error if the port is in use. */
   readonly portSetting: string;
+  /** How long a client that is refused may take to read the answer, before its connection is closed. */
+  readonly lingerMs?: number;
+  /** The response for a request that is refused by its head or its framing. Default: `toHttpError`. */
+  readonly errorResponse?: (error: AppError, requestId: string, url: string) => HttpError<object>;
+  /** Where connections are counted; undefined: nowhere. */
+  readonly metrics?: ConnectionMetrics | undefined;
 }
 
 export interface HttpServer {
@@ -26,44 +61,57 @@ export interface HttpServer {
   close(graceMs: number): Promise<void>;
 }
 
-const HEADERS_TIMEOUT_MS = 15_000;
-/** For receiving the request. A response may stream for any time. */
+/** For receiving the request at any pace. A response may stream for any time. */
 const REQUEST_TIMEOUT_MS = 300_000;
+/** How often Node looks for requests that are not received in time. */
+const TIMEOUT_CHECK_MS = 500;
 /** Above the usual idle time of load balancers (60 s), so that they close first. */
 const KEEP_ALIVE_TIMEOUT_MS = 65_000;
 const IDLE_SWEEP_MS = 100;
 /** A response that began before draining promised to keep the connection: the client may send one more request on it. */
-const LINGER_MS = 1_000;
+const DRAIN_LINGER_MS = 1_000;
 const READYZ = /^\/readyz\/?(?=\?|$)/;
-const MAX_HEADER_BYTES = 32 * 1024;
+const ALL_METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS';
+
+/** The limits of a server whose app has no settings for them. */
+export const DEFAULT_HTTP_LIMITS = {
+  headersTimeoutMs: 15_000,
+  bodyTimeoutMs: 20_000,
+  maxConnections: 10_000,
+  lingerMs: 2_000,
+};
+type Options = HttpServerOptions & typeof DEFAULT_HTTP_LIMITS;
 
 /** Serves a handler, with a time-out for everything that a slow client can delay. */
-export async function listenHttp(options: HttpServerOptions): Promise<HttpServer> {
+export async function listenHttp(given: HttpServerOptions): Promise<HttpServer> {
+  const options: Options = { ...DEFAULT_HTTP_LIMITS, ...given };
   const serve: RequestListener = (request, response) => {
     request.url = originForm(request.url ?? '/');
     connections.begin(request, response);
-    closeIfUnread(request, response);
+    closeIfUnread(request, response, options.lingerMs);
     holdChunks(request, response);
+    const refusal = protocolRefusal(request);
+    if (refusal) return sendRefusal(options, refusal, request, response);
+    if (request.url === '*' && request.method === 'OPTIONS') {
+      return void response.writeHead(204, { allow: ALL_METHODS }).end();
+    }
     if (isDraining) {
       response.shouldKeepAlive = false;
       if (READYZ.test(request.url)) return sendShuttingDown(response);
     }
     options.handler(request, response);
   };
-  const server = createServer(
-    {
-      maxHeaderSize: MAX_HEADER_BYTES,
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-    },
-    serve,
+  const server = createParser(options, serve);
+  const connections = new Connections(server, options, {
+    onSlowUpload: (socket) => server.emit('clientError', BODY_TIMEOUT, socket),
+    onRefused: countRefused(options),
+  });
+  server.on('clientError', (error, socket) =>
+    endConnection(options, error, socket as Socket, connections.of(socket as Socket)),
   );
-  // `100 Continue` is left to whoever reads the body, once the request's head was checked.
-  server.on('checkContinue', serve);
-  const connections = watchConnections(server);
+  server.on('connect', (request, socket) => refuseTunnel(options, request, socket as Socket));
   let isDraining = false;
-  server.on('clientError', sendParserError);
+  options.metrics?.gauge('weighbridge_connections', 'Open connections of clients.', () => connections.count);
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => reject(listenError(error, options)));
     server.listen(options.port, options.host, resolve);
@@ -80,12 +128,13 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
       isDraining = true;
       // The HTTP server's own close would cut a connection that became idle a moment ago, with a request on its way.
       const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
-      const sweep = setInterval(() => connections.closeIdle(LINGER_MS), IDLE_SWEEP_MS);
-      connections.closeIdle(LINGER_MS);
+      const sweep = setInterval(() => connections.closeIdle(DRAIN_LINGER_MS), IDLE_SWEEP_MS);
+      connections.closeIdle(DRAIN_LINGER_MS);
       const cut = setTimeout(() => server.closeAllConnections(), graceMs);
       await closed;
       clearInterval(sweep);
       clearTimeout(cut);
+      connections.stop();
       // Stops its timer; there are no connections any more.
       server.close(() => {});
     },
@@ -115,33 +164,101 @@ function sendShuttingDown(response: ServerResponse): void {
   response.writeHead(503, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body);
 }
 
-/** A request that Node's parser rejects never reaches the handler. It gets the same error body. */
-function sendParserError(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (!socket.writable) return void socket.destroy();
-  const [kind, code, message] = PARSER_ERRORS[error.code ?? ''] ?? MALFORMED;
-  const requestId = newId('req');
-  const { status, body } = toHttpError(new AppError(kind, code, message), requestId);
-  const text = JSON.stringify(body);
-  const head = [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    'connection: close',
-    'content-type: application/json; charset=utf-8',
-    `content-length: ${Buffer.byteLength(text)}`,
-    `x-request-id: ${requestId}`,
-  ];
-  socket.end(`${head.join('\r\n')}\r\n\r\n${text}`);
+/**
+ * The connection of a request that can't be read goes. It gets an answer only where that can't be taken for the answer to
+ * another request: if nothing is owed but the answer to the request that is being sent.
+ */
+function endConnection(
+  options: Options,
+  error: NodeJS.ErrnoException,
+  socket: Socket,
+  connection: Connection | undefined,
+): void {
+  if (!connection || !isParserError(error) || !socket.writable) return void socket.destroy();
+  // What a refused client still sends is no news; it reads its answer.
+  if (connection.isRefused) return;
+  const isSilent = socket.bytesRead === 0;
+  if (isSilent || !mayBeAnswered(connection)) return void socket.destroy();
+  connection.isRefused = true;
+  const [response] = connection.responses;
+  writeError(options, parserError(error), socket, response?.req.url ?? '/');
 }
 
-const MALFORMED: [ErrorKind, string, string] = [
-  'invalid_request',
-  'malformed_request',
-  'The request is not valid HTTP/1.1.',
-];
-const PARSER_ERRORS: Record<string, [ErrorKind, string, string]> = {
-  HPE_HEADER_OVERFLOW: [
-    'headers_too_large',
-    'headers_too_large',
-    `The request's headers are larger than ${MAX_HEADER_BYTES} bytes in total.`,
-  ],
-  ERR_HTTP_REQUEST_TIMEOUT: ['invalid_request', 'request_timeout', 'The request was not received in time.'],
-};
+function mayBeAnswered({ responses }: Connection): boolean {
+  const [response] = responses;
+  if (!response) return true;
+  return responses.length === 1 && !response.req.complete && !response.headersSent;
+}
+
+/** CONNECT asks for a tunnel to a host; the connection is no longer a server's. */
+function refuseTunnel(options: Options, _request: IncomingMessage, socket: Socket): void {
+  const headers = { allow: ALL_METHODS };
+  const message = `The method CONNECT is not allowed. Use ${ALL_METHODS}.`;
+  const error = new AppError('method_not_allowed', 'method_not_allowed', message, { headers });
+  socket.on('error', () => {});
+  writeError(options, error, socket, '/');
+}
+
+/** Writes an error to a connection without a response object, and closes it once the client had time to read it. */
+function writeError(options: Options, error: AppError, socket: Socket, url: string): void {
+  const { status, headers, body } = errorOf(options, error, url);
+  const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join('\r\n')}\r\n\r\n${body}`);
+  const timer = setTimeout(() => socket.destroy(), options.lingerMs).unref();
+  socket.once('close', () => clearTimeout(timer));
+}
+
+/** Answers a request that is refused by its head; nothing more is read on its connection. */
+function sendRefusal(
+  options: Options,
+  error: AppError,
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
+  const { status, headers, body } = errorOf(options, error, request.url ?? '/');
+  response.shouldKeepAlive = false;
+  response.writeHead(status, headers).end(body);
+}
+
+function errorOf({ errorResponse = toHttpError }: Options, error: AppError, url: string) {
+  const requestId = newId('req');
+  const { status, headers, body } = errorResponse(error, requestId, url);
+  const text = JSON.stringify(body);
+  const all = {
+    ...headers,
+    connection: 'close',
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': String(Buffer.byteLength(text)),
+    'x-request-id': requestId,
+  };
+  return { status, headers: all, body: text };
+}
+
+function createParser(options: Options, serve: RequestListener): Server {
+  const server = createServer(
+    {
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: options.headersTimeoutMs,
+      requestTimeout: Math.max(REQUEST_TIMEOUT_MS, options.headersTimeoutMs),
+      connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+      keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+      // Refused here, with a body that says so.
+      requireHostHeader: false,
+    },
+    serve,
+  );
+  // One more than is allowed, so that it is seen.
+  server.maxHeadersCount = MAX_HEADER_LINES + 1;
+  // A client that has sent its request may end its side, and is answered all the same.
+  (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
+  // `100 Continue` is left to whoever reads the body, once the request's head was checked.
+  server.on('checkContinue', serve);
+  server.on('checkExpectation', serve);
+  return server;
+}
+
+function countRefused({ metrics }: Options): () => void {
+  const help = 'Connections closed at once because there were too many.';
+  const refused = metrics?.counter('weighbridge_connections_refused_total', help, []);
+  return () => refused?.inc();
+}

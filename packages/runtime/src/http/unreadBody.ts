@@ -3,20 +3,19 @@ import type { Socket } from 'node:net';
 
 /** A smaller body that no one reads is discarded as it arrives, and its connection stays open. */
 const MAX_DISCARDED_BYTES = 64 * 1024;
-/** Time for the client to receive the response: closing a socket with unread bytes resets the connection. */
-const LINGER_MS = 2_000;
 
 /**
  * A response that begins before its request's body has arrived refuses that body: the connection is closed after the
- * response, and no further byte is read. To be called before the request is handled.
+ * response, and no further byte is read. To be called before the request is handled. The client has `lingerMs` to receive
+ * the response: closing a socket with unread bytes resets the connection.
  */
-export function closeIfUnread(request: IncomingMessage, response: ServerResponse): void {
+export function closeIfUnread(request: IncomingMessage, response: ServerResponse, lingerMs: number): void {
   if (!mayBeLarge(request)) return;
   const { writeHead } = response;
   response.writeHead = function (this: ServerResponse, ...head: Parameters<typeof writeHead>) {
     if (!request.complete && !response.headersSent) {
       response.shouldKeepAlive = false;
-      closeUnread(request.socket);
+      closeUnread(request.socket, lingerMs);
     }
     return writeHead.apply(this, head);
   } as typeof writeHead;
@@ -41,7 +40,7 @@ function mayBeLarge({ headers }: IncomingMessage): boolean {
 }
 
 /** Replaces how Node closes the socket after its last response: at once, with a reset that may overtake the response. */
-function closeUnread(socket: Socket): void {
+function closeUnread(socket: Socket, lingerMs: number): void {
   let isClosing = false;
   socket.destroySoon = () => {
     if (isClosing) return;
@@ -49,7 +48,7 @@ function closeUnread(socket: Socket): void {
     socket.end();
     // Not now: Node is about to read the rest of the body, in order to discard it.
     setImmediate(() => socket.pause());
-    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    const timer = setTimeout(() => socket.destroy(), lingerMs);
     socket.once('close', () => clearTimeout(timer));
   };
 }

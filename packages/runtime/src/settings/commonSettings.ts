@@ -1,4 +1,5 @@
 import Type from 'typebox';
+import { DEFAULT_HTTP_LIMITS, type HttpLimits } from '../http/httpServer.ts';
 import { LOG_LEVELS } from '../logging/logger.ts';
 import type { MetricsAddress } from '../metrics/listenMetrics.ts';
 import { SettingsError } from './settings.ts';
@@ -83,6 +84,41 @@ export function LogLevel(fallback: (typeof LOG_LEVELS)[number]) {
     LOG_LEVELS.map((level) => Type.Literal(level)),
     { default: fallback, description: `one of ${LOG_LEVELS.join(', ')}` },
   );
+}
+
+/** What slow or many clients may take of a server. Spread them into the settings of an app. */
+export const HttpLimitSettings = {
+  HEADERS_TIMEOUT_MS: Type.Integer({
+    minimum: 1_000,
+    maximum: 300_000,
+    default: DEFAULT_HTTP_LIMITS.headersTimeoutMs,
+    description: 'how long the head of a request may take, in milliseconds, from 1000 to 300000',
+  }),
+  BODY_TIMEOUT_MS: Type.Integer({
+    minimum: 1_000,
+    maximum: 300_000,
+    default: DEFAULT_HTTP_LIMITS.bodyTimeoutMs,
+    description:
+      'how long a body may take besides a second for each 8 KiB, in milliseconds, from 1000 to 300000',
+  }),
+  MAX_CONNECTIONS: Type.Integer({
+    minimum: 1,
+    maximum: 1_000_000,
+    default: DEFAULT_HTTP_LIMITS.maxConnections,
+    description: 'how many connections of clients a process holds, from 1 to 1000000',
+  }),
+};
+
+export function httpLimits(settings: {
+  readonly HEADERS_TIMEOUT_MS: number;
+  readonly BODY_TIMEOUT_MS: number;
+  readonly MAX_CONNECTIONS: number;
+}): HttpLimits {
+  return {
+    headersTimeoutMs: settings.HEADERS_TIMEOUT_MS,
+    bodyTimeoutMs: settings.BODY_TIMEOUT_MS,
+    maxConnections: settings.MAX_CONNECTIONS,
+  };
 }
 
 export const ShutdownGraceMs = (fallback: number) =>

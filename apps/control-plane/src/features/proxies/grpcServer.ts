@@ -1,5 +1,11 @@
 import { Server } from '@grpc/grpc-js';
-import { ControlService, grpcService, serverCredentials, type TlsFiles } from '@weighbridge/contracts';
+import {
+  ControlService,
+  grpcService,
+  requireToken,
+  serverCredentials,
+  type TlsFiles,
+} from '@weighbridge/contracts';
 import type { Logger, Metrics, Tracing } from '@weighbridge/runtime';
 import { submitFeedback } from '../feedback/feedback.service.ts';
 import { grantLeases } from '../leases/leases.service.ts';
@@ -12,6 +18,7 @@ import { traceCall } from './callTrace.ts';
 import { feedbackResult } from './messages.ts';
 import { closeEpoch } from './producers.service.ts';
 import { countLiveProxies } from './proxies.repository.ts';
+import { createRefusedCalls } from './refusedCalls.ts';
 import { resolveKey } from './resolveKey.service.ts';
 import {
   finalResponse,
@@ -73,7 +80,6 @@ export async function listenGrpc(
       closeEpoch: async (request) => ({ isClosed: await closeEpoch(deps, request) }),
     },
     {
-      token: options.token,
       around: (call, metadata, run) => measure(call, () => traceCall(deps.tracing, call, metadata, run)),
       onError: (error) => deps.logger.error({ err: error }, 'failed to answer a proxy'),
     },
@@ -81,6 +87,8 @@ export async function listenGrpc(
   const server = new Server({
     'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
     'grpc.keepalive_time_ms': KEEPALIVE_MS,
+    // With mutual TLS too: a certificate tells whose machine it is, not that it is a proxy.
+    interceptors: options.token === undefined ? [] : [requireToken(options.token, createRefusedCalls(deps))],
   });
   server.addService(service.definition, service.implementation);
   const port = await bind(server, options);

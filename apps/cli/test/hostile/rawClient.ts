@@ -1,0 +1,88 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** A connection to which a test writes byte for byte. */
+export interface RawClient {
+  write(bytes: string | Buffer): void;
+  /** Ends the client's side; it still reads. */
+  end(): void;
+  destroy(): void;
+  readonly text: string;
+  readonly isClosed: boolean;
+  /** Resolves with all that came, once it matches; rejects after `withinMs`. */
+  reads(until: RegExp, withinMs?: number): Promise<string>;
+  /** Resolves with all that came, once the server closed the connection; rejects after `withinMs`. */
+  closes(withinMs?: number): Promise<string>;
+}
+
+const WITHIN_MS = 20_000;
+
+export async function dial(url: string): Promise<RawClient> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname).setEncoding('latin1');
+  const client = { text: '', isClosed: false };
+  socket.on('error', () => {});
+  socket.on('data', (piece) => {
+    client.text += piece;
+  });
+  socket.on('close', () => {
+    client.isClosed = true;
+  });
+  await once(socket, 'connect');
+  const waits = async (until: () => boolean, withinMs: number): Promise<string> => {
+    const deadline = performance.now() + withinMs;
+    while (!until()) {
+      if (performance.now() > deadline) {
+        socket.destroy();
+        throw new Error(`not within ${withinMs} ms; so far: ${JSON.stringify(client.text.slice(0, 500))}`);
+      }
+      await sleep(10);
+    }
+    return client.text;
+  };
+  return {
+    write: (bytes) => void socket.write(bytes),
+    end: () => void socket.end(),
+    destroy: () => void socket.destroy(),
+    get text() {
+      return client.text;
+    },
+    get isClosed() {
+      return client.isClosed;
+    },
+    reads: (until, withinMs = WITHIN_MS) => waits(() => until.test(client.text), withinMs),
+    closes: (withinMs = WITHIN_MS) => waits(() => client.isClosed, withinMs),
+  };
+}
+
+/** A request in bytes. Header lines are as given, and none is added but `Host`. */
+export function rawRequest(line: string, headers: readonly string[] = [], body = ''): string {
+  return `${[`${line} HTTP/1.1`, 'host: x', ...headers].join('\r\n')}\r\n\r\n${body}`;
+}
+
+/** All that a server sends for these bytes until it closes the connection, after the client ended its side. */
+export async function exchange(url: string, bytes: string | Buffer, ends = true): Promise<string> {
+  const client = await dial(url);
+  client.write(bytes);
+  if (ends) client.end();
+  return await client.closes();
+}
+
+/** Status, headers and JSON of the first response in a text. */
+export function parsedAnswer(text: string) {
+  const at = text.indexOf('\r\n\r\n');
+  const [status = '', ...lines] = text.slice(0, at).split('\r\n');
+  const headers = new Map(
+    lines.map((line) => [
+      line.slice(0, line.indexOf(':')).toLowerCase(),
+      line.slice(line.indexOf(':') + 1).trim(),
+    ]),
+  );
+  let json: Record<string, unknown> = {};
+  try {
+    json = JSON.parse(text.slice(at + 4));
+  } catch {}
+  const error = (json.error ?? {}) as Record<string, unknown>;
+  return { status: Number(status.split(' ')[1]), headers, json, code: String(error.code ?? '') };
+}
