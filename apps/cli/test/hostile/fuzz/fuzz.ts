@@ -43,7 +43,7 @@ class Fuzz {
   readonly #seed: number;
   readonly #tenants: FuzzTenant[] = [];
   readonly #current = new Map<FuzzMode, Promise<FuzzTenant>>();
-  readonly #stored: { readonly id: string; readonly owner: string }[] = [];
+  readonly #stored: { readonly id: string; readonly owner: string; readonly madeBy: FuzzedRequest }[] = [];
   readonly #statuses: Record<number, number> = {};
   readonly #wrong: object[] = [];
   readonly #sent = new Map<string, { readonly fuzzed: FuzzedRequest; readonly script: object }>();
@@ -78,10 +78,18 @@ class Fuzz {
         this.#count(0);
         return;
       }
-      this.#check(await tenant.ask(fuzzed.seed.path, fuzzed.body, asking), tenant, script, complain);
+      const answer = await tenant.ask(fuzzed.seed.path, fuzzed.body, asking);
+      this.#check(answer, tenant, script, complain);
+      const { id, object } = answer.json;
+      if (object === 'response' && typeof id === 'string')
+        this.#stored.push({ id, owner: tenant.mark, madeBy: fuzzed });
       if (known && known.owner !== tenant.mark && random.chance(0.05)) {
         const read = await tenant.ask(`/v1/responses/${known.id}`, undefined);
-        if (read.status !== 404) complain(`read another tenant's response: ${read.status}`);
+        if (read.status !== 404)
+          complain(`read another tenant's response: ${read.status}`, {
+            id: known.id,
+            madeBy: shown(known.madeBy),
+          });
       }
     } catch (error) {
       // The answer broke off, as the vendor was told to do.
@@ -102,8 +110,6 @@ class Fuzz {
     if (foreign !== undefined) complain(`the answer has a string of another tenant: ${foreign}`);
     const isOurs = answer.status >= 500 && !(answer.status === 503 && answer.headers.has('retry-after'));
     if (isOurs && script.reset === undefined) complain(`${answer.status}: ${answer.text.slice(0, 300)}`);
-    const { id, object } = answer.json;
-    if (object === 'response' && typeof id === 'string') this.#stored.push({ id, owner: tenant.mark });
   }
 
   #count(status: number): void {
