@@ -8,8 +8,8 @@ import type { ControlState } from './control/controlState.ts';
 import type { HeartbeatState } from './control/heartbeatState.ts';
 import { createKeyCache } from './control/keyCache.ts';
 import type { KeyStore } from './control/keyStore.ts';
+import { createObjectOwners } from './control/objectOwners.ts';
 import { clockRefusal, notReadyReason } from './control/readiness.ts';
-import { createResponseOwners } from './control/responseOwners.ts';
 import { createTokenCounter } from './formats/tokenCounter.ts';
 import type { Limits } from './limits.ts';
 import { createObserver } from './observe/observer.ts';
@@ -78,7 +78,7 @@ export function createRequestDeps(parts: ProxyParts, context: ServiceContext): A
     strata: evidence.strata,
     recordFeedback: controlPlane.recordFeedback,
     onFailover: counters.onFailover,
-    owners: createResponseOwners(controlPlane, parts.producerId),
+    owners: createObjectOwners(controlPlane, parts.producerId),
     unfinished: settleBackgroundResponses(parts, memory, context),
     pins: openSessionPins({ bucket: parts.pinBucket, ttlMs: config.pins.ttlMs, health, metrics }),
     countTokens: createTokenCounter(),

@@ -54,6 +54,7 @@ class Section {
     }
     switch (value.kind) {
       case 'any':
+      case 'map':
         this.#rows.push([path, cost, note]);
         return;
       case 'only':

@@ -99,7 +99,12 @@ export async function startInferenceApp(
     strata: () => undefined,
     recordFeedback: async () => create(RecordFeedbackResponseSchema),
     onFailover: () => {},
-    owners: { record: async () => {}, find: async () => ({ kind: 'unknown' }) },
+    owners: {
+      record: async () => {},
+      recordSoon: async () => {},
+      find: async () => ({ kind: 'unknown' }),
+      findAll: async (ids) => ids.map(() => ({ kind: 'unknown' })),
+    },
     unfinished: { watch: () => {}, tell: () => {} },
     pins: { decide: async ({ targets }) => ({ targets, savePin: () => {} }) },
     countTokens: createTokenCounter(),

@@ -28,8 +28,8 @@ import {
 import { openResponseCache, type SharedCache } from '../src/cache/openResponseCache.ts';
 import type { PolicyCacheSetting } from '../src/control/cacheRule.ts';
 import { bucketKey } from '../src/control/keyPolicies.ts';
+import type { NewObjects, ObjectOwners, Owner } from '../src/control/objectOwners.ts';
 import type { ResolvedKey } from '../src/control/resolvedKey.ts';
-import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.ts';
 import { routingTable } from '../src/control/routingTable.ts';
 import { createTokenCounter } from '../src/formats/tokenCounter.ts';
 import type { ContentOptions } from '../src/observe/contentCapture.ts';
@@ -53,7 +53,7 @@ export interface TestProxy {
   /** The usage events, oldest first. */
   readonly events: UsageEvent[];
   /** The recorded owners of stored responses. */
-  readonly recorded: NewResponse[];
+  readonly recorded: NewObjects[];
   /** `<connector>: <reason>`, oldest first. */
   readonly failovers: string[];
   readonly metrics: Metrics;
@@ -319,19 +319,24 @@ function unfinishedOf(proxy: TestProxy, deps: ReadStoredDeps): UnfinishedRespons
   });
 }
 
-function ownersOf(proxy: TestProxy): ResponseOwners {
+function ownersOf(proxy: TestProxy): ObjectOwners {
+  const ownerOf = (id: string, principalId: string): Owner => {
+    const found = proxy.recorded.find((one) => one.responseId === id || one.objectIds.includes(id));
+    if (!found) return { kind: 'unknown' };
+    return found.key.principalId === principalId
+      ? { kind: 'own', connectorId: found.connectorId, isUnfinished: found.unfinished !== undefined }
+      : { kind: 'foreign' };
+  };
   return {
-    async record(response) {
+    async record(objects) {
       if (proxy.failRecords) throw new AppError('unavailable', 'response_not_recorded', 'Not recorded.');
-      proxy.recorded.push(response);
+      proxy.recorded.push(objects);
     },
-    async find(responseId, principalId) {
-      const found = proxy.recorded.find((one) => one.responseId === responseId);
-      if (!found) return { kind: 'unknown' };
-      return found.key.principalId === principalId
-        ? { kind: 'own', connectorId: found.connectorId, isUnfinished: found.unfinished !== undefined }
-        : { kind: 'foreign' };
+    async recordSoon(objects) {
+      if (!proxy.failRecords) proxy.recorded.push(objects);
     },
+    find: async (id, principalId) => ownerOf(id, principalId),
+    findAll: async (ids, principalId) => ids.map((id) => ownerOf(id, principalId)),
   };
 }
 
@@ -384,6 +389,7 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
     budgets: [],
     isHard: false,
     hardAllowFields: new Set(),
+    refusesForeignObjects: false,
     restrictsModels: false,
     rates: [],
     cache: undefined,

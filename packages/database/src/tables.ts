@@ -250,6 +250,7 @@ export interface Policies {
   default_for: "service" | "user" | "all" | null;
   deleted_at: Timestamp | null;
   enforcement: "enforce" | "shadow" | "off";
+  foreign_objects: Generated<"any" | "own">;
   hard_allow_fields: Generated<string[]>;
   id: string;
   limit_nano_usd: bigint | null;
@@ -359,6 +360,13 @@ export interface SpendBuckets {
   spent_nano_usd: bigint;
   subject: string;
   window_start: Timestamp;
+}
+
+export interface StoredObjects {
+  connector_id: string;
+  expires_at: Timestamp;
+  object_hash: Buffer;
+  owner_hash: Buffer;
 }
 
 export interface StoredResponses {
@@ -472,6 +480,7 @@ export interface DB {
   rate_minutes: RateMinutes;
   revision: Revision;
   spend_buckets: SpendBuckets;
+  stored_objects: StoredObjects;
   stored_responses: StoredResponses;
   usage_by_hour: UsageByHour;
   usage_events: UsageEvents;

@@ -125,6 +125,12 @@ function policyOptions(command: Command): Command {
       collectList,
     )
     .option('--allow <pattern>', 'an allowed model; * matches any text; may be repeated', collectList)
+    .addOption(
+      new Option(
+        '--foreign-objects <rule>',
+        'what requests may name of the objects that vendors store, if made outside the service: any, or own, none of them',
+      ).choices(['any', 'own']),
+    )
     .option('--requests-per-minute <n>', 'limit of requests per minute, or none', countOrNone)
     .option('--tokens-per-minute <n>', 'limit of tokens per minute, or none', countOrNone)
     .option('--max-parallel <n>', 'limit of requests at the same time, or none', countOrNone)
@@ -152,6 +158,7 @@ function changes(options: Readonly<Record<string, never>>): PolicyChanges {
     budget_mode: options.budgetMode,
     hard_allow_fields: options.hardAllowField,
     allowed_models: options.allow,
+    foreign_objects: options.foreignObjects,
     requests_per_minute: noneAsNull(options.requestsPerMinute),
     tokens_per_minute: noneAsNull(options.tokensPerMinute),
     max_parallel: noneAsNull(options.maxParallel),

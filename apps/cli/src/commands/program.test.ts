@@ -197,6 +197,7 @@ describe('policies update', () => {
     expect(await bodyOf('--hard-allow-field', 'tools', '--hard-allow-field', 'a[].b=c')).toEqual({
       hard_allow_fields: ['tools', 'a[].b=c'],
     });
+    expect(await bodyOf('--foreign-objects', 'own')).toEqual({ foreign_objects: 'own' });
   });
 });
 

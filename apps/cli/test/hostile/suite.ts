@@ -14,6 +14,7 @@ import { openScene, type Scene } from './scene.ts';
 import { STREAMS } from './streams.cases.ts';
 import { TOOL_CASES } from './tools.cases.ts';
 import { VENDORS } from './vendors.cases.ts';
+import { WALLS } from './walls.cases.ts';
 
 const MONEY: readonly HostileCase[] = [...ANSWERS, ...DIMENSIONS, ...LIMITS, ...TOOL_CASES, ...STREAMS];
 
@@ -50,6 +51,9 @@ export function hostileSuite(mode: Mode): void {
   });
   describe.concurrent('protocol', () => {
     for (const { row, title, run } of PROTOCOL) it(`${row}: ${title}`, () => run(scene));
+  });
+  describe.concurrent('walls', () => {
+    for (const { row, title, run } of WALLS) it(`${row}: ${title}`, () => run(scene));
   });
   it('no attack made the product fail: no unexpected error is in its log', () => {
     const failures = scene.product

@@ -75,6 +75,7 @@ function open(
     budgets: [],
     isHard: false,
     hardAllowFields: new Set(),
+    refusesForeignObjects: false,
     restrictsModels: false,
     rates: [],
     cache: undefined,

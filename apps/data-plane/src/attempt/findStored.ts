@@ -37,7 +37,7 @@ class StoredSearch {
   #upstreamMs = 0;
   /** Of the first connector that failed: its error response, or why there was none. */
   #failure: SupersededResponse | Error | undefined;
-  #notFound: SupersededResponse | undefined;
+  #isNotFound = false;
 
   constructor(
     health: Pick<ConnectorHealth, 'isReady'>,
@@ -59,7 +59,7 @@ class StoredSearch {
       this.#upstreamMs += attempt.waitedMs;
       if (attempt.state === 'answered') {
         const isLast = at === this.#connectors.length - 1 && !this.#failure;
-        if (isFinal(attempt) || (isLast && !isRedirect(attempt.response))) return this.#deliver(attempt);
+        if (isFinal(attempt) || (isLast && isRelayable(attempt))) return this.#deliver(attempt);
         await this.#passOver(attempt);
       } else this.#failure ??= upstreamError(attempt.error, connector.provider);
       if (this.#client.hasDisconnected || this.#client.cancellation.isCancelled) break;
@@ -77,12 +77,12 @@ class StoredSearch {
       return;
     }
     const passedOver = new SupersededResponse(attempt, this.#client.memory);
-    if (response.status === 404) this.#notFound = passedOver;
+    if (response.status === 404) this.#isNotFound = true;
     else this.#failure ??= passedOver;
   }
 
   async #deliverLast(): Promise<Delivered> {
-    const last = this.#failure ?? this.#notFound;
+    const last = this.#failure ?? (this.#isNotFound ? responseNotFound() : undefined);
     if (!(last instanceof SupersededResponse)) throw last ?? new Error('no connector was asked');
     const response = await last.take();
     if (!response) throw failing(last.attempt.prepared.connector);
@@ -94,9 +94,22 @@ class StoredSearch {
   }
 }
 
+/**
+ * The one answer for a response that no vendor has, that is another principal's, that the policy refuses, or whose id can't be
+ * one: nothing in it tells which. So a vendor's own 404 is not passed on.
+ */
+export function responseNotFound(param = 'response_id'): AppError {
+  const message = 'There is no response with this id.';
+  return new AppError('not_found', 'response_not_found', message, { param });
+}
+
 function failing({ provider }: RoutableConnector): AppError {
   const message = `The vendor ${provider}, which may have this response, fails at present. Try again.`;
   return new AppError('upstream', 'upstream_error', message);
+}
+
+function isRelayable({ response }: Attempt): boolean {
+  return response.status !== 404 && !isRedirect(response);
 }
 
 /** An answer that says what became of the response, rather than that it is not there or that the connector fails. */

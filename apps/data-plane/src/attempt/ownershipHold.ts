@@ -1,26 +1,27 @@
 import { AppError } from '@weighbridge/errors';
 import { ChunkList } from '../formats/chunkList.ts';
-import type { ResponseFacts } from '../formats/responseFormat.ts';
+import type { NamedFacts } from '../formats/responseFormat.ts';
+import type { AnswerOwnership } from './answerOwnership.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import { MAX_HELD_BYTES } from './relay.ts';
 
 /**
- * Holds the start of a response until the owner of the stored response is recorded: only then may the client learn its id. If
- * that fails, the client gets none of the response, which is read on to learn what it cost.
+ * Holds what a response names until its owner is recorded: only then may the client learn of it. If the vendor stores the
+ * response and that fails, the client gets none of the rest, which is read on to learn what it cost.
  */
 export class OwnershipHold {
-  readonly #reader: { readonly facts: Pick<ResponseFacts, 'responseId'> };
-  readonly #saveOwner: (responseId: string) => Promise<void>;
+  readonly #reader: { readonly facts: NamedFacts };
+  readonly #ownership: AnswerOwnership;
+  /** What needs no further record passes. */
+  #isOpen: boolean;
   #isSaved = false;
   #failure: unknown;
   readonly #held = new ChunkList();
 
-  constructor(
-    reader: { readonly facts: Pick<ResponseFacts, 'responseId'> },
-    saveOwner: (responseId: string) => Promise<void>,
-  ) {
+  constructor(reader: { readonly facts: NamedFacts }, ownership: AnswerOwnership) {
     this.#reader = reader;
-    this.#saveOwner = saveOwner;
+    this.#ownership = ownership;
+    this.#isOpen = !ownership.requiresId;
   }
 
   get isSaved(): boolean {
@@ -34,12 +35,16 @@ export class OwnershipHold {
 
   /** `begin` is called before the first byte is written. */
   write(bytes: Buffer, client: ClientConnection, begin?: () => void): Promise<void> | undefined {
-    if (this.#isSaved || this.#failure !== undefined) return client.write(bytes);
+    if (this.#failure !== undefined) return client.write(bytes);
+    const saving = this.#ownership.save(this.#reader.facts);
+    if (saving === undefined && this.#isOpen) {
+      begin?.();
+      return client.write(bytes);
+    }
     // At most for as long as the request, which then returns the memory.
     client.memory.take(bytes.length);
     this.#held.add(bytes);
-    const { responseId } = this.#reader.facts;
-    if (responseId !== '') return this.#saveAndWrite(responseId, client, begin);
+    if (saving) return this.#saveAndWrite(saving, client, begin);
     if (this.#held.length > MAX_HELD_BYTES) this.#fail(responseIdTooLate(), client);
     return undefined;
   }
@@ -52,16 +57,17 @@ export class OwnershipHold {
   }
 
   async #saveAndWrite(
-    responseId: string,
+    saving: Promise<void>,
     client: ClientConnection,
     begin: (() => void) | undefined,
   ): Promise<void> {
     try {
-      await this.#saveOwner(responseId);
+      await saving;
     } catch (error) {
       return this.#fail(error ?? new Error('rejected without a reason'), client);
     }
     this.#isSaved = true;
+    this.#isOpen = true;
     begin?.();
     const held = this.rest();
     client.memory.release(held.length);

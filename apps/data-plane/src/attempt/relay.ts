@@ -2,6 +2,7 @@ import { Outcome } from '@weighbridge/contracts';
 import type { CacheFill } from '../cache/streamCapture.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
 import type { UpstreamResponse } from '../upstream/httpExchange.ts';
+import type { AnswerOwnership } from './answerOwnership.ts';
 import type { Attempt } from './attempt.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import type { Plan } from './plan.ts';
@@ -16,8 +17,8 @@ export interface Relay {
   readonly client: ClientConnection;
   readonly headers: ResponseHeaders;
   readonly requestId: string;
-  /** Saves who owns the response, before the client learns its id; undefined if the vendor does not store it. */
-  readonly saveOwner: ((responseId: string) => Promise<void>) | undefined;
+  /** Records who owns what the response names, before the client learns of it; undefined if it names nothing that is stored. */
+  readonly ownership: AnswerOwnership | undefined;
   /** Called with what a successful response reports, once it is settled; undefined if no one needs it. */
   readonly onRead: ((facts: ResponseFacts) => void) | undefined;
   /** Undefined if the response is not cached. */

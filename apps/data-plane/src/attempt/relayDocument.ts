@@ -20,9 +20,9 @@ export async function relayDocument(relay: Relay): Promise<void> {
   const read = await readResponse(relay);
   let { failure } = read;
   const { body, plain, facts, firstByteAt, output } = read;
-  // Of a large response, the owner is saved already.
-  if (body && facts.responseId && relay.saveOwner && response.status < 300) {
-    failure ??= await relay.saveOwner(facts.responseId).then(() => undefined, reasonOf);
+  if (response.status < 300 && failure === undefined) {
+    // Of a large response, its own id is recorded already; the items that it names are known now.
+    failure = await relay.ownership?.save(facts)?.then(() => undefined, reasonOf);
   }
   const outcome = outcomeOf(relay, failure, facts.failed);
   const cost = await attempt.settle({ outcome, facts, firstByteAt, output, isDocument: true });
@@ -117,14 +117,14 @@ class LargeDocument {
   readonly #hold: OwnershipHold | undefined;
 
   constructor(relay: Relay) {
-    const { response, plan, client, saveOwner } = relay;
+    const { response, plan, client, ownership } = relay;
     this.#relay = relay;
     this.#reader = new DocumentReader(
       plan.operation.responseFormat,
       response.headers['content-encoding'],
       client.memory,
     );
-    this.#hold = saveOwner && response.status < 300 ? new OwnershipHold(this.#reader, saveOwner) : undefined;
+    this.#hold = ownership && response.status < 300 ? new OwnershipHold(this.#reader, ownership) : undefined;
   }
 
   pass(chunk: Buffer): Promise<void> | undefined {

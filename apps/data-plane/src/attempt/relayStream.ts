@@ -24,7 +24,7 @@ export async function relayStream(relay: Relay): Promise<void> {
   if (reader.emitsDecoded) headers.delete('content-encoding');
   let firstByteAt: number | undefined;
   let failure: unknown;
-  const hold = relay.saveOwner && new OwnershipHold(reader, relay.saveOwner);
+  const hold = relay.ownership && new OwnershipHold(reader, relay.ownership);
   // The end has gone out: whoever closes now was served.
   let isServed = false;
   const noteServed = () => {

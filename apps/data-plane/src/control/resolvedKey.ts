@@ -2,6 +2,7 @@ import {
   type BucketRef,
   BudgetMode,
   Enforcement,
+  ForeignObjects,
   type Key,
   type PolicyCounter,
 } from '@weighbridge/contracts';
@@ -29,6 +30,8 @@ export interface ResolvedKey {
   readonly hardAllowFields: ReadonlySet<string>;
   /** A policy allows only certain models. */
   readonly restrictsModels: boolean;
+  /** A policy refuses stored objects that were made outside the service. */
+  readonly refusesForeignObjects: boolean;
   /** Those with a limit on requests per minute, tokens per minute or parallel requests. */
   readonly rates: readonly RateLimitedPolicy[];
   /** The response cache setting of the nearest policy that has one. */
@@ -62,6 +65,7 @@ export function resolvedKey(key: Key): ResolvedKey {
     budgets,
     isHard: budgets.some(({ isHard, enforcement }) => isHard && enforcement === 'enforce'),
     hardAllowFields: hardAllowFields(counters),
+    refusesForeignObjects: counters.some(({ foreignObjects }) => foreignObjects === ForeignObjects.OWN),
     restrictsModels: counters.some(({ allowedModels }) => allowedModels.length > 0),
     rates: counters.flatMap((counter) => rateLimitedPolicy(counter) ?? []),
     cache: nearestCache(counters),

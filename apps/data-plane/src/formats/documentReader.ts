@@ -1,7 +1,13 @@
 import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { encodingOf, isSupported, StreamDecoder } from './contentEncoding.ts';
 import { JsonPruner } from './jsonPruner.ts';
-import { noFacts, type ResponseFacts, type ResponseFormat, readBody } from './responseFormat.ts';
+import {
+  type NamedFacts,
+  noFacts,
+  type ResponseFacts,
+  type ResponseFormat,
+  readBody,
+} from './responseFormat.ts';
 import { responseIdOf } from './responseId.ts';
 import { StreamTap } from './streamTap.ts';
 
@@ -29,8 +35,9 @@ export class DocumentReader {
   }
 
   /** What was read so far. */
-  get facts(): Pick<ResponseFacts, 'responseId'> {
-    if (this.#document) return { responseId: responseIdOf(this.#document.result.id) };
+  get facts(): NamedFacts {
+    // The items of a document are known at its end.
+    if (this.#document) return { responseId: responseIdOf(this.#document.result.id), objects: undefined };
     return this.#stream?.facts ?? NO_FACTS;
   }
 

@@ -1,11 +1,13 @@
 import type { OutputSize, ToolUses } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import type { KeyWatch } from './keyWatch.ts';
 import { memberCuts } from './memberCuts.ts';
 import type { Operation } from './operation.ts';
 import type { Edit, RequestBody } from './requestBody.ts';
 import { MAX_CHOICES } from './requestFields/notes.ts';
 import type { RemovedTool } from './requestFindings.ts';
 import { JsonScanError, type Span, scanObject } from './scanJson.ts';
+import { watchForObjects } from './storedObjects.ts';
 
 /** A client's request to an operation, with the fields that admission and forwarding need. */
 export interface GenerationRequest {
@@ -17,6 +19,8 @@ export interface GenerationRequest {
   readonly wantsUsage: boolean;
   /** The vendor stores the response. */
   readonly isStored: boolean;
+  /** The request may name objects that the vendor stores; false: it names none. */
+  readonly mayNameObjects: boolean;
   /** The vendor answers before it works on the response, which is charged its reservation until its usage is known. */
   readonly isBackground: boolean;
   /** What limits the output; undefined if the model writes none. */
@@ -70,7 +74,9 @@ export function readGenerationRequest(operation: Operation, body: RequestBody): 
 }
 
 function readBytes(operation: Operation, whole: RequestBody, body: Buffer): GenerationRequest {
-  const spans = scanFields(body, operation.fields);
+  const watch = watchForObjects(operation.requestFields);
+  if (watch) watch.isSeen = false;
+  const spans = scanFields(body, operation.fields, watch);
   const model = valueAt(body, spans.get('model'));
   if (typeof model !== 'string') {
     const problem = model === undefined ? 'is required' : 'must be a string';
@@ -87,7 +93,8 @@ function readBytes(operation: Operation, whole: RequestBody, body: Buffer): Gene
     model,
     stream,
     wantsUsage,
-    isStored: operation.isStored && valueAt(body, spans.get('store')) !== false,
+    isStored: isStored(operation, body, spans),
+    mayNameObjects: watch?.isSeen ?? false,
     isBackground: valueAt(body, spans.get('background')) === true,
     output: outputSize(operation, body, spans),
     previousResponseId: textAt(body, spans.get('previous_response_id')),
@@ -100,6 +107,13 @@ function readBytes(operation: Operation, whole: RequestBody, body: Buffer): Gene
     usageEdit:
       operation.needsIncludeUsage && stream && !wantsUsage ? includeUsageEdit(body, options) : undefined,
   };
+}
+
+/** A message of a thread is stored by its id, as a response is. */
+function isStored({ isStored }: Operation, body: Buffer, spans: ReadonlyMap<string, Span>): boolean {
+  const store = spans.get('store');
+  if (isStored) return !store || valueAt(body, store) !== false;
+  return isObject(body, spans.get('thread'));
 }
 
 const REASONING_FIELDS = ['thinking', 'reasoning', 'reasoning_effort'];
@@ -205,9 +219,13 @@ function includeUsageSpan(body: Buffer, options: Span): Span | undefined {
 }
 
 /** The spans of the values of top-level fields. Throws a 400 that says what is wrong and where. */
-export function scanFields(bytes: Buffer, fields: ReadonlySet<string>): ReadonlyMap<string, Span> {
+export function scanFields(
+  bytes: Buffer,
+  fields: ReadonlySet<string>,
+  watch?: KeyWatch,
+): ReadonlyMap<string, Span> {
   try {
-    return scanObject(bytes, fields, { exactCase: 'model' });
+    return scanObject(bytes, fields, { exactCase: 'model', watch });
   } catch (error) {
     if (!(error instanceof JsonScanError)) throw error;
     if (error.variant) {

@@ -170,6 +170,8 @@ function acceptedValues({ value }: Field): string[] {
       );
     case 'list':
       return ['a list'];
+    case 'map':
+      return ['an object'];
     case 'object':
       return value.requires === undefined ? ['an object'] : [`an object with ${value.requires}`];
     case 'kinds':

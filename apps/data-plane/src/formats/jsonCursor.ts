@@ -1,4 +1,5 @@
 import { firstControlCharacter } from './controlCharacters.ts';
+import type { KeyWatch } from './keyWatch.ts';
 
 /** The bytes of a value: from `start` up to, not including, `end`. */
 export interface Span {
@@ -73,7 +74,10 @@ export class JsonCursor {
   #stack = SHARED_STACK;
   #depth = 0;
 
-  constructor(bytes: Uint8Array) {
+  readonly #watch: KeyWatch | undefined;
+
+  constructor(bytes: Uint8Array, watch?: KeyWatch) {
+    this.#watch = watch;
     this.bytes = Buffer.isBuffer(bytes)
       ? bytes
       : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -89,6 +93,7 @@ export class JsonCursor {
     const start = this.at;
     const escaped = this.string();
     const end = this.at;
+    this.#watch?.see(this.bytes, start, end, escaped);
     this.space();
     if (this.bytes[this.at++] !== COLON) throw this.error('expected ":"', this.at - 1);
     this.space();
@@ -145,7 +150,9 @@ export class JsonCursor {
   }
 
   #skipKey(): void {
-    this.string();
+    const start = this.at;
+    const escaped = this.string();
+    this.#watch?.see(this.bytes, start, this.at, escaped);
     this.space();
     if (this.bytes[this.at++] !== COLON) throw this.error('expected ":"', this.at - 1);
     this.space();

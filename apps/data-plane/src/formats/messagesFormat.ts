@@ -4,6 +4,7 @@ import { PrunedItems, shape } from './jsonPruner.ts';
 import {
   addToolUses,
   fieldMarker,
+  nameObject,
   nameOf,
   type ResponseFacts,
   type ResponseFormat,
@@ -14,7 +15,7 @@ import { ToolItemCounter, usesInUsage } from './toolUses.ts';
 
 const isServerTool = ({ type }: JsonRecord) => type === 'server_tool_use';
 const BLOCK = shape({ type: 'value', name: 'value' });
-const BODY = { id: 'value', model: 'value', usage: 'value' } as const;
+const BODY = { id: 'value', model: 'value', usage: 'value', container: 'value' } as const;
 const MESSAGE = shape({
   ...BODY,
   content: { items: BLOCK, keeps: isServerTool },
@@ -23,7 +24,7 @@ const EVENT = shape({
   type: 'value',
   message: { members: MESSAGE },
   usage: 'value',
-  delta: { members: shape({ stop_reason: 'value' }) },
+  delta: { members: shape({ stop_reason: 'value', container: 'value' }) },
   content_block: { members: BLOCK },
 });
 
@@ -49,6 +50,7 @@ export const messagesFormat: ResponseFormat = {
     if (type === 'message_start' && isRecord(message)) {
       facts.responseId = responseIdOf(message.id);
       facts.model = nameOf(message.model);
+      nameContainer(facts, message.container);
       mergeUsage(facts, message.usage);
       facts.partialUsage = usageFromMessages(facts.usageFields);
     }
@@ -56,14 +58,16 @@ export const messagesFormat: ResponseFormat = {
     if (type === 'message_delta') {
       mergeUsage(facts, usage);
       readUsage(facts);
+      if (isRecord(delta)) nameContainer(facts, delta.container);
       facts.isFinal = isRecord(delta) && typeof delta.stop_reason === 'string';
     }
     return false;
   },
 
-  readBody({ id, model, usage, content }, facts) {
+  readBody({ id, model, usage, content, container }, facts) {
     facts.responseId = responseIdOf(id);
     facts.model = nameOf(model);
+    nameContainer(facts, container);
     mergeUsage(facts, usage);
     readUsage(facts);
     facts.isFinal = facts.usage !== undefined;
@@ -83,6 +87,11 @@ export const messagesFormat: ResponseFormat = {
       ]),
     ),
 };
+
+/** Where the vendor runs code; a later request may name it. */
+function nameContainer(facts: ResponseFacts, container: unknown): void {
+  if (isRecord(container)) nameObject(facts, container.id);
+}
 
 /** A later report omits what did not change, such as the split of cache writes by their time to live. */
 function mergeUsage(facts: ResponseFacts, usage: unknown): void {

@@ -32,6 +32,8 @@ export interface Operation {
   readonly isBilled: boolean;
   /** The vendor stores the response unless the body says `store: false`; this service records its owner. */
   readonly isStored: boolean;
+  /** Its responses name objects that the vendor keeps, such as output items and containers; this service records their owner. */
+  readonly namesObjects: boolean;
   /** Fields that do not influence the response, nor appear in it: the cache key leaves them out. */
   readonly cacheIgnoredFields: ReadonlySet<string>;
 }
@@ -62,6 +64,7 @@ export const CHAT_COMPLETIONS: Operation = {
   responseFormat: chatFormat,
   isBilled: true,
   isStored: false,
+  namesObjects: false,
   cacheIgnoredFields: new Set([
     'user',
     'safety_identifier',
@@ -95,6 +98,7 @@ export const RESPONSES: Operation = {
   responseFormat: responsesFormat,
   isBilled: true,
   isStored: true,
+  namesObjects: true,
   // A response repeats the fields that other routes only take note of.
   cacheIgnoredFields: new Set(),
 };
@@ -112,6 +116,7 @@ export const MESSAGES: Operation = {
     'inference_geo',
     'fallbacks',
     'thinking',
+    'thread',
     'tools',
   ]),
   requestFields: MESSAGES_FIELDS,
@@ -120,6 +125,7 @@ export const MESSAGES: Operation = {
   responseFormat: messagesFormat,
   isBilled: true,
   isStored: false,
+  namesObjects: true,
   cacheIgnoredFields: new Set(['metadata']),
 };
 
@@ -129,6 +135,7 @@ const COUNT_TOKENS: Operation = {
   fields: new Set(['model']),
   outputLimits: undefined,
   isBilled: false,
+  namesObjects: false,
 };
 
 const EMBEDDINGS: Operation = {
@@ -142,6 +149,7 @@ const EMBEDDINGS: Operation = {
   responseFormat: chatFormat,
   isBilled: true,
   isStored: false,
+  namesObjects: false,
   cacheIgnoredFields: new Set(['user']),
 };
 
@@ -152,6 +160,7 @@ export const STORED_RESPONSE: Operation = {
   outputLimits: undefined,
   isBilled: false,
   isStored: false,
+  namesObjects: false,
 };
 
 /** Every operation with a generation route. */

@@ -112,6 +112,7 @@ function arbitraryOf(field: Field): fc.Arbitrary<unknown> {
     fc.oneof({ weight: 8, arbitrary: right }, { weight: 1, arbitrary: others });
   switch (value.kind) {
     case 'any':
+    case 'map':
       return others;
     case 'only':
       return mix(fc.constantFrom(...value.values));

@@ -79,6 +79,7 @@ class RequestWalker {
     const { value } = field;
     switch (value.kind) {
       case 'any':
+      case 'map':
         this.#cursor.skipValue();
         return false;
       case 'object':

@@ -1,6 +1,7 @@
 import { NO_TOOL_USES, type OtherUsage, type TokenUsage, type ToolUses } from '@weighbridge/domain';
 import { isRecord, type JsonRecord, parseJson } from './jsonFields.ts';
 import { pruneJson, type Shape } from './jsonPruner.ts';
+import { responseIdOf } from './responseId.ts';
 import { mostUses, type ToolItemCounter } from './toolUses.ts';
 
 /** The conditions that a response says it was served under; undefined where it says nothing. */
@@ -34,6 +35,8 @@ export interface ResponseFacts {
   /** The vendor's name of the model that answered; empty if it is not named. */
   model: string;
   responseId: string;
+  /** The other objects that it names and the vendor keeps; undefined if it names none. */
+  objects: NamedInAnswer | undefined;
   /** What the vendor says of a response that it stores, such as `completed`; empty if it says nothing. */
   status: string;
   /** The vendor is still working after it answered, so the usage is not known yet. */
@@ -42,6 +45,26 @@ export interface ResponseFacts {
   failed: boolean;
   /** Part of the response could not be read, so what it reports may be incomplete. */
   unreadable: boolean;
+}
+
+/** Objects that an answer names, in the order in which it does, up to a number that no answer reaches. */
+interface NamedInAnswer {
+  readonly ids: Set<string>;
+  /** The vendor keeps them until someone deletes them: they belong to a conversation. */
+  areLasting: boolean;
+}
+
+/** What a response names, as far as it was read. */
+export type NamedFacts = Pick<ResponseFacts, 'responseId' | 'objects'>;
+
+const MAX_NAMED = 1_024;
+
+/** Notes an object that an answer names; anything but an id is passed over. */
+export function nameObject(facts: ResponseFacts, id: unknown): void {
+  const text = responseIdOf(id);
+  if (text === '') return;
+  facts.objects ??= { ids: new Set(), areLasting: false };
+  if (facts.objects.ids.size < MAX_NAMED) facts.objects.ids.add(text);
 }
 
 /** Where the responses of an operation report their usage. One per API shape. */
@@ -79,6 +102,7 @@ export function noFacts(): ResponseFacts {
     usageFields: {},
     model: '',
     responseId: '',
+    objects: undefined,
     status: '',
     pending: false,
     failed: false,

@@ -4,6 +4,7 @@ import { PrunedItems, shape } from './jsonPruner.ts';
 import {
   addToolUses,
   fieldMarker,
+  nameObject,
   nameOf,
   type ResponseFacts,
   type ResponseFormat,
@@ -12,10 +13,20 @@ import {
 import { responseIdOf } from './responseId.ts';
 import { isToolItem, ToolItemCounter, usesInToolUsage, usesInUsage } from './toolUses.ts';
 
-const ITEM = shape({ type: 'value', container_id: 'value', action: 'value', model: 'value' });
+const ITEM = shape({
+  id: 'value',
+  type: 'value',
+  container_id: 'value',
+  action: 'value',
+  model: 'value',
+});
+/** An item of a response in which the vendor ran no tool. */
+const PLAIN_ITEM = shape({ id: 'value' });
+const isItem = () => true;
 const isImageTool = ({ type }: JsonRecord) => type === 'image_generation';
 const BODY = {
   id: 'value',
+  conversation: 'value',
   status: 'value',
   model: 'value',
   service_tier: 'value',
@@ -24,7 +35,7 @@ const BODY = {
 } as const;
 const RESPONSE = shape({
   ...BODY,
-  output: { items: ITEM, keeps: isToolItem },
+  output: { items: ITEM, keeps: isItem },
   tools: { items: shape({ type: 'value', model: 'value' }), keeps: isImageTool },
 });
 const EVENT = shape({
@@ -44,13 +55,16 @@ export const responsesFormat: ResponseFormat = {
   markers: [fieldMarker('response'), fieldMarker('item'), fieldMarker('error')],
   eventShape: EVENT,
   bodyShape: RESPONSE,
-  plainBodyShape: shape(BODY),
+  plainBodyShape: shape({ ...BODY, output: { items: PLAIN_ITEM, keeps: isItem } }),
   details: [Buffer.from('_call"'), Buffer.from('image_gen')],
 
   readEvent({ type, response, item }, facts) {
     if (type === 'error' || type === 'response.failed') facts.failed = true;
     if (LAST_EVENTS.has(type)) facts.isOver = true;
-    if (type === 'response.output_item.done' && isRecord(item)) countItem(facts, item);
+    if (isRecord(item)) {
+      nameItem(facts, item);
+      if (type === 'response.output_item.done') countItem(facts, item);
+    }
     if (isRecord(response)) readResponse(response, facts, EARLY_EVENTS.has(type));
     return false;
   },
@@ -75,6 +89,7 @@ export const responsesFormat: ResponseFormat = {
 
 function readResponse(response: JsonRecord, facts: ResponseFacts, isEarly: boolean): void {
   facts.responseId ||= responseIdOf(response.id);
+  nameObjects(response, facts);
   facts.model = nameOf(response.model) || facts.model;
   facts.status = nameOf(response.status);
   facts.pending = UNFINISHED.has(response.status);
@@ -86,12 +101,25 @@ function readResponse(response: JsonRecord, facts: ResponseFacts, isEarly: boole
   facts.isFinal = usage !== undefined;
   addToolUses(facts, usesInUsage(response.usage));
   addToolUses(facts, usesInToolUsage(response.tool_usage));
-  if (response.output instanceof PrunedItems && response.output.kept.length > 0) {
+  if (response.output instanceof PrunedItems && response.output.kept.some(isToolItem)) {
     const items = new ToolItemCounter();
     for (const item of response.output.kept) items.add(item);
     addToolUses(facts, items.uses);
   }
   readImageTool(response, facts);
+}
+
+/** What a request may refer to later: output items, their containers, and the conversation. */
+function nameObjects({ conversation, output }: JsonRecord, facts: ResponseFacts): void {
+  if (output instanceof PrunedItems) for (const item of output.kept) nameItem(facts, item);
+  if (conversation === undefined || conversation === null) return;
+  nameObject(facts, isRecord(conversation) ? conversation.id : conversation);
+  if (facts.objects) facts.objects.areLasting = true;
+}
+
+function nameItem(facts: ResponseFacts, { id, container_id: container }: JsonRecord): void {
+  nameObject(facts, id);
+  nameObject(facts, container);
 }
 
 /** A stream that breaks off has not reported its tools. */

@@ -1,4 +1,5 @@
 import { CLOSE_OBJECT, COMMA, JsonCursor, JsonScanError, OPEN_OBJECT, type Span } from './jsonCursor.ts';
+import type { KeyWatch } from './keyWatch.ts';
 
 export { JsonScanError, type Span } from './jsonCursor.ts';
 
@@ -7,6 +8,8 @@ export interface ScanOptions {
   readonly duplicates?: 'refuse' | 'last';
   /** A field that may not occur in another case: some vendors take it in any. */
   readonly exactCase?: string;
+  /** Notices keys at any depth. */
+  readonly watch?: KeyWatch | undefined;
 }
 
 /**
@@ -19,7 +22,7 @@ export function scanObject(
   wanted: ReadonlySet<string>,
   options: ScanOptions = {},
 ): Map<string, Span> {
-  const cursor = new JsonCursor(bytes);
+  const cursor = new JsonCursor(bytes, options.watch);
   cursor.space();
   if (cursor.peek() !== OPEN_OBJECT) throw cursor.error('expected an object');
   cursor.at++;

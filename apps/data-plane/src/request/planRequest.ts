@@ -6,8 +6,8 @@ import { limitOutput } from '../attempt/limitOutput.ts';
 import type { GenerationPlan, PreparedRequest, StoredPlan } from '../attempt/plan.ts';
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import { servesRoute } from '../control/connectorRoutes.ts';
+import type { ObjectOwners } from '../control/objectOwners.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { ResponseOwners } from '../control/responseOwners.ts';
 import { type RoutingTable, upstreamNameAt } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
 import { type GenerationRequest, readGenerationRequest, upstreamBody } from '../formats/generationRequest.ts';
@@ -20,12 +20,13 @@ import { drawOf, pinKeyOf, routePinKey } from '../routing/pinKey.ts';
 import { findProfile, type ProfileDeps, targetsForProfile } from '../routing/profileTargets.ts';
 import type { PinDecision, SessionPins } from '../routing/sessionPins.ts';
 import { admitModel, assertAllowed, assertNamedModelsAllowed, namedTargets } from './admitModel.ts';
-import { connectorsOfResponse, ownerOfPrevious } from './storedResponses.ts';
+import { connectorOfObjects } from './namedObjects.ts';
+import { connectorsOfResponse } from './storedResponses.ts';
 
 export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
   readonly usage: Pick<UsageLog, 'hasRoom'>;
   readonly budget: Pick<LeaseBook, 'headroom'>;
-  readonly owners: ResponseOwners;
+  readonly owners: ObjectOwners;
   readonly pins: SessionPins;
   /** From 0 up to 1. */
   readonly random: () => number;
@@ -99,23 +100,22 @@ class GenerationPlanner {
     const generation = this.#generation;
     const profile = this.#profile;
     const pinKey = pinKeyOf({ principalId: key.principalId, headers, generation, profile });
-    if (pinKey !== undefined || generation.previousResponseId !== undefined) {
+    if (pinKey !== undefined || generation.mayNameObjects) {
       return this.#chooseByHistory(pinKey);
     }
     const targets = this.#recordable(this.#allTargets(this.#deps.random));
     return { targets, savePin: () => {}, isPinned: false };
   }
 
-  /** The targets of a request that belongs to a session or continues a stored response. */
+  /** The targets of a request that belongs to a session, or may name what a vendor stores. */
   async #chooseByHistory(pinKey: string | undefined): Promise<ChosenTargets> {
     const { targets, savePin, isPinned } =
       pinKey === undefined
         ? { targets: this.#allTargets(this.#deps.random), savePin: () => {}, isPinned: false }
         : await this.#chooseByPin(pinKey);
     const usable = this.#recordable(targets);
-    const { previousResponseId } = this.#generation;
-    if (previousResponseId === undefined) return { targets: usable, savePin, isPinned };
-    return { targets: await this.#ownerOnly(previousResponseId, usable), savePin, isPinned };
+    if (!this.#generation.mayNameObjects) return { targets: usable, savePin, isPinned };
+    return { targets: await this.#havingObjects(usable), savePin, isPinned };
   }
 
   async #chooseByPin(pinKey: string): Promise<ChosenTargets> {
@@ -158,10 +158,12 @@ class GenerationPlanner {
     return first ? [first, ...others] : raise(usageBacklog());
   }
 
-  /** Only the account that stored the previous response can continue it; if that is unknown, the first target is asked. */
-  async #ownerOnly(previousResponseId: string, targets: Targets): Promise<Targets> {
-    const owner = await ownerOfPrevious(this.#deps.owners, this.#sender.key, previousResponseId);
-    return [targets.find(({ connector }) => connector.id === owner) ?? targets[0]];
+  /** Only the account that has an object can use it; if that is unknown of a previous response, the first target is asked. */
+  async #havingObjects(targets: Targets): Promise<Targets> {
+    const generation = this.#generation;
+    const connectorId = await connectorOfObjects(this.#deps.owners, this.#sender.key, generation);
+    if (connectorId === undefined && generation.previousResponseId === undefined) return targets;
+    return [targets.find(({ connector }) => connector.id === connectorId) ?? targets[0]];
   }
 
   #planFor({ targets, savePin, isPinned }: ChosenTargets): GenerationPlan {

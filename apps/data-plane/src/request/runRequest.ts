@@ -1,5 +1,6 @@
 import { AppError, raise } from '@weighbridge/errors';
 import { clientGone, type Logger } from '@weighbridge/runtime';
+import { type Answered, AnswerOwnership } from '../attempt/answerOwnership.ts';
 import type { AttemptDeps } from '../attempt/attempt.ts';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import { addRequestId, errorResponse, sendError, sendInternalError } from '../attempt/errorResponse.ts';
@@ -12,6 +13,7 @@ import { headerText, type ResponseHeaders } from '../attempt/responseHeaders.ts'
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
 import type { KeyCache } from '../control/keyCache.ts';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
 import { STORED_RESPONSE } from '../formats/operation.ts';
 import type { RemovedTool } from '../formats/requestFindings.ts';
@@ -205,16 +207,34 @@ async function relay(
       client,
       requestId: request.id,
       headers: responseHeaders(request, plan, delivered, client.headers),
-      saveOwner: modelRequest?.generation.isStored
-        ? (responseId) =>
-            deps.owners.record({ responseId, connectorId: connector.id, key: request.key, unfinished })
-        : undefined,
+      ownership:
+        modelRequest && plan.operation.namesObjects
+          ? ownershipOf(deps, request.key, modelRequest, unfinished)
+          : undefined,
       onRead: settlesLater(deps, request, plan, unfinished && connector.id),
     });
   } catch (error) {
     response.body.destroy();
     throw error;
   }
+}
+
+/** The answer's own id names a stored object on the routes that store answers, and in a thread of messages. */
+function ownershipOf(
+  { owners }: RunDeps,
+  key: ResolvedKey,
+  { connector, generation }: ModelRequest,
+  unfinished: Answered['unfinished'],
+): AnswerOwnership {
+  const { isStored, operation } = generation;
+  const namesResponse = isStored || operation.isStored;
+  return new AnswerOwnership(owners, {
+    isStored,
+    namesResponse,
+    connectorId: connector.id,
+    key,
+    unfinished,
+  });
 }
 
 /**

@@ -1,10 +1,11 @@
 import { Route } from '@weighbridge/contracts';
 import { AppError, raise } from '@weighbridge/errors';
+import { responseNotFound } from '../attempt/findStored.ts';
 import { servesRoute } from '../control/connectorRoutes.ts';
+import type { ObjectOwners } from '../control/objectOwners.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { ResponseOwners } from '../control/responseOwners.ts';
 import type { RoutableConnector, RoutingTable } from '../control/routingTable.ts';
-import { isResponseId } from '../formats/responseId.ts';
+import { isObjectId } from '../formats/storedObjects.ts';
 
 interface StoredAt {
   readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
@@ -17,44 +18,24 @@ interface StoredAt {
  * could have and that the caller's policies allow, by priority. Another principal's response is a 404.
  */
 export async function connectorsOfResponse(
-  owners: ResponseOwners,
+  owners: ObjectOwners,
   key: ResolvedKey,
   responseId: string,
   table: RoutingTable,
 ): Promise<StoredAt> {
-  if (!isResponseId(responseId) || !isSegment(responseId)) throw notFound(responseId);
+  if (!isObjectId(responseId)) throw responseNotFound();
   const owner = await owners.find(responseId, key.principalId);
-  if (owner.kind === 'foreign') throw notFound(responseId);
+  if (owner.kind === 'foreign') throw responseNotFound();
   const enabled = [...table.connectors.values()].flat();
   if (owner.kind === 'own') {
     const owning = enabled.find((connector) => connector.id === owner.connectorId);
     return { connectors: [owning ?? raise(ownerGone())], isUnfinished: owner.isUnfinished };
   }
+  if (key.refusesForeignObjects) throw responseNotFound();
   const [first, ...others] = enabled
     .filter((connector) => servesRoute(connector, Route.RESPONSES) && isAllowed(connector, key, table))
     .sort((a, b) => a.priority - b.priority);
-  return first ? { connectors: [first, ...others], isUnfinished: false } : raise(notFound(responseId));
-}
-
-/**
- * Checks that a request may continue a stored response, which is another way to read one; returns the id of the connector
- * that stored it, undefined if that is unknown.
- */
-export async function ownerOfPrevious(
-  owners: ResponseOwners,
-  key: ResolvedKey,
-  responseId: string,
-): Promise<string | undefined> {
-  // An id of another shape is never saved, so it has no owner.
-  if (!isResponseId(responseId)) throw notFound(responseId, 'previous_response_id');
-  const owner = await owners.find(responseId, key.principalId);
-  if (owner.kind === 'foreign') throw notFound(responseId, 'previous_response_id');
-  return owner.kind === 'own' ? owner.connectorId : undefined;
-}
-
-/** The id is one segment of the vendor's path. */
-function isSegment(id: string): boolean {
-  return id !== '.' && id !== '..';
+  return first ? { connectors: [first, ...others], isUnfinished: false } : raise(responseNotFound());
 }
 
 /** A connector is allowed if one of its models is. */
@@ -63,11 +44,6 @@ function isAllowed({ provider }: RoutableConnector, key: ResolvedKey, table: Rou
     if (model.provider === provider && key.policies.every((policy) => policy.allows(model.id))) return true;
   }
   return false;
-}
-
-function notFound(id: string, param = 'response_id'): AppError {
-  const shown = id.length <= 100 ? id : `${id.slice(0, 100)}…`;
-  return new AppError('not_found', 'response_not_found', `There is no response ${shown}.`, { param });
 }
 
 function ownerGone(): AppError {

@@ -1656,6 +1656,11 @@ export interface components {
             hard_allow_fields?: string[];
             /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
             allowed_models?: string[];
+            /**
+             * @description What requests may name of the objects that vendors store, such as responses, conversations and files, if they were made outside the service: `any`, or `own`, none of them (404). What another principal made is 404 in any case. Of a policy and its parents, the strictest holds.
+             * @enum {string}
+             */
+            foreign_objects?: "any" | "own";
             requests_per_minute?: number | null;
             tokens_per_minute?: number | null;
             max_parallel?: number | null;
@@ -1749,6 +1754,11 @@ export interface components {
             hard_allow_fields: string[];
             /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
             allowed_models: string[];
+            /**
+             * @description What requests may name of the objects that vendors store, such as responses, conversations and files, if they were made outside the service: `any`, or `own`, none of them (404). What another principal made is 404 in any case. Of a policy and its parents, the strictest holds.
+             * @enum {string}
+             */
+            foreign_objects: "any" | "own";
             requests_per_minute: number | null;
             tokens_per_minute: number | null;
             max_parallel: number | null;
@@ -1777,6 +1787,11 @@ export interface components {
             hard_allow_fields?: string[];
             /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
             allowed_models?: string[];
+            /**
+             * @description What requests may name of the objects that vendors store, such as responses, conversations and files, if they were made outside the service: `any`, or `own`, none of them (404). What another principal made is 404 in any case. Of a policy and its parents, the strictest holds.
+             * @enum {string}
+             */
+            foreign_objects?: "any" | "own";
             requests_per_minute?: number | null;
             tokens_per_minute?: number | null;
             max_parallel?: number | null;
@@ -3456,6 +3471,7 @@ export interface operations {
                      *           "allowed_models": [
                      *             "openai/*"
                      *           ],
+                     *           "foreign_objects": "any",
                      *           "requests_per_minute": 1,
                      *           "tokens_per_minute": 1,
                      *           "max_parallel": 1,
@@ -3517,6 +3533,7 @@ export interface operations {
                  *       "allowed_models": [
                  *         "openai/*"
                  *       ],
+                 *       "foreign_objects": "any",
                  *       "requests_per_minute": 1,
                  *       "tokens_per_minute": 1,
                  *       "max_parallel": 1,
@@ -3559,6 +3576,7 @@ export interface operations {
                      *       "allowed_models": [
                      *         "openai/*"
                      *       ],
+                     *       "foreign_objects": "any",
                      *       "requests_per_minute": 1,
                      *       "tokens_per_minute": 1,
                      *       "max_parallel": 1,
@@ -3629,6 +3647,7 @@ export interface operations {
                      *       "allowed_models": [
                      *         "openai/*"
                      *       ],
+                     *       "foreign_objects": "any",
                      *       "requests_per_minute": 1,
                      *       "tokens_per_minute": 1,
                      *       "max_parallel": 1,
@@ -3702,6 +3721,7 @@ export interface operations {
                      *       "allowed_models": [
                      *         "openai/*"
                      *       ],
+                     *       "foreign_objects": "any",
                      *       "requests_per_minute": 1,
                      *       "tokens_per_minute": 1,
                      *       "max_parallel": 1,
@@ -3769,6 +3789,7 @@ export interface operations {
                  *       "allowed_models": [
                  *         "openai/*"
                  *       ],
+                 *       "foreign_objects": "any",
                  *       "requests_per_minute": 1,
                  *       "tokens_per_minute": 1,
                  *       "max_parallel": 1,
@@ -3811,6 +3832,7 @@ export interface operations {
                      *       "allowed_models": [
                      *         "openai/*"
                      *       ],
+                     *       "foreign_objects": "any",
                      *       "requests_per_minute": 1,
                      *       "tokens_per_minute": 1,
                      *       "max_parallel": 1,

@@ -3,6 +3,7 @@ import { composeOutput, type ModelOutput } from '../model/modelOutput.ts';
 import { complete } from '../records/bill.ts';
 import type { Behaviour } from '../shared/behaviour.ts';
 import { newId } from '../shared/ids.ts';
+import { isRecord, type JsonRecord } from '../shared/parameters.ts';
 import { textOfTokens } from '../shared/tokens.ts';
 import { anthropicErrorBody, serverError } from '../shared/vendorError.ts';
 import { chargeReasoning, chargeWhole, generate, generationTime, openBill } from './generation.ts';
@@ -38,6 +39,7 @@ async function sendWhole(
     content: [...thinking, ...toolBlocks(modelOutput), contentBlock(modelOutput, modelOutput.text)],
     stop_reason: stopReason(modelOutput),
     stop_sequence: null,
+    ...containerOf(request, modelOutput),
     ...(usage && { usage }),
   };
   const entry = openBill(exchange, request, modelOutput);
@@ -91,7 +93,11 @@ async function sendStream(
   const end = finalUsage(modelOutput, behaviour);
   await reply.writeEvent('message_delta', {
     type: 'message_delta',
-    delta: { stop_reason: stopReason(modelOutput), stop_sequence: null },
+    delta: {
+      stop_reason: stopReason(modelOutput),
+      stop_sequence: null,
+      ...containerOf(request, modelOutput),
+    },
     ...(end && { usage: end }),
   });
   await complete(entry, async () => {
@@ -102,6 +108,15 @@ async function sendStream(
 
 function head({ serving }: ModelOutput) {
   return { id: newId('msg_'), type: 'message', role: 'assistant', model: serving.model };
+}
+
+/** Where code ran: in the container that the request names, or a new one. */
+function containerOf({ body }: MessagesRequest, { serving }: ModelOutput) {
+  const { container } = body as JsonRecord;
+  const named = isRecord(container) ? container.id : container;
+  if (typeof named !== 'string' && !serving.toolUses.code_execution) return {};
+  const id = typeof named === 'string' ? named : newId('container_');
+  return { container: { id, expires_at: new Date(Date.now() + 3_600_000).toISOString() } };
 }
 
 /** The reasoning as text; empty if there is none, or the vendor does not show it. */

@@ -12,6 +12,7 @@ export function begin(request: ResponsesRequest, { serving }: ModelOutput) {
     created_at: Math.floor(Date.now() / 1000),
     status: 'in_progress',
     background: request.background,
+    ...(request.conversationId !== null && { conversation: { id: request.conversationId } }),
     error: null,
     incomplete_details: null,
     instructions: request.instructions,

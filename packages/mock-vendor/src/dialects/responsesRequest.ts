@@ -29,6 +29,7 @@ export interface ResponsesRequest extends Conversation {
   /** The reply has the status queued; the stored response is complete after `x-mock-background-ms`. */
   readonly background: boolean;
   readonly previousResponseId: string | null;
+  readonly conversationId: string | null;
   readonly instructions: string | null;
   /** In the form in which they are retrieved. */
   readonly inputItems: readonly unknown[];
@@ -61,9 +62,15 @@ export function parseResponsesRequest(
     store: optionalBoolean(request, 'store') ?? true,
     background: optionalBoolean(request, 'background') ?? false,
     previousResponseId: typeof previousId === 'string' ? previousId : null,
+    conversationId: conversationId(request.conversation),
     instructions: typeof instructions === 'string' ? instructions : null,
     inputItems: items.map((item: unknown) => ({ id: newId('msg_'), type: 'message', ...(item as object) })),
   };
+}
+
+function conversationId(conversation: unknown): string | null {
+  const id = isRecord(conversation) ? conversation.id : conversation;
+  return typeof id === 'string' ? id : null;
 }
 
 function assertStrict(request: JsonRecord): void {
@@ -112,7 +119,7 @@ function previousMessages(id: string, stored: ResponseStore): readonly Message[]
 function parseItem(item: unknown, param: string): Message {
   if (!isRecord(item)) throw invalidType(param, 'an object');
   if (item.type === 'function_call_output') return { role: 'tool', text: String(item.output) };
-  if (item.type === 'function_call') return { role: 'assistant', text: '' };
+  if (item.type === 'function_call' || item.type === 'item_reference') return { role: 'assistant', text: '' };
   const role = typeof item.role === 'string' ? item.role : 'user';
   return { role, text: textOf(item.content, `${param}.content`) };
 }

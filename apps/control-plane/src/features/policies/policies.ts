@@ -12,6 +12,7 @@ export const POLICY_DEFAULTS: Omit<PolicySettings, 'name'> = {
   budget_mode: 'balanced',
   hard_allow_fields: [],
   allowed_models: [],
+  foreign_objects: 'any',
   requests_per_minute: null,
   tokens_per_minute: null,
   max_parallel: null,

@@ -11,7 +11,7 @@ import { submitFeedback } from '../feedback/feedback.service.ts';
 import { grantLeases } from '../leases/leases.service.ts';
 import { createLeaseReclaims } from '../leases/reclaims.ts';
 import type { ModelDeps } from '../models/models.service.ts';
-import { ownerOfResponse, recordResponse, unsettledResponses } from '../responses/responses.service.ts';
+import { ownersOfObjects, recordObjects, unsettledResponses } from '../responses/responses.service.ts';
 import { settleResponse } from '../responses/settleResponse.service.ts';
 import { createCallMetrics } from './callMetrics.ts';
 import { traceCall } from './callTrace.ts';
@@ -22,7 +22,7 @@ import { createRefusedCalls } from './refusedCalls.ts';
 import { resolveKey } from './resolveKey.service.ts';
 import {
   finalResponse,
-  ownedResponse,
+  ownedObjects,
   ownershipMessage,
   settlementMessage,
   unsettledMessage,
@@ -66,11 +66,13 @@ export async function listenGrpc(
       watch: (stream) => deps.watchers.serve(stream),
       resolve: async ({ tokenSha256 }) => await resolveKey(deps, tokenSha256),
       recordResponse: async (response) => {
-        await recordResponse(deps, ownedResponse(response));
+        await recordObjects(deps, ownedObjects(response));
         return {};
       },
-      findResponse: async ({ responseId, principalId }) =>
-        ownershipMessage(await ownerOfResponse(deps, responseId, principalId)),
+      findResponse: async ({ responseId, principalId, objectIds }) => {
+        const [owner, ...objects] = await ownersOfObjects(deps, [responseId, ...objectIds], principalId);
+        return ownershipMessage(owner ?? { kind: 'unknown' }, objects);
+      },
       settleResponse: async (request) =>
         settlementMessage(await settleResponse(deps, finalResponse(request))),
       listUnsettledResponses: async ({ producerId }) =>

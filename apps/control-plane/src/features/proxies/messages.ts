@@ -5,6 +5,7 @@ import {
   type ConnectorSchema,
   Dialect,
   Enforcement,
+  ForeignObjects,
   type KeySchema,
   type ModelSchema,
   OnDisconnect,
@@ -160,6 +161,7 @@ export function keyMessage(
       ...(counter.policy.limit_nano_usd !== null && { limitNanoUsd: counter.policy.limit_nano_usd }),
       allowedModels: counter.policy.allowed_models,
       hardAllowFields: counter.policy.hard_allow_fields,
+      foreignObjects: FOREIGN_OBJECTS[counter.policy.foreign_objects],
       ...policyCache(counter.policy.cache as CacheSettings | null),
     })),
   };
@@ -185,6 +187,7 @@ function cacheMessage({ scope, ttlMs }: CacheSetting) {
   };
 }
 
+const FOREIGN_OBJECTS = { any: ForeignObjects.ANY, own: ForeignObjects.OWN };
 const ENFORCEMENT = { enforce: Enforcement.ENFORCE, shadow: Enforcement.SHADOW, off: Enforcement.OFF };
 
 function priceMessage(version: number, { variants, toolPrices, ...prices }: Price) {

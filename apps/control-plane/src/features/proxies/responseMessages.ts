@@ -17,17 +17,29 @@ import {
   serviceConditions,
   type TokenUsage,
 } from '@weighbridge/domain';
-import type { OwnedResponse, Ownership, UnsettledResponse } from '../responses/responses.service.ts';
+import type { OwnedObjects, Ownership, UnsettledResponse } from '../responses/responses.service.ts';
 import type { FinalResponse, Settlement } from '../responses/settleResponse.service.ts';
 
 /** Stored responses as the protobuf messages of proxies. */
 
-export function ownedResponse(request: RecordResponseRequest): OwnedResponse {
-  const { responseId, connectorId, principalId, keyId, unfinished } = request;
-  return { responseId, connectorId, principalId, keyId, unfinished };
+export function ownedObjects(request: RecordResponseRequest): OwnedObjects {
+  const { responseId, connectorId, principalId, keyId, unfinished, objectIds, areLasting } = request;
+  return { responseId, connectorId, principalId, keyId, unfinished, objectIds, areLasting };
 }
 
-export function ownershipMessage(owner: Ownership): MessageInitShape<typeof FindResponseResponseSchema> {
+/** `objects` are the owners of the other ids of the request. */
+export function ownershipMessage(
+  owner: Ownership,
+  objects: readonly Ownership[],
+): MessageInitShape<typeof FindResponseResponseSchema> {
+  const owners = objects.map((one) => {
+    const { ownership, connectorId } = ownerMessage(one);
+    return { ownership, connectorId };
+  });
+  return { ...ownerMessage(owner), objects: owners };
+}
+
+function ownerMessage(owner: Ownership) {
   switch (owner.kind) {
     case 'own': {
       const { connectorId, unfinished } = owner;
@@ -38,9 +50,9 @@ export function ownershipMessage(owner: Ownership): MessageInitShape<typeof Find
       };
     }
     case 'foreign':
-      return { ownership: FindResponseResponse_Ownership.FOREIGN };
+      return { ownership: FindResponseResponse_Ownership.FOREIGN, connectorId: '' };
     case 'unknown':
-      return { ownership: FindResponseResponse_Ownership.UNKNOWN };
+      return { ownership: FindResponseResponse_Ownership.UNKNOWN, connectorId: '' };
   }
 }
 

@@ -12,17 +12,15 @@ export async function insertStoredResponse(db: Database, row: StoredResponseRow)
     .execute();
 }
 
-/** The responses of all principals with this id that were created after a time. */
+/** The responses of all principals with these ids. */
 export async function findStoredResponses(
   db: Database,
-  responseId: string,
-  after: Date,
+  ids: readonly string[],
 ): Promise<StoredResponseRow[]> {
   return await db
     .selectFrom('stored_responses')
     .selectAll()
-    .where('response_id', '=', responseId)
-    .where('created_at', '>', after)
+    .where(sql<boolean>`response_id = ANY(${[...ids]}::text[])`)
     .orderBy('created_at')
     .execute();
 }

@@ -1,5 +1,12 @@
 import type { Database } from '@weighbridge/database';
+import { AppError } from '@weighbridge/errors';
 import type { ServiceContext } from '@weighbridge/runtime';
+import {
+  deleteExpiredObjects,
+  findStoredObjects,
+  hashOf,
+  insertStoredObjects,
+} from './objects.repository.ts';
 import {
   deleteStoredResponses,
   findStoredResponses,
@@ -13,12 +20,19 @@ export interface ResponseDeps {
   readonly now: () => Date;
 }
 
-export interface OwnedResponse {
+interface OwnedResponse {
   readonly responseId: string;
   readonly connectorId: string;
   readonly principalId: string;
   readonly keyId: string;
   readonly unfinished?: UnfinishedResponse | undefined;
+}
+
+/** What a vendor's answer names: a response, and other objects. */
+export interface OwnedObjects extends OwnedResponse {
+  readonly objectIds: readonly string[];
+  /** The vendor keeps the other objects until someone deletes them. */
+  readonly areLasting: boolean;
 }
 
 /** A response that a vendor returned before it finished it: its attempt is charged a reservation until it is settled. */
@@ -34,7 +48,7 @@ export interface UnsettledResponse extends OwnedResponse {
   readonly ageMs: number;
 }
 
-/** The owner of a stored response, as far as a principal may know it. */
+/** The owner of a response, or of another object that a vendor stores, as far as a principal may know it. */
 export type Ownership =
   | {
       readonly kind: 'own';
@@ -45,37 +59,104 @@ export type Ownership =
   | { readonly kind: 'foreign' }
   | { readonly kind: 'unknown' };
 
+/** For as long, a record says which key made a response, and when. */
 const RETENTION_MS = 90 * 24 * 3_600_000;
+/**
+ * For as long, a hash says whose an object is. OpenAI, Azure and xAI keep a response for 30 days, Anthropic a container for 30; a
+ * self-hosted server may keep them for longer. The trigger in migration 0022 has the same period.
+ */
+const HASH_RETENTION_YEARS = 3;
 const PRUNE_MS = 600_000;
 const MAX_DELETED = 10_000;
+/** Per call: answers name several objects each. */
+const MAX_BATCHES = 20;
+const MAX_OBJECTS = 1_024;
+const MAX_LOOKED_UP = 2_049;
+const MAX_ID_LENGTH = 512;
 /** No vendor works on a response for longer. */
 const MAX_UNSETTLED_MS = 24 * 3_600_000;
 const MAX_UNSETTLED = 1_000;
 
-/** Records the owner of a response. It is no change of the control stream: proxies look it up when they need it. */
-export async function recordResponse({ db, now }: ResponseDeps, response: OwnedResponse): Promise<void> {
-  await insertStoredResponse(db, {
-    response_id: response.responseId,
-    connector_id: response.connectorId,
-    principal_id: response.principalId,
-    key_id: response.keyId,
-    created_at: now(),
-    event_id: response.unfinished?.eventId ?? null,
-    model: response.unfinished?.model ?? null,
-    producer_id: response.unfinished?.producerId ?? null,
+/** Records the owner of what an answer names. It is no change of the control stream: proxies look it up when they need it. */
+export async function recordObjects({ db, now }: ResponseDeps, owned: OwnedObjects): Promise<void> {
+  const { responseId, connectorId, principalId, keyId, unfinished, areLasting } = owned;
+  const at = now();
+  const response = {
+    response_id: responseId,
+    connector_id: connectorId,
+    principal_id: principalId,
+    key_id: keyId,
+    created_at: at,
+    event_id: unfinished?.eventId ?? null,
+    model: unfinished?.model ?? null,
+    producer_id: unfinished?.producerId ?? null,
     settled_at: null,
+  };
+  const ids = new Set(owned.objectIds.filter((id) => id !== '' && id.length <= MAX_ID_LENGTH));
+  if (ids.size === 0) return await insertStoredResponse(db, response);
+  const objects = [...ids].slice(0, MAX_OBJECTS);
+  const expiresAt = areLasting ? null : yearsAfter(at, HASH_RETENTION_YEARS);
+  await db.transaction().execute(async (tx) => {
+    await insertStoredResponse(tx, response);
+    await insertStoredObjects(tx, objects, { connectorId, principalId, expiresAt });
   });
 }
 
 export async function ownerOfResponse(
-  { db, now }: ResponseDeps,
+  deps: ResponseDeps,
   responseId: string,
   principalId: string,
 ): Promise<Ownership> {
-  const rows = await findStoredResponses(db, responseId, expiry(now()));
-  const own = rows.find((row) => row.principal_id === principalId);
-  if (own) return { kind: 'own', connectorId: own.connector_id, unfinished: unfinishedOf(own) };
-  return { kind: rows.length > 0 ? 'foreign' : 'unknown' };
+  const [owner] = await ownersOfObjects(deps, [responseId], principalId);
+  return owner ?? UNKNOWN;
+}
+
+/** The owners of objects of any kind, in the order of their ids. */
+export async function ownersOfObjects(
+  { db }: ResponseDeps,
+  ids: readonly string[],
+  principalId: string,
+): Promise<Ownership[]> {
+  if (ids.length === 0) return [];
+  if (ids.length > MAX_LOOKED_UP) throw tooManyObjects();
+  const responses = groupBy(await findStoredResponses(db, ids), (row) => row.response_id);
+  const objects = groupBy(await findStoredObjects(db, ids), (row) => row.object_hash.toString('hex'));
+  const owner = hashOf(principalId);
+  return ids.map((id): Ownership => {
+    const records = responses.get(id) ?? [];
+    const record = records.find((row) => row.principal_id === principalId);
+    if (record) {
+      return { kind: 'own', connectorId: record.connector_id, unfinished: unfinishedOf(record) };
+    }
+    const hashed = objects.get(hashOf(id).toString('hex')) ?? [];
+    const own = hashed.find((row) => row.owner_hash.equals(owner));
+    if (own) return { kind: 'own', connectorId: own.connector_id, unfinished: undefined };
+    return records.length + hashed.length > 0 ? FOREIGN : UNKNOWN;
+  });
+}
+
+function groupBy<Row>(rows: readonly Row[], keyOf: (row: Row) => string): Map<string, Row[]> {
+  const groups = new Map<string, Row[]>();
+  for (const row of rows) {
+    const group = groups.get(keyOf(row));
+    if (group) group.push(row);
+    else groups.set(keyOf(row), [row]);
+  }
+  return groups;
+}
+
+const FOREIGN: Ownership = { kind: 'foreign' };
+const UNKNOWN: Ownership = { kind: 'unknown' };
+
+function tooManyObjects(): AppError {
+  const message = `At most ${MAX_LOOKED_UP} objects can be looked up at once.`;
+  return new AppError('invalid_request', 'too_many_objects', message);
+}
+
+function yearsAfter(at: Date, years: number): Date {
+  const then = new Date(at);
+  then.setUTCFullYear(then.getUTCFullYear() + years);
+  return then;
 }
 
 /** The responses of a spool that are not settled: what its proxy polls on after a restart. */
@@ -102,9 +183,16 @@ function unfinishedOf(row: StoredResponseRow): UnfinishedResponse | undefined {
   return { eventId: event_id, model, producerId: producer_id };
 }
 
-/** Deletes expired responses, a bounded number per call. */
-async function pruneResponses({ db, now }: ResponseDeps): Promise<number> {
-  return await deleteStoredResponses(db, expiry(now()), MAX_DELETED);
+/** Deletes expired responses, of which hashes stay, and expired hashes: a bounded number per call. */
+export async function pruneResponses({ db, now }: ResponseDeps): Promise<void> {
+  const at = now();
+  const expiry = new Date(at.getTime() - RETENTION_MS);
+  await inBatches(() => deleteStoredResponses(db, expiry, MAX_DELETED));
+  await inBatches(() => deleteExpiredObjects(db, at, MAX_DELETED));
+}
+
+async function inBatches(deleteBatch: () => Promise<number>): Promise<void> {
+  for (let batch = 0; batch < MAX_BATCHES; batch++) if ((await deleteBatch()) < MAX_DELETED) return;
 }
 
 /** Deletes expired responses while the service runs. Several control planes may do so at once. */
@@ -113,8 +201,4 @@ export function startPruningResponses(deps: ResponseDeps, { logger, onShutdown }
     pruneResponses(deps).catch((error) => logger.warn({ err: error }, 'failed to delete expired responses'));
   }, PRUNE_MS);
   onShutdown('pruning of responses', () => clearInterval(timer));
-}
-
-function expiry(now: Date): Date {
-  return new Date(now.getTime() - RETENTION_MS);
 }

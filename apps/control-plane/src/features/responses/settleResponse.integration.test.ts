@@ -8,8 +8,8 @@ import { newId, newUuid } from '@weighbridge/domain';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Json, startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { emptyLedger, recordAttempts, type Used } from '../../../test/usage.ts';
-import { finalResponse, ownedResponse, settlementMessage } from '../proxies/responseMessages.ts';
-import { ownerOfResponse, recordResponse, unsettledResponses } from './responses.service.ts';
+import { finalResponse, ownedObjects, settlementMessage } from '../proxies/responseMessages.ts';
+import { ownerOfResponse, recordObjects, unsettledResponses } from './responses.service.ts';
 import { settleResponse } from './settleResponse.service.ts';
 
 let api: TestApi;
@@ -43,7 +43,7 @@ async function unfinished(fields: Used & { id?: string; isRecorded?: boolean } =
   const response = { responseId: id, connectorId, principalId: 'ada' };
   const model = used.model ?? 'mock/echo';
   const request = { ...response, keyId: 'key_1', unfinished: { eventId, model, producerId: PRODUCER } };
-  await recordResponse(deps(), ownedResponse(create(RecordResponseRequestSchema, request)));
+  await recordObjects(deps(), ownedObjects(create(RecordResponseRequestSchema, request)));
   const attempt = { event: eventId, connector: connectorId, costNano: 5_000n, estimated: true, ...used };
   const arrive = () => recordAttempts(api.db, [{ ...attempt, request: requestId }]);
   if (isRecorded) await arrive();
@@ -137,7 +137,7 @@ describe('an unfinished response', () => {
     expect(await settle({ ...response, connectorId: 'con_other' }, { usage })).toEqual(unknown);
     expect(await settle({ ...response, responseId: 'resp_other' }, { usage })).toEqual(unknown);
     const finished = { ...response, responseId: 'resp_finished', keyId: 'key_1' };
-    await recordResponse(deps(), finished);
+    await recordObjects(deps(), { ...finished, objectIds: [], areLasting: false });
     expect(await settle(finished, { usage })).toEqual(unknown);
     expect(await corrections()).toEqual([]);
   });

@@ -8,15 +8,20 @@ import {
   object,
   only,
   priced,
+  refersTo,
   serverTool,
   stored,
+  storedId,
   textOr,
   unbounded,
   variants,
 } from './field.ts';
 import { MAX_CHOICES, MEDIA, OUTPUT_TOKENS, SERVICE_TIER } from './notes.ts';
+import { CODE_CONTAINER } from './responsesTools.ts';
 
 const TEXT_FIELDS = freeFields('type', 'text', 'cache_control', 'prompt_cache_breakpoint');
+
+const CACHED_CONTENT = { ...stored('content that the vendor stores'), isPath: true };
 
 /** The parts of a message's content. */
 export const CHAT_PARTS = variants('type', {
@@ -37,14 +42,18 @@ export const CHAT_PARTS = variants('type', {
   document_url: unbounded(MEDIA),
   document: unbounded(MEDIA),
   reference: unbounded(MEDIA),
-  file: unbounded(MEDIA),
+  // OpenAI's and Mistral's.
+  file: refersTo({ file: object({ file_id: storedId }), file_id: storedId }, unbounded(MEDIA)),
 });
 
 /** A message of any role. */
 export const CHAT_MESSAGE = object({
   ...freeFields('role', 'name', 'refusal', 'tool_calls', 'tool_call_id', 'function_call', 'cache_control'),
   content: textOr(CHAT_PARTS),
-  audio: stored('audio of an earlier response, which the vendor stores'),
+  audio: stored('audio of an earlier response, which the vendor stores', {
+    kind: 'object',
+    fields: { id: storedId },
+  }),
   // Of DeepSeek, Groq, OpenRouter, xAI and Mistral: thoughts of an earlier response, as text.
   ...freeFields('reasoning', 'reasoning_content', 'reasoning_details', 'annotations', 'prefix', 'id'),
   // Messages of earlier responses, which clients send back as they are.
@@ -67,15 +76,15 @@ export const CHAT_TOOLS = variants(
     web_search_preview: serverTool('web_search'),
     web_search_premium: serverTool('web_search_premium'),
     x_search: serverTool('x_search'),
-    code_interpreter: serverTool('code_interpreter'),
+    code_interpreter: refersTo(CODE_CONTAINER, serverTool('code_interpreter')),
     code_execution: serverTool('code_execution'),
     image_generation: serverTool('image_generation', undefined, {
       kind: 'object',
       fields: { type: free, model },
     }),
-    document_library: serverTool('document_library'),
+    document_library: refersTo({ library_ids: list(storedId) }, serverTool('document_library')),
     connector: serverTool('connector'),
-    file_search: serverTool('file_search'),
+    file_search: refersTo({ vector_store_ids: list(storedId) }, serverTool('file_search')),
     mcp: serverTool('mcp'),
   },
   // Some compatible vendors leave the type out. What Google runs has no type either, but other fields.
@@ -168,9 +177,9 @@ function vendorFields() {
     extra_body: object({
       google: object({
         ...freeFields('thinking_config', 'thought_tag_marker', 'safety_settings'),
-        cached_content: stored('content that the vendor stores'),
+        cached_content: CACHED_CONTENT,
       }),
     }),
-    cached_content: stored('content that the vendor stores'),
+    cached_content: CACHED_CONTENT,
   } as const;
 }

@@ -18,6 +18,10 @@ export interface Field<V extends Value = Value> {
   readonly fillsContext?: boolean;
   /** Tokens that the vendor adds to the input for it. */
   readonly addedTokens?: number;
+  /** Where stored objects are named in it, if `value` does not say so. */
+  readonly refers?: Fields;
+  /** The id of the stored object is a path, with slashes. */
+  readonly isPath?: boolean;
 }
 
 /** A tool that the vendor runs, and bills besides the tokens of the request. */
@@ -37,6 +41,8 @@ export type Value =
   | { readonly kind: 'only'; readonly values: readonly Literal[] }
   | { readonly kind: 'count'; readonly most: number }
   | { readonly kind: 'list'; readonly item: Field }
+  /** An object with any names. */
+  | { readonly kind: 'map'; readonly item: Field }
   | ObjectValue<Fields>
   | VariantsValue<Record<string, Field>>
   | KindsValue;
@@ -87,8 +93,17 @@ export function unbounded<V extends Value = Value>(note: string, value: V = ANY 
   return { cost: 'unbounded', note, value };
 }
 
+/** Without `value`, the id of the object, or a list of ids; else `value` says where in it the ids are. */
 export function stored(note: string, value: Value = ANY): Field {
   return { cost: 'stored', note, value };
+}
+
+/** The id of an object that the vendor stores. */
+export const storedId = stored('an object that the vendor stores');
+
+/** A field that costs what it costs, and names stored objects in `fields`. */
+export function refersTo<F extends Field>(fields: Fields, field: F): F {
+  return { ...field, refers: fields };
 }
 
 /** A record of what the vendor did before. It may stand for more text than its bytes, but not for more than a context window. */

@@ -10,7 +10,9 @@ import {
   model,
   object,
   priced,
+  refersTo,
   stored,
+  storedId,
   textOr,
   unbounded,
   variants,
@@ -22,6 +24,8 @@ const BLOCK_FIELDS = freeFields('type', 'cache_control');
 const TEXT = object({ ...BLOCK_FIELDS, ...freeFields('text', 'citations', 'parsed_output') });
 /** For citations, the vendor marks each sentence. */
 const CITED = { citations: fillsContext } as const;
+const FILE = stored('a file that the vendor stores', { kind: 'object', fields: { file_id: storedId } });
+const IMAGE = refersTo({ source: variants('type', { file: FILE }) }, unbounded(MEDIA));
 const DOCUMENT = object({
   ...BLOCK_FIELDS,
   ...CITED,
@@ -30,11 +34,11 @@ const DOCUMENT = object({
     text: object(freeFields('type', 'data', 'media_type')),
     content: object({
       type: free,
-      content: textOr(variants('type', { text: TEXT, image: unbounded(MEDIA) })),
+      content: textOr(variants('type', { text: TEXT, image: IMAGE })),
     }),
     base64: unbounded(MEDIA),
     url: unbounded(MEDIA),
-    file: stored('a file that the vendor stores'),
+    file: FILE,
   }),
 });
 const SEARCH_RESULT = object({
@@ -48,7 +52,7 @@ const TOOL_REFERENCE = object({ ...BLOCK_FIELDS, tool_name: free });
 /** What a client's tool returned. */
 export const RESULT_BLOCKS = variants('type', {
   text: TEXT,
-  image: unbounded(MEDIA),
+  image: IMAGE,
   document: DOCUMENT,
   search_result: SEARCH_RESULT,
   tool_reference: TOOL_REFERENCE,
@@ -69,7 +73,7 @@ const TOOL_CHANGES = {
 /** The blocks of a message's content. */
 export const MESSAGES_BLOCKS = variants('type', {
   text: TEXT,
-  image: unbounded(MEDIA),
+  image: IMAGE,
   document: DOCUMENT,
   search_result: SEARCH_RESULT,
   thinking: object(freeFields('type', 'thinking', 'signature')),
@@ -90,7 +94,7 @@ export const MESSAGES_BLOCKS = variants('type', {
   }),
   fallback: object(freeFields('type', 'from', 'to', 'trigger')),
   mcp_tool_listing: object(freeFields('type', 'mcp_server_name', 'tools')),
-  container_upload: stored('a file that the vendor stores'),
+  container_upload: FILE,
   // What the vendor's tools did.
   server_tool_use: fillsContext,
   web_search_tool_result: fillsContext,
@@ -164,11 +168,14 @@ export const MESSAGES_FIELDS = {
   }),
   container: kinds({
     scalar: stored('a container of the vendor'),
-    object: stored('a container of the vendor'),
+    object: stored('a container of the vendor', { kind: 'object', fields: { id: storedId } }),
   }),
   thread: variants('type', {
     create: object(freeFields('type')),
-    continue: stored('a conversation that the vendor stores'),
+    continue: stored('a conversation that the vendor stores', {
+      kind: 'object',
+      fields: { previous_message_id: storedId },
+    }),
   }),
   mcp_servers: unbounded('the vendor calls servers, and nothing bounds how often or what they add'),
   ...freeFields(

@@ -9,7 +9,9 @@ import {
   object,
   only,
   priced,
+  refersTo,
   stored,
+  storedId,
   textOr,
   unbounded,
   variants,
@@ -27,6 +29,9 @@ const TEXT_FIELDS = freeFields(
   'parsed',
 );
 
+/** Text apart, what a model sees or hears; it may be a file that the vendor stores. */
+const MEDIA_PART = refersTo({ file_id: storedId }, unbounded(MEDIA));
+
 /** The parts of an item's content, or of the output of a call. */
 export const RESPONSES_PARTS = variants('type', {
   input_text: object(TEXT_FIELDS),
@@ -36,10 +41,10 @@ export const RESPONSES_PARTS = variants('type', {
   reasoning_text: object(TEXT_FIELDS),
   refusal: object(freeFields('type', 'refusal')),
   encrypted_content: object(freeFields('type', 'encrypted_content')),
-  input_image: unbounded(MEDIA),
-  input_file: unbounded(MEDIA),
+  input_image: MEDIA_PART,
+  input_file: MEDIA_PART,
   input_audio: unbounded(MEDIA),
-  computer_screenshot: unbounded(MEDIA),
+  computer_screenshot: MEDIA_PART,
 });
 
 /** Codex adds the last to every item. */
@@ -48,11 +53,14 @@ const CALL_FIELDS = {
   ...ITEM_FIELDS,
   ...freeFields('call_id', 'name', 'namespace', 'caller', 'async'),
 } as const;
+const CONTENT = textOr(RESPONSES_PARTS);
 const MESSAGE = object({
   ...ITEM_FIELDS,
   ...freeFields('role', 'phase', 'name'),
-  content: textOr(RESPONSES_PARTS),
+  content: CONTENT,
 });
+/** Where a shell runs. */
+const CONTAINER = { container_id: storedId, file_ids: list(storedId) } as const;
 const OUTPUT = object({ ...CALL_FIELDS, output: textOr(RESPONSES_PARTS) });
 
 /** The items of the input. */
@@ -66,13 +74,13 @@ export const RESPONSES_ITEMS = variants(
     custom_tool_call_output: OUTPUT,
     local_shell_call: object({ ...CALL_FIELDS, action: free }),
     local_shell_call_output: OUTPUT,
-    shell_call: object({ ...CALL_FIELDS, action: free, environment: free }),
+    shell_call: object({ ...CALL_FIELDS, action: free, environment: refersTo(CONTAINER, free) }),
     // Lists of what the commands wrote, as text.
     shell_call_output: object({ ...CALL_FIELDS, ...freeFields('output', 'max_output_length') }),
     apply_patch_call: object({ ...CALL_FIELDS, operation: free }),
     apply_patch_call_output: OUTPUT,
     computer_call: object({ ...CALL_FIELDS, ...freeFields('action', 'actions', 'pending_safety_checks') }),
-    computer_call_output: unbounded(MEDIA),
+    computer_call_output: refersTo({ output: MEDIA_PART }, unbounded(MEDIA)),
     // With its content, sealed; without, the vendor adds what it stores.
     reasoning: object(
       { ...ITEM_FIELDS, ...freeFields('summary', 'content', 'encrypted_content') },
@@ -85,23 +93,20 @@ export const RESPONSES_ITEMS = variants(
     tool_search_call: object({ ...CALL_FIELDS, ...freeFields('arguments', 'execution') }),
     tool_search_output: object({ ...CALL_FIELDS, execution: free, tools: list(RESPONSES_TOOLS) }),
     configuration_update: object({ ...ITEM_FIELDS, ...freeFields('reasoning', 'text') }),
-    item_reference: stored('an item that the vendor stores'),
+    item_reference: stored('an item that the vendor stores', { kind: 'object', fields: { id: storedId } }),
     image_generation_call: unbounded(MEDIA),
     mcp_approval_response: unbounded('it lets the vendor call a server'),
     // What the vendor's tools did: it may add what it found.
     file_search_call: fillsContext,
     web_search_call: fillsContext,
-    code_interpreter_call: fillsContext,
+    code_interpreter_call: refersTo({ container_id: storedId }, fillsContext),
     mcp_list_tools: fillsContext,
     mcp_approval_request: fillsContext,
     mcp_call: fillsContext,
     program: fillsContext,
     program_output: fillsContext,
   },
-  object(
-    { ...ITEM_FIELDS, ...freeFields('role', 'phase', 'name'), content: textOr(RESPONSES_PARTS) },
-    'role',
-  ),
+  object({ ...ITEM_FIELDS, ...freeFields('role', 'phase', 'name'), content: CONTENT }, 'role'),
 );
 
 /** The body of a response. */
@@ -116,8 +121,18 @@ export const RESPONSES_FIELDS = {
   // Bounded by max_output_tokens, which it then requires.
   background: only(true, false),
   previous_response_id: stored('a response that the vendor stores'),
-  conversation: stored('a conversation that the vendor stores'),
-  prompt: kinds({ scalar: free, object: stored('a prompt that the vendor stores') }),
+  conversation: stored('a conversation that the vendor stores', {
+    kind: 'kinds',
+    scalar: storedId,
+    object: object({ id: storedId }),
+  }),
+  prompt: kinds({
+    scalar: free,
+    object: stored('a prompt that the vendor stores', {
+      kind: 'object',
+      fields: { id: storedId, variables: { cost: 'free', value: { kind: 'map', item: MEDIA_PART } } },
+    }),
+  }),
   context_management: list(
     variants('type', { compaction: unbounded(SECOND_PASS), retention: unbounded(SECOND_PASS) }),
   ),

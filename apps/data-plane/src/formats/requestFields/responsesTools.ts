@@ -3,11 +3,14 @@ import {
   type Field,
   free,
   freeFields,
+  kinds,
   list,
   model,
   object,
   only,
+  refersTo,
   serverTool,
+  storedId,
   variants,
 } from './field.ts';
 
@@ -37,12 +40,20 @@ const IMAGE_GENERATION = serverTool('image_generation', undefined, {
   kind: 'object',
   fields: {
     ...freeFields('type', 'action', 'background', 'complexity', 'frame_count', 'frame_duration_ms'),
-    ...freeFields('input_fidelity', 'input_image_mask', 'moderation', 'output_compression', 'output_format'),
+    ...freeFields('input_fidelity', 'moderation', 'output_compression', 'output_format'),
     ...freeFields('partial_images', 'quality', 'size'),
+    input_image_mask: object({ file_id: storedId, image_url: free }),
     model,
     svg: object({ model, reasoning: free }),
   },
 });
+
+const FILES = list(storedId);
+/** Where a tool of the vendor runs. */
+const CONTAINER = { container_id: storedId, file_ids: FILES } as const;
+export const CODE_CONTAINER = {
+  container: kinds({ scalar: storedId, object: object({ file_ids: FILES }) }),
+} as const;
 
 /** What the tools of a response may be: those that the client runs, and those that the vendor runs. */
 export const RESPONSES_TOOLS = variants('type', {
@@ -62,7 +73,7 @@ export const RESPONSES_TOOLS = variants('type', {
     object(
       {
         ...freeFields('type', 'allowed_callers'),
-        environment: object({ type: only('local'), skills: free }, 'type'),
+        environment: refersTo(CONTAINER, object({ type: only('local'), skills: free }, 'type')),
       },
       'environment',
     ),
@@ -76,9 +87,9 @@ export const RESPONSES_TOOLS = variants('type', {
   web_search_preview: WEB_SEARCH,
   web_search_preview_2025_03_11: WEB_SEARCH,
   x_search: serverTool('x_search', 'max_tool_calls'),
-  code_interpreter: serverTool('code_interpreter', 'max_tool_calls'),
+  code_interpreter: refersTo(CODE_CONTAINER, serverTool('code_interpreter', 'max_tool_calls')),
   // What it searches is stored at the vendor.
-  file_search: serverTool('file_search'),
+  file_search: refersTo({ vector_store_ids: list(storedId) }, serverTool('file_search')),
   image_generation: IMAGE_GENERATION,
   mcp: serverTool('mcp'),
   programmatic_tool_calling: serverTool('programmatic_tool_calling'),

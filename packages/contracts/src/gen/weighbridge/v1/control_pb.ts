@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/control.proto.
  */
 export const file_weighbridge_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSKcAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSABCCQoHbWVzc2FnZSKWAQoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRItCgtyZXN1bWVfZnJvbRgDIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEhgKEG1heF9zdGFsZW5lc3NfbXMYBCABKA0SDAoEbmFtZRgFIAEoCRITCgtwcm9kdWNlcl9pZBgGIAEoCSIJCgdHb29kYnllIkoKCFBvc2l0aW9uEhoKEmRhdGFiYXNlX3N5c3RlbV9pZBgBIAEoCRIQCgh0aW1lbGluZRgCIAEoDRIQCghyZXZpc2lvbhgDIAEoBCKJAQoLUHJveHlTdGF0dXMSGAoQYXBwbGllZF9yZXZpc2lvbhgBIAEoBBIaChJpbl9mbGlnaHRfcmVxdWVzdHMYAiABKA0SGwoTd2FpdGluZ191c2FnZV9ieXRlcxgDIAEoBBISCgpzZW50X2F0X21zGAQgASgEEhMKC21hcmtfYWdlX21zGAUgASgEIv0BCg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIABImCgVkZWx0YRgDIAEoCzIVLndlaWdoYnJpZGdlLnYxLkRlbHRhSAASLQoGcmVjYWxsGAQgASgLMhsud2VpZ2hicmlkZ2UudjEuTGVhc2VSZWNhbGxIABIsCghldmlkZW5jZRgFIAEoCzIYLndlaWdoYnJpZGdlLnYxLkV2aWRlbmNlSABCCQoHbWVzc2FnZSLJAQoIU25hcHNob3QSEAoIcmV2aXNpb24YASABKAQSLQoKY29ubmVjdG9ycxgCIAMoCzIZLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvchIlCgZtb2RlbHMYAyADKAsyFS53ZWlnaGJyaWRnZS52MS5Nb2RlbBIqCghwb3NpdGlvbhgEIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEikKCHByb2ZpbGVzGAUgAygLMhcud2VpZ2hicmlkZ2UudjEuUHJvZmlsZSKrAQoFRGVsdGESFQoNZnJvbV9yZXZpc2lvbhgBIAEoBBITCgt0b19yZXZpc2lvbhgCIAEoBBIPCgdrZXlfaWRzGAMgAygJEhIKCnBvbGljeV9pZHMYBCADKAkSFQoNcHJpbmNpcGFsX2lkcxgFIAMoCRIQCghhbGxfa2V5cxgGIAEoCBIoCgZ0YWJsZXMYByABKAsyGC53ZWlnaGJyaWRnZS52MS5TbmFwc2hvdCJmCghFdmlkZW5jZRIvCgV0eXBlcxgBIAMoCzIgLndlaWdoYnJpZGdlLnYxLldvcmtsb2FkRXZpZGVuY2USFwoPZm9yZ290dGVuX3R5cGVzGAIgAygJEhAKCGlzX2ZpcnN0GAMgASgIImgKEFdvcmtsb2FkRXZpZGVuY2USFQoNd29ya2xvYWRfdHlwZRgBIAEoCRItCgZtb2RlbHMYAiADKAsyHS53ZWlnaGJyaWRnZS52MS5Nb2RlbEV2aWRlbmNlEg4KBmFnZV9tcxgDIAEoBCLAAQoNTW9kZWxFdmlkZW5jZRINCgVtb2RlbBgBIAEoCRIQCghyZXF1ZXN0cxgCIAEoARIRCglzdWNjZXNzZXMYAyABKAESEgoKbGF0ZW5jeV9tcxgEIAEoARIeChZ0aW1lX3RvX2ZpcnN0X3Rva2VuX21zGAUgASgBEg0KBXRpbWVkGAYgASgBEhUKDWNvc3RfbmFub191c2QYByABKAESEQoJc2NvcmVfc3VtGAggASgBEg4KBnNjb3JlcxgJIAEoASKVAQoJSGVhcnRiZWF0EhAKCHJldmlzaW9uGAEgASgEEhAKCGNsb2NrX21zGAIgASgDEhQKDGxpdmVfcHJveGllcxgDIAEoDRIaChJhbnN3ZXJzX3NlbnRfYXRfbXMYBCABKAQSMgoNbW9kZWxfb3V0cHV0cxgFIAMoCzIbLndlaWdoYnJpZGdlLnYxLk1vZGVsT3V0cHV0IjAKC01vZGVsT3V0cHV0Eg0KBW1vZGVsGAEgASgJEhIKCnA5NV90b2tlbnMYAiABKA0iOQoLTGVhc2VSZWNhbGwSKgoHYnVja2V0cxgBIAMoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZiImCg5SZXNvbHZlUmVxdWVzdBIUCgx0b2tlbl9zaGEyNTYYASABKAwiWQoPUmVzb2x2ZVJlc3BvbnNlEiAKA2tleRgBIAEoCzITLndlaWdoYnJpZGdlLnYxLktleRIQCghyZXZpc2lvbhgCIAEoBBISCgptYXhfYWdlX21zGAMgASgNIqABChVSZWNvcmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkSNgoKdW5maW5pc2hlZBgFIAEoCzIiLndlaWdoYnJpZGdlLnYxLlVuZmluaXNoZWRSZXNwb25zZSJKChJVbmZpbmlzaGVkUmVzcG9uc2USEAoIZXZlbnRfaWQYASABKAkSDQoFbW9kZWwYAiABKAkSEwoLcHJvZHVjZXJfaWQYAyABKAkiGAoWUmVjb3JkUmVzcG9uc2VSZXNwb25zZSJAChNGaW5kUmVzcG9uc2VSZXF1ZXN0EhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCSKQAgoURmluZFJlc3BvbnNlUmVzcG9uc2USQQoJb3duZXJzaGlwGAEgASgOMi4ud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2UuT3duZXJzaGlwEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCRI2Cgp1bmZpbmlzaGVkGAMgASgLMiIud2VpZ2hicmlkZ2UudjEuVW5maW5pc2hlZFJlc3BvbnNlImcKCU93bmVyc2hpcBIZChVPV05FUlNISVBfVU5TUEVDSUZJRUQQABIVChFPV05FUlNISVBfVU5LTk9XThABEhEKDU9XTkVSU0hJUF9PV04QAhIVChFPV05FUlNISVBfRk9SRUlHThADIsIBChVTZXR0bGVSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIpCgV1c2FnZRgEIAEoCzIaLndlaWdoYnJpZGdlLnYxLlRva2VuVXNhZ2USLQoHZGV0YWlscxgFIAEoCzIcLndlaWdoYnJpZGdlLnYxLlVzYWdlRGV0YWlscxIOCgZzdGF0dXMYBiABKAkilwIKFlNldHRsZVJlc3BvbnNlUmVzcG9uc2USPQoGcmVzdWx0GAEgASgOMi0ud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXNwb25zZS5SZXN1bHQSFQoNY29zdF9uYW5vX3VzZBgCIAEoAxIbChNjb3JyZWN0aW9uX25hbm9fdXNkGAMgASgDEhAKCHVucHJpY2VkGAQgAygJIngKBlJlc3VsdBIWChJSRVNVTFRfVU5TUEVDSUZJRUQQABISCg5SRVNVTFRfU0VUVExFRBABEhoKFlJFU1VMVF9BTFJFQURZX1NFVFRMRUQQAhISCg5SRVNVTFRfUEVORElORxADEhIKDlJFU1VMVF9VTktOT1dOEAQiNAodTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1JlcXVlc3QSEwoLcHJvZHVjZXJfaWQYASABKAkiVgoeTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1Jlc3BvbnNlEjQKCXJlc3BvbnNlcxgBIAMoCzIhLndlaWdoYnJpZGdlLnYxLlVuc2V0dGxlZFJlc3BvbnNlIqwBChFVbnNldHRsZWRSZXNwb25zZRITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxjb25uZWN0b3JfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRI2Cgp1bmZpbmlzaGVkGAUgASgLMiIud2VpZ2hicmlkZ2UudjEuVW5maW5pc2hlZFJlc3BvbnNlEg4KBmFnZV9tcxgGIAEoBCJHChFDbG9zZUVwb2NoUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCRINCgVlcG9jaBgCIAEoCRIOCgZsYXN0X24YAyADKAQiJwoSQ2xvc2VFcG9jaFJlc3BvbnNlEhEKCWlzX2Nsb3NlZBgBIAEoCCKIAQoMTGVhc2VSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgJEisKB2J1ZGdldHMYAyADKAsyGi53ZWlnaGJyaWRnZS52MS5CdWRnZXRDYWxsEicKBXJhdGVzGAQgAygLMhgud2VpZ2hicmlkZ2UudjEuUmF0ZUNhbGwivQEKCkJ1ZGdldENhbGwSKQoGYnVja2V0GAEgASgLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmEgsKA3NlcRgCIAEoBBIZChFyZXR1cm5lZF9uYW5vX3VzZBgDIAEoAxIYChBtaW5pbXVtX25hbm9fdXNkGAQgASgDEiUKGGJ1cm5fbmFub191c2RfcGVyX3NlY29uZBgFIAEoA0gAiAEBQhsKGV9idXJuX25hbm9fdXNkX3Blcl9zZWNvbmQieQoIUmF0ZUNhbGwSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEg4KBm1pbnV0ZRgEIAEoBBIQCghyZXF1ZXN0cxgFIAEoAxIOCgZ0b2tlbnMYBiABKAMiZwoNTGVhc2VSZXNwb25zZRIsCgdidWRnZXRzGAEgAygLMhsud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TGVhc2USKAoFcmF0ZXMYAiADKAsyGS53ZWlnaGJyaWRnZS52MS5SYXRlR3JhbnQi2QIKC0J1ZGdldExlYXNlEgsKA3NlcRgBIAEoBBIYChBncmFudGVkX25hbm9fdXNkGAIgASgDEhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESFgoOc3BlbnRfbmFub191c2QYBCABKAMSFwoPbGVhc2VkX25hbm9fdXNkGAUgASgDEjQKB291dGNvbWUYBiABKA4yIy53ZWlnaGJyaWRnZS52MS5CdWRnZXRMZWFzZS5PdXRjb21lIosBCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX0dSQU5URUQQARIVChFPVVRDT01FX0VYSEFVU1RFRBACEhUKEU9VVENPTUVfQ09OVEVOREVEEAMSEAoMT1VUQ09NRV9PVkVSEAQSEgoOT1VUQ09NRV9DTE9TRUQQBUIRCg9fbGltaXRfbmFub191c2QiaQoJUmF0ZUdyYW50Eg4KBm1pbnV0ZRgBIAEoBBIQCghyZXF1ZXN0cxgCIAEoAxIOCgZ0b2tlbnMYAyABKAMSFQoNcmVxdWVzdHNfbGVmdBgEIAEoAxITCgt0b2tlbnNfbGVmdBgFIAEoAyKCAQoVUmVjb3JkRmVlZGJhY2tSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEg4KBmtleV9pZBgDIAEoCRINCgVzY29yZRgEIAEoARIUCgdjb21tZW50GAUgASgJSACIAQFCCgoIX2NvbW1lbnQiygEKFlJlY29yZEZlZWRiYWNrUmVzcG9uc2USPQoGcmVzdWx0GAEgASgOMi0ud2VpZ2hicmlkZ2UudjEuUmVjb3JkRmVlZGJhY2tSZXNwb25zZS5SZXN1bHQicQoGUmVzdWx0EhYKElJFU1VMVF9VTlNQRUNJRklFRBAAEhIKDlJFU1VMVF9DT1VOVEVEEAESEgoOUkVTVUxUX1BFTkRJTkcQAhISCg5SRVNVTFRfVU5LTk9XThADEhMKD1JFU1VMVF9UT09fTUFOWRAEMrgGCg5Db250cm9sU2VydmljZRJICgVXYXRjaBIcLndlaWdoYnJpZGdlLnYxLldhdGNoUmVxdWVzdBodLndlaWdoYnJpZGdlLnYxLldhdGNoUmVzcG9uc2UoATABEkoKB1Jlc29sdmUSHi53ZWlnaGJyaWRnZS52MS5SZXNvbHZlUmVxdWVzdBofLndlaWdoYnJpZGdlLnYxLlJlc29sdmVSZXNwb25zZRJfCg5SZWNvcmRSZXNwb25zZRIlLndlaWdoYnJpZGdlLnYxLlJlY29yZFJlc3BvbnNlUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlJlY29yZFJlc3BvbnNlUmVzcG9uc2USWQoMRmluZFJlc3BvbnNlEiMud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVxdWVzdBokLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlc3BvbnNlEl8KDlNldHRsZVJlc3BvbnNlEiUud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXF1ZXN0GiYud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXNwb25zZRJ3ChZMaXN0VW5zZXR0bGVkUmVzcG9uc2VzEi0ud2VpZ2hicmlkZ2UudjEuTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1JlcXVlc3QaLi53ZWlnaGJyaWRnZS52MS5MaXN0VW5zZXR0bGVkUmVzcG9uc2VzUmVzcG9uc2USUwoKQ2xvc2VFcG9jaBIhLndlaWdoYnJpZGdlLnYxLkNsb3NlRXBvY2hSZXF1ZXN0GiIud2VpZ2hicmlkZ2UudjEuQ2xvc2VFcG9jaFJlc3BvbnNlEkQKBUxlYXNlEhwud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXNwb25zZRJfCg5SZWNvcmRGZWVkYmFjaxIlLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVzcG9uc2ViBnByb3RvMw", [file_weighbridge_v1_resources, file_weighbridge_v1_usage]);
+  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSKcAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSABCCQoHbWVzc2FnZSKWAQoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRItCgtyZXN1bWVfZnJvbRgDIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEhgKEG1heF9zdGFsZW5lc3NfbXMYBCABKA0SDAoEbmFtZRgFIAEoCRITCgtwcm9kdWNlcl9pZBgGIAEoCSIJCgdHb29kYnllIkoKCFBvc2l0aW9uEhoKEmRhdGFiYXNlX3N5c3RlbV9pZBgBIAEoCRIQCgh0aW1lbGluZRgCIAEoDRIQCghyZXZpc2lvbhgDIAEoBCKJAQoLUHJveHlTdGF0dXMSGAoQYXBwbGllZF9yZXZpc2lvbhgBIAEoBBIaChJpbl9mbGlnaHRfcmVxdWVzdHMYAiABKA0SGwoTd2FpdGluZ191c2FnZV9ieXRlcxgDIAEoBBISCgpzZW50X2F0X21zGAQgASgEEhMKC21hcmtfYWdlX21zGAUgASgEIv0BCg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIABImCgVkZWx0YRgDIAEoCzIVLndlaWdoYnJpZGdlLnYxLkRlbHRhSAASLQoGcmVjYWxsGAQgASgLMhsud2VpZ2hicmlkZ2UudjEuTGVhc2VSZWNhbGxIABIsCghldmlkZW5jZRgFIAEoCzIYLndlaWdoYnJpZGdlLnYxLkV2aWRlbmNlSABCCQoHbWVzc2FnZSLJAQoIU25hcHNob3QSEAoIcmV2aXNpb24YASABKAQSLQoKY29ubmVjdG9ycxgCIAMoCzIZLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvchIlCgZtb2RlbHMYAyADKAsyFS53ZWlnaGJyaWRnZS52MS5Nb2RlbBIqCghwb3NpdGlvbhgEIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEikKCHByb2ZpbGVzGAUgAygLMhcud2VpZ2hicmlkZ2UudjEuUHJvZmlsZSKrAQoFRGVsdGESFQoNZnJvbV9yZXZpc2lvbhgBIAEoBBITCgt0b19yZXZpc2lvbhgCIAEoBBIPCgdrZXlfaWRzGAMgAygJEhIKCnBvbGljeV9pZHMYBCADKAkSFQoNcHJpbmNpcGFsX2lkcxgFIAMoCRIQCghhbGxfa2V5cxgGIAEoCBIoCgZ0YWJsZXMYByABKAsyGC53ZWlnaGJyaWRnZS52MS5TbmFwc2hvdCJmCghFdmlkZW5jZRIvCgV0eXBlcxgBIAMoCzIgLndlaWdoYnJpZGdlLnYxLldvcmtsb2FkRXZpZGVuY2USFwoPZm9yZ290dGVuX3R5cGVzGAIgAygJEhAKCGlzX2ZpcnN0GAMgASgIImgKEFdvcmtsb2FkRXZpZGVuY2USFQoNd29ya2xvYWRfdHlwZRgBIAEoCRItCgZtb2RlbHMYAiADKAsyHS53ZWlnaGJyaWRnZS52MS5Nb2RlbEV2aWRlbmNlEg4KBmFnZV9tcxgDIAEoBCLAAQoNTW9kZWxFdmlkZW5jZRINCgVtb2RlbBgBIAEoCRIQCghyZXF1ZXN0cxgCIAEoARIRCglzdWNjZXNzZXMYAyABKAESEgoKbGF0ZW5jeV9tcxgEIAEoARIeChZ0aW1lX3RvX2ZpcnN0X3Rva2VuX21zGAUgASgBEg0KBXRpbWVkGAYgASgBEhUKDWNvc3RfbmFub191c2QYByABKAESEQoJc2NvcmVfc3VtGAggASgBEg4KBnNjb3JlcxgJIAEoASKVAQoJSGVhcnRiZWF0EhAKCHJldmlzaW9uGAEgASgEEhAKCGNsb2NrX21zGAIgASgDEhQKDGxpdmVfcHJveGllcxgDIAEoDRIaChJhbnN3ZXJzX3NlbnRfYXRfbXMYBCABKAQSMgoNbW9kZWxfb3V0cHV0cxgFIAMoCzIbLndlaWdoYnJpZGdlLnYxLk1vZGVsT3V0cHV0IjAKC01vZGVsT3V0cHV0Eg0KBW1vZGVsGAEgASgJEhIKCnA5NV90b2tlbnMYAiABKA0iOQoLTGVhc2VSZWNhbGwSKgoHYnVja2V0cxgBIAMoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZiImCg5SZXNvbHZlUmVxdWVzdBIUCgx0b2tlbl9zaGEyNTYYASABKAwiWQoPUmVzb2x2ZVJlc3BvbnNlEiAKA2tleRgBIAEoCzITLndlaWdoYnJpZGdlLnYxLktleRIQCghyZXZpc2lvbhgCIAEoBBISCgptYXhfYWdlX21zGAMgASgNIskBChVSZWNvcmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkSNgoKdW5maW5pc2hlZBgFIAEoCzIiLndlaWdoYnJpZGdlLnYxLlVuZmluaXNoZWRSZXNwb25zZRISCgpvYmplY3RfaWRzGAYgAygJEhMKC2FyZV9sYXN0aW5nGAcgASgIIkoKElVuZmluaXNoZWRSZXNwb25zZRIQCghldmVudF9pZBgBIAEoCRINCgVtb2RlbBgCIAEoCRITCgtwcm9kdWNlcl9pZBgDIAEoCSIYChZSZWNvcmRSZXNwb25zZVJlc3BvbnNlIlQKE0ZpbmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhIKCm9iamVjdF9pZHMYAyADKAkivgIKFEZpbmRSZXNwb25zZVJlc3BvbnNlEkEKCW93bmVyc2hpcBgBIAEoDjIuLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlc3BvbnNlLk93bmVyc2hpcBIUCgxjb25uZWN0b3JfaWQYAiABKAkSNgoKdW5maW5pc2hlZBgDIAEoCzIiLndlaWdoYnJpZGdlLnYxLlVuZmluaXNoZWRSZXNwb25zZRIsCgdvYmplY3RzGAQgAygLMhsud2VpZ2hicmlkZ2UudjEuT2JqZWN0T3duZXIiZwoJT3duZXJzaGlwEhkKFU9XTkVSU0hJUF9VTlNQRUNJRklFRBAAEhUKEU9XTkVSU0hJUF9VTktOT1dOEAESEQoNT1dORVJTSElQX09XThACEhUKEU9XTkVSU0hJUF9GT1JFSUdOEAMiZgoLT2JqZWN0T3duZXISQQoJb3duZXJzaGlwGAEgASgOMi4ud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2UuT3duZXJzaGlwEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCSLCAQoVU2V0dGxlUmVzcG9uc2VSZXF1ZXN0EhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCRIUCgxwcmluY2lwYWxfaWQYAyABKAkSKQoFdXNhZ2UYBCABKAsyGi53ZWlnaGJyaWRnZS52MS5Ub2tlblVzYWdlEi0KB2RldGFpbHMYBSABKAsyHC53ZWlnaGJyaWRnZS52MS5Vc2FnZURldGFpbHMSDgoGc3RhdHVzGAYgASgJIpcCChZTZXR0bGVSZXNwb25zZVJlc3BvbnNlEj0KBnJlc3VsdBgBIAEoDjItLndlaWdoYnJpZGdlLnYxLlNldHRsZVJlc3BvbnNlUmVzcG9uc2UuUmVzdWx0EhUKDWNvc3RfbmFub191c2QYAiABKAMSGwoTY29ycmVjdGlvbl9uYW5vX3VzZBgDIAEoAxIQCgh1bnByaWNlZBgEIAMoCSJ4CgZSZXN1bHQSFgoSUkVTVUxUX1VOU1BFQ0lGSUVEEAASEgoOUkVTVUxUX1NFVFRMRUQQARIaChZSRVNVTFRfQUxSRUFEWV9TRVRUTEVEEAISEgoOUkVTVUxUX1BFTkRJTkcQAxISCg5SRVNVTFRfVU5LTk9XThAEIjQKHUxpc3RVbnNldHRsZWRSZXNwb25zZXNSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJIlYKHkxpc3RVbnNldHRsZWRSZXNwb25zZXNSZXNwb25zZRI0CglyZXNwb25zZXMYASADKAsyIS53ZWlnaGJyaWRnZS52MS5VbnNldHRsZWRSZXNwb25zZSKsAQoRVW5zZXR0bGVkUmVzcG9uc2USEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkSNgoKdW5maW5pc2hlZBgFIAEoCzIiLndlaWdoYnJpZGdlLnYxLlVuZmluaXNoZWRSZXNwb25zZRIOCgZhZ2VfbXMYBiABKAQiRwoRQ2xvc2VFcG9jaFJlcXVlc3QSEwoLcHJvZHVjZXJfaWQYASABKAkSDQoFZXBvY2gYAiABKAkSDgoGbGFzdF9uGAMgAygEIicKEkNsb3NlRXBvY2hSZXNwb25zZRIRCglpc19jbG9zZWQYASABKAgiiAEKDExlYXNlUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCRINCgVlcG9jaBgCIAEoCRIrCgdidWRnZXRzGAMgAygLMhoud2VpZ2hicmlkZ2UudjEuQnVkZ2V0Q2FsbBInCgVyYXRlcxgEIAMoCzIYLndlaWdoYnJpZGdlLnYxLlJhdGVDYWxsIr0BCgpCdWRnZXRDYWxsEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhILCgNzZXEYAiABKAQSGQoRcmV0dXJuZWRfbmFub191c2QYAyABKAMSGAoQbWluaW11bV9uYW5vX3VzZBgEIAEoAxIlChhidXJuX25hbm9fdXNkX3Blcl9zZWNvbmQYBSABKANIAIgBAUIbChlfYnVybl9uYW5vX3VzZF9wZXJfc2Vjb25kInkKCFJhdGVDYWxsEhEKCXBvbGljeV9pZBgBIAEoCRIXCg9jb3VudGVyX3ZlcnNpb24YAiABKA0SDwoHc3ViamVjdBgDIAEoCRIOCgZtaW51dGUYBCABKAQSEAoIcmVxdWVzdHMYBSABKAMSDgoGdG9rZW5zGAYgASgDImcKDUxlYXNlUmVzcG9uc2USLAoHYnVkZ2V0cxgBIAMoCzIbLndlaWdoYnJpZGdlLnYxLkJ1ZGdldExlYXNlEigKBXJhdGVzGAIgAygLMhkud2VpZ2hicmlkZ2UudjEuUmF0ZUdyYW50ItkCCgtCdWRnZXRMZWFzZRILCgNzZXEYASABKAQSGAoQZ3JhbnRlZF9uYW5vX3VzZBgCIAEoAxIbCg5saW1pdF9uYW5vX3VzZBgDIAEoA0gAiAEBEhYKDnNwZW50X25hbm9fdXNkGAQgASgDEhcKD2xlYXNlZF9uYW5vX3VzZBgFIAEoAxI0CgdvdXRjb21lGAYgASgOMiMud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TGVhc2UuT3V0Y29tZSKLAQoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEwoPT1VUQ09NRV9HUkFOVEVEEAESFQoRT1VUQ09NRV9FWEhBVVNURUQQAhIVChFPVVRDT01FX0NPTlRFTkRFRBADEhAKDE9VVENPTUVfT1ZFUhAEEhIKDk9VVENPTUVfQ0xPU0VEEAVCEQoPX2xpbWl0X25hbm9fdXNkImkKCVJhdGVHcmFudBIOCgZtaW51dGUYASABKAQSEAoIcmVxdWVzdHMYAiABKAMSDgoGdG9rZW5zGAMgASgDEhUKDXJlcXVlc3RzX2xlZnQYBCABKAMSEwoLdG9rZW5zX2xlZnQYBSABKAMiggEKFVJlY29yZEZlZWRiYWNrUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSDQoFc2NvcmUYBCABKAESFAoHY29tbWVudBgFIAEoCUgAiAEBQgoKCF9jb21tZW50IsoBChZSZWNvcmRGZWVkYmFja1Jlc3BvbnNlEj0KBnJlc3VsdBgBIAEoDjItLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVzcG9uc2UuUmVzdWx0InEKBlJlc3VsdBIWChJSRVNVTFRfVU5TUEVDSUZJRUQQABISCg5SRVNVTFRfQ09VTlRFRBABEhIKDlJFU1VMVF9QRU5ESU5HEAISEgoOUkVTVUxUX1VOS05PV04QAxITCg9SRVNVTFRfVE9PX01BTlkQBDK4BgoOQ29udHJvbFNlcnZpY2USSAoFV2F0Y2gSHC53ZWlnaGJyaWRnZS52MS5XYXRjaFJlcXVlc3QaHS53ZWlnaGJyaWRnZS52MS5XYXRjaFJlc3BvbnNlKAEwARJKCgdSZXNvbHZlEh4ud2VpZ2hicmlkZ2UudjEuUmVzb2x2ZVJlcXVlc3QaHy53ZWlnaGJyaWRnZS52MS5SZXNvbHZlUmVzcG9uc2USXwoOUmVjb3JkUmVzcG9uc2USJS53ZWlnaGJyaWRnZS52MS5SZWNvcmRSZXNwb25zZVJlcXVlc3QaJi53ZWlnaGJyaWRnZS52MS5SZWNvcmRSZXNwb25zZVJlc3BvbnNlElkKDEZpbmRSZXNwb25zZRIjLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlcXVlc3QaJC53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXNwb25zZRJfCg5TZXR0bGVSZXNwb25zZRIlLndlaWdoYnJpZGdlLnYxLlNldHRsZVJlc3BvbnNlUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlNldHRsZVJlc3BvbnNlUmVzcG9uc2USdwoWTGlzdFVuc2V0dGxlZFJlc3BvbnNlcxItLndlaWdoYnJpZGdlLnYxLkxpc3RVbnNldHRsZWRSZXNwb25zZXNSZXF1ZXN0Gi4ud2VpZ2hicmlkZ2UudjEuTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1Jlc3BvbnNlElMKCkNsb3NlRXBvY2gSIS53ZWlnaGJyaWRnZS52MS5DbG9zZUVwb2NoUmVxdWVzdBoiLndlaWdoYnJpZGdlLnYxLkNsb3NlRXBvY2hSZXNwb25zZRJECgVMZWFzZRIcLndlaWdoYnJpZGdlLnYxLkxlYXNlUmVxdWVzdBodLndlaWdoYnJpZGdlLnYxLkxlYXNlUmVzcG9uc2USXwoOUmVjb3JkRmVlZGJhY2sSJS53ZWlnaGJyaWRnZS52MS5SZWNvcmRGZWVkYmFja1JlcXVlc3QaJi53ZWlnaGJyaWRnZS52MS5SZWNvcmRGZWVkYmFja1Jlc3BvbnNlYgZwcm90bzM", [file_weighbridge_v1_resources, file_weighbridge_v1_usage]);
 
 /**
  * What a proxy stores on its disk, sealed, so that it can start while the control plane is unreachable.
@@ -675,6 +675,8 @@ export const ResolveResponseSchema: GenMessage<ResolveResponse> = /*@__PURE__*/
  */
 export type RecordResponseRequest = Message<"weighbridge.v1.RecordResponseRequest"> & {
   /**
+   * Of an answer that names objects but no response: one of them.
+   *
    * @generated from field: string response_id = 1;
    */
   responseId: string;
@@ -701,6 +703,20 @@ export type RecordResponseRequest = Message<"weighbridge.v1.RecordResponseReques
    * @generated from field: weighbridge.v1.UnfinishedResponse unfinished = 5;
    */
   unfinished?: UnfinishedResponse | undefined;
+
+  /**
+   * The other objects that the answer names, such as output items and containers; at most 1,024.
+   *
+   * @generated from field: repeated string object_ids = 6;
+   */
+  objectIds: string[];
+
+  /**
+   * The vendor keeps those objects until someone deletes them: a conversation, and what is in it.
+   *
+   * @generated from field: bool are_lasting = 7;
+   */
+  areLasting: boolean;
 };
 
 /**
@@ -763,6 +779,8 @@ export const RecordResponseResponseSchema: GenMessage<RecordResponseResponse> = 
  */
 export type FindResponseRequest = Message<"weighbridge.v1.FindResponseRequest"> & {
   /**
+   * Empty if only objects are looked up.
+   *
    * @generated from field: string response_id = 1;
    */
   responseId: string;
@@ -771,6 +789,13 @@ export type FindResponseRequest = Message<"weighbridge.v1.FindResponseRequest"> 
    * @generated from field: string principal_id = 2;
    */
   principalId: string;
+
+  /**
+   * At most 2,048, of any kind.
+   *
+   * @generated from field: repeated string object_ids = 3;
+   */
+  objectIds: string[];
 };
 
 /**
@@ -802,6 +827,13 @@ export type FindResponseResponse = Message<"weighbridge.v1.FindResponseResponse"
    * @generated from field: weighbridge.v1.UnfinishedResponse unfinished = 3;
    */
   unfinished?: UnfinishedResponse | undefined;
+
+  /**
+   * One for each of the `object_ids`, in their order. None at all: this control plane knows of responses only.
+   *
+   * @generated from field: repeated weighbridge.v1.ObjectOwner objects = 4;
+   */
+  objects: ObjectOwner[];
 };
 
 /**
@@ -848,6 +880,30 @@ export type FindResponseResponse_Ownership = (typeof FindResponseResponse_Owners
  */
 export const FindResponseResponse_OwnershipSchema: GenEnum<FindResponseResponse_Ownership> = /*@__PURE__*/
   enumDesc(file_weighbridge_v1_control, 22, 0);
+
+/**
+ * @generated from message weighbridge.v1.ObjectOwner
+ */
+export type ObjectOwner = Message<"weighbridge.v1.ObjectOwner"> & {
+  /**
+   * @generated from field: weighbridge.v1.FindResponseResponse.Ownership ownership = 1;
+   */
+  ownership: FindResponseResponse_Ownership;
+
+  /**
+   * The connector that has it; empty unless the principal owns it.
+   *
+   * @generated from field: string connector_id = 2;
+   */
+  connectorId: string;
+};
+
+/**
+ * Describes the message weighbridge.v1.ObjectOwner.
+ * Use `create(ObjectOwnerSchema)` to create a new message.
+ */
+export const ObjectOwnerSchema: GenMessage<ObjectOwner> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 23);
 
 /**
  * What the vendor says of a response that it will not work on any more (`completed`, `incomplete`, `failed`, `cancelled`).
@@ -902,7 +958,7 @@ export type SettleResponseRequest = Message<"weighbridge.v1.SettleResponseReques
  * Use `create(SettleResponseRequestSchema)` to create a new message.
  */
 export const SettleResponseRequestSchema: GenMessage<SettleResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 23);
+  messageDesc(file_weighbridge_v1_control, 24);
 
 /**
  * @generated from message weighbridge.v1.SettleResponseResponse
@@ -940,7 +996,7 @@ export type SettleResponseResponse = Message<"weighbridge.v1.SettleResponseRespo
  * Use `create(SettleResponseResponseSchema)` to create a new message.
  */
 export const SettleResponseResponseSchema: GenMessage<SettleResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 24);
+  messageDesc(file_weighbridge_v1_control, 25);
 
 /**
  * @generated from enum weighbridge.v1.SettleResponseResponse.Result
@@ -989,7 +1045,7 @@ export type SettleResponseResponse_Result = (typeof SettleResponseResponse_Resul
  * Describes the enum weighbridge.v1.SettleResponseResponse.Result.
  */
 export const SettleResponseResponse_ResultSchema: GenEnum<SettleResponseResponse_Result> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 24, 0);
+  enumDesc(file_weighbridge_v1_control, 25, 0);
 
 /**
  * @generated from message weighbridge.v1.ListUnsettledResponsesRequest
@@ -1008,7 +1064,7 @@ export type ListUnsettledResponsesRequest = Message<"weighbridge.v1.ListUnsettle
  * Use `create(ListUnsettledResponsesRequestSchema)` to create a new message.
  */
 export const ListUnsettledResponsesRequestSchema: GenMessage<ListUnsettledResponsesRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 25);
+  messageDesc(file_weighbridge_v1_control, 26);
 
 /**
  * @generated from message weighbridge.v1.ListUnsettledResponsesResponse
@@ -1027,7 +1083,7 @@ export type ListUnsettledResponsesResponse = Message<"weighbridge.v1.ListUnsettl
  * Use `create(ListUnsettledResponsesResponseSchema)` to create a new message.
  */
 export const ListUnsettledResponsesResponseSchema: GenMessage<ListUnsettledResponsesResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 26);
+  messageDesc(file_weighbridge_v1_control, 27);
 
 /**
  * @generated from message weighbridge.v1.UnsettledResponse
@@ -1071,7 +1127,7 @@ export type UnsettledResponse = Message<"weighbridge.v1.UnsettledResponse"> & {
  * Use `create(UnsettledResponseSchema)` to create a new message.
  */
 export const UnsettledResponseSchema: GenMessage<UnsettledResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 27);
+  messageDesc(file_weighbridge_v1_control, 28);
 
 /**
  * @generated from message weighbridge.v1.CloseEpochRequest
@@ -1100,7 +1156,7 @@ export type CloseEpochRequest = Message<"weighbridge.v1.CloseEpochRequest"> & {
  * Use `create(CloseEpochRequestSchema)` to create a new message.
  */
 export const CloseEpochRequestSchema: GenMessage<CloseEpochRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 28);
+  messageDesc(file_weighbridge_v1_control, 29);
 
 /**
  * @generated from message weighbridge.v1.CloseEpochResponse
@@ -1119,7 +1175,7 @@ export type CloseEpochResponse = Message<"weighbridge.v1.CloseEpochResponse"> & 
  * Use `create(CloseEpochResponseSchema)` to create a new message.
  */
 export const CloseEpochResponseSchema: GenMessage<CloseEpochResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 29);
+  messageDesc(file_weighbridge_v1_control, 30);
 
 /**
  * @generated from message weighbridge.v1.LeaseRequest
@@ -1151,7 +1207,7 @@ export type LeaseRequest = Message<"weighbridge.v1.LeaseRequest"> & {
  * Use `create(LeaseRequestSchema)` to create a new message.
  */
 export const LeaseRequestSchema: GenMessage<LeaseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 30);
+  messageDesc(file_weighbridge_v1_control, 31);
 
 /**
  * Asks for, and returns, the lease of one epoch on one bucket.
@@ -1198,7 +1254,7 @@ export type BudgetCall = Message<"weighbridge.v1.BudgetCall"> & {
  * Use `create(BudgetCallSchema)` to create a new message.
  */
 export const BudgetCallSchema: GenMessage<BudgetCall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 31);
+  messageDesc(file_weighbridge_v1_control, 32);
 
 /**
  * Asks for more requests and tokens in a minute than each proxy may use without a grant.
@@ -1244,7 +1300,7 @@ export type RateCall = Message<"weighbridge.v1.RateCall"> & {
  * Use `create(RateCallSchema)` to create a new message.
  */
 export const RateCallSchema: GenMessage<RateCall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 32);
+  messageDesc(file_weighbridge_v1_control, 33);
 
 /**
  * @generated from message weighbridge.v1.LeaseResponse
@@ -1268,7 +1324,7 @@ export type LeaseResponse = Message<"weighbridge.v1.LeaseResponse"> & {
  * Use `create(LeaseResponseSchema)` to create a new message.
  */
 export const LeaseResponseSchema: GenMessage<LeaseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 33);
+  messageDesc(file_weighbridge_v1_control, 34);
 
 /**
  * @generated from message weighbridge.v1.BudgetLease
@@ -1314,7 +1370,7 @@ export type BudgetLease = Message<"weighbridge.v1.BudgetLease"> & {
  * Use `create(BudgetLeaseSchema)` to create a new message.
  */
 export const BudgetLeaseSchema: GenMessage<BudgetLease> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 34);
+  messageDesc(file_weighbridge_v1_control, 35);
 
 /**
  * @generated from enum weighbridge.v1.BudgetLease.Outcome
@@ -1368,7 +1424,7 @@ export type BudgetLease_Outcome = (typeof BudgetLease_Outcome)[keyof typeof Budg
  * Describes the enum weighbridge.v1.BudgetLease.Outcome.
  */
 export const BudgetLease_OutcomeSchema: GenEnum<BudgetLease_Outcome> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 34, 0);
+  enumDesc(file_weighbridge_v1_control, 35, 0);
 
 /**
  * @generated from message weighbridge.v1.RateGrant
@@ -1409,7 +1465,7 @@ export type RateGrant = Message<"weighbridge.v1.RateGrant"> & {
  * Use `create(RateGrantSchema)` to create a new message.
  */
 export const RateGrantSchema: GenMessage<RateGrant> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 35);
+  messageDesc(file_weighbridge_v1_control, 36);
 
 /**
  * @generated from message weighbridge.v1.RecordFeedbackRequest
@@ -1448,7 +1504,7 @@ export type RecordFeedbackRequest = Message<"weighbridge.v1.RecordFeedbackReques
  * Use `create(RecordFeedbackRequestSchema)` to create a new message.
  */
 export const RecordFeedbackRequestSchema: GenMessage<RecordFeedbackRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 36);
+  messageDesc(file_weighbridge_v1_control, 37);
 
 /**
  * @generated from message weighbridge.v1.RecordFeedbackResponse
@@ -1465,7 +1521,7 @@ export type RecordFeedbackResponse = Message<"weighbridge.v1.RecordFeedbackRespo
  * Use `create(RecordFeedbackResponseSchema)` to create a new message.
  */
 export const RecordFeedbackResponseSchema: GenMessage<RecordFeedbackResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 37);
+  messageDesc(file_weighbridge_v1_control, 38);
 
 /**
  * @generated from enum weighbridge.v1.RecordFeedbackResponse.Result
@@ -1512,7 +1568,7 @@ export type RecordFeedbackResponse_Result = (typeof RecordFeedbackResponse_Resul
  * Describes the enum weighbridge.v1.RecordFeedbackResponse.Result.
  */
 export const RecordFeedbackResponse_ResultSchema: GenEnum<RecordFeedbackResponse_Result> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 37, 0);
+  enumDesc(file_weighbridge_v1_control, 38, 0);
 
 /**
  * What the control plane serves to proxies.
@@ -1542,7 +1598,8 @@ export const ControlService: GenService<{
     output: typeof ResolveResponseSchema;
   },
   /**
-   * Records the owner and the connector of a stored response. Returns once that is committed.
+   * Records the owner and the connector of a response, and of the other objects that a vendor's answer names. Returns once that
+   * is committed.
    *
    * @generated from rpc weighbridge.v1.ControlService.RecordResponse
    */
@@ -1552,7 +1609,7 @@ export const ControlService: GenService<{
     output: typeof RecordResponseResponseSchema;
   },
   /**
-   * Looks up a stored response for a principal.
+   * Looks up a stored response for a principal, or several objects at once.
    *
    * @generated from rpc weighbridge.v1.ControlService.FindResponse
    */

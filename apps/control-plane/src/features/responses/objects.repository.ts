@@ -1,0 +1,50 @@
+import { createHash } from 'node:crypto';
+import type { Database } from '@weighbridge/database';
+import { sql } from 'kysely';
+
+/** Where an object is, and whose it is, as a hash. */
+export interface StoredObjectRow {
+  readonly object_hash: Buffer;
+  readonly connector_id: string;
+  readonly owner_hash: Buffer;
+}
+
+const HASH_BYTES = 16;
+
+/** The hash of an object's id or of its owner's, as the table has it. */
+export function hashOf(id: string): Buffer {
+  return createHash('sha256').update(id, 'utf8').digest().subarray(0, HASH_BYTES);
+}
+
+/** Stores the owner of objects; null: until someone deletes them at the vendor. The first owner of an id at a connector stays. */
+export async function insertStoredObjects(
+  db: Database,
+  objects: readonly string[],
+  owner: { readonly connectorId: string; readonly principalId: string; readonly expiresAt: Date | null },
+): Promise<void> {
+  // In one order in all transactions, so that none waits for another one that waits for it.
+  const hashes = objects.map(hashOf).sort(Buffer.compare);
+  await sql`
+    INSERT INTO stored_objects (object_hash, connector_id, owner_hash, expires_at)
+    SELECT object_hash, ${owner.connectorId}, ${hashOf(owner.principalId)},
+           coalesce(${owner.expiresAt}::timestamptz, 'infinity')
+    FROM unnest(${hashes}::bytea[]) AS object_hash
+    ON CONFLICT DO NOTHING`.execute(db);
+}
+
+export async function findStoredObjects(db: Database, ids: readonly string[]): Promise<StoredObjectRow[]> {
+  return await db
+    .selectFrom('stored_objects')
+    .select(['object_hash', 'connector_id', 'owner_hash'])
+    .where(sql<boolean>`object_hash = ANY(${ids.map(hashOf)}::bytea[])`)
+    .execute();
+}
+
+/** Deletes up to `limit` objects that no vendor can have any more; returns how many. */
+export async function deleteExpiredObjects(db: Database, at: Date, limit: number): Promise<number> {
+  const { numAffectedRows } = await sql`
+    DELETE FROM stored_objects WHERE ctid IN (
+      SELECT ctid FROM stored_objects WHERE expires_at < ${at} ORDER BY expires_at LIMIT ${limit}
+    )`.execute(db);
+  return Number(numAffectedRows ?? 0n);
+}

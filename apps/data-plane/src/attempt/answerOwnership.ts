@@ -1,0 +1,53 @@
+import type { NewObjects, ObjectOwners } from '../control/objectOwners.ts';
+import type { NamedFacts } from '../formats/responseFormat.ts';
+
+export interface Answered extends Pick<NewObjects, 'connectorId' | 'key' | 'unfinished'> {
+  /** The vendor stores the response itself. Otherwise, what it names may still be there, and is recorded too. */
+  readonly isStored: boolean;
+  /** The id of the response is one of a stored object, if it is stored. */
+  readonly namesResponse: boolean;
+}
+
+/** Records the owner of what one answer names, as far as it was read, each object once. */
+export class AnswerOwnership {
+  readonly #owners: Pick<ObjectOwners, 'record' | 'recordSoon'>;
+  readonly #answered: Answered;
+  #isResponseSaved = false;
+  #savedObjects = 0;
+
+  constructor(owners: Pick<ObjectOwners, 'record' | 'recordSoon'>, answered: Answered) {
+    this.#owners = owners;
+    this.#answered = answered;
+  }
+
+  /** The client gets nothing of the answer before its id is known, and nothing at all unless that is recorded. */
+  get requiresId(): boolean {
+    return this.#answered.isStored;
+  }
+
+  /**
+   * Records what is new in `facts`; undefined if nothing is. Rejects with a 503 if the vendor stores the response and its owner
+   * can't be recorded.
+   */
+  save({ responseId, objects }: NamedFacts): Promise<void> | undefined {
+    const { isStored, namesResponse } = this.#answered;
+    if (isStored && responseId === '') return undefined;
+    const isNewResponse = namesResponse && responseId !== '' && !this.#isResponseSaved;
+    const isNewObject = objects !== undefined && objects.ids.size > this.#savedObjects;
+    if (!isNewResponse && !isNewObject) return undefined;
+    const ids = [...(objects?.ids ?? [])].slice(this.#savedObjects);
+    this.#savedObjects += ids.length;
+    this.#isResponseSaved ||= isNewResponse;
+    const { connectorId, key, unfinished } = this.#answered;
+    const named = {
+      // The control plane takes the answer by one id of it.
+      responseId: namesResponse && responseId !== '' ? responseId : (ids[0] ?? ''),
+      objectIds: ids,
+      areLasting: objects?.areLasting ?? false,
+      connectorId,
+      key,
+      unfinished,
+    };
+    return isStored ? this.#owners.record(named) : this.#owners.recordSoon(named);
+  }
+}

@@ -1,0 +1,179 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import {
+  type FindResponseResponse,
+  FindResponseResponse_Ownership as Ownership,
+  type RecordResponseRequestSchema,
+} from '@weighbridge/contracts';
+import { AppError } from '@weighbridge/errors';
+import type { ControlPlane } from './controlPlane.ts';
+import type { ResolvedKey } from './resolvedKey.ts';
+
+/** What an answer names. */
+export interface NewObjects {
+  /** The response; of an answer that names none, one of the objects. */
+  readonly responseId: string;
+  readonly objectIds: readonly string[];
+  /** The vendor keeps the objects until someone deletes them. */
+  readonly areLasting: boolean;
+  readonly connectorId: string;
+  readonly key: ResolvedKey;
+  /** Set if the vendor works on it in the background: the attempt that made it, which is charged its reservation. */
+  readonly unfinished: { readonly eventId: string; readonly model: string } | undefined;
+}
+
+/** The owner of a stored object: the caller, with the connector that has it; another principal; or unknown. */
+export type Owner =
+  | {
+      readonly kind: 'own';
+      readonly connectorId: string;
+      /** A response whose final usage is not known yet. */
+      readonly isUnfinished: boolean;
+    }
+  | { readonly kind: 'foreign' }
+  | { readonly kind: 'unknown' };
+
+/** Ownership of what vendors store, which the control plane records for all proxies. */
+export interface ObjectOwners {
+  /** Resolves once recorded; rejects with a 503 if that fails. */
+  record(objects: NewObjects): Promise<void>;
+  /** Resolves once recorded, or after a second: what is not recorded by then is tried again until it is. */
+  recordSoon(objects: NewObjects): Promise<void>;
+  /** Rejects with a 503 if the control plane can't be asked. */
+  find(id: string, principalId: string): Promise<Owner>;
+  /** The same for several objects, in their order. */
+  findAll(ids: readonly string[], principalId: string): Promise<readonly Owner[]>;
+}
+
+const RECORD_TRIES = 3;
+const RETRY_PAUSE_MS = 100;
+const SOON_MS = 1_000;
+const LATER_PAUSE_MS = 5_000;
+/** Answers that wait to be recorded. */
+const MAX_LATER = 10_000;
+/** At once, of a control plane that looks up one by one. */
+const MAX_CALLS = 16;
+
+type Calls = Pick<ControlPlane, 'recordResponse' | 'findResponse'>;
+type RecordMessage = Omit<MessageInitShape<typeof RecordResponseRequestSchema>, '$typeName'>;
+
+/** `producerId` is the spool of this proxy. */
+export function createObjectOwners(calls: Calls, producerId: string): ObjectOwners {
+  return new ControlPlaneOwners(calls, producerId);
+}
+
+class ControlPlaneOwners implements ObjectOwners {
+  readonly #calls: Calls;
+  readonly #producerId: string;
+  readonly #later: RecordMessage[] = [];
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(calls: Calls, producerId: string) {
+    this.#calls = calls;
+    this.#producerId = producerId;
+  }
+
+  async record(objects: NewObjects): Promise<void> {
+    const message = this.#message(objects);
+    for (let tries = 1; ; tries++) {
+      try {
+        await this.#calls.recordResponse(message);
+        return;
+      } catch (error) {
+        if (tries === RECORD_TRIES) throw notRecorded(error);
+        await sleep(RETRY_PAUSE_MS * tries);
+      }
+    }
+  }
+
+  async recordSoon(objects: NewObjects): Promise<void> {
+    const message = this.#message(objects);
+    const recording = this.#calls.recordResponse(message).then(
+      () => {},
+      () => this.#recordLater(message),
+    );
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, SOON_MS);
+    });
+    await Promise.race([recording, late]);
+    clearTimeout(timer);
+  }
+
+  async find(id: string, principalId: string): Promise<Owner> {
+    return ownerOf(await this.#ask({ responseId: id, principalId }));
+  }
+
+  async findAll(ids: readonly string[], principalId: string): Promise<readonly Owner[]> {
+    const [only] = ids;
+    if (ids.length <= 1) return only === undefined ? [] : [await this.find(only, principalId)];
+    const { objects } = await this.#ask({ principalId, objectIds: [...ids] });
+    if (objects.length === ids.length) {
+      return objects.map(({ ownership, connectorId }) =>
+        ownerOf({ ownership, connectorId, unfinished: undefined }),
+      );
+    }
+    // A control plane of an earlier release, during a rollout.
+    const owners: Owner[] = [];
+    for (let at = 0; at < ids.length; at += MAX_CALLS) {
+      const some = ids.slice(at, at + MAX_CALLS).map((id) => this.find(id, principalId));
+      owners.push(...(await Promise.all(some)));
+    }
+    return owners;
+  }
+
+  async #ask(request: Parameters<Calls['findResponse']>[0]): Promise<FindResponseResponse> {
+    return await this.#calls.findResponse(request).catch((error) => {
+      const message = 'Stored objects cannot be looked up right now. Try again.';
+      throw new AppError('unavailable', 'control_plane_unreachable', message, { cause: error });
+    });
+  }
+
+  #message({ responseId, objectIds, areLasting, connectorId, key, unfinished }: NewObjects): RecordMessage {
+    const owned = { responseId, objectIds: [...objectIds], areLasting, connectorId };
+    return {
+      ...owned,
+      principalId: key.principalId,
+      keyId: key.id,
+      ...(unfinished && { unfinished: { ...unfinished, producerId: this.#producerId } }),
+    };
+  }
+
+  #recordLater(message: RecordMessage): void {
+    if (this.#later.length < MAX_LATER) this.#later.push(message);
+    this.#timer ??= setTimeout(() => void this.#retry(), LATER_PAUSE_MS).unref();
+  }
+
+  async #retry(): Promise<void> {
+    try {
+      for (let next = this.#later[0]; next; next = this.#later[0]) {
+        await this.#calls.recordResponse(next);
+        this.#later.shift();
+      }
+    } catch {
+      // The control plane is still away.
+    }
+    this.#timer = undefined;
+    if (this.#later.length > 0) this.#timer = setTimeout(() => void this.#retry(), LATER_PAUSE_MS).unref();
+  }
+}
+
+function ownerOf({
+  ownership,
+  connectorId,
+  unfinished,
+}: Pick<FindResponseResponse, 'ownership' | 'connectorId' | 'unfinished'>): Owner {
+  if (ownership === Ownership.OWN) {
+    return { kind: 'own', connectorId, isUnfinished: unfinished !== undefined };
+  }
+  return { kind: ownership === Ownership.FOREIGN ? 'foreign' : 'unknown' };
+}
+
+function notRecorded(cause: unknown): AppError {
+  const message = 'The response was created, but its owner could not be recorded, so its id is not returned.';
+  // A retry would pay for another response.
+  return new AppError('unavailable', 'response_not_recorded', message, {
+    headers: { 'x-should-retry': 'false' },
+    cause,
+  });
+}

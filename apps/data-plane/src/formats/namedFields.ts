@@ -1,0 +1,281 @@
+import {
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COMMA,
+  JsonCursor,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+} from './jsonCursor.ts';
+import type { Field, Fields, Value, VariantsValue } from './requestFields/field.ts';
+
+/** What fields name, as the tables class them. */
+export type NamedClass = 'model' | 'stored';
+
+/** Called with the path of a field, such as `fallbacks[0].model`, the name in it, and what the table says of the field. */
+export type OnName = (path: string, name: string, field: Field) => void;
+
+/**
+ * Finds what a request names in the fields of a class, wherever the table of its operation has them. The bytes must be a JSON
+ * object; values that can't name it are skipped.
+ */
+export function findNames(bytes: Buffer, fields: Fields, named: NamedClass, onName: OnName): void {
+  new NameWalker(bytes, CLASSES[named], onName).walk(fields);
+}
+
+/** True if the field, or one within it, names something of the class. */
+export function names(field: Field, named: NamedClass): boolean {
+  return CLASSES[named].names(field);
+}
+
+/** The value of a field, as far as names in it matter. */
+export function valueWithNames(field: Field): Value {
+  return field.refers ? { kind: 'object', fields: field.refers } : field.value;
+}
+
+/** By the name of a member, in the case of the table: what it may be. */
+type Members = ReadonlyMap<string, readonly Field[]>;
+
+interface VariantMembers {
+  /** The naming fields of all variants. */
+  readonly shared: Members;
+  /** The variants that are themselves a name: their fields count only under their tag. */
+  readonly references: ReadonlyMap<string, Members>;
+}
+
+/** What the tables have of one class, computed once. */
+class NamingTables {
+  readonly named: NamedClass;
+  /** A field that counts in every variant, whatever its table says. */
+  readonly #everywhere: Fields;
+  readonly #naming = new WeakMap<Field, boolean>();
+  readonly #members = new WeakMap<Fields, Members>();
+  readonly #variants = new WeakMap<VariantsValue<Fields>, VariantMembers>();
+
+  constructor(named: NamedClass, everywhere: Fields) {
+    this.named = named;
+    this.#everywhere = everywhere;
+  }
+
+  names(field: Field): boolean {
+    const known = this.#naming.get(field);
+    if (known !== undefined) return known;
+    const isNaming =
+      field.cost === this.named ||
+      innerFields(valueWithNames(field)).some((one) => one !== undefined && this.names(one));
+    this.#naming.set(field, isNaming);
+    return isNaming;
+  }
+
+  members(fields: Fields): Members {
+    const known = this.#members.get(fields);
+    if (known) return known;
+    const members = this.#merged([fields]);
+    this.#members.set(fields, members);
+    return members;
+  }
+
+  /** A tag may occur twice, and vendors differ in which they read: the fields of all variants count. */
+  variants(value: VariantsValue<Fields>): VariantMembers {
+    const known = this.#variants.get(value);
+    if (known) return known;
+    const shared: Fields[] = [this.#everywhere];
+    const references = new Map<string, Members>();
+    for (const [tag, variant] of [...Object.entries(value.variants), ['', value.untagged] as const]) {
+      const inner = variant && valueWithNames(variant);
+      if (inner?.kind !== 'object') continue;
+      if (variant?.cost === 'stored') references.set(tag, this.members(inner.fields));
+      else shared.push(inner.fields);
+    }
+    const members = { shared: this.#merged(shared), references };
+    this.#variants.set(value, members);
+    return members;
+  }
+
+  #merged(tables: readonly Fields[]): Members {
+    const members = new Map<string, Field[]>();
+    for (const fields of tables) {
+      for (const [name, field] of Object.entries(fields)) {
+        if (!this.names(field)) continue;
+        const others = members.get(name) ?? [];
+        if (!others.includes(field)) members.set(name, [...others, field]);
+      }
+    }
+    return members;
+  }
+}
+
+const CLASSES: Readonly<Record<NamedClass, NamingTables>> = {
+  model: new NamingTables('model', { model: { cost: 'model', value: { kind: 'any' } } }),
+  stored: new NamingTables('stored', {}),
+};
+
+export function innerFields(value: Value): readonly (Field | undefined)[] {
+  switch (value.kind) {
+    case 'list':
+    case 'map':
+      return [value.item];
+    case 'object':
+      return Object.values(value.fields);
+    case 'variants':
+      return [...Object.values(value.variants), value.untagged];
+    case 'kinds':
+      return [value.scalar, value.list, value.object];
+    default:
+      return [];
+  }
+}
+
+/** A longer name is cut: no policy allows it, and no vendor has such an id. Escapes take six bytes each. */
+const MAX_NAME_BYTES = 6 * 512 + 2;
+const MAX_TAG_BYTES = 1_024;
+
+class NameWalker {
+  readonly #cursor: JsonCursor;
+  readonly #tables: NamingTables;
+  readonly #onName: OnName;
+  readonly #path: (string | number)[] = [];
+
+  constructor(bytes: Buffer, tables: NamingTables, onName: OnName) {
+    this.#cursor = new JsonCursor(bytes);
+    this.#tables = tables;
+    this.#onName = onName;
+  }
+
+  walk(fields: Fields): void {
+    this.#cursor.space();
+    this.#object(this.#tables.members(fields));
+  }
+
+  #value(field: Field): void {
+    const value = valueWithNames(field);
+    const byte = this.#cursor.peek();
+    if (!this.#tables.names(field)) this.#cursor.skipValue();
+    else if (value.kind === 'any' && byte === QUOTE) this.#name(field);
+    // Some vendors take one for a list of one, and the reverse.
+    else if (value.kind === 'any' && byte === OPEN_ARRAY) this.#list(field);
+    else if (value.kind === 'list' && byte === QUOTE) this.#value(value.item);
+    else if (value.kind === 'list' && byte === OPEN_ARRAY) this.#list(value.item);
+    else if (value.kind === 'object' && byte === OPEN_OBJECT)
+      this.#object(this.#tables.members(value.fields));
+    else if (value.kind === 'variants' && byte === OPEN_OBJECT) this.#variant(value);
+    else if (value.kind === 'map' && byte === OPEN_OBJECT) this.#map(value.item);
+    else if (value.kind === 'kinds') {
+      const inner = value[byte === OPEN_OBJECT ? 'object' : byte === OPEN_ARRAY ? 'list' : 'scalar'];
+      if (inner) this.#value(inner);
+      else this.#cursor.skipValue();
+    } else this.#cursor.skipValue();
+  }
+
+  #name(field: Field): void {
+    const start = this.#cursor.at;
+    this.#cursor.skipValue();
+    const end = this.#cursor.at;
+    const text = this.#cursor.bytes.toString('utf8', start, Math.min(end, start + MAX_NAME_BYTES));
+    this.#onName(this.#pathText(), end - start > MAX_NAME_BYTES ? text : JSON.parse(text), field);
+  }
+
+  #list(item: Field): void {
+    const cursor = this.#cursor;
+    const depth = this.#path.length;
+    cursor.at++;
+    cursor.space();
+    for (let index = 0; cursor.peek() !== CLOSE_ARRAY; index++) {
+      this.#path.push(index);
+      this.#value(item);
+      this.#path.length = depth;
+      this.#next();
+    }
+    cursor.at++;
+  }
+
+  #variant(value: VariantsValue<Fields>): void {
+    const { shared, references } = this.#tables.variants(value);
+    if (references.size === 0) {
+      this.#object(shared);
+      return;
+    }
+    const start = this.#cursor.at;
+    const [tags, isReference] = this.#tags(value);
+    this.#cursor.at = start;
+    if (shared.size > 0) this.#object(shared);
+    const end = this.#cursor.at;
+    for (const [tag, members] of references) {
+      if (!isReference && !tags.has(tag)) continue;
+      this.#cursor.at = start;
+      this.#object(members);
+    }
+    // The object may have been passed over by none of them.
+    if (end > start) this.#cursor.at = end;
+    else if (this.#cursor.at === start) this.#cursor.skipValue();
+  }
+
+  /** The tags of an object. Without one, it may be a reference if it lacks what an untagged object must have. */
+  #tags({ tag, untagged }: VariantsValue<Fields>): [tags: ReadonlySet<string>, isReference: boolean] {
+    const required = untagged?.value.kind === 'object' ? untagged.value.requires : undefined;
+    const tags = new Set<string>();
+    let hasRequired = false;
+    this.#members((name) => {
+      const { at } = this.#cursor;
+      this.#cursor.skipValue();
+      if (name === required) hasRequired = true;
+      if (name.toLowerCase() !== tag) return;
+      const text = this.#cursor.bytes.toString('utf8', at, Math.min(this.#cursor.at, at + MAX_TAG_BYTES));
+      if (text.startsWith('"') && this.#cursor.at - at <= MAX_TAG_BYTES) tags.add(JSON.parse(text));
+    });
+    return [tags, tags.size === 0 && !hasRequired];
+  }
+
+  #map(item: Field): void {
+    this.#members((name) => {
+      this.#path.push(name);
+      this.#value(item);
+      this.#path.pop();
+    });
+  }
+
+  #object(members: Members): void {
+    this.#members((name) => {
+      // Some vendors take names in any case.
+      const fields = members.get(name) ?? members.get(name.toLowerCase());
+      if (!fields) {
+        this.#cursor.skipValue();
+        return;
+      }
+      const { at } = this.#cursor;
+      this.#path.push(name);
+      for (const field of fields) {
+        this.#cursor.at = at;
+        this.#value(field);
+      }
+      this.#path.pop();
+    });
+  }
+
+  /** `read` moves past the value of each member. */
+  #members(read: (name: string) => void): void {
+    const cursor = this.#cursor;
+    cursor.at++;
+    cursor.space();
+    while (cursor.peek() !== CLOSE_OBJECT) {
+      read(cursor.key());
+      this.#next();
+    }
+    cursor.at++;
+  }
+
+  #next(): void {
+    this.#cursor.space();
+    if (this.#cursor.peek() !== COMMA) return;
+    this.#cursor.at++;
+    this.#cursor.space();
+  }
+
+  #pathText(): string {
+    let text = '';
+    for (const step of this.#path) {
+      text += typeof step === 'number' ? `[${step}]` : `${text ? '.' : ''}${step.slice(0, 64)}`;
+    }
+    return text;
+  }
+}

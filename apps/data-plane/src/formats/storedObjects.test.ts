@@ -1,0 +1,203 @@
+import { describe, expect, it } from 'vitest';
+import { readGenerationRequest } from './generationRequest.ts';
+import { CHAT_COMPLETIONS, MESSAGES, OPERATIONS, type Operation, RESPONSES } from './operation.ts';
+import { RequestBody } from './requestBody.ts';
+import { findNamedObjects, isObjectId } from './storedObjects.ts';
+
+/** The objects that a body names, by path, as the plan of a request finds them. */
+function named(operation: Operation, body: string | object): Record<string, string> {
+  const text = typeof body === 'string' ? body : JSON.stringify({ model: 'a/b', ...body });
+  const request = readGenerationRequest(operation, new RequestBody([Buffer.from(text)]));
+  const found = findNamedObjects(Buffer.from(text), operation.requestFields);
+  // The watch may be wrong in one way only.
+  if (found.length > 0) expect(request.mayNameObjects).toBe(true);
+  return Object.fromEntries(found.map(({ path, id }) => [path, id]));
+}
+const part = (fields: object) => ({ input: [{ role: 'user', content: [fields] }] });
+const tools = (...list: object[]) => ({ tools: list });
+
+describe('the objects that a response names', () => {
+  it.each<[object, Record<string, string>]>([
+    [{ previous_response_id: 'resp_1' }, { previous_response_id: 'resp_1' }],
+    [{ conversation: 'conv_1' }, { conversation: 'conv_1' }],
+    [{ conversation: { id: 'conv_1' } }, { 'conversation.id': 'conv_1' }],
+    [{ input: [{ type: 'item_reference', id: 'msg_1' }] }, { 'input[0].id': 'msg_1' }],
+    // The type of a reference may be left out, or null.
+    [
+      { input: [{ id: 'msg_1' }, { type: null, id: 'msg_2' }] },
+      { 'input[0].id': 'msg_1', 'input[1].id': 'msg_2' },
+    ],
+    [part({ type: 'input_file', file_id: 'file-1' }), { 'input[0].content[0].file_id': 'file-1' }],
+    [part({ type: 'input_image', file_id: 'file-1' }), { 'input[0].content[0].file_id': 'file-1' }],
+    // A type that this release does not know.
+    [part({ type: 'input_hologram', file_id: 'file-1' }), { 'input[0].content[0].file_id': 'file-1' }],
+    [
+      {
+        input: [
+          { type: 'function_call_output', call_id: 'c', output: [{ type: 'input_file', file_id: 'file-1' }] },
+        ],
+      },
+      { 'input[0].output[0].file_id': 'file-1' },
+    ],
+    [
+      {
+        input: [{ type: 'computer_call_output', output: { type: 'computer_screenshot', file_id: 'file-1' } }],
+      },
+      { 'input[0].output.file_id': 'file-1' },
+    ],
+    [
+      { input: [{ type: 'code_interpreter_call', id: 'ci_1', container_id: 'cntr_1' }] },
+      { 'input[0].container_id': 'cntr_1' },
+    ],
+    [tools({ type: 'code_interpreter', container: 'cntr_1' }), { 'tools[0].container': 'cntr_1' }],
+    [
+      tools({ type: 'code_interpreter', container: { type: 'auto', file_ids: ['file-1', 'file-2'] } }),
+      { 'tools[0].container.file_ids[0]': 'file-1', 'tools[0].container.file_ids[1]': 'file-2' },
+    ],
+    [tools({ type: 'file_search', vector_store_ids: ['vs_1'] }), { 'tools[0].vector_store_ids[0]': 'vs_1' }],
+    [tools({ type: 'file_search', vector_store_ids: 'vs_1' }), { 'tools[0].vector_store_ids': 'vs_1' }],
+    [
+      tools({ type: 'shell', environment: { type: 'container_reference', container_id: 'cntr_1' } }),
+      { 'tools[0].environment.container_id': 'cntr_1' },
+    ],
+    [
+      tools({ type: 'image_generation', input_image_mask: { file_id: 'file-1' } }),
+      { 'tools[0].input_image_mask.file_id': 'file-1' },
+    ],
+    [
+      { prompt: { id: 'pmpt_1', variables: { any: { type: 'input_file', file_id: 'file-1' } } } },
+      { 'prompt.id': 'pmpt_1', 'prompt.variables.any.file_id': 'file-1' },
+    ],
+    [
+      { prompt_cache_options: { comparison_response_id: 'resp_1' } },
+      { 'prompt_cache_options.comparison_response_id': 'resp_1' },
+    ],
+  ])('%j', (body, expected) => {
+    expect(named(RESPONSES, body)).toEqual(expected);
+  });
+
+  it('are not the ids of items that come with their content, nor what a tool of the client may have', () => {
+    expect(
+      named(RESPONSES, {
+        input: [
+          { type: 'message', id: 'msg_1', role: 'assistant', content: [{ type: 'output_text', text: 'x' }] },
+          { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'x' },
+          {
+            type: 'function_call',
+            id: 'fc_1',
+            call_id: 'call_1',
+            name: 'file_id',
+            arguments: '{"file_id":"x"}',
+          },
+          { role: 'user', id: 'msg_2', content: 'hi' },
+        ],
+        metadata: { file_id: 'x', conversation: 'y' },
+        tools: [{ type: 'function', name: 'f', parameters: { properties: { file_id: { type: 'string' } } } }],
+        previous_response_id: null,
+        conversation: null,
+      }),
+    ).toEqual({});
+  });
+
+  it('are found however they are spelled', () => {
+    const spellings = [
+      '{"model":"a/b","CONVERSATION":"conv_1"}',
+      '{"model":"a/b","conv\\u0065rsation":"conv_1"}',
+      '{"model":"a/b","conversation":"conv_0","conversation":"conv_1"}',
+      '{"model":"a/b","conversation":{"ID":"conv\\u005f1"}}',
+      '{"model":"a/b","input":[{"type":"message","type":"item_reference","id":"conv_1"}]}',
+      '{"model":"a/b","input":[{"type":"item\\u005freference","id":"conv_1"}]}',
+      '{"model":"a/b","input":[{"Type":"item_reference","id":"conv_1"}]}',
+      '{"model":"a/b","input":[{"id":"conv_1","content":"x"}]}',
+    ];
+    for (const body of spellings) expect(Object.values(named(RESPONSES, body)), body).toContain('conv_1');
+  });
+});
+
+it('finds the objects of other operations', () => {
+  expect(
+    named(CHAT_COMPLETIONS, {
+      messages: [
+        { role: 'assistant', audio: { id: 'audio_1' } },
+        {
+          role: 'user',
+          content: [
+            { type: 'file', file: { file_id: 'file-1' } },
+            { type: 'file', file_id: 'file-2' },
+          ],
+        },
+      ],
+      extra_body: { google: { cached_content: 'cachedContents/1' } },
+    }),
+  ).toEqual({
+    'messages[0].audio.id': 'audio_1',
+    'messages[1].content[0].file.file_id': 'file-1',
+    'messages[1].content[1].file_id': 'file-2',
+    'extra_body.google.cached_content': 'cachedContents/1',
+  });
+  const blocks = [
+    { type: 'document', source: { type: 'file', file_id: 'file_1' } },
+    { type: 'image', source: { type: 'file', file_id: 'file_2' } },
+    { type: 'container_upload', file_id: 'file_3' },
+    {
+      type: 'tool_result',
+      tool_use_id: 't',
+      content: [{ type: 'image', source: { type: 'file', file_id: 'file_4' } }],
+    },
+    { type: 'tool_use', id: 'toolu_1', name: 'x', input: { container: 'x' } },
+  ];
+  expect(
+    named(MESSAGES, {
+      messages: [{ role: 'user', content: blocks }],
+      container: { id: 'container_1' },
+      thread: { type: 'continue', previous_message_id: 'msg_1' },
+    }),
+  ).toEqual({
+    'messages[0].content[0].source.file_id': 'file_1',
+    'messages[0].content[1].source.file_id': 'file_2',
+    'messages[0].content[2].file_id': 'file_3',
+    'messages[0].content[3].content[0].source.file_id': 'file_4',
+    'container.id': 'container_1',
+    'thread.previous_message_id': 'msg_1',
+  });
+  expect(named(MESSAGES, { container: 'container_1' })).toEqual({ container: 'container_1' });
+});
+
+it('does not look through a request without such a key', () => {
+  const plain = {
+    model: 'a/b',
+    messages: [{ role: 'user', content: 'about file_id and conversation' }],
+    tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object' } } }],
+    tool_choice: 'auto',
+  };
+  for (const operation of OPERATIONS) {
+    const request = readGenerationRequest(operation, new RequestBody([Buffer.from(JSON.stringify(plain))]));
+    expect(request.mayNameObjects).toBe(false);
+  }
+});
+
+describe('an id', () => {
+  it.each(['resp_1', 'a', 'x'.repeat(512), 'a.b', 'A:b-c', '...'])('may be %s', (id) => {
+    expect(isObjectId(id)).toBe(true);
+  });
+  it.each([
+    '',
+    '.',
+    '..',
+    'a/b',
+    'a\\b',
+    'a%2Fb',
+    'a?b',
+    'a#b',
+    'a b',
+    'a\n',
+    'é',
+    'x'.repeat(513),
+    'a\u0000',
+  ])('may not be %j', (id) => {
+    expect(isObjectId(id)).toBe(false);
+    const body = Buffer.from(JSON.stringify({ model: 'a/b', conversation: id, previous_response_id: id }));
+    const found = findNamedObjects(body, RESPONSES.requestFields);
+    expect(found.map(({ isPossible }) => isPossible)).toEqual([false]);
+  });
+});

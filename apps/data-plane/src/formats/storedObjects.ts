@@ -1,0 +1,72 @@
+import { KeyWatch } from './keyWatch.ts';
+import { findNames, innerFields, names, valueWithNames } from './namedFields.ts';
+import type { Field, Fields } from './requestFields/field.ts';
+
+/** An object of a vendor that a request names, with the path of the first field that does. */
+export interface NamedObject {
+  readonly path: string;
+  readonly id: string;
+  /** Whether a vendor can have issued the id. */
+  readonly isPossible: boolean;
+}
+
+/** The objects that a request names in the fields that the table of its operation classes as `stored`, each once. */
+export function findNamedObjects(bytes: Buffer, fields: Fields): NamedObject[] {
+  const found = new Map<string, NamedObject>();
+  findNames(bytes, fields, 'stored', (path, id, { isPath = false }) => {
+    const isPossible = isPath ? isObjectPath(id) : isObjectId(id);
+    const known = found.get(id);
+    if (!known || (known.isPossible && !isPossible)) found.set(id, { path, id, isPossible });
+  });
+  return [...found.values()];
+}
+
+const ID = /^[A-Za-z0-9_.:-]{1,512}$/;
+const PATH = /^[A-Za-z0-9_.:/-]{1,512}$/;
+
+/** Whether a text can be a vendor's id of an object. In a vendor's path, it is one segment, and can't be another thing. */
+export function isObjectId(text: string): boolean {
+  return ID.test(text) && text !== '.' && text !== '..';
+}
+
+/** Google names what it caches by a path, such as `cachedContents/abc`. */
+function isObjectPath(text: string): boolean {
+  return PATH.test(text) && text.split('/').every((segment) => isObjectId(segment));
+}
+
+const WATCHES = new WeakMap<Fields, KeyWatch | null>();
+
+/**
+ * Notices, while a body is scanned for other fields, whether it may name a stored object: most name none, and are not walked.
+ * Undefined if requests of this table can't.
+ */
+export function watchForObjects(fields: Fields): KeyWatch | undefined {
+  const known = WATCHES.get(fields);
+  if (known !== undefined) return known ?? undefined;
+  const keys = new Set<string>();
+  for (const [name, field] of Object.entries(fields)) addKeys(keys, name, field);
+  const watch = keys.size > 0 ? new KeyWatch([...keys]) : null;
+  WATCHES.set(fields, watch);
+  return watch ?? undefined;
+}
+
+/** Adds the keys without which a field names no object: of `conversation.id`, that is `conversation`. */
+function addKeys(keys: Set<string>, name: string, field: Field): void {
+  if (!names(field, 'stored')) return;
+  if (field.cost === 'stored') {
+    keys.add(name);
+    return;
+  }
+  const value = valueWithNames(field);
+  if (value.kind === 'object') addMembers(keys, value.fields);
+  else if (value.kind === 'variants') {
+    for (const variant of innerFields(value)) {
+      const inner = variant && valueWithNames(variant);
+      if (inner?.kind === 'object') addMembers(keys, inner.fields);
+    }
+  } else for (const inner of innerFields(value)) if (inner) addKeys(keys, name, inner);
+}
+
+function addMembers(keys: Set<string>, fields: Fields): void {
+  for (const [name, field] of Object.entries(fields)) addKeys(keys, name, field);
+}
