@@ -69,6 +69,58 @@ export const INFERENCE: readonly HostileCase[] = [
     },
   },
   {
+    row: 'attribution never fails a request',
+    title: 'values of any size and bytes are cut, skipped or kept, and the row is in the ledger',
+    async run({ tenant }) {
+      const tried = await tenant();
+      // Bytes that are no UTF-8; characters of four bytes; 60 KiB in one value, and in many.
+      const bytes = (text: string) => Buffer.from(text).toString('latin1');
+      const shapes: Record<string, string>[] = [
+        { 'x-svc-session-id': 's'.repeat(60_000), 'x-svc-user': 'u'.repeat(300) },
+        { 'x-svc-labels': Array.from({ length: 7_000 }, (_, at) => `k${at}=${at}`).join(',') },
+        {
+          'x-svc-labels': Array.from({ length: 40 }, (_, at) => bytes(`k${at}=${'😀'.repeat(300)}`)).join(
+            ',',
+          ),
+        },
+        {
+          'x-svc-user': '\xff\xfe',
+          'x-svc-team': '\xc3(',
+          'x-svc-labels': '\xed\xa0\x80=\xf8,=,,x,__proto__=1',
+        },
+        { 'x-svc-user': '', 'x-svc-workload-type': '\t', 'x-svc-session-id': ' ', 'x-svc-labels': ',=,' },
+      ];
+      for (const headers of shapes) {
+        const { status, text } = await tried.ask('/v1/chat/completions', chat('local/plain'), { headers });
+        expect([status, text.slice(0, 200)]).toEqual([200, expect.stringContaining('chat.completion')]);
+      }
+      const rows = await tried.rows(shapes.length);
+      const sessions = rows.map(({ attribution }) => attribution as Record<string, unknown>);
+      expect(sessions.find(({ session_id: id }) => id)).toMatchObject({
+        session_id: 's'.repeat(256),
+        user: 'u'.repeat(256),
+      });
+      for (const { labels = {} } of sessions)
+        expect(Object.keys(labels as object).length).toBeLessThanOrEqual(32);
+      expect(sessions.find(({ team }) => team)).toMatchObject({ user: 'ÿþ', team: 'Ã(' });
+    },
+  },
+  {
+    row: 'a model that does not exist',
+    title: 'is answered with the nearest names that the key can reach, and no other',
+    async run({ tenant }) {
+      const free = await tenant();
+      const bound = await tenant({ allowed_models: ['local/*'] });
+      const asked = chat('opennai/plain');
+      const all = await free.ask('/v1/chat/completions', asked);
+      expect([all.status, all.code]).toEqual([404, 'model_not_found']);
+      expect(all.text).toMatch(/Did you mean [^?]*openai\/plain/);
+      const some = await bound.ask('/v1/chat/completions', asked);
+      expect([some.status, some.code]).toEqual([404, 'model_not_found']);
+      expect(some.text).toContain('Did you mean local/plain?');
+    },
+  },
+  {
     row: 'a request that is too large for its budget',
     title: 'says so, and names the output limit that fits, in the field of its operation',
     async run({ tenant }) {

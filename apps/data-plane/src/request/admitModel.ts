@@ -10,12 +10,13 @@ import {
 import type { Target } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { findNamedModels } from '../formats/namedModels.ts';
+import { didYouMean, nearestNames } from '../routing/nearestNames.ts';
 
 const EXAMPLE = 'openai/gpt-5.4';
 
 /** The model that a request names: it exists, is priced, and every policy of the key allows it. Throws 400, 403 or 404. */
 export function admitModel(key: ResolvedKey, modelId: string, table: RoutingTable): RoutableModel {
-  const model = findModel(modelId, table);
+  const model = findModel(key, modelId, table);
   assertAllowed(key, model);
   return model;
 }
@@ -86,31 +87,38 @@ function notAllowed(modelId: string, param: string): AppError {
   return new AppError('permission', 'model_not_allowed', message, { param });
 }
 
-function findModel(id: string, table: RoutingTable): RoutableModel {
-  const { provider } = parseModelId(id) ?? raise(notAnId(id, table));
+function findModel(key: ResolvedKey, id: string, table: RoutingTable): RoutableModel {
+  const { provider } = parseModelId(id) ?? raise(notAnId(key, id, table));
   const model = table.models.get(id);
   if (model) return model;
   const reason = table.connectors.has(provider)
-    ? `The provider ${provider} has no priced model of this name here.`
+    ? `The provider ${provider} has no priced model of this name that an enabled connector serves.`
     : `No enabled connector serves the provider "${provider}".`;
+  const meant = didYouMean(nearestModels(key, id, table));
   throw new AppError(
     'not_found',
     'model_not_found',
-    `There is no model ${shown(id)}. ${reason} GET /api/v1/models lists the models.`,
+    `There is no model ${shown(id)}. ${reason}${meant} GET /api/v1/models lists the models.`,
     {
       param: 'model',
     },
   );
 }
 
-function notAnId(id: string, table: RoutingTable): AppError {
-  const wanted = id.toLowerCase();
-  const isMeant = (model: RoutableModel) =>
-    [model.id, model.upstreamName].some((n) => n.toLowerCase() === wanted);
-  const models = [...table.models.values()];
-  const meant = models.find((model) => model.upstreamName === id) ?? models.find(isMeant);
+/** Models that the key may use, by the names that vendors give them too. */
+export function nearestModels(key: ResolvedKey, id: string, table: RoutingTable): string[] {
+  const isReachable = (name: string) => isAllowed(key, name);
+  const meant = [...table.models.values()]
+    .filter(({ upstreamName }) => upstreamName.toLowerCase() === id.toLowerCase())
+    .map((model) => model.id)
+    .filter(isReachable);
+  return meant.length > 0 ? meant.slice(0, 1) : nearestNames(id, table.models.keys(), isReachable);
+}
+
+function notAnId(key: ResolvedKey, id: string, table: RoutingTable): AppError {
+  const [meant] = nearestModels(key, id, table);
   // A bare name is most likely OpenAI's.
-  const suggestion = meant?.id ?? (/^[^/]+$/.test(id) ? `openai/${shown(id)}` : EXAMPLE);
+  const suggestion = meant ?? (/^[^/]+$/.test(id) ? `openai/${shown(id)}` : EXAMPLE);
   return new AppError(
     'invalid_request',
     'invalid_model',

@@ -3,7 +3,9 @@ import { AppError, raise } from '@weighbridge/errors';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
 import type { Dialect } from '../formats/operation.ts';
+import { didYouMean } from '../routing/nearestNames.ts';
 import { reachableProfiles } from '../routing/profileTargets.ts';
+import { nearestModels } from './admitModel.ts';
 
 /** Vendors give a release date; here it is unknown, and the epoch stands for that. */
 const UNKNOWN_DATE = new Date(0);
@@ -41,7 +43,7 @@ export function retrieveModel(key: ResolvedKey, table: RoutingTable, dialect: Di
   const isAllowed = key.policies.every((policy) => policy.allows(id));
   if (model && isAllowed) return present(model, dialect);
   const profile = id.startsWith(ROUTER_PREFIX) && profiles(key, table).find((one) => one.id === id);
-  return present(profile || raise(notFound(id)), dialect);
+  return present(profile || raise(notFound(id, nearestModels(key, id, table))), dialect);
 }
 
 function reachableModels(key: ResolvedKey, table: RoutingTable): ListedModel[] {
@@ -93,8 +95,8 @@ function pageLimit(text: unknown): number {
   );
 }
 
-function notFound(id: string): AppError {
+function notFound(id: string, near: readonly string[]): AppError {
   const shown = id.length <= 100 ? id : `${id.slice(0, 100)}…`;
-  const message = `There is no model ${shown} here. GET /v1/models lists the models.`;
+  const message = `There is no model ${shown} here.${didYouMean(near)} GET /v1/models lists the models.`;
   return new AppError('not_found', 'model_not_found', message, { param: 'model' });
 }

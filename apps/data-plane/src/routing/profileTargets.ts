@@ -19,6 +19,7 @@ import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt, type RoutableConnector, type RoutingTable } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
 import { orderConnectors } from './connectorOrder.ts';
+import { didYouMean, nearestNames } from './nearestNames.ts';
 
 export interface ProfileDeps {
   readonly random: Draw;
@@ -34,9 +35,10 @@ export interface ProfileRequest {
 }
 
 /** Finds a profile by name; `default` is the profile of the key's policies. Throws a 404 for an unknown name. */
-export function findProfile(name: string, { profileId }: ResolvedKey, table: RoutingTable): RoutingProfile {
+export function findProfile(name: string, key: ResolvedKey, table: RoutingTable): RoutingProfile {
+  const { profileId } = key;
   if (name !== DEFAULT_PROFILE || profileId === undefined) {
-    return table.profiles.get(name) ?? raise(unknownProfile(name));
+    return table.profiles.get(name) ?? raise(unknownProfile(name, key, table));
   }
   for (const profile of table.profiles.values()) if (profile.id === profileId) return profile;
   const message = "This proxy has not received the routing profile of the key's policy yet. Try again.";
@@ -111,9 +113,16 @@ function offerOf(
   };
 }
 
-function unknownProfile(name: string): AppError {
+function unknownProfile(name: string, key: ResolvedKey, table: RoutingTable): AppError {
   const shortName = name.length <= 100 ? name : `${name.slice(0, 100)}…`;
-  const message = `There is no routing profile "${shortName}". GET /v1/models lists the profiles, as ${ROUTER_PREFIX}….`;
+  let reachable: ReadonlySet<string> | undefined;
+  const near = nearestNames(name, table.profiles.keys(), (profile) => {
+    // Only if a name is alike: which profiles a key can reach takes a look at all of their models.
+    reachable ??= new Set(reachableProfiles(key, table));
+    return reachable.has(profile);
+  });
+  const meant = didYouMean(near.map((profile) => `${ROUTER_PREFIX}${profile}`));
+  const message = `There is no routing profile "${shortName}".${meant} GET /v1/models lists the profiles, as ${ROUTER_PREFIX}….`;
   return new AppError('not_found', 'model_not_found', message, { param: 'model' });
 }
 
