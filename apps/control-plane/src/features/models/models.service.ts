@@ -4,6 +4,7 @@ import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { benchmarkScores } from '../catalog/benchmarkScores.ts';
 import { type PricedModel, pricedModels } from '../catalog/catalog.service.ts';
+import { negotiatedPrices } from '../connectors/connectorPrices.service.ts';
 import {
   type ConnectorDeps,
   type UsableConnector,
@@ -12,11 +13,12 @@ import {
 import { governedKeyOf } from '../keys/effectiveKey.ts';
 import type { KeyDeps } from '../keys/keys.service.ts';
 import { countersOf } from '../policies/policies.service.ts';
+import { callerPrices } from './callerPrices.ts';
 import type { Model } from './models.schemas.ts';
 
 export type ModelDeps = KeyDeps & ConnectorDeps;
 
-/** The models that the caller can use now: enabled, priced, allowed by its policies, with a usable connector. */
+/** The models that the caller can use now: enabled, priced, allowed by its policies, with a usable connector; and at what price. */
 export async function listModels(
   deps: ModelDeps,
   caller: Caller,
@@ -25,18 +27,25 @@ export async function listModels(
   const request = pageRequest('models', query, positionOf(part.text));
   const { counters } = await countersOf(deps.db, await governedKeyOf(deps.db, caller), deps.now());
   const allowedByEach = counters.map(({ policy }) => compileModelPatterns(policy.allowed_models));
-  const rows = (await routableModels(deps, request.after?.[0])).filter((row) =>
+  const connectors = await usableConnectors(deps);
+  const rows = (await servedModels(deps.db, connectors, request.after?.[0])).filter((row) =>
     allowedByEach.every((allowed) => allowed(row.id)),
   );
-  return page('models', request, rows, (row) => [row.id], toModel);
+  const negotiated = await negotiatedPrices(
+    deps.db,
+    connectors.map(({ id }) => id),
+  );
+  const priceOf = callerPrices(connectors, negotiated);
+  return page(
+    'models',
+    request,
+    rows,
+    (row) => [row.id],
+    (row) => toModel(row, priceOf(row)),
+  );
 }
 
-/** The enabled models with a price that a usable connector serves, by model id. */
-async function routableModels(deps: ConnectorDeps, after = ''): Promise<PricedModel[]> {
-  return await servedModels(deps.db, await usableConnectors(deps), after);
-}
-
-/** As `routableModels`, for given usable connectors. */
+/** The enabled models with a price that one of these connectors serves, by model id. */
 export async function servedModels(
   db: Database,
   connectors: readonly UsableConnector[],
@@ -53,15 +62,15 @@ export async function servedModels(
 /** The catalog is read at once for the snapshot of a proxy. */
 const MAX_MODELS = 10_000;
 
-/** A model as the API shows it. */
-function toModel(row: PricedModel): Model {
+/** A model as the API shows it, with the price that its caller is charged. */
+function toModel(row: PricedModel, price: PricedModel['price']): Model {
   return {
     model: row.id,
     provider: row.provider,
-    input_price: moneyFromNano(row.price.input),
-    output_price: moneyFromNano(row.price.output),
-    cache_read_price: moneyFromNano(row.price.cacheRead),
-    cache_write_price: moneyFromNano(row.price.cacheWrite),
+    input_price: moneyFromNano(price.input),
+    output_price: moneyFromNano(price.output),
+    cache_read_price: moneyFromNano(price.cacheRead),
+    cache_write_price: moneyFromNano(price.cacheWrite),
     context_window: row.context_window,
     max_output_tokens: row.max_output_tokens,
     capabilities: row.capabilities,
