@@ -10,6 +10,7 @@ import { bootstrap } from '../src/features/bootstrap/bootstrap.service.ts';
 import { readCatalogFiles } from '../src/features/catalog/catalogFile.ts';
 import { applyEnvironmentConnectors } from '../src/features/connectors/environmentConnectors.service.ts';
 import { environmentConnectors } from '../src/features/connectors/environmentConnectors.ts';
+import { KeyUses } from '../src/features/keys/keyUses.service.ts';
 import { loadPeppers } from '../src/features/keys/peppers.ts';
 import { resolveKey } from '../src/features/proxies/resolveKey.service.ts';
 import { readSnapshot } from '../src/features/proxies/snapshot.service.ts';
@@ -28,6 +29,8 @@ export interface TestApi {
   readonly operatorKey: string;
   /** The current snapshot that proxies get. */
   snapshot(): Promise<Snapshot>;
+  /** When keys were used, as it is about to be recorded. */
+  readonly keyUses: KeyUses;
   /** A key as a proxy resolves it by its token. */
   resolve(token: string): Promise<Key>;
   readonly metrics: Metrics;
@@ -64,7 +67,7 @@ export interface TestApi {
 
 /** The application of a test, with the document that it publishes. */
 async function startApp(
-  deps: Parameters<typeof bootstrap>[0],
+  deps: Parameters<typeof bootstrap>[0] & { readonly keyUses: KeyUses },
   settings: ReturnType<typeof loadConfig>,
   env: Record<string, string>,
   operatorKey: string,
@@ -129,11 +132,13 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
     ...env,
   });
   const { credentials, upstreamHosts } = settings;
-  const deps = { db, now, peppers, logger, credentials, upstreamHosts };
+  const keyUses = new KeyUses({ db, logger, nowMs: () => api.now.getTime() });
+  const deps = { db, now, peppers, logger, credentials, upstreamHosts, keyUses };
   const { app, metrics, document } = await startApp(deps, settings, env, operatorKey);
   const call = createCall(app, document, operatorKey);
   const rest: Omit<TestApi, 'now'> = {
     db,
+    keyUses,
     databaseUrl: database.url,
     operatorKey,
     document,

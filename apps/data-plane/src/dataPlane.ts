@@ -16,6 +16,7 @@ import { connectControlPlane } from './control/controlPlane.ts';
 import { ControlState } from './control/controlState.ts';
 import { HeartbeatState } from './control/heartbeatState.ts';
 import { createKeyStore } from './control/keyStore.ts';
+import { KeyUses } from './control/keyUses.ts';
 import { StateFile } from './control/stateFile.ts';
 import { createLimits } from './limits.ts';
 import { tracedStream } from './record/sender/tracedStream.ts';
@@ -102,6 +103,7 @@ export async function startDataPlane(
   restoreLeases(spool, limits.budget, heartbeats);
   const evidence = createEvidenceStore({ nowMs: () => performance.now() });
 
+  const keyUses = new KeyUses();
   const controlPlane = connectControlPlane({
     ...config.controlPlane,
     tracing,
@@ -111,6 +113,7 @@ export async function startDataPlane(
     onReclaim: (buckets) => limits.budget.reclaim(buckets),
     onEvidence: evidence.apply,
     load: () => loadOf(run),
+    keyUses,
     logger,
   });
   onShutdown('control plane connection', () => controlPlane.close());
@@ -130,6 +133,7 @@ export async function startDataPlane(
     tracing,
     now,
     keys,
+    keyUses,
     state,
     heartbeats,
     limits,

@@ -8,6 +8,7 @@ import type { ControlState } from './control/controlState.ts';
 import type { HeartbeatState } from './control/heartbeatState.ts';
 import { createKeyCache } from './control/keyCache.ts';
 import type { KeyStore } from './control/keyStore.ts';
+import type { KeyUses } from './control/keyUses.ts';
 import { createObjectOwners } from './control/objectOwners.ts';
 import { clockRefusal, notReadyReason } from './control/readiness.ts';
 import { createTokenCounter } from './formats/tokenCounter.ts';
@@ -34,6 +35,7 @@ export interface ProxyParts {
   readonly tracing: Tracing | undefined;
   readonly now: () => Date;
   readonly keys: KeyStore;
+  readonly keyUses: KeyUses;
   readonly state: ControlState;
   readonly heartbeats: HeartbeatState;
   readonly limits: Limits;
@@ -62,6 +64,7 @@ export function createRequestDeps(parts: ProxyParts, context: ServiceContext): A
       status: (nowMs) => state.status(nowMs),
       refusal: () => clockRefusal(heartbeats),
       count: counters.onKeyLookUp,
+      uses: parts.keyUses,
       nowMs: () => performance.now(),
       clockMs: () => heartbeats.clockMs(Date.now()),
     }),

@@ -1,7 +1,9 @@
+import { eventually } from '@weighbridge/testing';
 import { expect } from 'vitest';
 import { manage } from '../mainJob.ts';
 import type { HostileCase } from './hostileCase.ts';
-import { operate } from './product.ts';
+import { MAX_KEYS, operate } from './product.ts';
+import type { Tenant } from './scene.ts';
 
 type Json = Record<string, unknown>;
 
@@ -38,7 +40,7 @@ export const MANAGEMENT: readonly HostileCase[] = [
   },
   {
     row: '1,001 keys by one principal',
-    title: 'the principal has a thousand keys, however many requests ask at once',
+    title: 'the principal has as many keys as it may, however many requests ask at once',
     async run({ product, tenant }) {
       const mine = await tenant();
       let issued = 1;
@@ -50,10 +52,78 @@ export const MANAGEMENT: readonly HostileCase[] = [
         else codes.add(`${answer.status} ${((answer.body as Json).error as Json).code}`);
       };
       const worker = async () => {
-        while (issued < 1_010 && codes.size === 0) await issueOne();
+        while (issued < MAX_KEYS + 10 && codes.size === 0) await issueOne();
       };
       await Promise.all(Array.from({ length: 12 }, worker));
-      expect([issued, [...codes]]).toEqual([1_000, ['409 key_limit_reached']]);
+      expect([issued, [...codes]]).toEqual([MAX_KEYS, ['409 key_limit_reached']]);
+    },
+  },
+  {
+    row: 'a key that is used unseen',
+    title: 'last_used_at follows every use: reads, refusals and what leaves no usage event',
+    async run({ product, tenant }) {
+      const scopes = ['inference', 'keys:read'];
+      const bare = { messages: [], model: 'openai/plain' };
+      // Each way has its own key.
+      const ways: Readonly<Record<string, (one: Tenant) => Promise<[status: number, expected: number]>>> = {
+        'a management read': async (one) => [
+          (await manage(product, 'GET', `/api/v1/keys/${one.keyId}`, { key: one.key })).status,
+          200,
+        ],
+        'a management refusal': async (one) => [
+          (await manage(product, 'GET', '/api/v1/policies', { key: one.key })).status,
+          403,
+        ],
+        'a missing resource': async (one) => [
+          (await manage(product, 'GET', '/api/v1/keys/key_none', { key: one.key })).status,
+          404,
+        ],
+        'a list of models': async (one) => [(await one.ask('/v1/models', undefined)).status, 200],
+        'a stored response': async (one) => [(await one.ask('/v1/responses/a%20b', undefined)).status, 404],
+        'counted tokens': async (one) => [
+          (await one.ask('/v1/messages/count_tokens', { ...bare, model: 'anthropic/none' })).status,
+          404,
+        ],
+        'a model that the policy does not allow': async (one) => [
+          (await one.ask('/v1/chat/completions', { ...bare, model: 'anthropic/plain' })).status,
+          403,
+        ],
+        'an unknown model': async (one) => [
+          (await one.ask('/v1/embeddings', { ...bare, model: 'x/y' })).status,
+          404,
+        ],
+        'a malformed body': async (one) => [(await one.ask('/v1/chat/completions', '{')).status, 400],
+        'a budget that is used up': async (one) => [
+          (await one.ask('/v1/chat/completions', { ...bare, messages: [{ role: 'user', content: 'x' }] }))
+            .status,
+          429,
+        ],
+      };
+      const policy = { limit_micro_usd: 0, allowed_models: ['openai/*', 'anthropic/none', 'x/*'] };
+      const used = await Promise.all(
+        Object.entries(ways).map(async ([way, use]) => {
+          const one = await tenant(policy, { scopes });
+          const usedAt = Date.now();
+          const [status, expected] = await use(one);
+          expect([way, status]).toEqual([way, expected]);
+          return { way, keyId: one.keyId, usedAt };
+        }),
+      );
+      const unused = await tenant(policy, { scopes });
+      await eventually(
+        async () => {
+          const late = await Promise.all(
+            used.map(async ({ way, keyId, usedAt }) => {
+              const { last_used_at: at } = await operate(product, 'GET', `/api/v1/keys/${keyId}`);
+              // The clocks of processes differ by milliseconds.
+              return Date.parse(String(at)) >= usedAt - 100 ? [] : [way];
+            }),
+          );
+          expect(late.flat()).toEqual([]);
+        },
+        { timeoutMs: 55_000, intervalMs: 500 },
+      );
+      expect((await operate(product, 'GET', `/api/v1/keys/${unused.keyId}`)).last_used_at).toBeNull();
     },
   },
 ];

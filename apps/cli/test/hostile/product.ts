@@ -19,9 +19,13 @@ type StartedProduct = Omit<Product, 'residentAtStart'>;
 export type Mode = 'embedded' | 'distributed';
 
 const SLOW_CLIENTS = { HEADERS_TIMEOUT_MS: '3000', BODY_TIMEOUT_MS: '3000' };
+/** A thousand by default: to issue so many takes a while. */
+export const MAX_KEYS = 100;
+
 /** The simulators run on loopback. */
 const MANAGEMENT = {
   ...SLOW_CLIENTS,
+  MAX_KEYS_PER_PRINCIPAL: String(MAX_KEYS),
   ALLOWED_UPSTREAM_HOSTS: '127.0.0.1',
   WEIGHBRIDGE_KEY_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'),
 };

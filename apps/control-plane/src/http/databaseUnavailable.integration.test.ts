@@ -75,7 +75,16 @@ it('responds with 503 and retry-after while the database is unavailable, and rec
     CONTROL_PLANE_TOKEN: 'a token that the apps share',
   });
   const peppers = await loadPeppers(api.db, { current: undefined, others: [] }, now());
-  const deps = { db, now, peppers, logger, credentials, upstreamHosts, maxKeysPerPrincipal };
+  const deps = {
+    db,
+    now,
+    peppers,
+    logger,
+    credentials,
+    upstreamHosts,
+    maxKeysPerPrincipal,
+    keyUses: { note: () => {} },
+  };
   const app = buildApp({ ...deps, metrics: createMetrics(), notReady: () => undefined });
   const listPolicies = async () => {
     const headers = { authorization: `Bearer ${api.operatorKey}` };

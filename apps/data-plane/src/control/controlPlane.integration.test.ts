@@ -12,6 +12,7 @@ import { type ControlPlane, connectControlPlane } from './controlPlane.ts';
 import { ControlState } from './controlState.ts';
 import { HeartbeatState } from './heartbeatState.ts';
 import { createKeyStore } from './keyStore.ts';
+import { KeyUses } from './keyUses.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -81,6 +82,7 @@ function connectTo(port: number): ControlPlane {
     heartbeats: new HeartbeatState(),
     onEvidence: () => {},
     onReclaim: () => {},
+    keyUses: new KeyUses(),
     load: () => ({ inFlightRequests: 1, waitingUsageBytes: 2, watermarkAgeMs: 3 }),
     logger,
   });

@@ -4,6 +4,7 @@ import { LRUCache } from 'lru-cache';
 import type { ControlStatus } from './controlState.ts';
 import { type KeyEntry, keyEntry, keyMessage } from './keyEntry.ts';
 import { type KeyStore, tokenIdOf } from './keyStore.ts';
+import type { KeyUses } from './keyUses.ts';
 import { type ResolvedKey, resolvedKey } from './resolvedKey.ts';
 
 export interface KeyCacheDeps {
@@ -18,6 +19,7 @@ export interface KeyCacheDeps {
   readonly clockMs: () => number;
   /** Counts look-ups in the cache. */
   readonly count: (result: 'hit' | 'miss') => void;
+  readonly uses?: Pick<KeyUses, 'note'> | undefined;
 }
 
 export interface KeyCache {
@@ -25,6 +27,8 @@ export interface KeyCache {
   find(tokenSha256: Uint8Array): ResolvedKey | undefined | Promise<ResolvedKey | undefined>;
   /** Looks the key up at the control plane, cached or not. */
   refresh(tokenSha256: Uint8Array): Promise<ResolvedKey | undefined>;
+  /** Notes which keys requests use; undefined: no one wants to know. */
+  readonly uses?: Pick<KeyUses, 'note'> | undefined;
 }
 
 /** Bounds parallel look-ups: a flood of unknown tokens must not overload the database. */
@@ -44,12 +48,14 @@ export function createKeyCache(deps: KeyCacheDeps): KeyCache {
 }
 
 class ResolvingKeyCache implements KeyCache {
+  readonly uses: KeyCache['uses'];
   readonly #deps: KeyCacheDeps;
   readonly #pending = new Map<string, Promise<KeyEntry | undefined>>();
   readonly #decoded = new LRUCache<KeyEntry, ResolvedKey>({ max: MAX_DECODED });
 
   constructor(deps: KeyCacheDeps) {
     this.#deps = deps;
+    this.uses = deps.uses;
   }
 
   find(tokenSha256: Uint8Array): ResolvedKey | undefined | Promise<ResolvedKey | undefined> {

@@ -13,7 +13,7 @@ export interface WatchStreamDeps {
   readonly client: Client;
   readonly metadata: Metadata;
   readonly hello: MessageInitShape<typeof HelloSchema>;
-  readonly status: () => MessageInitShape<typeof ProxyStatusSchema>;
+  readonly status: (options?: { readonly isLast: boolean }) => MessageInitShape<typeof ProxyStatusSchema>;
   /** `helloAtMs` is when the stream began, monotonic. Returns why the stream must end; undefined to go on. */
   readonly onMessage: (message: WatchResponse['message'], helloAtMs: number) => string | undefined;
 }
@@ -49,8 +49,9 @@ export class WatchStream {
     this.#report();
   }
 
-  /** Says goodbye and ends the stream. */
+  /** Sends a last status, says goodbye and ends the stream. */
   close(): void {
+    this.#send({ message: { case: 'status', value: this.#deps.status({ isLast: true }) } });
     this.#send({ message: { case: 'goodbye', value: {} } });
     this.#stream.end();
     setTimeout(() => this.#end('closing'), GOODBYE_MS);

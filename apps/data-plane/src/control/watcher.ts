@@ -5,6 +5,7 @@ import type { BucketRef, Evidence, ProxyStatusSchema, WatchResponse } from '@wei
 import type { Logger } from '@weighbridge/runtime';
 import type { ControlState } from './controlState.ts';
 import type { HeartbeatState } from './heartbeatState.ts';
+import type { KeyUses } from './keyUses.ts';
 import { WatchStream } from './watchStream.ts';
 
 export interface WatcherOptions {
@@ -28,6 +29,7 @@ export interface WatcherOptions {
     readonly waitingUsageBytes: number;
     readonly watermarkAgeMs: number;
   };
+  readonly keyUses: KeyUses;
   readonly logger: Logger;
 }
 
@@ -103,23 +105,26 @@ export class Watcher {
       client,
       metadata,
       hello: { proxyId, producerId, name, version, maxStalenessMs, ...(resumeFrom && { resumeFrom }) },
-      status: () => this.#status(),
+      status: (options) => this.#status(options),
       onMessage: (message, helloAtMs) => this.#apply(message, helloAtMs),
     });
     this.#stream = stream;
     const reason = await stream.ended;
     this.#stream = undefined;
+    this.#deps.keyUses.resend();
     return reason;
   }
 
-  #status(): MessageInitShape<typeof ProxyStatusSchema> {
+  #status(options?: { readonly isLast: boolean }): MessageInitShape<typeof ProxyStatusSchema> {
     const { inFlightRequests, waitingUsageBytes, watermarkAgeMs } = this.#deps.load();
+    const sentAtMs = Math.floor(performance.now());
     return {
       appliedRevision: this.#deps.state.position?.revision ?? 0n,
       inFlightRequests,
       waitingUsageBytes: BigInt(waitingUsageBytes),
       markAgeMs: BigInt(watermarkAgeMs),
-      sentAtMs: BigInt(Math.floor(performance.now())),
+      sentAtMs: BigInt(sentAtMs),
+      keyUses: this.#deps.keyUses.report(sentAtMs, Date.now(), options),
     };
   }
 
@@ -136,6 +141,7 @@ export class Watcher {
         break;
       case 'heartbeat':
         state.heartbeat(message.value.revision, Number(message.value.answersSentAtMs));
+        this.#deps.keyUses.confirm(Number(message.value.answersSentAtMs));
         heartbeats.receive(message.value, { monotonicMs: performance.now(), wallMs: Date.now() });
         break;
       case 'recall':

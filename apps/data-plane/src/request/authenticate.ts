@@ -22,6 +22,7 @@ export async function authenticate(
   const key = (found instanceof Promise ? await found : found) ?? raise(unknownKey());
   if (key.disabled) throw disabledKey();
   if (key.expiresAtMs !== undefined && key.expiresAtMs <= nowMs) throw expiredKey(new Date(key.expiresAtMs));
+  keys.uses?.note(key.id, nowMs);
   return key;
 }
 

@@ -5,10 +5,17 @@ import type { Caller } from '../../shared/caller.ts';
 import type { Scope } from '../../shared/scopes.ts';
 import { findKeyByTokenSha256 } from '../keys/keySecrets.service.ts';
 import type { KeyDeps } from '../keys/keys.service.ts';
+import type { KeyUses } from '../keys/keyUses.service.ts';
 import { principalExists } from '../principals/principals.service.ts';
 import { isTokenShaped, type TokenVerifier } from './oidc/oidc.ts';
 
-export interface AccessDeps extends KeyDeps {
+/** What authenticating a key needs. */
+export interface CallingKeyDeps extends KeyDeps {
+  /** Notes the use of each key. */
+  readonly keyUses: Pick<KeyUses, 'note'>;
+}
+
+export interface AccessDeps extends CallingKeyDeps {
   /** Verifies tokens of the deployment's OIDC issuer; undefined if it has none. */
   readonly tokenVerifier?: TokenVerifier | undefined;
 }
@@ -22,12 +29,13 @@ export async function authenticate(deps: AccessDeps, authorization: string | und
 }
 
 /** Throws 401 for a key that is malformed, unknown, disabled or expired, checked in this order. */
-async function callerOfKey(deps: KeyDeps, token: string): Promise<Caller> {
+async function callerOfKey(deps: CallingKeyDeps, token: string): Promise<Caller> {
   // The checksum rejects a mistyped token without a query.
   if (!isWellFormedToken(token)) throw unknownKey();
   const key = (await findKeyByTokenSha256(deps, tokenSha256(token))) ?? raise(unknownKey());
   if (key.disabled) throw disabledKey();
   if (key.expires_at && key.expires_at <= deps.now()) throw expiredKey(key.expires_at);
+  deps.keyUses.note(key.id);
   return {
     identity: { kind: 'key', keyId: key.id, graceEndsAt: key.secret_expires_at },
     principalId: key.principal_id,
@@ -58,7 +66,7 @@ function sealingKey(token: string): Buffer {
 }
 
 /** Whether a token is a valid key with the scope `operator`. */
-export async function hasOperatorKey(deps: KeyDeps, token: string): Promise<boolean> {
+export async function hasOperatorKey(deps: CallingKeyDeps, token: string): Promise<boolean> {
   try {
     return (await callerOfKey(deps, token)).scopes.includes('operator' satisfies Scope);
   } catch (error) {

@@ -2,18 +2,26 @@ import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 import type { KeyRow } from './keys.repository.ts';
 
-/** Locks the keys that these keys issued, revoked ones included, at most `limit`, until the transaction ends. */
-export async function lockKeysIssuedBy(
-  tx: Tx,
-  ids: readonly string[],
-  limit: number,
-): Promise<readonly { readonly id: string; readonly isRevoked: boolean }[]> {
+/** The keys that a key issued, that those issued, and so on; revoked ones included, at most `limit`. */
+export async function findDescendants(tx: Tx, rootId: string, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    WITH RECURSIVE below AS (
+      SELECT id FROM keys WHERE issued_by_key_id = ${rootId}
+      UNION
+      SELECT keys.id FROM below JOIN keys ON keys.issued_by_key_id = below.id
+    )
+    SELECT id FROM below LIMIT ${limit}`.execute(tx);
+  return rows.map(({ id }) => id);
+}
+
+/** Locks keys until the transaction ends, in the order of their ids; returns those in use. */
+export async function lockKeysInUse(tx: Tx, ids: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ id: string; is_revoked: boolean }>`
     SELECT id, revoked_at IS NOT NULL AS is_revoked FROM keys
-    WHERE issued_by_key_id = ANY (${arrayLiteral(ids)}::text[])
-    ORDER BY id LIMIT ${limit}
+    WHERE id = ANY (${arrayLiteral(ids)}::text[])
+    ORDER BY id
     FOR NO KEY UPDATE`.execute(tx);
-  return rows.map((row) => ({ id: row.id, isRevoked: row.is_revoked }));
+  return rows.flatMap(({ id, is_revoked }) => (is_revoked ? [] : [id]));
 }
 
 /** Revokes keys that are in use. Their governing policy is stored with them, as when a single key is revoked. */

@@ -3,7 +3,12 @@ import { AppError } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import { recordChanges } from '../changes/changes.service.ts';
 import { lockGovernance } from '../policies/governance.ts';
-import { countUnknownDescendants, lockKeysIssuedBy, revokeKeys } from './keyDescendants.repository.ts';
+import {
+  countUnknownDescendants,
+  findDescendants,
+  lockKeysInUse,
+  revokeKeys,
+} from './keyDescendants.repository.ts';
 import { governingPolicyOf } from './keyPolicy.ts';
 import { updateKey } from './keys.repository.ts';
 import type { RevokedKey } from './keys.schemas.ts';
@@ -53,20 +58,21 @@ export async function revokeKey(
 }
 
 /**
- * The keys in use below a key, level by level. Issuing a key locks its issuer and checks it: so once a level is locked, its
- * keys issue no more, and the next level is complete.
+ * Locks the keys below a key, and returns those in use. Issuing a key locks its issuer and checks it, so a locked key issues
+ * no more; what was issued before the lock is found by looking again. Newer keys have later ids, so all locks are taken in the
+ * order of ids, as by all who lock several keys.
  */
-async function lockLiveDescendants(tx: Tx, root: string): Promise<string[]> {
+async function lockLiveDescendants(tx: Tx, rootId: string): Promise<string[]> {
+  const locked = new Set<string>();
   const live: string[] = [];
-  let seen = 0;
-  for (let level: readonly string[] = [root]; level.length > 0; ) {
-    const issued = await lockKeysIssuedBy(tx, level, MAX_DESCENDANTS - seen + 1);
-    seen += issued.length;
-    if (seen > MAX_DESCENDANTS) throw tooManyDescendants();
-    for (const { id, isRevoked } of issued) if (!isRevoked) live.push(id);
-    level = issued.map(({ id }) => id);
+  for (;;) {
+    const found = await findDescendants(tx, rootId, MAX_DESCENDANTS + 1);
+    if (found.length > MAX_DESCENDANTS) throw tooManyDescendants();
+    const fresh = found.filter((id) => !locked.has(id));
+    if (fresh.length === 0) return live;
+    live.push(...(await lockKeysInUse(tx, fresh)));
+    for (const id of fresh) locked.add(id);
   }
-  return live;
 }
 
 function tooManyDescendants(): AppError {

@@ -1,4 +1,4 @@
-import type { Database, Keys, Tx } from '@weighbridge/database';
+import { arrayLiteral, type Database, type Keys, type Tx } from '@weighbridge/database';
 import { type Insertable, type Selectable, sql, type Updateable } from 'kysely';
 import { containsText } from '../../shared/containsText.ts';
 
@@ -166,6 +166,29 @@ export async function updateKey(tx: Tx, id: string, changes: Updateable<Keys>): 
     .where('id', '=', id)
     .returningAll()
     .executeTakeFirstOrThrow();
+}
+
+/**
+ * Records when keys were last used, in Unix milliseconds; an earlier time changes nothing. This is not a change of the keys:
+ * neither `updated_at` nor the revision moves. Locked in the order of ids, as all who lock several keys do.
+ */
+export async function recordLastUses(
+  db: Database,
+  uses: readonly (readonly [id: string, atMs: number])[],
+): Promise<void> {
+  const ids = arrayLiteral(uses.map(([id]) => id));
+  const times = arrayLiteral(uses.map(([, atMs]) => new Date(atMs)));
+  await sql`
+    WITH due AS (
+      SELECT keys.id, used.at
+      FROM keys JOIN unnest(${ids}::text[], ${times}::timestamptz[]) AS used (id, at) USING (id)
+      WHERE keys.last_used_at IS NULL OR keys.last_used_at < used.at
+      ORDER BY keys.id
+      FOR NO KEY UPDATE OF keys
+    )
+    UPDATE keys SET last_used_at = greatest(keys.last_used_at, due.at) FROM due WHERE keys.id = due.id`.execute(
+    db,
+  );
 }
 
 export async function anyKeyExists(db: Database): Promise<boolean> {

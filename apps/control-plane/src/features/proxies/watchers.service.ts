@@ -1,8 +1,11 @@
+import type { KeyUse } from '@weighbridge/contracts';
 import { type Database, listen } from '@weighbridge/database';
+import { isId } from '@weighbridge/domain';
 import { readModelOutputs } from '@weighbridge/ledger';
 import type { Logger, Metrics } from '@weighbridge/runtime';
 import { CHANGES_CHANNEL, changesAfter, currentPosition, pruneChanges } from '../changes/changes.service.ts';
 import { evidenceFeed } from '../evidence/evidence.service.ts';
+import type { KeyUses } from '../keys/keyUses.service.ts';
 import { pruneOldRates } from '../leases/leases.service.ts';
 import { RECLAIMS_CHANNEL, reclaimedBucket } from '../leases/reclaims.ts';
 import type { ModelDeps } from '../models/models.service.ts';
@@ -16,6 +19,12 @@ import { Watchers } from './watchers.ts';
 const LAG_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
 const PRUNE_MS = 10 * 60_000;
 
+type WatcherServiceDeps = ModelDeps & {
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly keyUses: Pick<KeyUses, 'note'>;
+};
+
 /** Serves the streams of proxies. */
 export interface WatchService {
   /** Serves a proxy's stream until either side ends it. */
@@ -24,10 +33,7 @@ export interface WatchService {
 }
 
 /** Follows the changes that any control plane commits, and sends them to the proxies that are connected to this one. */
-export function startWatchers(
-  deps: ModelDeps & { readonly logger: Logger; readonly metrics: Metrics },
-  databaseUrl: string,
-): WatchService {
+export function startWatchers(deps: WatcherServiceDeps, databaseUrl: string): WatchService {
   const { db, logger, metrics, now } = deps;
   const watchers = createWatchers(deps);
   metrics.gauge(
@@ -62,7 +68,7 @@ export function startWatchers(
   };
 }
 
-function createWatchers(deps: ModelDeps & { readonly logger: Logger; readonly metrics: Metrics }): Watchers {
+function createWatchers(deps: WatcherServiceDeps): Watchers {
   const { db, logger, metrics, now } = deps;
   const lag = metrics
     .histogramFamily(
@@ -86,10 +92,22 @@ function createWatchers(deps: ModelDeps & { readonly logger: Logger; readonly me
     recordGoodbye: (proxyId) => recordGoodbye(db, proxyId),
     registerRun: (run) => registerRun(deps, run),
     recordWatermarks: (watermarks) => recordRunWatermarks(db, watermarks),
+    onKeyUses: (uses) => noteKeyUses(deps, uses),
     countLive: () => countLiveProxies(db),
     readModelOutputs: () => readModelOutputs(db),
     onApplied: (seconds) => lag.observe(seconds),
   });
+}
+
+/** Of one status; a proxy sends fewer. */
+const MAX_KEY_USES = 10_000;
+
+/** Times by this control plane's clock, whatever a proxy's says. */
+function noteKeyUses({ keyUses, now }: WatcherServiceDeps, uses: readonly KeyUse[]): void {
+  const nowMs = now().getTime();
+  for (const { keyId, ageMs } of uses.slice(0, MAX_KEY_USES)) {
+    if (isId('key', keyId)) keyUses.note(keyId, Math.max(0, nowMs - Number(ageMs)));
+  }
 }
 
 /** A proxy that was away so long that its changes are deleted gets a snapshot. */

@@ -30,6 +30,7 @@ function startWatchers(registerRun: () => Promise<void>): void {
     recordGoodbye: async () => {},
     registerRun,
     recordWatermarks: async () => [],
+    onKeyUses: () => {},
     countLive: async () => 1,
     readModelOutputs: async () => [],
     onApplied: () => {},

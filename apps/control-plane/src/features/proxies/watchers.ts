@@ -1,4 +1,4 @@
-import type { Hello, ProxyStatus, WatchRequest } from '@weighbridge/contracts';
+import type { Hello, KeyUse, ProxyStatus, WatchRequest } from '@weighbridge/contracts';
 import { AppError, toGrpcError } from '@weighbridge/errors';
 import type { BucketRef, ModelOutput, Watermark } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
@@ -20,6 +20,8 @@ export interface WatchersDeps {
   readonly registerRun: (run: ProducerRun) => Promise<void>;
   /** Records how far the usage of proxies is in the ledger; resolves with the superseded epochs among them. */
   readonly recordWatermarks: (watermarks: readonly Watermark[]) => Promise<readonly string[]>;
+  /** Keys that requests used since a proxy last reported it. */
+  readonly onKeyUses: (uses: readonly KeyUse[]) => void;
   readonly countLive: () => Promise<number>;
   readonly readModelOutputs: () => Promise<readonly ModelOutput[]>;
   /** Called with the time that a proxy took to apply a change, counted from when it was sent. */
@@ -221,6 +223,8 @@ export class Watchers {
   }
 
   #applyStatus(call: WatchCall, status: ProxyStatus): void {
+    // Also before the hello is answered: the proxy does not report them again on this stream.
+    if (status.keyUses.length > 0) this.#deps.onKeyUses(status.keyUses);
     const proxy = this.#proxies.get(call);
     if (!proxy) return;
     const { isNewRevision, appliedAfterSeconds } = proxy.applyStatus(status, this.#deps.now());

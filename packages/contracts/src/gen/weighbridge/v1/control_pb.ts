@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/control.proto.
  */
 export const file_weighbridge_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSKcAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSABCCQoHbWVzc2FnZSKWAQoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRItCgtyZXN1bWVfZnJvbRgDIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEhgKEG1heF9zdGFsZW5lc3NfbXMYBCABKA0SDAoEbmFtZRgFIAEoCRITCgtwcm9kdWNlcl9pZBgGIAEoCSIJCgdHb29kYnllIkoKCFBvc2l0aW9uEhoKEmRhdGFiYXNlX3N5c3RlbV9pZBgBIAEoCRIQCgh0aW1lbGluZRgCIAEoDRIQCghyZXZpc2lvbhgDIAEoBCKJAQoLUHJveHlTdGF0dXMSGAoQYXBwbGllZF9yZXZpc2lvbhgBIAEoBBIaChJpbl9mbGlnaHRfcmVxdWVzdHMYAiABKA0SGwoTd2FpdGluZ191c2FnZV9ieXRlcxgDIAEoBBISCgpzZW50X2F0X21zGAQgASgEEhMKC21hcmtfYWdlX21zGAUgASgEIv0BCg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIABImCgVkZWx0YRgDIAEoCzIVLndlaWdoYnJpZGdlLnYxLkRlbHRhSAASLQoGcmVjYWxsGAQgASgLMhsud2VpZ2hicmlkZ2UudjEuTGVhc2VSZWNhbGxIABIsCghldmlkZW5jZRgFIAEoCzIYLndlaWdoYnJpZGdlLnYxLkV2aWRlbmNlSABCCQoHbWVzc2FnZSLJAQoIU25hcHNob3QSEAoIcmV2aXNpb24YASABKAQSLQoKY29ubmVjdG9ycxgCIAMoCzIZLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvchIlCgZtb2RlbHMYAyADKAsyFS53ZWlnaGJyaWRnZS52MS5Nb2RlbBIqCghwb3NpdGlvbhgEIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEikKCHByb2ZpbGVzGAUgAygLMhcud2VpZ2hicmlkZ2UudjEuUHJvZmlsZSKrAQoFRGVsdGESFQoNZnJvbV9yZXZpc2lvbhgBIAEoBBITCgt0b19yZXZpc2lvbhgCIAEoBBIPCgdrZXlfaWRzGAMgAygJEhIKCnBvbGljeV9pZHMYBCADKAkSFQoNcHJpbmNpcGFsX2lkcxgFIAMoCRIQCghhbGxfa2V5cxgGIAEoCBIoCgZ0YWJsZXMYByABKAsyGC53ZWlnaGJyaWRnZS52MS5TbmFwc2hvdCJmCghFdmlkZW5jZRIvCgV0eXBlcxgBIAMoCzIgLndlaWdoYnJpZGdlLnYxLldvcmtsb2FkRXZpZGVuY2USFwoPZm9yZ290dGVuX3R5cGVzGAIgAygJEhAKCGlzX2ZpcnN0GAMgASgIImgKEFdvcmtsb2FkRXZpZGVuY2USFQoNd29ya2xvYWRfdHlwZRgBIAEoCRItCgZtb2RlbHMYAiADKAsyHS53ZWlnaGJyaWRnZS52MS5Nb2RlbEV2aWRlbmNlEg4KBmFnZV9tcxgDIAEoBCLAAQoNTW9kZWxFdmlkZW5jZRINCgVtb2RlbBgBIAEoCRIQCghyZXF1ZXN0cxgCIAEoARIRCglzdWNjZXNzZXMYAyABKAESEgoKbGF0ZW5jeV9tcxgEIAEoARIeChZ0aW1lX3RvX2ZpcnN0X3Rva2VuX21zGAUgASgBEg0KBXRpbWVkGAYgASgBEhUKDWNvc3RfbmFub191c2QYByABKAESEQoJc2NvcmVfc3VtGAggASgBEg4KBnNjb3JlcxgJIAEoASKVAQoJSGVhcnRiZWF0EhAKCHJldmlzaW9uGAEgASgEEhAKCGNsb2NrX21zGAIgASgDEhQKDGxpdmVfcHJveGllcxgDIAEoDRIaChJhbnN3ZXJzX3NlbnRfYXRfbXMYBCABKAQSMgoNbW9kZWxfb3V0cHV0cxgFIAMoCzIbLndlaWdoYnJpZGdlLnYxLk1vZGVsT3V0cHV0IjAKC01vZGVsT3V0cHV0Eg0KBW1vZGVsGAEgASgJEhIKCnA5NV90b2tlbnMYAiABKA0iOQoLTGVhc2VSZWNhbGwSKgoHYnVja2V0cxgBIAMoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZiImCg5SZXNvbHZlUmVxdWVzdBIUCgx0b2tlbl9zaGEyNTYYASABKAwiWQoPUmVzb2x2ZVJlc3BvbnNlEiAKA2tleRgBIAEoCzITLndlaWdoYnJpZGdlLnYxLktleRIQCghyZXZpc2lvbhgCIAEoBBISCgptYXhfYWdlX21zGAMgASgNIskBChVSZWNvcmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkSNgoKdW5maW5pc2hlZBgFIAEoCzIiLndlaWdoYnJpZGdlLnYxLlVuZmluaXNoZWRSZXNwb25zZRISCgpvYmplY3RfaWRzGAYgAygJEhMKC2FyZV9sYXN0aW5nGAcgASgIIkoKElVuZmluaXNoZWRSZXNwb25zZRIQCghldmVudF9pZBgBIAEoCRINCgVtb2RlbBgCIAEoCRITCgtwcm9kdWNlcl9pZBgDIAEoCSIYChZSZWNvcmRSZXNwb25zZVJlc3BvbnNlIlQKE0ZpbmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhIKCm9iamVjdF9pZHMYAyADKAkivgIKFEZpbmRSZXNwb25zZVJlc3BvbnNlEkEKCW93bmVyc2hpcBgBIAEoDjIuLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlc3BvbnNlLk93bmVyc2hpcBIUCgxjb25uZWN0b3JfaWQYAiABKAkSNgoKdW5maW5pc2hlZBgDIAEoCzIiLndlaWdoYnJpZGdlLnYxLlVuZmluaXNoZWRSZXNwb25zZRIsCgdvYmplY3RzGAQgAygLMhsud2VpZ2hicmlkZ2UudjEuT2JqZWN0T3duZXIiZwoJT3duZXJzaGlwEhkKFU9XTkVSU0hJUF9VTlNQRUNJRklFRBAAEhUKEU9XTkVSU0hJUF9VTktOT1dOEAESEQoNT1dORVJTSElQX09XThACEhUKEU9XTkVSU0hJUF9GT1JFSUdOEAMiZgoLT2JqZWN0T3duZXISQQoJb3duZXJzaGlwGAEgASgOMi4ud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2UuT3duZXJzaGlwEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCSLCAQoVU2V0dGxlUmVzcG9uc2VSZXF1ZXN0EhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCRIUCgxwcmluY2lwYWxfaWQYAyABKAkSKQoFdXNhZ2UYBCABKAsyGi53ZWlnaGJyaWRnZS52MS5Ub2tlblVzYWdlEi0KB2RldGFpbHMYBSABKAsyHC53ZWlnaGJyaWRnZS52MS5Vc2FnZURldGFpbHMSDgoGc3RhdHVzGAYgASgJIpcCChZTZXR0bGVSZXNwb25zZVJlc3BvbnNlEj0KBnJlc3VsdBgBIAEoDjItLndlaWdoYnJpZGdlLnYxLlNldHRsZVJlc3BvbnNlUmVzcG9uc2UuUmVzdWx0EhUKDWNvc3RfbmFub191c2QYAiABKAMSGwoTY29ycmVjdGlvbl9uYW5vX3VzZBgDIAEoAxIQCgh1bnByaWNlZBgEIAMoCSJ4CgZSZXN1bHQSFgoSUkVTVUxUX1VOU1BFQ0lGSUVEEAASEgoOUkVTVUxUX1NFVFRMRUQQARIaChZSRVNVTFRfQUxSRUFEWV9TRVRUTEVEEAISEgoOUkVTVUxUX1BFTkRJTkcQAxISCg5SRVNVTFRfVU5LTk9XThAEIjQKHUxpc3RVbnNldHRsZWRSZXNwb25zZXNSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJIlYKHkxpc3RVbnNldHRsZWRSZXNwb25zZXNSZXNwb25zZRI0CglyZXNwb25zZXMYASADKAsyIS53ZWlnaGJyaWRnZS52MS5VbnNldHRsZWRSZXNwb25zZSKsAQoRVW5zZXR0bGVkUmVzcG9uc2USEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkSNgoKdW5maW5pc2hlZBgFIAEoCzIiLndlaWdoYnJpZGdlLnYxLlVuZmluaXNoZWRSZXNwb25zZRIOCgZhZ2VfbXMYBiABKAQiRwoRQ2xvc2VFcG9jaFJlcXVlc3QSEwoLcHJvZHVjZXJfaWQYASABKAkSDQoFZXBvY2gYAiABKAkSDgoGbGFzdF9uGAMgAygEIicKEkNsb3NlRXBvY2hSZXNwb25zZRIRCglpc19jbG9zZWQYASABKAgiiAEKDExlYXNlUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCRINCgVlcG9jaBgCIAEoCRIrCgdidWRnZXRzGAMgAygLMhoud2VpZ2hicmlkZ2UudjEuQnVkZ2V0Q2FsbBInCgVyYXRlcxgEIAMoCzIYLndlaWdoYnJpZGdlLnYxLlJhdGVDYWxsIr0BCgpCdWRnZXRDYWxsEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhILCgNzZXEYAiABKAQSGQoRcmV0dXJuZWRfbmFub191c2QYAyABKAMSGAoQbWluaW11bV9uYW5vX3VzZBgEIAEoAxIlChhidXJuX25hbm9fdXNkX3Blcl9zZWNvbmQYBSABKANIAIgBAUIbChlfYnVybl9uYW5vX3VzZF9wZXJfc2Vjb25kInkKCFJhdGVDYWxsEhEKCXBvbGljeV9pZBgBIAEoCRIXCg9jb3VudGVyX3ZlcnNpb24YAiABKA0SDwoHc3ViamVjdBgDIAEoCRIOCgZtaW51dGUYBCABKAQSEAoIcmVxdWVzdHMYBSABKAMSDgoGdG9rZW5zGAYgASgDImcKDUxlYXNlUmVzcG9uc2USLAoHYnVkZ2V0cxgBIAMoCzIbLndlaWdoYnJpZGdlLnYxLkJ1ZGdldExlYXNlEigKBXJhdGVzGAIgAygLMhkud2VpZ2hicmlkZ2UudjEuUmF0ZUdyYW50ItkCCgtCdWRnZXRMZWFzZRILCgNzZXEYASABKAQSGAoQZ3JhbnRlZF9uYW5vX3VzZBgCIAEoAxIbCg5saW1pdF9uYW5vX3VzZBgDIAEoA0gAiAEBEhYKDnNwZW50X25hbm9fdXNkGAQgASgDEhcKD2xlYXNlZF9uYW5vX3VzZBgFIAEoAxI0CgdvdXRjb21lGAYgASgOMiMud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TGVhc2UuT3V0Y29tZSKLAQoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEwoPT1VUQ09NRV9HUkFOVEVEEAESFQoRT1VUQ09NRV9FWEhBVVNURUQQAhIVChFPVVRDT01FX0NPTlRFTkRFRBADEhAKDE9VVENPTUVfT1ZFUhAEEhIKDk9VVENPTUVfQ0xPU0VEEAVCEQoPX2xpbWl0X25hbm9fdXNkImkKCVJhdGVHcmFudBIOCgZtaW51dGUYASABKAQSEAoIcmVxdWVzdHMYAiABKAMSDgoGdG9rZW5zGAMgASgDEhUKDXJlcXVlc3RzX2xlZnQYBCABKAMSEwoLdG9rZW5zX2xlZnQYBSABKAMiggEKFVJlY29yZEZlZWRiYWNrUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSDQoFc2NvcmUYBCABKAESFAoHY29tbWVudBgFIAEoCUgAiAEBQgoKCF9jb21tZW50IsoBChZSZWNvcmRGZWVkYmFja1Jlc3BvbnNlEj0KBnJlc3VsdBgBIAEoDjItLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVzcG9uc2UuUmVzdWx0InEKBlJlc3VsdBIWChJSRVNVTFRfVU5TUEVDSUZJRUQQABISCg5SRVNVTFRfQ09VTlRFRBABEhIKDlJFU1VMVF9QRU5ESU5HEAISEgoOUkVTVUxUX1VOS05PV04QAxITCg9SRVNVTFRfVE9PX01BTlkQBDK4BgoOQ29udHJvbFNlcnZpY2USSAoFV2F0Y2gSHC53ZWlnaGJyaWRnZS52MS5XYXRjaFJlcXVlc3QaHS53ZWlnaGJyaWRnZS52MS5XYXRjaFJlc3BvbnNlKAEwARJKCgdSZXNvbHZlEh4ud2VpZ2hicmlkZ2UudjEuUmVzb2x2ZVJlcXVlc3QaHy53ZWlnaGJyaWRnZS52MS5SZXNvbHZlUmVzcG9uc2USXwoOUmVjb3JkUmVzcG9uc2USJS53ZWlnaGJyaWRnZS52MS5SZWNvcmRSZXNwb25zZVJlcXVlc3QaJi53ZWlnaGJyaWRnZS52MS5SZWNvcmRSZXNwb25zZVJlc3BvbnNlElkKDEZpbmRSZXNwb25zZRIjLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlcXVlc3QaJC53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXNwb25zZRJfCg5TZXR0bGVSZXNwb25zZRIlLndlaWdoYnJpZGdlLnYxLlNldHRsZVJlc3BvbnNlUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlNldHRsZVJlc3BvbnNlUmVzcG9uc2USdwoWTGlzdFVuc2V0dGxlZFJlc3BvbnNlcxItLndlaWdoYnJpZGdlLnYxLkxpc3RVbnNldHRsZWRSZXNwb25zZXNSZXF1ZXN0Gi4ud2VpZ2hicmlkZ2UudjEuTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1Jlc3BvbnNlElMKCkNsb3NlRXBvY2gSIS53ZWlnaGJyaWRnZS52MS5DbG9zZUVwb2NoUmVxdWVzdBoiLndlaWdoYnJpZGdlLnYxLkNsb3NlRXBvY2hSZXNwb25zZRJECgVMZWFzZRIcLndlaWdoYnJpZGdlLnYxLkxlYXNlUmVxdWVzdBodLndlaWdoYnJpZGdlLnYxLkxlYXNlUmVzcG9uc2USXwoOUmVjb3JkRmVlZGJhY2sSJS53ZWlnaGJyaWRnZS52MS5SZWNvcmRGZWVkYmFja1JlcXVlc3QaJi53ZWlnaGJyaWRnZS52MS5SZWNvcmRGZWVkYmFja1Jlc3BvbnNlYgZwcm90bzM", [file_weighbridge_v1_resources, file_weighbridge_v1_usage]);
+  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSKcAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSABCCQoHbWVzc2FnZSKWAQoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRItCgtyZXN1bWVfZnJvbRgDIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEhgKEG1heF9zdGFsZW5lc3NfbXMYBCABKA0SDAoEbmFtZRgFIAEoCRITCgtwcm9kdWNlcl9pZBgGIAEoCSIJCgdHb29kYnllIkoKCFBvc2l0aW9uEhoKEmRhdGFiYXNlX3N5c3RlbV9pZBgBIAEoCRIQCgh0aW1lbGluZRgCIAEoDRIQCghyZXZpc2lvbhgDIAEoBCKzAQoLUHJveHlTdGF0dXMSGAoQYXBwbGllZF9yZXZpc2lvbhgBIAEoBBIaChJpbl9mbGlnaHRfcmVxdWVzdHMYAiABKA0SGwoTd2FpdGluZ191c2FnZV9ieXRlcxgDIAEoBBISCgpzZW50X2F0X21zGAQgASgEEhMKC21hcmtfYWdlX21zGAUgASgEEigKCGtleV91c2VzGAYgAygLMhYud2VpZ2hicmlkZ2UudjEuS2V5VXNlIigKBktleVVzZRIOCgZrZXlfaWQYASABKAkSDgoGYWdlX21zGAIgASgEIv0BCg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIABImCgVkZWx0YRgDIAEoCzIVLndlaWdoYnJpZGdlLnYxLkRlbHRhSAASLQoGcmVjYWxsGAQgASgLMhsud2VpZ2hicmlkZ2UudjEuTGVhc2VSZWNhbGxIABIsCghldmlkZW5jZRgFIAEoCzIYLndlaWdoYnJpZGdlLnYxLkV2aWRlbmNlSABCCQoHbWVzc2FnZSLJAQoIU25hcHNob3QSEAoIcmV2aXNpb24YASABKAQSLQoKY29ubmVjdG9ycxgCIAMoCzIZLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvchIlCgZtb2RlbHMYAyADKAsyFS53ZWlnaGJyaWRnZS52MS5Nb2RlbBIqCghwb3NpdGlvbhgEIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEikKCHByb2ZpbGVzGAUgAygLMhcud2VpZ2hicmlkZ2UudjEuUHJvZmlsZSKrAQoFRGVsdGESFQoNZnJvbV9yZXZpc2lvbhgBIAEoBBITCgt0b19yZXZpc2lvbhgCIAEoBBIPCgdrZXlfaWRzGAMgAygJEhIKCnBvbGljeV9pZHMYBCADKAkSFQoNcHJpbmNpcGFsX2lkcxgFIAMoCRIQCghhbGxfa2V5cxgGIAEoCBIoCgZ0YWJsZXMYByABKAsyGC53ZWlnaGJyaWRnZS52MS5TbmFwc2hvdCJmCghFdmlkZW5jZRIvCgV0eXBlcxgBIAMoCzIgLndlaWdoYnJpZGdlLnYxLldvcmtsb2FkRXZpZGVuY2USFwoPZm9yZ290dGVuX3R5cGVzGAIgAygJEhAKCGlzX2ZpcnN0GAMgASgIImgKEFdvcmtsb2FkRXZpZGVuY2USFQoNd29ya2xvYWRfdHlwZRgBIAEoCRItCgZtb2RlbHMYAiADKAsyHS53ZWlnaGJyaWRnZS52MS5Nb2RlbEV2aWRlbmNlEg4KBmFnZV9tcxgDIAEoBCLAAQoNTW9kZWxFdmlkZW5jZRINCgVtb2RlbBgBIAEoCRIQCghyZXF1ZXN0cxgCIAEoARIRCglzdWNjZXNzZXMYAyABKAESEgoKbGF0ZW5jeV9tcxgEIAEoARIeChZ0aW1lX3RvX2ZpcnN0X3Rva2VuX21zGAUgASgBEg0KBXRpbWVkGAYgASgBEhUKDWNvc3RfbmFub191c2QYByABKAESEQoJc2NvcmVfc3VtGAggASgBEg4KBnNjb3JlcxgJIAEoASKVAQoJSGVhcnRiZWF0EhAKCHJldmlzaW9uGAEgASgEEhAKCGNsb2NrX21zGAIgASgDEhQKDGxpdmVfcHJveGllcxgDIAEoDRIaChJhbnN3ZXJzX3NlbnRfYXRfbXMYBCABKAQSMgoNbW9kZWxfb3V0cHV0cxgFIAMoCzIbLndlaWdoYnJpZGdlLnYxLk1vZGVsT3V0cHV0IjAKC01vZGVsT3V0cHV0Eg0KBW1vZGVsGAEgASgJEhIKCnA5NV90b2tlbnMYAiABKA0iOQoLTGVhc2VSZWNhbGwSKgoHYnVja2V0cxgBIAMoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZiImCg5SZXNvbHZlUmVxdWVzdBIUCgx0b2tlbl9zaGEyNTYYASABKAwiWQoPUmVzb2x2ZVJlc3BvbnNlEiAKA2tleRgBIAEoCzITLndlaWdoYnJpZGdlLnYxLktleRIQCghyZXZpc2lvbhgCIAEoBBISCgptYXhfYWdlX21zGAMgASgNIskBChVSZWNvcmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkSNgoKdW5maW5pc2hlZBgFIAEoCzIiLndlaWdoYnJpZGdlLnYxLlVuZmluaXNoZWRSZXNwb25zZRISCgpvYmplY3RfaWRzGAYgAygJEhMKC2FyZV9sYXN0aW5nGAcgASgIIkoKElVuZmluaXNoZWRSZXNwb25zZRIQCghldmVudF9pZBgBIAEoCRINCgVtb2RlbBgCIAEoCRITCgtwcm9kdWNlcl9pZBgDIAEoCSIYChZSZWNvcmRSZXNwb25zZVJlc3BvbnNlIlQKE0ZpbmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhIKCm9iamVjdF9pZHMYAyADKAkivgIKFEZpbmRSZXNwb25zZVJlc3BvbnNlEkEKCW93bmVyc2hpcBgBIAEoDjIuLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlc3BvbnNlLk93bmVyc2hpcBIUCgxjb25uZWN0b3JfaWQYAiABKAkSNgoKdW5maW5pc2hlZBgDIAEoCzIiLndlaWdoYnJpZGdlLnYxLlVuZmluaXNoZWRSZXNwb25zZRIsCgdvYmplY3RzGAQgAygLMhsud2VpZ2hicmlkZ2UudjEuT2JqZWN0T3duZXIiZwoJT3duZXJzaGlwEhkKFU9XTkVSU0hJUF9VTlNQRUNJRklFRBAAEhUKEU9XTkVSU0hJUF9VTktOT1dOEAESEQoNT1dORVJTSElQX09XThACEhUKEU9XTkVSU0hJUF9GT1JFSUdOEAMiZgoLT2JqZWN0T3duZXISQQoJb3duZXJzaGlwGAEgASgOMi4ud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2UuT3duZXJzaGlwEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCSLCAQoVU2V0dGxlUmVzcG9uc2VSZXF1ZXN0EhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCRIUCgxwcmluY2lwYWxfaWQYAyABKAkSKQoFdXNhZ2UYBCABKAsyGi53ZWlnaGJyaWRnZS52MS5Ub2tlblVzYWdlEi0KB2RldGFpbHMYBSABKAsyHC53ZWlnaGJyaWRnZS52MS5Vc2FnZURldGFpbHMSDgoGc3RhdHVzGAYgASgJIpcCChZTZXR0bGVSZXNwb25zZVJlc3BvbnNlEj0KBnJlc3VsdBgBIAEoDjItLndlaWdoYnJpZGdlLnYxLlNldHRsZVJlc3BvbnNlUmVzcG9uc2UuUmVzdWx0EhUKDWNvc3RfbmFub191c2QYAiABKAMSGwoTY29ycmVjdGlvbl9uYW5vX3VzZBgDIAEoAxIQCgh1bnByaWNlZBgEIAMoCSJ4CgZSZXN1bHQSFgoSUkVTVUxUX1VOU1BFQ0lGSUVEEAASEgoOUkVTVUxUX1NFVFRMRUQQARIaChZSRVNVTFRfQUxSRUFEWV9TRVRUTEVEEAISEgoOUkVTVUxUX1BFTkRJTkcQAxISCg5SRVNVTFRfVU5LTk9XThAEIjQKHUxpc3RVbnNldHRsZWRSZXNwb25zZXNSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJIlYKHkxpc3RVbnNldHRsZWRSZXNwb25zZXNSZXNwb25zZRI0CglyZXNwb25zZXMYASADKAsyIS53ZWlnaGJyaWRnZS52MS5VbnNldHRsZWRSZXNwb25zZSKsAQoRVW5zZXR0bGVkUmVzcG9uc2USEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkSNgoKdW5maW5pc2hlZBgFIAEoCzIiLndlaWdoYnJpZGdlLnYxLlVuZmluaXNoZWRSZXNwb25zZRIOCgZhZ2VfbXMYBiABKAQiRwoRQ2xvc2VFcG9jaFJlcXVlc3QSEwoLcHJvZHVjZXJfaWQYASABKAkSDQoFZXBvY2gYAiABKAkSDgoGbGFzdF9uGAMgAygEIicKEkNsb3NlRXBvY2hSZXNwb25zZRIRCglpc19jbG9zZWQYASABKAgiiAEKDExlYXNlUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCRINCgVlcG9jaBgCIAEoCRIrCgdidWRnZXRzGAMgAygLMhoud2VpZ2hicmlkZ2UudjEuQnVkZ2V0Q2FsbBInCgVyYXRlcxgEIAMoCzIYLndlaWdoYnJpZGdlLnYxLlJhdGVDYWxsIr0BCgpCdWRnZXRDYWxsEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhILCgNzZXEYAiABKAQSGQoRcmV0dXJuZWRfbmFub191c2QYAyABKAMSGAoQbWluaW11bV9uYW5vX3VzZBgEIAEoAxIlChhidXJuX25hbm9fdXNkX3Blcl9zZWNvbmQYBSABKANIAIgBAUIbChlfYnVybl9uYW5vX3VzZF9wZXJfc2Vjb25kInkKCFJhdGVDYWxsEhEKCXBvbGljeV9pZBgBIAEoCRIXCg9jb3VudGVyX3ZlcnNpb24YAiABKA0SDwoHc3ViamVjdBgDIAEoCRIOCgZtaW51dGUYBCABKAQSEAoIcmVxdWVzdHMYBSABKAMSDgoGdG9rZW5zGAYgASgDImcKDUxlYXNlUmVzcG9uc2USLAoHYnVkZ2V0cxgBIAMoCzIbLndlaWdoYnJpZGdlLnYxLkJ1ZGdldExlYXNlEigKBXJhdGVzGAIgAygLMhkud2VpZ2hicmlkZ2UudjEuUmF0ZUdyYW50ItkCCgtCdWRnZXRMZWFzZRILCgNzZXEYASABKAQSGAoQZ3JhbnRlZF9uYW5vX3VzZBgCIAEoAxIbCg5saW1pdF9uYW5vX3VzZBgDIAEoA0gAiAEBEhYKDnNwZW50X25hbm9fdXNkGAQgASgDEhcKD2xlYXNlZF9uYW5vX3VzZBgFIAEoAxI0CgdvdXRjb21lGAYgASgOMiMud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TGVhc2UuT3V0Y29tZSKLAQoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEwoPT1VUQ09NRV9HUkFOVEVEEAESFQoRT1VUQ09NRV9FWEhBVVNURUQQAhIVChFPVVRDT01FX0NPTlRFTkRFRBADEhAKDE9VVENPTUVfT1ZFUhAEEhIKDk9VVENPTUVfQ0xPU0VEEAVCEQoPX2xpbWl0X25hbm9fdXNkImkKCVJhdGVHcmFudBIOCgZtaW51dGUYASABKAQSEAoIcmVxdWVzdHMYAiABKAMSDgoGdG9rZW5zGAMgASgDEhUKDXJlcXVlc3RzX2xlZnQYBCABKAMSEwoLdG9rZW5zX2xlZnQYBSABKAMiggEKFVJlY29yZEZlZWRiYWNrUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSDQoFc2NvcmUYBCABKAESFAoHY29tbWVudBgFIAEoCUgAiAEBQgoKCF9jb21tZW50IsoBChZSZWNvcmRGZWVkYmFja1Jlc3BvbnNlEj0KBnJlc3VsdBgBIAEoDjItLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVzcG9uc2UuUmVzdWx0InEKBlJlc3VsdBIWChJSRVNVTFRfVU5TUEVDSUZJRUQQABISCg5SRVNVTFRfQ09VTlRFRBABEhIKDlJFU1VMVF9QRU5ESU5HEAISEgoOUkVTVUxUX1VOS05PV04QAxITCg9SRVNVTFRfVE9PX01BTlkQBDK4BgoOQ29udHJvbFNlcnZpY2USSAoFV2F0Y2gSHC53ZWlnaGJyaWRnZS52MS5XYXRjaFJlcXVlc3QaHS53ZWlnaGJyaWRnZS52MS5XYXRjaFJlc3BvbnNlKAEwARJKCgdSZXNvbHZlEh4ud2VpZ2hicmlkZ2UudjEuUmVzb2x2ZVJlcXVlc3QaHy53ZWlnaGJyaWRnZS52MS5SZXNvbHZlUmVzcG9uc2USXwoOUmVjb3JkUmVzcG9uc2USJS53ZWlnaGJyaWRnZS52MS5SZWNvcmRSZXNwb25zZVJlcXVlc3QaJi53ZWlnaGJyaWRnZS52MS5SZWNvcmRSZXNwb25zZVJlc3BvbnNlElkKDEZpbmRSZXNwb25zZRIjLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlcXVlc3QaJC53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXNwb25zZRJfCg5TZXR0bGVSZXNwb25zZRIlLndlaWdoYnJpZGdlLnYxLlNldHRsZVJlc3BvbnNlUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlNldHRsZVJlc3BvbnNlUmVzcG9uc2USdwoWTGlzdFVuc2V0dGxlZFJlc3BvbnNlcxItLndlaWdoYnJpZGdlLnYxLkxpc3RVbnNldHRsZWRSZXNwb25zZXNSZXF1ZXN0Gi4ud2VpZ2hicmlkZ2UudjEuTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1Jlc3BvbnNlElMKCkNsb3NlRXBvY2gSIS53ZWlnaGJyaWRnZS52MS5DbG9zZUVwb2NoUmVxdWVzdBoiLndlaWdoYnJpZGdlLnYxLkNsb3NlRXBvY2hSZXNwb25zZRJECgVMZWFzZRIcLndlaWdoYnJpZGdlLnYxLkxlYXNlUmVxdWVzdBodLndlaWdoYnJpZGdlLnYxLkxlYXNlUmVzcG9uc2USXwoOUmVjb3JkRmVlZGJhY2sSJS53ZWlnaGJyaWRnZS52MS5SZWNvcmRGZWVkYmFja1JlcXVlc3QaJi53ZWlnaGJyaWRnZS52MS5SZWNvcmRGZWVkYmFja1Jlc3BvbnNlYgZwcm90bzM", [file_weighbridge_v1_resources, file_weighbridge_v1_usage]);
 
 /**
  * What a proxy stores on its disk, sealed, so that it can start while the control plane is unreachable.
@@ -246,6 +246,13 @@ export type ProxyStatus = Message<"weighbridge.v1.ProxyStatus"> & {
    * @generated from field: uint64 mark_age_ms = 5;
    */
   markAgeMs: bigint;
+
+  /**
+   * Keys that requests used since they were last reported, refused requests too. At most 5,000; further ones follow.
+   *
+   * @generated from field: repeated weighbridge.v1.KeyUse key_uses = 6;
+   */
+  keyUses: KeyUse[];
 };
 
 /**
@@ -254,6 +261,30 @@ export type ProxyStatus = Message<"weighbridge.v1.ProxyStatus"> & {
  */
 export const ProxyStatusSchema: GenMessage<ProxyStatus> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 6);
+
+/**
+ * @generated from message weighbridge.v1.KeyUse
+ */
+export type KeyUse = Message<"weighbridge.v1.KeyUse"> & {
+  /**
+   * @generated from field: string key_id = 1;
+   */
+  keyId: string;
+
+  /**
+   * How long ago the last use was.
+   *
+   * @generated from field: uint64 age_ms = 2;
+   */
+  ageMs: bigint;
+};
+
+/**
+ * Describes the message weighbridge.v1.KeyUse.
+ * Use `create(KeyUseSchema)` to create a new message.
+ */
+export const KeyUseSchema: GenMessage<KeyUse> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 7);
 
 /**
  * @generated from message weighbridge.v1.WatchResponse
@@ -300,7 +331,7 @@ export type WatchResponse = Message<"weighbridge.v1.WatchResponse"> & {
  * Use `create(WatchResponseSchema)` to create a new message.
  */
 export const WatchResponseSchema: GenMessage<WatchResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 7);
+  messageDesc(file_weighbridge_v1_control, 8);
 
 /**
  * Everything that a proxy needs besides keys, at one revision. As a message of the stream it also drops all keys: the
@@ -340,7 +371,7 @@ export type Snapshot = Message<"weighbridge.v1.Snapshot"> & {
  * Use `create(SnapshotSchema)` to create a new message.
  */
 export const SnapshotSchema: GenMessage<Snapshot> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 8);
+  messageDesc(file_weighbridge_v1_control, 9);
 
 /**
  * The changes after `from_revision`, up to and including `to_revision`.
@@ -395,7 +426,7 @@ export type Delta = Message<"weighbridge.v1.Delta"> & {
  * Use `create(DeltaSchema)` to create a new message.
  */
 export const DeltaSchema: GenMessage<Delta> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 9);
+  messageDesc(file_weighbridge_v1_control, 10);
 
 /**
  * Recent evidence on models, by workload type. It belongs to no revision. A proxy without it chooses as if there were no
@@ -431,7 +462,7 @@ export type Evidence = Message<"weighbridge.v1.Evidence"> & {
  * Use `create(EvidenceSchema)` to create a new message.
  */
 export const EvidenceSchema: GenMessage<Evidence> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 10);
+  messageDesc(file_weighbridge_v1_control, 11);
 
 /**
  * @generated from message weighbridge.v1.WorkloadEvidence
@@ -462,7 +493,7 @@ export type WorkloadEvidence = Message<"weighbridge.v1.WorkloadEvidence"> & {
  * Use `create(WorkloadEvidenceSchema)` to create a new message.
  */
 export const WorkloadEvidenceSchema: GenMessage<WorkloadEvidence> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 11);
+  messageDesc(file_weighbridge_v1_control, 12);
 
 /**
  * Sums over recent attempts; older ones count less.
@@ -529,7 +560,7 @@ export type ModelEvidence = Message<"weighbridge.v1.ModelEvidence"> & {
  * Use `create(ModelEvidenceSchema)` to create a new message.
  */
 export const ModelEvidenceSchema: GenMessage<ModelEvidence> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 12);
+  messageDesc(file_weighbridge_v1_control, 13);
 
 /**
  * Shows that the stream is alive, and that the proxy was sent every change up to `revision`.
@@ -575,7 +606,7 @@ export type Heartbeat = Message<"weighbridge.v1.Heartbeat"> & {
  * Use `create(HeartbeatSchema)` to create a new message.
  */
 export const HeartbeatSchema: GenMessage<Heartbeat> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 13);
+  messageDesc(file_weighbridge_v1_control, 14);
 
 /**
  * The 95th percentile of a model's recent output tokens, over all keys.
@@ -599,7 +630,7 @@ export type ModelOutput = Message<"weighbridge.v1.ModelOutput"> & {
  * Use `create(ModelOutputSchema)` to create a new message.
  */
 export const ModelOutputSchema: GenMessage<ModelOutput> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 14);
+  messageDesc(file_weighbridge_v1_control, 15);
 
 /**
  * Reclaims leases: other proxies need headroom in these buckets. Return the idle part of the leases now.
@@ -618,7 +649,7 @@ export type LeaseRecall = Message<"weighbridge.v1.LeaseRecall"> & {
  * Use `create(LeaseRecallSchema)` to create a new message.
  */
 export const LeaseRecallSchema: GenMessage<LeaseRecall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 15);
+  messageDesc(file_weighbridge_v1_control, 16);
 
 /**
  * @generated from message weighbridge.v1.ResolveRequest
@@ -635,7 +666,7 @@ export type ResolveRequest = Message<"weighbridge.v1.ResolveRequest"> & {
  * Use `create(ResolveRequestSchema)` to create a new message.
  */
 export const ResolveRequestSchema: GenMessage<ResolveRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 16);
+  messageDesc(file_weighbridge_v1_control, 17);
 
 /**
  * @generated from message weighbridge.v1.ResolveResponse
@@ -668,7 +699,7 @@ export type ResolveResponse = Message<"weighbridge.v1.ResolveResponse"> & {
  * Use `create(ResolveResponseSchema)` to create a new message.
  */
 export const ResolveResponseSchema: GenMessage<ResolveResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 17);
+  messageDesc(file_weighbridge_v1_control, 18);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseRequest
@@ -724,7 +755,7 @@ export type RecordResponseRequest = Message<"weighbridge.v1.RecordResponseReques
  * Use `create(RecordResponseRequestSchema)` to create a new message.
  */
 export const RecordResponseRequestSchema: GenMessage<RecordResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 18);
+  messageDesc(file_weighbridge_v1_control, 19);
 
 /**
  * A response that a vendor returned before it finished it. Its attempt is charged its reservation until the response is settled.
@@ -759,7 +790,7 @@ export type UnfinishedResponse = Message<"weighbridge.v1.UnfinishedResponse"> & 
  * Use `create(UnfinishedResponseSchema)` to create a new message.
  */
 export const UnfinishedResponseSchema: GenMessage<UnfinishedResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 19);
+  messageDesc(file_weighbridge_v1_control, 20);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseResponse
@@ -772,7 +803,7 @@ export type RecordResponseResponse = Message<"weighbridge.v1.RecordResponseRespo
  * Use `create(RecordResponseResponseSchema)` to create a new message.
  */
 export const RecordResponseResponseSchema: GenMessage<RecordResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 20);
+  messageDesc(file_weighbridge_v1_control, 21);
 
 /**
  * @generated from message weighbridge.v1.FindResponseRequest
@@ -803,7 +834,7 @@ export type FindResponseRequest = Message<"weighbridge.v1.FindResponseRequest"> 
  * Use `create(FindResponseRequestSchema)` to create a new message.
  */
 export const FindResponseRequestSchema: GenMessage<FindResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 21);
+  messageDesc(file_weighbridge_v1_control, 22);
 
 /**
  * @generated from message weighbridge.v1.FindResponseResponse
@@ -841,7 +872,7 @@ export type FindResponseResponse = Message<"weighbridge.v1.FindResponseResponse"
  * Use `create(FindResponseResponseSchema)` to create a new message.
  */
 export const FindResponseResponseSchema: GenMessage<FindResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 22);
+  messageDesc(file_weighbridge_v1_control, 23);
 
 /**
  * @generated from enum weighbridge.v1.FindResponseResponse.Ownership
@@ -879,7 +910,7 @@ export type FindResponseResponse_Ownership = (typeof FindResponseResponse_Owners
  * Describes the enum weighbridge.v1.FindResponseResponse.Ownership.
  */
 export const FindResponseResponse_OwnershipSchema: GenEnum<FindResponseResponse_Ownership> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 22, 0);
+  enumDesc(file_weighbridge_v1_control, 23, 0);
 
 /**
  * @generated from message weighbridge.v1.ObjectOwner
@@ -903,7 +934,7 @@ export type ObjectOwner = Message<"weighbridge.v1.ObjectOwner"> & {
  * Use `create(ObjectOwnerSchema)` to create a new message.
  */
 export const ObjectOwnerSchema: GenMessage<ObjectOwner> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 23);
+  messageDesc(file_weighbridge_v1_control, 24);
 
 /**
  * What the vendor says of a response that it will not work on any more (`completed`, `incomplete`, `failed`, `cancelled`).
@@ -958,7 +989,7 @@ export type SettleResponseRequest = Message<"weighbridge.v1.SettleResponseReques
  * Use `create(SettleResponseRequestSchema)` to create a new message.
  */
 export const SettleResponseRequestSchema: GenMessage<SettleResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 24);
+  messageDesc(file_weighbridge_v1_control, 25);
 
 /**
  * @generated from message weighbridge.v1.SettleResponseResponse
@@ -996,7 +1027,7 @@ export type SettleResponseResponse = Message<"weighbridge.v1.SettleResponseRespo
  * Use `create(SettleResponseResponseSchema)` to create a new message.
  */
 export const SettleResponseResponseSchema: GenMessage<SettleResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 25);
+  messageDesc(file_weighbridge_v1_control, 26);
 
 /**
  * @generated from enum weighbridge.v1.SettleResponseResponse.Result
@@ -1045,7 +1076,7 @@ export type SettleResponseResponse_Result = (typeof SettleResponseResponse_Resul
  * Describes the enum weighbridge.v1.SettleResponseResponse.Result.
  */
 export const SettleResponseResponse_ResultSchema: GenEnum<SettleResponseResponse_Result> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 25, 0);
+  enumDesc(file_weighbridge_v1_control, 26, 0);
 
 /**
  * @generated from message weighbridge.v1.ListUnsettledResponsesRequest
@@ -1064,7 +1095,7 @@ export type ListUnsettledResponsesRequest = Message<"weighbridge.v1.ListUnsettle
  * Use `create(ListUnsettledResponsesRequestSchema)` to create a new message.
  */
 export const ListUnsettledResponsesRequestSchema: GenMessage<ListUnsettledResponsesRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 26);
+  messageDesc(file_weighbridge_v1_control, 27);
 
 /**
  * @generated from message weighbridge.v1.ListUnsettledResponsesResponse
@@ -1083,7 +1114,7 @@ export type ListUnsettledResponsesResponse = Message<"weighbridge.v1.ListUnsettl
  * Use `create(ListUnsettledResponsesResponseSchema)` to create a new message.
  */
 export const ListUnsettledResponsesResponseSchema: GenMessage<ListUnsettledResponsesResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 27);
+  messageDesc(file_weighbridge_v1_control, 28);
 
 /**
  * @generated from message weighbridge.v1.UnsettledResponse
@@ -1127,7 +1158,7 @@ export type UnsettledResponse = Message<"weighbridge.v1.UnsettledResponse"> & {
  * Use `create(UnsettledResponseSchema)` to create a new message.
  */
 export const UnsettledResponseSchema: GenMessage<UnsettledResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 28);
+  messageDesc(file_weighbridge_v1_control, 29);
 
 /**
  * @generated from message weighbridge.v1.CloseEpochRequest
@@ -1156,7 +1187,7 @@ export type CloseEpochRequest = Message<"weighbridge.v1.CloseEpochRequest"> & {
  * Use `create(CloseEpochRequestSchema)` to create a new message.
  */
 export const CloseEpochRequestSchema: GenMessage<CloseEpochRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 29);
+  messageDesc(file_weighbridge_v1_control, 30);
 
 /**
  * @generated from message weighbridge.v1.CloseEpochResponse
@@ -1175,7 +1206,7 @@ export type CloseEpochResponse = Message<"weighbridge.v1.CloseEpochResponse"> & 
  * Use `create(CloseEpochResponseSchema)` to create a new message.
  */
 export const CloseEpochResponseSchema: GenMessage<CloseEpochResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 30);
+  messageDesc(file_weighbridge_v1_control, 31);
 
 /**
  * @generated from message weighbridge.v1.LeaseRequest
@@ -1207,7 +1238,7 @@ export type LeaseRequest = Message<"weighbridge.v1.LeaseRequest"> & {
  * Use `create(LeaseRequestSchema)` to create a new message.
  */
 export const LeaseRequestSchema: GenMessage<LeaseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 31);
+  messageDesc(file_weighbridge_v1_control, 32);
 
 /**
  * Asks for, and returns, the lease of one epoch on one bucket.
@@ -1254,7 +1285,7 @@ export type BudgetCall = Message<"weighbridge.v1.BudgetCall"> & {
  * Use `create(BudgetCallSchema)` to create a new message.
  */
 export const BudgetCallSchema: GenMessage<BudgetCall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 32);
+  messageDesc(file_weighbridge_v1_control, 33);
 
 /**
  * Asks for more requests and tokens in a minute than each proxy may use without a grant.
@@ -1300,7 +1331,7 @@ export type RateCall = Message<"weighbridge.v1.RateCall"> & {
  * Use `create(RateCallSchema)` to create a new message.
  */
 export const RateCallSchema: GenMessage<RateCall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 33);
+  messageDesc(file_weighbridge_v1_control, 34);
 
 /**
  * @generated from message weighbridge.v1.LeaseResponse
@@ -1324,7 +1355,7 @@ export type LeaseResponse = Message<"weighbridge.v1.LeaseResponse"> & {
  * Use `create(LeaseResponseSchema)` to create a new message.
  */
 export const LeaseResponseSchema: GenMessage<LeaseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 34);
+  messageDesc(file_weighbridge_v1_control, 35);
 
 /**
  * @generated from message weighbridge.v1.BudgetLease
@@ -1370,7 +1401,7 @@ export type BudgetLease = Message<"weighbridge.v1.BudgetLease"> & {
  * Use `create(BudgetLeaseSchema)` to create a new message.
  */
 export const BudgetLeaseSchema: GenMessage<BudgetLease> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 35);
+  messageDesc(file_weighbridge_v1_control, 36);
 
 /**
  * @generated from enum weighbridge.v1.BudgetLease.Outcome
@@ -1424,7 +1455,7 @@ export type BudgetLease_Outcome = (typeof BudgetLease_Outcome)[keyof typeof Budg
  * Describes the enum weighbridge.v1.BudgetLease.Outcome.
  */
 export const BudgetLease_OutcomeSchema: GenEnum<BudgetLease_Outcome> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 35, 0);
+  enumDesc(file_weighbridge_v1_control, 36, 0);
 
 /**
  * @generated from message weighbridge.v1.RateGrant
@@ -1465,7 +1496,7 @@ export type RateGrant = Message<"weighbridge.v1.RateGrant"> & {
  * Use `create(RateGrantSchema)` to create a new message.
  */
 export const RateGrantSchema: GenMessage<RateGrant> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 36);
+  messageDesc(file_weighbridge_v1_control, 37);
 
 /**
  * @generated from message weighbridge.v1.RecordFeedbackRequest
@@ -1504,7 +1535,7 @@ export type RecordFeedbackRequest = Message<"weighbridge.v1.RecordFeedbackReques
  * Use `create(RecordFeedbackRequestSchema)` to create a new message.
  */
 export const RecordFeedbackRequestSchema: GenMessage<RecordFeedbackRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 37);
+  messageDesc(file_weighbridge_v1_control, 38);
 
 /**
  * @generated from message weighbridge.v1.RecordFeedbackResponse
@@ -1521,7 +1552,7 @@ export type RecordFeedbackResponse = Message<"weighbridge.v1.RecordFeedbackRespo
  * Use `create(RecordFeedbackResponseSchema)` to create a new message.
  */
 export const RecordFeedbackResponseSchema: GenMessage<RecordFeedbackResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 38);
+  messageDesc(file_weighbridge_v1_control, 39);
 
 /**
  * @generated from enum weighbridge.v1.RecordFeedbackResponse.Result
@@ -1568,7 +1599,7 @@ export type RecordFeedbackResponse_Result = (typeof RecordFeedbackResponse_Resul
  * Describes the enum weighbridge.v1.RecordFeedbackResponse.Result.
  */
 export const RecordFeedbackResponse_ResultSchema: GenEnum<RecordFeedbackResponse_Result> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 38, 0);
+  enumDesc(file_weighbridge_v1_control, 39, 0);
 
 /**
  * What the control plane serves to proxies.
