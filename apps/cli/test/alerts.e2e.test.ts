@@ -214,6 +214,7 @@ describe('the alerts, with the real metrics of the apps,', () => {
       expect.arrayContaining([
         'WeighbridgeConnectorDead',
         'WeighbridgeConnectorOpen',
+        'WeighbridgeConnectorUnauthorized',
         'WeighbridgeErrorRatio',
         'WeighbridgeVendorErrors',
       ]),

@@ -1,7 +1,11 @@
-import type { Metrics } from '@weighbridge/runtime';
+import type { Logger, Metrics } from '@weighbridge/runtime';
+import type { RoutableConnector } from './control/routingTable.ts';
+
+/** While a credential is refused, each connector has one log line in this time: tenants send as many requests as they like. */
+const UNAUTHORIZED_LOG_MS = 60_000;
 
 /** The counters that requests increment through their dependencies. */
-export function createRequestCounters(metrics: Metrics) {
+export function createRequestCounters(metrics: Metrics, logger: Pick<Logger, 'error'>) {
   const lookUps = metrics.counterFamily('weighbridge_key_lookups_total', 'Look-ups in the key cache.', [
     'met',
   ]);
@@ -16,7 +20,22 @@ export function createRequestCounters(metrics: Metrics) {
     'Attempts replaced by another one, and busy connectors that were skipped.',
     ['connector', 'reason'],
   );
+  const unauthorized = metrics.counter(
+    'weighbridge_connector_unauthorized_total',
+    'Responses of a vendor that refuse the credential of a connector.',
+    ['connector'],
+  );
+  /** By connector: when its last line was logged. A new routing table makes new connectors only for changed ones. */
+  const loggedAtMs = new WeakMap<RoutableConnector, number>();
   return {
+    onUnauthorized(connector: RoutableConnector, status: number) {
+      const { id, provider } = connector;
+      unauthorized.inc({ connector: id });
+      const nowMs = performance.now();
+      if (nowMs - (loggedAtMs.get(connector) ?? Number.NEGATIVE_INFINITY) < UNAUTHORIZED_LOG_MS) return;
+      loggedAtMs.set(connector, nowMs);
+      logger.error({ connectorId: id, provider, status }, 'the vendor refused the credential of a connector');
+    },
     onKeyLookUp: (result: 'hit' | 'miss') => (result === 'hit' ? hits : misses).add(1),
     onReserveExceeded: (model: string) => reserveExceeded.inc({ model }),
     onFailover: (connector: string, reason: string) => failovers.inc({ connector, reason }),

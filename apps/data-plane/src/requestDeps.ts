@@ -52,7 +52,7 @@ export interface ProxyParts {
 export function createRequestDeps(parts: ProxyParts, context: ServiceContext): AppDeps {
   const { config, keys, state, heartbeats, limits, evidence, controlPlane, metrics } = parts;
   const { logger } = context;
-  const counters = createRequestCounters(metrics);
+  const counters = createRequestCounters(metrics, logger);
   const memory = new MemoryBudget(config.memoryBudgetBytes);
   addMemoryMetrics(metrics, memory);
   const health = new ConnectorHealth(() => performance.now());
@@ -82,6 +82,7 @@ export function createRequestDeps(parts: ProxyParts, context: ServiceContext): A
     recordFeedback: controlPlane.recordFeedback,
     onFailover: counters.onFailover,
     owners: createObjectOwners(controlPlane, parts.producerId),
+    onUnauthorized: counters.onUnauthorized,
     unfinished: settleBackgroundResponses(parts, memory, context),
     pins: openSessionPins({ bucket: parts.pinBucket, ttlMs: config.pins.ttlMs, health, metrics }),
     countTokens: createTokenCounter(),

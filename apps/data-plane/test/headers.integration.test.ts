@@ -40,7 +40,7 @@ describe("the vendor's credential", () => {
         // One vendor labels its errors as a stream.
         const type = received.url?.includes('responses') ? 'text/event-stream' : 'application/json';
         response
-          .writeHead(401, {
+          .writeHead(400, {
             'content-type': type,
             'content-encoding': encoding,
             'x-said': sent,
@@ -55,7 +55,7 @@ describe("the vendor's credential", () => {
       for (const [path, body] of ROUTES) {
         const answer = await post(refused, path, body, { 'accept-encoding': encoding });
         const said = await answer.text();
-        expect([answer.status, said]).toEqual([401, expect.stringMatching(/\[removed\] is no key of ours/)]);
+        expect([answer.status, said]).toEqual([400, expect.stringMatching(/\[removed\] is no key of ours/)]);
         expect([answer.headers.get('x-other'), answer.headers.has('x-said')]).toEqual(['1', false]);
       }
     },

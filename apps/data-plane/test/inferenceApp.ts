@@ -105,6 +105,7 @@ export async function startInferenceApp(
       find: async () => ({ kind: 'unknown' }),
       findAll: async (ids) => ids.map(() => ({ kind: 'unknown' })),
     },
+    onUnauthorized: () => {},
     unfinished: { watch: () => {}, tell: () => {} },
     pins: { decide: async ({ targets }) => ({ targets, savePin: () => {} }) },
     countTokens: createTokenCounter(),

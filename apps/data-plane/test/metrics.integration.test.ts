@@ -115,7 +115,7 @@ describe('a failed request', () => {
   it.each([
     ['400', 'vendor_refused', 'client_error'],
     ['429', 'vendor_refused', 'rate_limited'],
-    ['401', 'vendor_refused', 'credential'],
+    ['401', 'vendor_error', 'credential'],
     ['503', 'vendor_error', 'server_error'],
   ])('has an outcome for the cause: a vendor with %s is %s', async (status, outcome, attempt) => {
     await ask({ 'x-mock-status': status });

@@ -100,7 +100,8 @@ describe('the OpenAI SDK', () => {
       OpenAI.AuthenticationError,
     );
     await expect(ask(400)).rejects.toThrow(OpenAI.BadRequestError);
-    await expect(ask(403)).rejects.toThrow(OpenAI.PermissionDeniedError);
+    // The vendor refuses the credential of this service, not the client's.
+    await expect(ask(403)).rejects.toMatchObject({ status: 502, code: 'connector_unauthorized' });
     await expect(ask(429)).rejects.toThrow(OpenAI.RateLimitError);
     await expect(ask(500)).rejects.toThrow(OpenAI.InternalServerError);
     const embed = client().embeddings.create({ model: 'other/model', input: 'x' });

@@ -56,6 +56,8 @@ export interface TestProxy {
   readonly recorded: NewObjects[];
   /** `<connector>: <reason>`, oldest first. */
   readonly failovers: string[];
+  /** `<connector>: <status>` of the responses that refused a credential, oldest first. */
+  readonly unauthorized: string[];
   readonly metrics: Metrics;
   readonly memory: MemoryBudget;
   /** The cache setting and the allowed models of the policy that all keys have. */
@@ -196,6 +198,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     events,
     recorded: [],
     failovers,
+    unauthorized: [],
     metrics: createMetrics(),
     memory: new MemoryBudget(options.memoryBudgetBytes ?? 256 * 1024 * 1024),
     policyCache: options.policyCache,
@@ -222,6 +225,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     random: options.random ?? Math.random,
     strata: options.strata ?? (() => undefined),
     recordFeedback: options.recordFeedback ?? (async () => raise(new Error('the control plane is away'))),
+    onUnauthorized: ({ id }, status) => void proxy.unauthorized.push(`${id}: ${status}`),
     onFailover: (connectorId, reason) => void failovers.push(`${connectorId}: ${reason}`),
     owners: ownersOf(proxy),
     unfinished,

@@ -59,6 +59,10 @@ describe('a stored response that was made elsewhere', () => {
     [['stall', 'has it'], 200, [0, 1]],
     [['redirect', 'has it'], 200, [0, 1]],
     [[401, 'has it'], 200, [0, 1]],
+    [[403, 401, 'has it'], 200, [0, 1, 2]],
+    [['lacks it', 401], 502, [0, 1]],
+    [[403, 'lacks it'], 502, [0, 1]],
+    [[401], 502, [0]],
     // It may be where the failure is.
     [[500, 'lacks it', 'lacks it'], 500, [0, 1, 2]],
     [['lacks it', 503, 'lacks it'], 503, [0, 1, 2]],
@@ -75,6 +79,9 @@ describe('a stored response that was made elsewhere', () => {
     const answer = await read(proxy);
     expect([answer.status, asked]).toEqual([status, order]);
     if (status === 200) expect(answer.text).toBe('{"id":"resp_1"}');
+    const refused = accounts.filter((account) => account === 401 || account === 403);
+    if (refused.length > 0 && status !== 200) expect(answer.text).toContain('connector_unauthorized');
+    expect(proxy.unauthorized).toHaveLength(refused.length);
     expect(proxy.events).toEqual([]);
     await expect.poll(() => proxy.memory.usedBytes).toBe(0);
   });

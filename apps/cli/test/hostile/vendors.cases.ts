@@ -1,5 +1,9 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { eventually } from '@weighbridge/testing';
 import { expect } from 'vitest';
 import { chat, type HostileCase, message } from './hostileCase.ts';
+import { operate } from './product.ts';
 import type { Scene } from './scene.ts';
 
 /** What companies' proxies say of their users, and what no one knows. */
@@ -48,7 +52,89 @@ export const VENDORS: readonly HostileCase[] = [
       }
     },
   },
+  {
+    row: "a vendor's 401 and 403 for our credential",
+    title: 'are 502 connector_unauthorized, without the words of the vendor; the operator has an alert',
+    async run(scene) {
+      const refusing = await startRefusing();
+      try {
+        const provider = await connectTo(scene, refusing.url);
+        const mine = await scene.tenant();
+        for (const [status, body] of REFUSALS) {
+          refusing.reply = { status, body };
+          for (const [path, asked] of [
+            ['/v1/chat/completions', chat(`${provider}/plain`)],
+            ['/v1/chat/completions', chat(`${provider}/plain`, { stream: true })],
+          ] as const) {
+            const answer = await mine.ask(path, asked);
+            expect([answer.status, answer.code]).toEqual([502, 'connector_unauthorized']);
+            expect(answer.text).not.toMatch(/sk-|org-ours|permission_error/);
+          }
+        }
+        refusing.reply = { status: 403, body: FLAGGED };
+        const flagged = await mine.ask('/v1/chat/completions', chat(`${provider}/plain`));
+        expect([flagged.status, flagged.text]).toEqual([403, FLAGGED]);
+        expect(await mine.charged(2 * REFUSALS.length + 1)).toBe(0);
+      } finally {
+        await refusing.close();
+      }
+    },
+  },
 ];
+
+const HINT = 'Incorrect API key provided: sk-proj-***abcd of org-ours.';
+const REFUSALS = [
+  [401, JSON.stringify({ error: { message: HINT, type: 'invalid_request_error', code: 'invalid_api_key' } })],
+  [403, JSON.stringify({ type: 'error', error: { type: 'permission_error', message: HINT } })],
+  [403, `<html>${HINT}</html>`],
+] as const;
+const FLAGGED = JSON.stringify({ error: { message: 'flagged', code: 'content_policy_violation' } });
+
+/** A vendor that gives every request the same reply. */
+async function startRefusing() {
+  const refusing = { url: '', reply: { status: 401, body: '' }, close: async () => {} };
+  const server = createServer((request, response) => {
+    request.resume();
+    response.writeHead(refusing.reply.status, { 'content-type': 'application/json' });
+    response.end(refusing.reply.body);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  refusing.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  refusing.close = async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  return refusing;
+}
+
+let providers = 0;
+
+/** Makes a connector with a provider of its own; resolves with the provider once its model can be used. */
+async function connectTo({ product, tenant }: Scene, baseUrl: string): Promise<string> {
+  const provider = `refusing${++providers}`;
+  await operate(product, 'POST', '/api/v1/connectors', {
+    name: provider,
+    provider,
+    dialect: 'openai',
+    base_url: baseUrl,
+    credential: 'sk-refused-0123456789',
+    priority: 1_000,
+  });
+  const price = { currency_code: 'USD', units: 1, nanos: 0 };
+  await operate(product, 'PUT', `/api/v1/catalog/models/${provider}%2Fplain`, {
+    context_window: 1_000,
+    price: { input_price: price, output_price: price },
+  });
+  const tried = await tenant();
+  await eventually(
+    async () => {
+      const { status } = await tried.ask('/v1/chat/completions', chat(`${provider}/plain`));
+      if (status === 404) throw new Error('the proxy does not know the model yet');
+    },
+    { timeoutMs: 10_000, intervalMs: 50 },
+  );
+  return provider;
+}
 
 /** The headers of a request that reach the vendor. */
 async function headersAt(

@@ -1,4 +1,5 @@
 import { AppError } from '@weighbridge/errors';
+import type { RoutableConnector } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import { TargetSelector, type TargetSelectorDeps } from '../routing/targetSelector.ts';
 import type { ConnectorHealth } from '../upstream/connectorHealth.ts';
@@ -6,11 +7,18 @@ import type { UpstreamResponse } from '../upstream/httpExchange.ts';
 import { isBusy, isRedirect, redirectError, upstreamError } from '../upstream/upstreamErrors.ts';
 import type { Attempt } from './attempt.ts';
 import type { ClientConnection } from './clientConnection.ts';
+import {
+  connectorUnauthorized,
+  mayRefuseCredential,
+  type Refusal,
+  readRefusal,
+} from './credentialRefusal.ts';
 import type { GenerationPlan } from './plan.ts';
 import type { RequestAttempts } from './requestAttempts.ts';
 import { SupersededResponse } from './supersededResponse.ts';
 import {
   type FailureReason,
+  REQUEST_REFUSED,
   retryAfterMs,
   type Verdict,
   verdictOnError,
@@ -30,6 +38,8 @@ export interface FailoverDeps extends TargetSelectorDeps {
   readonly now: () => Date;
   /** Called for each attempt that another one replaces, and for each connector that was skipped as busy. */
   readonly onFailover: (connectorId: string, reason: FailureReason | 'busy') => void;
+  /** Called for each response that refuses a connector's credential. */
+  readonly onUnauthorized: (connector: RoutableConnector, status: number) => void;
 }
 
 export interface GenerationForwarding {
@@ -48,8 +58,8 @@ export interface Delivered {
 
 /**
  * Tries targets until one delivers the first byte of a final response: from then on nothing is tried again. If no target
- * is left, the client gets the last error response; if there was none, the last failure; if nothing was sent, the first
- * refusal.
+ * is left, the client gets the last error response that is not about a credential; if there was none, the last failure; if
+ * nothing was sent, the first refusal.
  */
 export function failOver(deps: FailoverDeps, forwarding: GenerationForwarding): Promise<Delivered> {
   return new Failover(deps, forwarding).run();
@@ -97,14 +107,18 @@ class Failover {
         next = this.#choose();
         continue;
       }
-      const verdict = this.#judge(target, attempt);
+      const refusal = mayRefuseCredential(attempt)
+        ? await readRefusal(attempt, this.#client.memory)
+        : undefined;
+      const verdict = this.#judge(target, attempt, refusal);
       reportResult(verdict.result);
       next = verdict.retry && this.#choose();
       if (next && verdict.retry) this.#deps.onFailover(target.connector.id, verdict.retry);
       if (attempt.state !== 'answered')
         this.#failure = upstreamError(attempt.error, target.connector.provider);
+      else if (refusal?.isOfCredential) await this.#hideRefusal(target, attempt);
       else if (next) await this.#supersede(target, attempt);
-      else return await this.#deliver(attempt);
+      else return await this.#deliver(attempt, refusal?.response);
     }
     return await this.#deliverLastError();
   }
@@ -131,11 +145,11 @@ class Failover {
   }
 
   /** What an attempt that was sent means for its connector and for the request. */
-  #judge(target: Target, attempt: Attempt): Verdict {
+  #judge(target: Target, attempt: Attempt, refusal: Refusal | undefined): Verdict {
     this.#sent++;
     this.#upstreamMs += attempt.waitedMs;
     this.#client.headers.set('x-svc-attempts', String(this.#sent));
-    const verdict = this.#client.cancellation.isCancelled ? CANCELLED : verdictOn(attempt);
+    const verdict = this.#client.cancellation.isCancelled ? CANCELLED : verdictOn(attempt, refusal);
     if (verdict.retry === 'timeout') this.#timedOutMs += attempt.waitedMs;
     if (verdict.retry === 'credential') this.#selector.exclude(target.connector);
     else this.#selector.recordFailure(target, performance.now(), requestedPauseMs(attempt, this.#deps.now()));
@@ -150,8 +164,14 @@ class Failover {
     this.#failure = new AppError('upstream', 'upstream_error', message);
   }
 
-  async #deliver(attempt: Attempt): Promise<Delivered> {
-    const { response } = attempt;
+  /** The vendor's words are about its account here: they are for the operator, not for the client. */
+  async #hideRefusal({ connector }: Target, attempt: Attempt): Promise<void> {
+    await attempt.supersede();
+    this.#deps.onUnauthorized(connector, attempt.response.status);
+    this.#failure = connectorUnauthorized(connector.provider);
+  }
+
+  async #deliver(attempt: Attempt, response = attempt.response): Promise<Delivered> {
     if (isRedirect(response)) await refuseRedirect(attempt);
     return { attempt, response, upstreamMs: this.#upstreamMs };
   }
@@ -172,7 +192,8 @@ async function refuseRedirect(attempt: Attempt): Promise<never> {
 
 const CANCELLED: Verdict = { retry: undefined, result: 'unknown' };
 
-function verdictOn(attempt: Attempt): Verdict {
+function verdictOn(attempt: Attempt, refusal: Refusal | undefined): Verdict {
+  if (refusal?.isOfCredential === false) return REQUEST_REFUSED;
   return attempt.state === 'answered'
     ? verdictOnStatus(attempt.response.status)
     : verdictOnError(attempt.error);

@@ -1,10 +1,10 @@
 import { AppError } from '@weighbridge/errors';
 import type { RoutableConnector } from '../control/routingTable.ts';
-import type { ConnectorHealth } from '../upstream/connectorHealth.ts';
 import { isRedirect, redirectError, upstreamError } from '../upstream/upstreamErrors.ts';
 import type { Attempt } from './attempt.ts';
 import type { ClientConnection } from './clientConnection.ts';
-import type { Delivered } from './failover.ts';
+import { connectorUnauthorized, mayRefuseCredential, readRefusal } from './credentialRefusal.ts';
+import type { Delivered, FailoverDeps } from './failover.ts';
 import type { StoredPlan } from './plan.ts';
 import type { RequestAttempts } from './requestAttempts.ts';
 import { SupersededResponse } from './supersededResponse.ts';
@@ -19,18 +19,20 @@ export interface StoredForwarding {
   readonly attempts: RequestAttempts;
 }
 
+type StoredDeps = Pick<FailoverDeps, 'onUnauthorized'> & {
+  readonly health: Pick<FailoverDeps['health'], 'isReady'>;
+};
+
 /**
  * Asks connectors for a stored response, one after another: an account that does not have it answers 404. One that fails is
  * passed over, since another may have it; but if none has it, the client gets the failure, since that one may.
  */
-export function findStored(
-  health: Pick<ConnectorHealth, 'isReady'>,
-  forwarding: StoredForwarding,
-): Promise<Delivered> {
-  return new StoredSearch(health, forwarding).run();
+export function findStored(deps: StoredDeps, forwarding: StoredForwarding): Promise<Delivered> {
+  return new StoredSearch(deps, forwarding).run();
 }
 
 class StoredSearch {
+  readonly #deps: StoredDeps;
   readonly #client: ClientConnection;
   readonly #attempts: RequestAttempts;
   readonly #connectors: readonly RoutableConnector[];
@@ -39,10 +41,9 @@ class StoredSearch {
   #failure: SupersededResponse | Error | undefined;
   #isNotFound = false;
 
-  constructor(
-    health: Pick<ConnectorHealth, 'isReady'>,
-    { plan: { connectors }, client, attempts }: StoredForwarding,
-  ) {
+  constructor(deps: StoredDeps, { plan: { connectors }, client, attempts }: StoredForwarding) {
+    const { health } = deps;
+    this.#deps = deps;
     this.#client = client;
     this.#attempts = attempts;
     const ready = connectors.filter((connector) => health.isReady(connector));
@@ -57,7 +58,12 @@ class StoredSearch {
       const attempt = this.#attempts.start();
       await attempt.run(() => ({ connector, body: undefined, modelRequest: undefined }));
       this.#upstreamMs += attempt.waitedMs;
-      if (attempt.state === 'answered') {
+      const refusal = mayRefuseCredential(attempt)
+        ? await readRefusal(attempt, this.#client.memory)
+        : undefined;
+      if (refusal?.isOfCredential) await this.#hideRefusal(connector, attempt);
+      else if (refusal?.response) return this.#deliver(attempt, refusal.response);
+      else if (attempt.state === 'answered') {
         const isLast = at === this.#connectors.length - 1 && !this.#failure;
         if (isFinal(attempt) || (isLast && isRelayable(attempt))) return this.#deliver(attempt);
         await this.#passOver(attempt);
@@ -81,6 +87,12 @@ class StoredSearch {
     else this.#failure ??= passedOver;
   }
 
+  async #hideRefusal(connector: RoutableConnector, attempt: Attempt): Promise<void> {
+    await attempt.supersede();
+    this.#deps.onUnauthorized(connector, attempt.response.status);
+    this.#failure ??= connectorUnauthorized(connector.provider);
+  }
+
   async #deliverLast(): Promise<Delivered> {
     const last = this.#failure ?? (this.#isNotFound ? responseNotFound() : undefined);
     if (!(last instanceof SupersededResponse)) throw last ?? new Error('no connector was asked');
@@ -89,8 +101,8 @@ class StoredSearch {
     return { attempt: last.attempt, response, upstreamMs: this.#upstreamMs };
   }
 
-  #deliver(attempt: Attempt): Delivered {
-    return { attempt, response: attempt.response, upstreamMs: this.#upstreamMs };
+  #deliver(attempt: Attempt, response = attempt.response): Delivered {
+    return { attempt, response, upstreamMs: this.#upstreamMs };
   }
 }
 

@@ -16,5 +16,5 @@ export function forward(deps: FailoverDeps, forwarding: Forwarding): Promise<Del
   const { plan, client, attempts } = forwarding;
   return plan.kind === 'generation'
     ? failOver(deps, { plan, client, attempts })
-    : findStored(deps.health, { plan, client, attempts });
+    : findStored(deps, { plan, client, attempts });
 }

@@ -22,6 +22,11 @@ export class SupersededResponse {
     this.#body = readBody(body, memory).finally(() => clearTimeout(timer));
   }
 
+  /** The body as it came; undefined if it was dropped. */
+  bytes(): Promise<Buffer | undefined> {
+    return this.#body;
+  }
+
   /** The response as if it had just arrived; undefined if its body was dropped. */
   async take(): Promise<UpstreamResponse | undefined> {
     const bytes = await this.#body;

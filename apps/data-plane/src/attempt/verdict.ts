@@ -28,6 +28,8 @@ export function verdictOnStatus(status: number): Verdict {
 }
 
 const FINAL: Verdict = { retry: undefined, result: 'good' };
+/** The verdict on a 403 that is about the request: the vendor knows the credential, and another account is told the same. */
+export const REQUEST_REFUSED = FINAL;
 const OF_STATUS: Readonly<Record<number, Verdict>> = {
   401: { retry: 'credential', result: 'credential_rejected' },
   402: { retry: 'credential', result: 'credential_rejected' },

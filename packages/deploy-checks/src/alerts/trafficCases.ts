@@ -21,6 +21,7 @@ const UNPRICED = ofPod(
   'data-plane-0',
   'model="openai/gpt-5",field="service_tier"',
 );
+const UNAUTHORIZED = ofPod('weighbridge_connector_unauthorized_total', 'data-plane-0', CONNECTOR);
 const STREAMED = 'endpoint="messages"';
 const atConnector = { namespace: NAMESPACE, connector: 'con_1' };
 
@@ -35,6 +36,16 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       says: 'The connector con_1 gets only probes.',
     },
     quiet: { series: { [state('data-plane-0')]: '2+0x9' }, at: '4m' },
+  },
+  {
+    alert: 'WeighbridgeConnectorUnauthorized',
+    fires: {
+      series: { [UNAUTHORIZED]: '_x10 1+0x20' },
+      at: '15m',
+      labels: atConnector,
+      says: '1 attempts at the connector con_1 were refused with 401 or 403. Callers without another connector get 502.',
+    },
+    quiet: { series: { [UNAUTHORIZED]: '1+0x200' }, at: '3h' },
   },
   {
     alert: 'WeighbridgeConnectorOpen',
