@@ -1,5 +1,5 @@
 import { request } from 'node:http';
-import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import { brotliCompressSync, constants, deflateSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { HELLO } from './post.ts';
 import { ALICE, type TestProxy } from './proxy.ts';
@@ -107,4 +107,74 @@ describe('an event that is too large to be held', () => {
     expect(answer.body.equals(stream)).toBe(true);
     expect(proxy.events).toMatchObject([{ estimated: false, usage: { input: 7 } }]);
   });
+});
+
+describe('a document that is passed in pieces for lack of memory', () => {
+  const USED = { input_tokens: 3, output_tokens: 4, total_tokens: 7 };
+
+  it.each([
+    ['without an id', { object: 'response', output: [] }],
+    ['with an id that is none', { id: 5, usage: USED }],
+    ['with its id', { id: 'resp_1', usage: USED }],
+    ['with its id at its end', { output: ['x'.repeat(100_000)], usage: USED, id: 'resp_1' }],
+  ])('reaches the client whole: %s', async (_what, document) => {
+    const body = JSON.stringify(document);
+    for (const encoding of [undefined, 'gzip'] as const) {
+      const sent = encoding ? gzipSync(body) : Buffer.from(body);
+      const proxy: TestProxy = await startProxyForTest({
+        vendorUrl: await startVendor((received, response) => {
+          received.resume();
+          proxy.memory.take(400 * MIB);
+          const headers = encoding === undefined ? {} : { 'content-encoding': encoding };
+          response.writeHead(200, { 'content-type': 'application/json', ...headers });
+          response.write(sent.subarray(0, 10));
+          setTimeout(() => response.end(sent.subarray(10)), 20);
+        }),
+      });
+      const answer = await fetch(`${proxy.url}/v1/responses`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'mock/echo', input: 'x' }),
+      });
+      expect([answer.status, await answer.text()]).toEqual([200, body]);
+      proxy.memory.release(400 * MIB);
+      await expect.poll(() => proxy.memory.usedBytes).toBe(0);
+    }
+  });
+
+  it('is withheld, not cut short, if the vendor breaks off before it named its id', async () => {
+    const proxy: TestProxy = await startProxyForTest({
+      vendorUrl: await startVendor((received, response) => {
+        received.resume();
+        proxy.memory.take(400 * MIB);
+        response.writeHead(200, { 'content-type': 'application/json' });
+        response.write('{"output":["');
+        setTimeout(() => response.destroy(), 20);
+      }),
+    });
+    const answer = await fetch(`${proxy.url}/v1/responses`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'mock/echo', input: 'x' }),
+    });
+    expect(answer.status).toBe(502);
+    expect(await answer.json()).toMatchObject({ error: { code: 'upstream_error' } });
+  });
+});
+
+it('a compressed document without usage is counted by what it decodes to', async () => {
+  const lines = Array.from(
+    { length: 160_000 },
+    (_, at) => `The weight of load ${at} is ${at * 7} kilograms. `,
+  );
+  const body = JSON.stringify({ choices: [{ message: { content: lines.join('') } }], padding: ['x'] });
+  expect(body.length).toBeGreaterThan(7 * MIB);
+  const document = Buffer.from(`${' '.repeat(2 * MIB)}${body}`);
+  // The default quality would take half a minute.
+  const sent = brotliCompressSync(document, { params: { [constants.BROTLI_PARAM_QUALITY]: 5 } });
+  expect(sent.length).toBeLessThan(MIB);
+  const proxy = await startProxyForTest({ vendorUrl: await vendorOf(sent, 'application/json', 'br') });
+  const answer = await ask(proxy, { max_tokens: 1_000_000 }, { 'accept-encoding': 'br' });
+  expect(answer.body.equals(sent)).toBe(true);
+  expect(proxy.events).toMatchObject([{ estimated: true, usage: { output: 1_000_000 } }]);
 });

@@ -33,7 +33,10 @@ export async function relayDocument(relay: Relay): Promise<void> {
     const error = upstreamError(failure, attempt.prepared.connector.provider);
     return sendFailure(failedRequest(relay), error, { emitsPlainText: false });
   }
-  if (!body) return void client.response.end();
+  if (!body) {
+    await read.large?.writeRest();
+    return void client.response.end();
+  }
   writeWhole(relay, response.status < 400 ? body : redactedError(relay, body, plain), cost);
   if (isCacheable(relay, outcome))
     relay.capture?.endBody(plain, contentTypeOf(response) ?? 'application/json');
@@ -42,6 +45,8 @@ export async function relayDocument(relay: Relay): Promise<void> {
 interface ReadResponse {
   /** Undefined if the response was passed on already, because it was too large to be held. */
   readonly body: Buffer | undefined;
+  /** Set if `body` is not; its end is written once the response is settled. */
+  readonly large: LargeDocument | undefined;
   /** The body, decoded; undefined if it can't be. */
   readonly plain: Buffer | undefined;
   readonly facts: ResponseFacts;
@@ -74,9 +79,10 @@ async function readResponse(relay: Relay): Promise<ReadResponse> {
   }
   if (large) {
     const facts = await large.end();
-    const output = () => ({ text: '', ratio: 1, unreadBytes: bytes });
+    const unreadBytes = Math.max(bytes, large.readBytes);
+    const output = () => ({ text: '', ratio: 1, unreadBytes });
     failure = large.failure ?? failure;
-    return { body: undefined, plain: undefined, facts, firstByteAt, output, failure };
+    return { body: undefined, large, plain: undefined, facts, firstByteAt, output, failure };
   }
   const [first] = chunks;
   const body = chunks.length === 1 && first ? first : Buffer.concat(chunks);
@@ -84,7 +90,7 @@ async function readResponse(relay: Relay): Promise<ReadResponse> {
   const encoding = encodingOf(response.headers['content-encoding']);
   const held = encoding === undefined ? readPlain(format, body) : await readEncoded(relay, encoding, body);
   const { plain, facts, output } = held;
-  return { body, plain, facts, firstByteAt, output, failure };
+  return { body, large, plain, facts, firstByteAt, output, failure };
 }
 
 /** What a response that is held whole reports. */
@@ -105,8 +111,9 @@ async function readEncoded(
   if (plain) return readPlain(format, plain);
   const reader = new DocumentReader(format, response.headers['content-encoding'], client.memory);
   await reader.push(body);
-  const output = () => ({ text: '', ratio: 1, unreadBytes: body.length });
-  return { plain, facts: await reader.end(), output };
+  const facts = await reader.end();
+  const unreadBytes = Math.max(body.length, reader.readBytes);
+  return { plain, facts, output: () => ({ text: '', ratio: 1, unreadBytes }) };
 }
 
 /** Passes on a response that is too large to be held, and reads it meanwhile. */
@@ -137,19 +144,32 @@ class LargeDocument {
     return this.#hold?.failure;
   }
 
+  /** How much of it was read, decoded. */
+  get readBytes(): number {
+    return this.#reader.readBytes;
+  }
+
   end(): Promise<ResponseFacts> {
     return this.#reader.end();
   }
 
+  /** What is still held: a response that is short after all may name its id at its end only, or not at all. */
+  writeRest(): Promise<void> | undefined {
+    this.#begin();
+    return this.#hold && this.#relay.client.write(this.#hold.rest());
+  }
+
   #write(chunk: Buffer): Promise<void> | undefined {
-    const { client, response, headers } = this.#relay;
-    const begin = () => {
-      if (!client.response.headersSent && !client.hasDisconnected)
-        client.response.writeHead(response.status, headers.list);
-    };
-    if (this.#hold) return this.#hold.write(chunk, client, begin);
-    begin();
+    const { client } = this.#relay;
+    if (this.#hold) return this.#hold.write(chunk, client, () => this.#begin());
+    this.#begin();
     return client.write(chunk);
+  }
+
+  #begin(): void {
+    const { client, response, headers } = this.#relay;
+    if (client.response.headersSent || client.hasDisconnected) return;
+    client.response.writeHead(response.status, headers.list);
   }
 }
 

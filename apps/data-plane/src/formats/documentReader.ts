@@ -24,6 +24,7 @@ export class DocumentReader {
   readonly #isUnreadable: boolean;
   #document: JsonPruner | undefined;
   #stream: StreamTap | undefined;
+  #readBytes = 0;
 
   /** `memory` holds what is buffered of the response. */
   constructor(format: ResponseFormat, contentEncoding: unknown, memory: HeldMemory) {
@@ -39,6 +40,11 @@ export class DocumentReader {
     // The items of a document are known at its end.
     if (this.#document) return { responseId: responseIdOf(this.#document.result.id), objects: undefined };
     return this.#stream?.facts ?? NO_FACTS;
+  }
+
+  /** How much was read, decoded. */
+  get readBytes(): number {
+    return this.#readBytes;
   }
 
   /** A promise only if the chunk has to be decoded first. */
@@ -71,6 +77,7 @@ export class DocumentReader {
   }
 
   #read(bytes: Buffer): void {
+    this.#readBytes += bytes.length;
     if (!this.#document && !this.#stream) this.#begin(bytes);
     if (this.#document) this.#document.push(bytes);
     else this.#stream?.push(bytes);
