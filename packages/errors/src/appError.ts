@@ -14,6 +14,7 @@ export type ErrorKind =
   | 'request_timeout'
   | 'expectation_failed'
   | 'not_implemented'
+  | 'version_not_supported'
   | 'client_gone'
   | 'validation'
   | 'quota'

@@ -16,6 +16,7 @@ const GRPC: Record<ErrorKind, number> = {
   request_timeout: 4,
   expectation_failed: 3,
   not_implemented: 12,
+  version_not_supported: 12,
   client_gone: 1,
   validation: 3,
   quota: 8,

@@ -35,6 +35,11 @@ const HTTP: Record<ErrorKind, HttpMapping> = {
   expectation_failed: { status: 417, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
   // Sent to no one; nginx's status for it, which its logs and metrics share.
   client_gone: { status: 499, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
+  version_not_supported: {
+    status: 505,
+    type: 'invalid_request_error',
+    messagesType: 'invalid_request_error',
+  },
   not_implemented: { status: 501, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
   validation: { status: 422, type: 'validation_error', messagesType: 'invalid_request_error' },
   quota: { status: 429, type: 'insufficient_quota', messagesType: 'rate_limit_error' },

@@ -7,6 +7,8 @@ import { newDataDir, startUp } from '../startUp.ts';
 /** The product as a tenant meets it: addresses, and nothing of its inside but the memory that the system shows. */
 export interface Product extends Service {
   readonly mode: Mode;
+  /** The gRPC services that proxies call: `host:port`; undefined if they are within one process. */
+  readonly controlPlaneAddress: string | undefined;
   /** The processes that a tenant can reach. */
   readonly pids: { readonly inference: number; readonly management: number };
   /** Their resident memory when they had just become ready. */
@@ -52,6 +54,7 @@ async function startEmbedded(): Promise<StartedProduct> {
   return {
     ...service,
     mode: 'embedded',
+    controlPlaneAddress: undefined,
     pids: { inference: process.pid, management: process.pid },
     output: process.output,
     async close() {
@@ -74,6 +77,7 @@ async function startDistributed(): Promise<StartedProduct> {
     inferenceUrl: cluster.inferenceUrl,
     operatorKey: cluster.operatorKey,
     mode: 'distributed',
+    controlPlaneAddress: cluster.controlPlaneAddress,
     pids: { inference: proxy.pid, management: cluster.controlPlane.pid },
     output: () => `${cluster.controlPlane.output()}\n${proxy.output()}`,
     close: cluster.close,

@@ -1,7 +1,9 @@
 import { METHODS } from 'node:http';
+import { type ClientHttp2Session, connect } from 'node:http2';
 import { expect } from 'vitest';
 import { manage } from '../mainJob.ts';
 import { chat, type HostileCase, message, responses } from './hostileCase.ts';
+import { growthDuring } from './product.ts';
 import { dial, exchange, parsedAnswer, rawRequest } from './rawClient.ts';
 import type { Scene, Tenant } from './scene.ts';
 
@@ -86,6 +88,7 @@ export const PROTOCOL: readonly HostileCase[] = [
         ['headers', [...many, length], body, 431, 'headers_too_large'],
         ['hosts', ['host: y', length], body, 400, 'malformed_request'],
         ['gzip', ['transfer-encoding: gzip, chunked'], '0\r\n\r\n', 501, 'transfer_coding_not_supported'],
+        ['a version', [length], body, 505, 'http_version_not_supported'],
         ['both', ['transfer-encoding: chunked', length], '0\r\n\r\n', 400, 'malformed_request'],
       ];
       for (const [what, headers, rest, status, code] of heads) {
@@ -93,7 +96,10 @@ export const PROTOCOL: readonly HostileCase[] = [
           const { inferenceUrl, managementUrl } = scene.product;
           const url = path.startsWith('/api') ? managementUrl : inferenceUrl;
           // The credential comes last: it must not be found missing.
-          const sent = rawRequest(`POST ${path}`, [JSON_TYPE, ...headers, ...auth(tried)], rest);
+          const sent = rawRequest(`POST ${path}`, [JSON_TYPE, ...headers, ...auth(tried)], rest).replace(
+            'HTTP/1.1',
+            what === 'a version' ? 'HTTP/2.0' : 'HTTP/1.1',
+          );
           const answer = parsedAnswer(await exchange(url, sent, false));
           expect([what, path, answer.status, answer.code]).toEqual([what, path, status, code]);
           // A request that the parser itself refuses has no path yet.
@@ -182,6 +188,11 @@ export const PROTOCOL: readonly HostileCase[] = [
     row: '100 Continue',
     title: 'goes out only after key, length and route were checked',
     run: expectContinueChecked,
+  },
+  {
+    row: 'gRPC calls without the token',
+    title: 'are refused before their message is decoded, and write no line each',
+    run: expectCallsRefused,
   },
   {
     row: 'both paths',
@@ -293,6 +304,64 @@ async function expectContinueChecked({ product, tenant }: Scene): Promise<void> 
   }
   expect(await ask(inference, 'POST /v1/chat/completions', [...auth(tried), ...sized(10)])).toBe(100);
   expect(await ask(management, 'POST /api/v1/keys', [...auth(tried), ...sized(10)])).toBe(100);
+}
+
+const CALLS = 4_000;
+const CALLS_AT_ONCE = 50;
+const UNAUTHENTICATED = '16';
+
+async function expectCallsRefused({ product }: Scene): Promise<void> {
+  // In one process, there is no port for them that anyone could know.
+  if (product.controlPlaneAddress === undefined) return;
+  const before = product.output().length;
+  // In megabytes: the client's own limit must not be what stops it.
+  const session = connect(`http://${product.controlPlaneAddress}`, { maxSessionMemory: 1_024 });
+  session.on('error', () => {});
+  try {
+    for (const call of ['Resolve', 'Lease', 'Watch'])
+      expect(await grpcStatus(session, call)).toBe(UNAUTHENTICATED);
+    let left = CALLS;
+    const worker = async () => {
+      while (left-- > 0) expect(await grpcStatus(session, 'Resolve')).toBe(UNAUTHENTICATED);
+    };
+    await Promise.all(Array.from({ length: CALLS_AT_ONCE }, worker));
+    const large = Buffer.alloc(14 * 2 ** 20);
+    const growth = await growthDuring(product, 'management', async () => {
+      const calls = Array.from({ length: 20 }, () => grpcStatus(session, 'Resolve', large));
+      expect(new Set(await Promise.all(calls))).toEqual(new Set([UNAUTHENTICATED]));
+    });
+    expect(growth).toBeLessThan(128 * 2 ** 20);
+  } finally {
+    session.destroy();
+  }
+  const lines = product.output().slice(before).split('\n');
+  expect(lines.filter((line) => /CONTROL_PLANE_TOKEN|answer a proxy/.test(line)).length).toBeLessThanOrEqual(
+    2,
+  );
+}
+
+/** Calls a method of the control service without a token; resolves with the status of the call. */
+function grpcStatus(session: ClientHttp2Session, call: string, message = Buffer.alloc(0)): Promise<string> {
+  const stream = session.request({
+    ':method': 'POST',
+    ':path': `/weighbridge.v1.ControlService/${call}`,
+    'content-type': 'application/grpc',
+    te: 'trailers',
+  });
+  return new Promise((resolve) => {
+    let status = '';
+    const note = (headers: NodeJS.Dict<string | string[]>) => {
+      status = String(headers['grpc-status'] ?? status);
+    };
+    stream.on('response', note);
+    stream.on('trailers', note);
+    stream.on('error', () => {});
+    stream.on('close', () => resolve(status));
+    stream.resume();
+    const head = Buffer.alloc(5);
+    head.writeUInt32BE(message.length, 1);
+    stream.end(Buffer.concat([head, message]));
+  });
 }
 
 /** The general path is taken for a body in chunks and for a page's request. */

@@ -89,6 +89,7 @@ const OUTCOME_OF_KIND: Readonly<Record<ErrorKind, RequestOutcome>> = {
   request_timeout: 'invalid',
   expectation_failed: 'invalid',
   not_implemented: 'invalid',
+  version_not_supported: 'invalid',
   client_gone: 'client_gone',
   validation: 'invalid',
   quota: 'budget',

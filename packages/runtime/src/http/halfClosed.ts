@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 /** A client that ends its side so soon after its request has only sent its last word; a later one has most likely left. */
 const WITH_REQUEST_MS = 25;
 /** How long such a client is not asked: most answers come before. */
-const PATIENCE_MS = 700;
+const PATIENCE_MS = 3_000;
 /** The reset that answers a probe is seen by the next one. */
 const PAIR_MS = 50;
 /** Some clients count the interim responses, or the digits of a chunk's length. */

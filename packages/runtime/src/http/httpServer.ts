@@ -182,6 +182,8 @@ function endConnection(
   connection.isRefused = true;
   const [response] = connection.responses;
   writeError(options, parserError(error), socket, response?.req.url ?? '/');
+  // The rest of its body would make it a request after all.
+  if (response) setImmediate(() => socket.pause());
 }
 
 function mayBeAnswered({ responses }: Connection): boolean {

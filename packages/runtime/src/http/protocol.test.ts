@@ -120,7 +120,7 @@ describe('a client that ends its side', () => {
   it('waits through the probes, which change nothing of the answer', async () => {
     await serve((_request, response) => {
       response.write('first');
-      setTimeout(() => response.end('second'), 1_700);
+      setTimeout(() => response.end('second'), 3_700);
     });
     const { socket, closed, text } = await dial();
     socket.end(GET('/'));
@@ -153,6 +153,7 @@ describe('the head of a request', () => {
       431,
       'headers_too_large',
     ],
+    ['another version', 'GET / HTTP/2.0\r\nhost: x\r\n\r\n', 505, 'http_version_not_supported'],
     ['a tunnel', 'CONNECT x:443 HTTP/1.1\r\nhost: x\r\n\r\n', 405, 'method_not_allowed'],
   ])('with %s is refused in the error body', async (_what, bytes, status, code) => {
     await serve(OK);

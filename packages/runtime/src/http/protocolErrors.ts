@@ -20,7 +20,8 @@ export function protocolRefusal(request: IncomingMessage): AppError | undefined 
   const { rawHeaders, headers } = request;
   if (rawHeaders.length > 2 * MAX_HEADER_LINES) return tooManyHeaders();
   const hosts = countHosts(rawHeaders);
-  const isHttp11 = request.httpVersionMinor === 1 && request.httpVersionMajor === 1;
+  const isHttp11 = request.httpVersion === '1.1';
+  if (!isHttp11 && request.httpVersion !== '1.0') return version(request.httpVersion);
   if (hosts > 1 || (hosts === 0 && isHttp11)) return hostLines(hosts);
   const coding = headers['transfer-encoding'];
   if (coding !== undefined && !CHUNKED.test(coding)) return transferCoding(coding);
@@ -36,6 +37,11 @@ function countHosts(rawHeaders: readonly string[]): number {
     if (name.length === 4 && name.toLowerCase() === 'host') hosts++;
   }
   return hosts;
+}
+
+function version(given: string): AppError {
+  const message = `HTTP/${given} is not supported here. Use HTTP/1.1.`;
+  return new AppError('version_not_supported', 'http_version_not_supported', message);
 }
 
 function tooManyHeaders(): AppError {
