@@ -148,6 +148,27 @@ describe('responses', () => {
     expect(proxy.events).toHaveLength(3);
   });
 
+  it('have what they name recorded with them, and what a read of them names', async () => {
+    const made = await alice.responses.create({ ...hello, store: false });
+    expect(proxy.recorded).toMatchObject([{ responseId: made.id, objectIds: [made.output[0]?.id] }]);
+    proxy.recorded.length = 0;
+    const begun = await alice.responses.create({ ...hello, background: true, max_output_tokens: 50 });
+    expect(proxy.recorded).toMatchObject([{ responseId: begun.id, objectIds: [] }]);
+    const done = await alice.responses.retrieve(begun.id);
+    const { data: items } = await alice.responses.inputItems.list(begun.id);
+    expect(proxy.recorded.slice(1)).toMatchObject([
+      { responseId: begun.id, connectorId: 'con_0', objectIds: [done.output[0]?.id] },
+      { responseId: begun.id, connectorId: 'con_0', objectIds: [items[0]?.id] },
+    ]);
+    for (const id of [done.output[0]?.id, items[0]?.id]) {
+      const input = [{ type: 'item_reference' as const, id: String(id) }];
+      await expect(bob.responses.create({ ...hello, input })).rejects.toThrow(OpenAI.NotFoundError);
+      expect(await alice.responses.create({ ...hello, input })).toMatchObject({ status: 'completed' });
+    }
+    await expect.poll(() => proxy.settledResponses.length).toBe(1);
+    proxy.settledResponses.length = 0;
+  });
+
   it('of unknown owner are requested from every account, by priority', async () => {
     const { id } = await new OpenAI({ baseURL: second.url, apiKey: 'x' }).responses.create({
       ...hello,

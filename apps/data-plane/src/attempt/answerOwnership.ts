@@ -6,6 +6,8 @@ export interface Answered extends Pick<NewObjects, 'connectorId' | 'key' | 'unfi
   readonly isStored: boolean;
   /** The id of the response is one of a stored object, if it is stored. */
   readonly namesResponse: boolean;
+  /** The stored response that is read, if none is made. */
+  readonly readId?: string;
 }
 
 /** Records the owner of what one answer names, as far as it was read, each object once. */
@@ -38,10 +40,10 @@ export class AnswerOwnership {
     const ids = [...(objects?.ids ?? [])].slice(this.#savedObjects);
     this.#savedObjects += ids.length;
     this.#isResponseSaved ||= isNewResponse;
-    const { connectorId, key, unfinished } = this.#answered;
+    const { connectorId, key, unfinished, readId } = this.#answered;
     const named = {
       // The control plane takes the answer by one id of it.
-      responseId: namesResponse && responseId !== '' ? responseId : (ids[0] ?? ''),
+      responseId: namesResponse && responseId !== '' ? responseId : (readId ?? ids[0] ?? ''),
       objectIds: ids,
       areLasting: objects?.areLasting ?? false,
       connectorId,

@@ -40,6 +40,9 @@ export interface StoredPlan extends AnyPlan {
   readonly kind: 'stored_response';
   /** Set if the response itself is read, and its final usage is not known yet. */
   readonly unfinished: { readonly responseId: string; readonly connectorId: string } | undefined;
+  readonly responseId: string;
+  /** The caller made it. */
+  readonly isOwn: boolean;
   /** In the order in which they are asked. */
   readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
 }

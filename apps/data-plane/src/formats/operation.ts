@@ -1,5 +1,6 @@
 import { Route } from '@weighbridge/contracts';
 import { chatFormat } from './chatFormat.ts';
+import { itemListFormat } from './itemListFormat.ts';
 import { messagesFormat } from './messagesFormat.ts';
 import { CHAT_FIELDS } from './requestFields/chat.ts';
 import { EMBEDDINGS_FIELDS } from './requestFields/embeddings.ts';
@@ -161,6 +162,12 @@ export const STORED_RESPONSE: Operation = {
   isBilled: false,
   isStored: false,
   namesObjects: false,
+};
+
+/** Lists the input of a stored response. */
+export const INPUT_ITEMS: Operation = {
+  ...STORED_RESPONSE,
+  responseFormat: itemListFormat,
 };
 
 /** Every operation with a generation route. */

@@ -12,7 +12,7 @@ import { type RoutingTable, upstreamNameAt } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
 import { type GenerationRequest, readGenerationRequest, upstreamBody } from '../formats/generationRequest.ts';
 import { type HardTerms, hardTerms } from '../formats/hardMode.ts';
-import { type Operation, STORED_RESPONSE } from '../formats/operation.ts';
+import { INPUT_ITEMS, type Operation, STORED_RESPONSE } from '../formats/operation.ts';
 import type { RequestBody } from '../formats/requestBody.ts';
 import type { UsageLog } from '../record/usageLog.ts';
 import { targetAt, targetsForModels } from '../routing/modelTargets.ts';
@@ -242,12 +242,14 @@ export async function planStored(
   { method, responseId, rest }: StoredResponseAction,
   table: RoutingTable,
 ): Promise<StoredPlan> {
-  const { connectors, isUnfinished } = await connectorsOfResponse(deps.owners, key, responseId, table);
+  const { connectors, isOwn, isUnfinished } = await connectorsOfResponse(deps.owners, key, responseId, table);
   // A response that is read or cancelled comes whole, with its usage if it is final.
   const isWhole = rest === '' ? method === 'GET' : rest === '/cancel';
   return {
     kind: 'stored_response',
-    operation: STORED_RESPONSE,
+    operation: rest === '/input_items' ? INPUT_ITEMS : STORED_RESPONSE,
+    responseId,
+    isOwn,
     connectors,
     unfinished: isUnfinished && isWhole ? { responseId, connectorId: connectors[0].id } : undefined,
     method,

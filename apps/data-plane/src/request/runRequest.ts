@@ -1,7 +1,7 @@
 import { AppError, raise } from '@weighbridge/errors';
 import { clientGone, type Logger } from '@weighbridge/runtime';
 import { type Answered, AnswerOwnership } from '../attempt/answerOwnership.ts';
-import type { AttemptDeps } from '../attempt/attempt.ts';
+import type { Attempt, AttemptDeps } from '../attempt/attempt.ts';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import { addRequestId, errorResponse, sendError, sendInternalError } from '../attempt/errorResponse.ts';
 import type { Delivered, FailoverDeps } from '../attempt/failover.ts';
@@ -207,10 +207,7 @@ async function relay(
       client,
       requestId: request.id,
       headers: responseHeaders(request, plan, delivered, client.headers),
-      ownership:
-        modelRequest && plan.operation.namesObjects
-          ? ownershipOf(deps, request.key, modelRequest, unfinished)
-          : undefined,
+      ownership: ownershipOf(deps, request.key, plan, attempt, unfinished),
       onRead: settlesLater(deps, request, plan, unfinished && connector.id),
     });
   } catch (error) {
@@ -219,22 +216,33 @@ async function relay(
   }
 }
 
-/** The answer's own id names a stored object on the routes that store answers, and in a thread of messages. */
+/** Undefined if the answer names nothing that the caller then owns. */
 function ownershipOf(
   { owners }: RunDeps,
   key: ResolvedKey,
-  { connector, generation }: ModelRequest,
+  plan: Plan,
+  { prepared: { connector, modelRequest } }: Attempt,
   unfinished: Answered['unfinished'],
-): AnswerOwnership {
-  const { isStored, operation } = generation;
+): AnswerOwnership | undefined {
+  const connectorId = connector.id;
+  if (plan.kind === 'stored_response') {
+    if (!plan.isOwn) return undefined;
+    // What the vendor did in the background is named when it is read, and so is the input.
+    const { responseId: readId } = plan;
+    return new AnswerOwnership(owners, {
+      isStored: false,
+      namesResponse: false,
+      connectorId,
+      key,
+      unfinished,
+      readId,
+    });
+  }
+  if (!modelRequest || !plan.operation.namesObjects) return undefined;
+  const { isStored, operation } = modelRequest.generation;
+  // On other routes, the answer's own id names a stored object only in a thread of messages.
   const namesResponse = isStored || operation.isStored;
-  return new AnswerOwnership(owners, {
-    isStored,
-    namesResponse,
-    connectorId: connector.id,
-    key,
-    unfinished,
-  });
+  return new AnswerOwnership(owners, { isStored, namesResponse, connectorId, key, unfinished });
 }
 
 /**

@@ -9,6 +9,8 @@ import { isObjectId } from '../formats/storedObjects.ts';
 
 interface StoredAt {
   readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
+  /** The caller made it. */
+  readonly isOwn: boolean;
   /** The vendor may still work on it. */
   readonly isUnfinished: boolean;
 }
@@ -29,13 +31,14 @@ export async function connectorsOfResponse(
   const enabled = [...table.connectors.values()].flat();
   if (owner.kind === 'own') {
     const owning = enabled.find((connector) => connector.id === owner.connectorId);
-    return { connectors: [owning ?? raise(ownerGone())], isUnfinished: owner.isUnfinished };
+    return { connectors: [owning ?? raise(ownerGone())], isOwn: true, isUnfinished: owner.isUnfinished };
   }
   if (key.refusesForeignObjects) throw responseNotFound();
   const [first, ...others] = enabled
     .filter((connector) => servesRoute(connector, Route.RESPONSES) && isAllowed(connector, key, table))
     .sort((a, b) => a.priority - b.priority);
-  return first ? { connectors: [first, ...others], isUnfinished: false } : raise(responseNotFound());
+  if (!first) throw responseNotFound();
+  return { connectors: [first, ...others], isOwn: false, isUnfinished: false };
 }
 
 /** A connector is allowed if one of its models is. */
