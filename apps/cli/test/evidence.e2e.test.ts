@@ -62,7 +62,14 @@ async function operate(method: string, path: string, body?: unknown) {
 
 async function addModel(model: string, url: string): Promise<void> {
   const provider = model.split('/')[0] ?? '';
-  const connector = { name: provider, provider, dialect: 'openai', base_url: url, credential: 'sk-any' };
+  const connector = {
+    name: provider,
+    provider,
+    dialect: 'openai',
+    base_url: url,
+    credential: 'sk-any',
+    forward_headers: [KIND],
+  };
   await operate('POST', '/connectors', connector);
   const usd = { currency_code: 'USD', units: 1, nanos: 0 };
   const price = { input_price: usd, output_price: usd };

@@ -117,9 +117,9 @@ describe('a hard budget', () => {
       counter_scope: 'policy',
       budget_mode: 'hard',
     });
-    const answer = await ask(caller, {}, { headers: { 'x-number': 'hard' } });
+    const answer = await ask(caller, {}, { headers: { 'x-client-request-id': 'hard' } });
     expect(answer.status).toBe(200);
-    const sent = cluster.vendor.requests.find(({ headers }) => headers['x-number'] === 'hard');
+    const sent = cluster.vendor.requests.find(({ headers }) => headers['x-client-request-id'] === 'hard');
     const { max_tokens } = JSON.parse(String(sent?.body)) as { max_tokens: number };
     // No more than the budget covers, at 2 micro-USD a token.
     expect(max_tokens).toBeGreaterThan(100);
@@ -147,10 +147,10 @@ describe('a hard budget', () => {
       budget_mode: 'hard',
     });
     const tools = { tools: [{ type: 'web_search' }], tool_choice: 'auto', max_completion_tokens: 5 };
-    const answer = await ask(caller, tools, { headers: { 'x-number': 'tools' } });
+    const answer = await ask(caller, tools, { headers: { 'x-client-request-id': 'tools' } });
     expect(answer.status).toBe(200);
     expect(answer.headers.get('x-svc-dropped')).toBe('tools[0] web_search');
-    const sent = cluster.vendor.requests.find(({ headers }) => headers['x-number'] === 'tools');
+    const sent = cluster.vendor.requests.find(({ headers }) => headers['x-client-request-id'] === 'tools');
     const body = JSON.parse(String(sent?.body)) as Record<string, unknown>;
     expect(body).toMatchObject({ max_tokens: 5 });
     expect(Object.keys(body)).not.toEqual(

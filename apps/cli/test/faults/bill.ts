@@ -71,7 +71,7 @@ function send(
         'content-type': 'application/json',
         'accept-encoding': 'gzip, deflate, br',
         'x-svc-labels': `n=${number}`,
-        'x-number': String(number),
+        'x-client-request-id': String(number),
         ...headers,
       },
     });
@@ -133,7 +133,9 @@ export async function compareBill(cluster: Cluster, requests: number, seed: numb
   agent.destroy();
 
   const { vendor, db } = cluster;
-  const received = new Map(vendor.requests.map((one) => [String(one.headers['x-number']), one.requestId]));
+  const received = new Map(
+    vendor.requests.map((one) => [String(one.headers['x-client-request-id']), one.requestId]),
+  );
   const rows = await eventually(
     async () => {
       const found = await db

@@ -175,7 +175,7 @@ export function sendTo(
         authorization: `Bearer ${caller.key}`,
         'content-type': 'application/json',
         'x-svc-labels': `n=${number}`,
-        'x-number': number,
+        'x-client-request-id': number,
         ...headers,
       },
     });

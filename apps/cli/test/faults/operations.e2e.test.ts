@@ -24,7 +24,9 @@ beforeEach(() => cluster.restore());
 
 /** The requests at the vendor whose numbers have this prefix. */
 function requestsOf(numbers: string): readonly unknown[] {
-  return cluster.vendor.requests.filter(({ headers }) => String(headers['x-number']).startsWith(numbers));
+  return cluster.vendor.requests.filter(({ headers }) =>
+    String(headers['x-client-request-id']).startsWith(numbers),
+  );
 }
 
 describe('operations under load', () => {

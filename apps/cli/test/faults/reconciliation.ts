@@ -153,7 +153,7 @@ function chargesByRequest({ vendor }: Cluster, caller: Caller): Map<string, bigi
   const bill = new Map(vendor.bill.map((entry) => [entry.requestId, entry]));
   const received = new Map<string, bigint[]>();
   for (const { headers, requestId } of vendor.requests) {
-    const number = String(headers['x-number']);
+    const number = String(headers['x-client-request-id']);
     if (!number.startsWith(`${caller.name}.`)) continue;
     const entry = bill.get(requestId);
     received.set(number, [...(received.get(number) ?? []), entry ? charge(entry) : 0n]);

@@ -137,7 +137,7 @@ function nextRequest(random: Random): LoadRequest {
 
 async function complete(openai: OpenAI, number: string, { body, headers }: LoadRequest): Promise<void> {
   const answer = await openai.chat.completions.create(body as OpenAI.ChatCompletionCreateParams, {
-    headers: { ...headers, 'x-number': number, 'x-svc-labels': `n=${number}` },
+    headers: { ...headers, 'x-client-request-id': number, 'x-svc-labels': `n=${number}` },
   });
   if (!(Symbol.asyncIterator in answer)) {
     if (!answer.choices[0]?.message.content) throw new Error('the answer is empty');

@@ -78,7 +78,7 @@ describe("12: a request counts in the window in which the control plane's clock 
       const crossing = Promise.all(across.map((one) => one.send(2)));
       const arrived = () =>
         cluster.vendor.requests.filter(({ headers }) =>
-          String(headers['x-number']).startsWith(`${name}.across`),
+          String(headers['x-client-request-id']).startsWith(`${name}.across`),
         );
       await eventually(() =>
         expect({ arrived: arrived().length, ended: across.flatMap(({ sent }) => sent) }).toEqual({
