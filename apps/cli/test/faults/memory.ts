@@ -16,7 +16,10 @@ const PART = Buffer.from(EVENT.repeat(300));
 const END = `data: ${JSON.stringify({ choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } })}\n\ndata: [DONE]\n\n`;
 const BODY = JSON.stringify({ model: 'openai/gpt-4o-mini', stream: true, messages: [] });
 
-/** A proxy in front of a vendor that streams as many bytes as `x-mock-bytes` says, as fast as they are read. */
+/** One that every vendor gets. */
+const BYTES = 'x-client-request-id';
+
+/** A proxy in front of a vendor that streams as many bytes as a header says, as fast as they are read. */
 export interface StreamedProxy {
   /** Reads a response of this many bytes to its end. */
   readThrough(bytes: number): Promise<{ bytes: number; residentBefore: number; residentMost: number }>;
@@ -42,7 +45,7 @@ export async function startStreamedProxy(): Promise<StreamedProxy> {
   let sentBytes = 0;
   const vendor = createServer((request, response) => {
     request.resume();
-    stream(response, Number(request.headers['x-mock-bytes']), (bytes) => {
+    stream(response, Number(request.headers[BYTES]), (bytes) => {
       sentBytes += bytes;
     });
   });
@@ -125,7 +128,7 @@ async function read(cluster: Cluster, caller: Caller, bytes: number): Promise<nu
     headers: {
       authorization: `Bearer ${caller.key}`,
       'content-type': 'application/json',
-      'x-mock-bytes': String(bytes),
+      [BYTES]: String(bytes),
     },
     body: BODY,
   });
@@ -145,7 +148,7 @@ function openReader(cluster: Cluster, caller: Caller): { socket: Socket; connect
   socket.pause();
   socket.write(
     `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${caller.key}\r\ncontent-type: application/json\r\n` +
-      `x-mock-bytes: ${RESPONSE_BYTES}\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`,
+      `${BYTES}: ${RESPONSE_BYTES}\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`,
   );
   return { socket, connected };
 }
