@@ -44,6 +44,7 @@ beforeAll(async () => {
     NATS_URL: nats.url,
     SPOOL_DIR: spool,
     OPENAI_API_KEY: VENDOR_KEY,
+    TEAM_KEY: 'sk-team',
     OPENAI_BASE_URL: vendor.url,
   }));
   env = {
@@ -144,6 +145,17 @@ describe('weighbridge doctor: running service', () => {
     const { code, levels, said } = await diagnose({ ...SERVICE(), WEIGHBRIDGE_KEY: String(key.body.key) });
     expect([code, levels('budget')]).toEqual([0, ['warn']]);
     expect(said('budget')).toContain('used up');
+  });
+
+  it('warns of a referenced credential that may go to any host', async () => {
+    const { body } = await manage(service, 'POST', '/api/v1/connectors', {
+      body: { name: 'team', provider: 'groq', credential_ref: 'env:TEAM_KEY' },
+    });
+    const { code, levels, said } = await diagnose(SERVICE());
+    expect([code, levels('connector team'), levels('credential of team')]).toEqual([0, ['ok'], ['warn']]);
+    expect(said('credential of team')).toContain('CREDENTIAL_REF_HOSTS');
+    expect(levels('credential of env-openai')).toEqual([]);
+    await manage(service, 'DELETE', `/api/v1/connectors/${body.id}`);
   });
 
   it('reports unusable credentials, and with --live those that a vendor refuses', async () => {

@@ -25,6 +25,7 @@ import {
 } from '@weighbridge/runtime';
 import Type, { type Static } from 'typebox';
 import { OidcEnvironment, type OidcSettings, oidcSettings } from './features/access/oidc/oidc.ts';
+import { credentialHosts } from './features/connectors/credentialHosts.ts';
 import { type Credentials, createCredentials } from './features/connectors/credentials.ts';
 import {
   type EnvironmentConnector,
@@ -83,6 +84,12 @@ const Settings = Type.Object({
     default: '',
     description: 'hosts separated by commas, such as gpu.internal:8000, *.models.local, 10.0.0.7',
   }),
+  CREDENTIAL_REF_HOSTS: Type.Optional(
+    Type.String({
+      description:
+        'references with the hosts that they may go to, such as env:GROQ_TEAM_KEY=api.groq.com;file:/run/secrets/gpu=gpu.internal:8000,*.models.local',
+    }),
+  ),
   CREDENTIAL_FILE_DIRS: Type.String({
     default: '/run/secrets,/etc/weighbridge',
     pattern: '^/[^,]*(,/[^,]*)*$',
@@ -194,6 +201,7 @@ function credentialsConfig(env: Environment, settings: Settings): Credentials {
     env,
     fileDirs: settings.CREDENTIAL_FILE_DIRS.split(',').map((dir) => normalize(dir)),
     sealer: createSealer({ current, previous }),
+    hosts: credentialHosts(settings.CREDENTIAL_REF_HOSTS, env),
   });
 }
 

@@ -68,7 +68,7 @@ async function connectorFindings(
     ];
   }
   const findings: Finding[] = [];
-  for (const { id, name, base_url, usable, unusable_reason } of enabled) {
+  for (const { id, name, base_url, usable, unusable_reason, credential_ref, credential_bound } of enabled) {
     const check = `connector ${name}`;
     if (!usable) {
       findings.push(
@@ -93,8 +93,17 @@ async function connectorFindings(
             ),
       );
     } else findings.push(ok(check, `${base_url}; use --live to check the credential at its vendor`));
+    if (credential_bound === false) findings.push(unboundFinding(name, String(credential_ref)));
   }
   return findings;
+}
+
+function unboundFinding(name: string, ref: string): Finding {
+  return warn(
+    `credential of ${name}`,
+    `${ref} may go to any host: an operator can read it by pointing a connector elsewhere`,
+    'List it with its hosts in CREDENTIAL_REF_HOSTS of the control plane.',
+  );
 }
 
 function proxyFindings(proxies: readonly Proxy[], now: Date, version: string): Finding[] {

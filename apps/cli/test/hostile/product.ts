@@ -29,6 +29,9 @@ const MANAGEMENT = {
   ...SLOW_CLIENTS,
   MAX_KEYS_PER_PRINCIPAL: String(MAX_KEYS),
   ALLOWED_UPSTREAM_HOSTS: '127.0.0.1',
+  BOUND_KEY: 'sk-referenced-0123456789',
+  UNLISTED_KEY: 'sk-unlisted-0123456789',
+  CREDENTIAL_REF_HOSTS: 'env:BOUND_KEY=api.groq.com',
   WEIGHBRIDGE_KEY_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'),
 };
 const INFERENCE = {

@@ -2,6 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { eventually } from '@weighbridge/testing';
 import { expect } from 'vitest';
+import { manage } from '../mainJob.ts';
 import { chat, type HostileCase, message } from './hostileCase.ts';
 import { operate } from './product.ts';
 import type { Scene } from './scene.ts';
@@ -77,6 +78,42 @@ export const VENDORS: readonly HostileCase[] = [
         expect(await mine.charged(2 * REFUSALS.length + 1)).toBe(0);
       } finally {
         await refusing.close();
+      }
+    },
+  },
+  {
+    row: 'a credential by reference',
+    title: 'goes only to the hosts that the deployment lists for it, whatever an operator does',
+    async run({ product }) {
+      const taken: unknown[] = [];
+      const spy = createServer((request, response) => {
+        taken.push(request.headers.authorization);
+        response.end('{"data":[]}');
+      });
+      await new Promise<void>((resolve) => spy.listen(0, '127.0.0.1', resolve));
+      try {
+        const elsewhere = `http://127.0.0.1:${(spy.address() as AddressInfo).port}/v1`;
+        const made = async (fields: object) => {
+          const body = { name: `spy-${++providers}`, provider: 'groq', enabled: false, ...fields };
+          const answer = await manage(product, 'POST', '/api/v1/connectors', { body });
+          if (answer.status === 201)
+            await manage(product, 'POST', `/api/v1/connectors/${answer.body.id}/test`, {});
+          return answer;
+        };
+        const statuses = [];
+        for (const ref of ['env:BOUND_KEY', 'env:UNLISTED_KEY', 'env:OPENAI_API_KEY']) {
+          statuses.push((await made({ credential_ref: ref, base_url: elsewhere })).status);
+        }
+        const path = `/api/v1/connectors/${(await made({ base_url: elsewhere })).body.id}`;
+        const moves = [{ credential_ref: 'env:BOUND_KEY' }, { credential_ref: 'env:UNLISTED_KEY' }];
+        for (const body of moves) {
+          statuses.push((await manage(product, 'PATCH', path, { body })).status);
+          await manage(product, 'POST', `${path}/test`, {});
+        }
+        expect([statuses, taken.filter(Boolean)]).toEqual([statuses.map(() => 422), []]);
+      } finally {
+        spy.closeAllConnections();
+        spy.close();
       }
     },
   },

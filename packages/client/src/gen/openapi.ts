@@ -1164,6 +1164,8 @@ export interface components {
             credential_ref: string | null;
             /** @description Whether a sealed credential is stored here. */
             credential_sealed: boolean;
+            /** @description Whether the deployment limits the hosts that the referenced credential may go to; null without a reference. */
+            credential_bound: boolean | null;
             /** @description Whether requests can go through it when it is enabled. */
             usable: boolean;
             unusable_reason: string | null;
@@ -5709,6 +5711,7 @@ export interface operations {
                      *           "base_url": "https://api.openai.com/v1",
                      *           "credential_ref": "text",
                      *           "credential_sealed": false,
+                     *           "credential_bound": false,
                      *           "usable": false,
                      *           "unusable_reason": "text",
                      *           "enabled": true,
@@ -5803,6 +5806,7 @@ export interface operations {
                      *       "base_url": "https://api.openai.com/v1",
                      *       "credential_ref": "text",
                      *       "credential_sealed": false,
+                     *       "credential_bound": false,
                      *       "usable": false,
                      *       "unusable_reason": "text",
                      *       "enabled": true,
@@ -5870,6 +5874,7 @@ export interface operations {
                      *       "base_url": "https://api.openai.com/v1",
                      *       "credential_ref": "text",
                      *       "credential_sealed": false,
+                     *       "credential_bound": false,
                      *       "usable": false,
                      *       "unusable_reason": "text",
                      *       "enabled": true,
@@ -5940,6 +5945,7 @@ export interface operations {
                      *       "base_url": "https://api.openai.com/v1",
                      *       "credential_ref": "text",
                      *       "credential_sealed": false,
+                     *       "credential_bound": false,
                      *       "usable": false,
                      *       "unusable_reason": "text",
                      *       "enabled": true,
@@ -6039,6 +6045,7 @@ export interface operations {
                      *       "base_url": "https://api.openai.com/v1",
                      *       "credential_ref": "text",
                      *       "credential_sealed": false,
+                     *       "credential_bound": false,
                      *       "usable": false,
                      *       "unusable_reason": "text",
                      *       "enabled": true,

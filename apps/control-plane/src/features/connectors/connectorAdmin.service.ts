@@ -31,7 +31,12 @@ import {
   validModelPatterns,
   validUpstreamNames,
 } from './connectors.ts';
-import { assertCredentialStaysWithHost, changedCredential, newCredential } from './credentialColumns.ts';
+import {
+  assertCredentialStaysWithHost,
+  assertRefGoesTo,
+  changedCredential,
+  newCredential,
+} from './credentialColumns.ts';
 import { validBaseUrl } from './upstreamHosts.ts';
 
 export type ConnectorAdminDeps = ConnectorDeps & { readonly now: () => Date };
@@ -95,6 +100,7 @@ export async function createConnector(
     created_at: now,
     updated_at: now,
   };
+  assertRefGoesTo(deps, row.credential_ref, row.base_url);
   const created = await deps.db.transaction().execute(async (tx) => {
     const inserted = (await insertConnector(tx, row)) ?? raise(nameTaken(name));
     await recordChange(tx, {
@@ -223,6 +229,10 @@ async function permittedChanges(
   }
   Object.assign(changes, changedCredential(deps, row, input));
   assertCredentialStaysWithHost(row, changes);
+  if (changes.base_url !== undefined || changes.credential_ref !== undefined) {
+    const { credential_ref: ref = row.credential_ref, base_url: baseUrl = row.base_url } = changes;
+    assertRefGoesTo(deps, ref, baseUrl);
+  }
   return changes;
 }
 

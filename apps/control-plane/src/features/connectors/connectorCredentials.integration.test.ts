@@ -9,6 +9,7 @@ import { type Json, startTestApi, type TestApi } from '../../../test/testApi.ts'
 import { createSealer } from '../../sealing/envelope.ts';
 import { usableConnectors } from './connectors.service.ts';
 import { recordChangedFiles } from './credentialFiles.service.ts';
+import { credentialHosts } from './credentialHosts.ts';
 import { createCredentials } from './credentials.ts';
 import { resealCredentials } from './resealCredentials.service.ts';
 import { upstreamHosts } from './upstreamHosts.ts';
@@ -98,7 +99,12 @@ describe('a credential', () => {
     const next = randomBytes(32);
     const depsWith = (current: Buffer | undefined, previous: Buffer[] = []) => ({
       db: connectors.api.db,
-      credentials: createCredentials({ env: {}, fileDirs: [], sealer: createSealer({ current, previous }) }),
+      credentials: createCredentials({
+        env: {},
+        fileDirs: [],
+        sealer: createSealer({ current, previous }),
+        hosts: credentialHosts(undefined, {}),
+      }),
       upstreamHosts: upstreamHosts('127.0.0.1'),
     });
     const credentialWith = async (...keys: Parameters<typeof depsWith>) =>
@@ -141,7 +147,12 @@ describe('a credential', () => {
     const file = join(dir, 'vendor');
     await writeFile(file, 'sk-first');
     const sealer = createSealer({ current: undefined, previous: [] });
-    const credentials = createCredentials({ env: {}, fileDirs: [dir], sealer });
+    const credentials = createCredentials({
+      env: {},
+      fileDirs: [dir],
+      sealer,
+      hosts: credentialHosts(undefined, {}),
+    });
     const deps = {
       db: connectors.api.db,
       credentials,
@@ -178,5 +189,76 @@ describe('a credential', () => {
     expect((await connectors.api.call('GET', `/connectors/${other.id}`)).body).toMatchObject({
       usable: false,
     });
+  });
+});
+
+describe('a referenced credential', () => {
+  const elsewhere = 'https://evil.example/v1';
+  const refusal = [422, 'credential_host_not_allowed', 'credential_ref'];
+
+  it('is bound to hosts on creation and change, and is not read for a connector that breaks the rule', async () => {
+    const api = await startTestApi({
+      CREDENTIAL_REF_HOSTS: 'env:TEAM_KEY=api.groq.com',
+      TEAM_KEY: 'sk-team',
+      OTHER_KEY: 'sk-other',
+      OPENAI_API_KEY: 'sk-openai',
+    });
+    try {
+      const post = (fields: Json) =>
+        api.call('POST', '/connectors', { body: { provider: 'groq', ...fields } });
+      const refused = { name: 'a', credential_ref: 'env:TEAM_KEY', base_url: elsewhere };
+      expect(await refusalOf(post(refused))).toEqual(refusal);
+      expect(await refusalOf(post({ name: 'a', credential_ref: 'env:OTHER_KEY' }))).toEqual(refusal);
+      expect(
+        await refusalOf(post({ name: 'a', credential_ref: 'env:OPENAI_API_KEY', base_url: elsewhere })),
+      ).toEqual(refusal);
+
+      const made = (await post({ name: 'a', credential_ref: 'env:TEAM_KEY' })).body;
+      expect(made).toMatchObject({ usable: true, credential_bound: true });
+      const path = `/connectors/${made.id}`;
+      const patch = (body: Json) => api.call('PATCH', path, { body });
+      expect(await refusalOf(patch({ base_url: elsewhere }))).toEqual(refusal);
+      expect(await refusalOf(patch({ credential_ref: 'env:OTHER_KEY' }))).toEqual(refusal);
+
+      const keyless = (await post({ name: 'b', base_url: elsewhere })).body;
+      expect(keyless.credential_bound).toBeNull();
+      const body = { credential_ref: 'env:TEAM_KEY' };
+      expect(await refusalOf(api.call('PATCH', `/connectors/${keyless.id}`, { body }))).toEqual(refusal);
+      // Both at once.
+      expect((await patch({ base_url: elsewhere, credential_ref: null })).status).toBe(200);
+      expect((await patch({ base_url: 'https://api.groq.com/v2', ...body })).status).toBe(200);
+
+      // Made under other settings, or written to the database.
+      await sql`UPDATE connectors SET base_url = ${elsewhere} WHERE id = ${String(made.id)}`.execute(api.db);
+      const moved = (await api.call('GET', path)).body;
+      expect(moved).toMatchObject({
+        usable: false,
+        unusable_reason: expect.stringMatching(/env:TEAM_KEY go to evil\.example .*CREDENTIAL_REF_HOSTS/),
+      });
+      const tested = (await api.call('POST', `${path}/test`)).body;
+      expect(tested).toMatchObject({ ok: false, status: null, message: moved.unusable_reason });
+      // It can still be renamed, disabled and mended.
+      expect((await patch({ enabled: false })).status).toBe(200);
+      expect((await patch({ base_url: 'https://api.groq.com/v1' })).body.usable).toBe(true);
+      // A connector of the environment goes where the deployment sent it.
+      const { data } = (await api.call('GET', '/connectors?name_contains=env-openai')).body as {
+        data: Json[];
+      };
+      expect(data).toMatchObject([{ usable: true, credential_bound: true }]);
+    } finally {
+      await api.close();
+    }
+  });
+
+  it('goes anywhere while the deployment lists none', async () => {
+    const made = await create({ credential_ref: 'env:VENDOR_KEY', base_url: 'https://any.example/v1' });
+    expect(made).toMatchObject({ usable: true, credential_bound: false });
+    const body = {
+      name: uniqueName(),
+      provider: 'openai',
+      credential_ref: 'env:OPENAI_API_KEY',
+      base_url: elsewhere,
+    };
+    expect(await refusalOf(connectors.api.call('POST', '/connectors', { body }))).toEqual(refusal);
   });
 });

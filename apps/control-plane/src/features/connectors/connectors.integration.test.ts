@@ -23,6 +23,7 @@ describe('a connector', () => {
       base_url: 'https://api.groq.com/openai/v1',
       credential_ref: null,
       credential_sealed: true,
+      credential_bound: null,
       usable: true,
       unusable_reason: null,
       enabled: true,

@@ -53,6 +53,12 @@ export const Connector = Type.Object(
     base_url: Type.String(),
     credential_ref: Nullable(Type.String()),
     credential_sealed: Type.Boolean({ description: 'Whether a sealed credential is stored here.' }),
+    credential_bound: Nullable(
+      Type.Boolean({
+        description:
+          'Whether the deployment limits the hosts that the referenced credential may go to; null without a reference.',
+      }),
+    ),
     usable: Type.Boolean({ description: 'Whether requests can go through it when it is enabled.' }),
     unusable_reason: Nullable(Type.String()),
     enabled: Type.Boolean(),

@@ -75,7 +75,13 @@ export async function credentialOf(
   // The deployment chose the URLs of its environment. An operator's URL may have been allowed by earlier settings.
   const fault = row.origin === 'environment' ? undefined : baseUrlFault(row.base_url, upstreamHosts);
   if (fault !== undefined) return { unusable: `Its base_url cannot be used: ${fault}.` };
-  if (row.credential_ref !== null) return await credentials.read(row.credential_ref);
+  if (row.credential_ref !== null) {
+    const bound =
+      row.origin === 'environment' ? undefined : credentials.hosts.fault(row.credential_ref, row.base_url);
+    return bound === undefined
+      ? await credentials.read(row.credential_ref)
+      : { unusable: `Its credential_ref cannot be used: ${bound}.` };
+  }
   if (row.credential_sealed === null || row.credential_kek_id === null) return { value: '' };
   return unseal(credentials, row.id, row.credential_sealed, row.credential_kek_id);
 }
@@ -103,6 +109,15 @@ function unseal({ sealer }: Credentials, id: string, bytes: Buffer, kekId: strin
   }
 }
 
+/** Whether the deployment limits where the referenced credential may go; null without a reference. */
+function isBound(
+  { credentials }: ConnectorDeps,
+  { credential_ref: ref, origin }: ConnectorRow,
+): boolean | null {
+  if (ref === null) return null;
+  return origin === 'environment' || credentials.hosts.isBound(ref);
+}
+
 /** The connector of a row as the API shows it. */
 export async function toConnector(deps: ConnectorDeps, row: ConnectorRow): Promise<Connector> {
   const credential = await credentialOf(deps, row);
@@ -115,6 +130,7 @@ export async function toConnector(deps: ConnectorDeps, row: ConnectorRow): Promi
     base_url: row.base_url,
     credential_ref: row.credential_ref,
     credential_sealed: row.credential_sealed !== null,
+    credential_bound: isBound(deps, row),
     usable: reason === null,
     unusable_reason: reason,
     enabled: row.enabled,

@@ -63,6 +63,22 @@ function isSealedAlready({ credentials }: CredentialDeps, row: ConnectorRow, cre
   }
 }
 
+/** A referenced credential goes only where the deployment lets it go: throws a 422. */
+export function assertRefGoesTo(
+  { credentials }: CredentialDeps,
+  ref: string | null | undefined,
+  baseUrl: string,
+): void {
+  const why = ref == null ? undefined : credentials.hosts.fault(ref, baseUrl);
+  if (why === undefined) return;
+  throw new AppError(
+    'validation',
+    'credential_host_not_allowed',
+    `This credential_ref cannot be used with this base_url: ${why}. Ask who runs the control plane to add it, or give a credential.`,
+    { param: 'credential_ref' },
+  );
+}
+
 /** A sealed credential cannot be read, so it must not be sent to another host either: throws a 422. */
 export function assertCredentialStaysWithHost(
   row: ConnectorRow,

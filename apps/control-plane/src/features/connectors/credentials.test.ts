@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createSealer } from '../../sealing/envelope.ts';
+import { credentialHosts } from './credentialHosts.ts';
 import { type Credentials, createCredentials } from './credentials.ts';
 
 let root: string;
@@ -28,6 +29,7 @@ beforeAll(async () => {
     },
     fileDirs: [dir],
     sealer: createSealer({ current: undefined, previous: [] }),
+    hosts: credentialHosts(undefined, {}),
   });
 });
 afterAll(() => rm(root, { recursive: true }));

@@ -3,6 +3,7 @@ import { open, realpath } from 'node:fs/promises';
 import { normalize, sep } from 'node:path';
 import { AppError } from '@weighbridge/errors';
 import type { Sealer } from '../../sealing/envelope.ts';
+import type { CredentialHosts } from './credentialHosts.ts';
 
 /** A vendor's credential, or the reason why it is unavailable. The reason contains no part of the credential. */
 export type Credential = { readonly value: string } | { readonly unusable: string };
@@ -14,6 +15,8 @@ export interface Credentials {
   read(ref: string): Promise<Credential>;
   /** Throws a 422 for a reference that can never be read. */
   assertValidRef(ref: string): void;
+  /** Which hosts the credentials of references may go to. */
+  readonly hosts: CredentialHosts;
 }
 
 export interface CredentialSources {
@@ -21,6 +24,7 @@ export interface CredentialSources {
   /** A reference may name files in these folders only. */
   readonly fileDirs: readonly string[];
   readonly sealer: Sealer;
+  readonly hosts: CredentialHosts;
 }
 
 const MAX_CREDENTIAL = 8_192;
@@ -30,9 +34,10 @@ const FILE_REF = /^file:(\/[^\0]{1,1000})$/;
 const OWN_SETTINGS =
   /^(WEIGHBRIDGE_.*|DATABASE_URL|NATS_URL|CONTROL_PLANE_TOKEN|STATE_KEY|RESPONSE_CACHE_KEY|PG.*)$/i;
 
-export function createCredentials({ env, fileDirs, sealer }: CredentialSources): Credentials {
+export function createCredentials({ env, fileDirs, sealer, hosts }: CredentialSources): Credentials {
   return {
     sealer,
+    hosts,
     assertValidRef(ref) {
       const why = refFault(ref, fileDirs);
       if (why === undefined) return;

@@ -19,14 +19,15 @@ export function environmentConnectors(
     name: `env-${provider.name}`,
     provider: provider.name,
     dialect: provider.dialect,
-    baseUrl: baseUrl(env, provider),
+    baseUrl: baseUrlOf(env, provider),
     credentialRef: `env:${provider.keyVariable}`,
   }));
   const mock = { name: 'env-mock', provider: 'mock', dialect: 'openai' as const, credentialRef: null };
   return mockUrl ? [{ ...mock, baseUrl: withoutTrailingSlash(mockUrl) }, ...vendors] : vendors;
 }
 
-function baseUrl(
+/** Where the environment says that a vendor is. Throws for what is no address. */
+export function baseUrlOf(
   env: Readonly<Record<string, string | undefined>>,
   provider: (typeof PROVIDERS)[number],
 ): string {

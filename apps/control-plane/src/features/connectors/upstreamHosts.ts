@@ -8,13 +8,18 @@ export interface UpstreamHosts {
   allows(url: URL): boolean;
 }
 
-/** Parses a list such as `gpu.internal, 10.0.0.7:8000, *.models.local`. Throws a SettingsError that names an invalid entry. */
+/** The hosts of the setting ALLOWED_UPSTREAM_HOSTS. */
 export function upstreamHosts(list: string): UpstreamHosts {
+  return hostList('ALLOWED_UPSTREAM_HOSTS', list);
+}
+
+/** Parses a list such as `gpu.internal, 10.0.0.7:8000, *.models.local`. Throws a SettingsError that names an invalid entry. */
+export function hostList(setting: string, list: string): UpstreamHosts {
   const entries = list
     .split(',')
     .map((entry) => entry.trim().toLowerCase())
     .filter((entry) => entry !== '')
-    .map(hostEntry);
+    .map((entry) => hostEntry(setting, entry));
   return {
     allows: (url) =>
       entries.some(
@@ -55,11 +60,11 @@ function isNotPublicName(hostname: string): boolean {
   return host === 'localhost' || host.endsWith('.localhost');
 }
 
-function hostEntry(entry: string): { host: string; port: string | undefined } {
+function hostEntry(setting: string, entry: string): { host: string; port: string | undefined } {
   const wildcard = entry.startsWith('*.');
   const url = `http://${wildcard ? entry.slice(2) : entry}/`;
   if (!URL.canParse(url) || /[/?#@\s*]/.test(entry.slice(wildcard ? 2 : 0))) {
-    throw new SettingsError(`ALLOWED_UPSTREAM_HOSTS is not valid: "${entry}" is not a host`);
+    throw new SettingsError(`${setting} is not valid: "${entry}" is not a host`);
   }
   const { hostname } = new URL(url);
   const port = /:(\d+)$/.exec(entry)?.[1];
