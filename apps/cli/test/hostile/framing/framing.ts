@@ -19,6 +19,7 @@ export interface FramingResult {
   /** Final answers by status; `none`: conversations without one. */
   readonly statuses: Readonly<Record<string, number>>;
   readonly rows: number;
+  /** Warnings and errors in the log. */
   readonly lines: number;
   /** The most that the process grew, in bytes. */
   readonly growth: number;
@@ -33,7 +34,12 @@ export async function fuzzFraming(scene: Scene, count: number, seed: number): Pr
   const before = scene.product.output().length;
   const growth = await growthDuring(scene.product, 'inference', () => run.send(count));
   await run.checkLedger();
-  const lines = scene.product.output().slice(before).split('\n').length - 1;
+  // The request log, at level info, is bounded by the second.
+  const lines =
+    scene.product
+      .output()
+      .slice(before)
+      .match(/^.*"level":[456]0.*$/gm)?.length ?? 0;
   return {
     conversations: 2 * count,
     statuses: run.statuses,
