@@ -133,6 +133,7 @@ describe('never cached:', () => {
     }
     const counted = await post('/v1/messages/count_tokens', HELLO);
     expect([counted.status, counted.headers.get('x-svc-cache')]).toEqual([200, 'bypass']);
+    expect(counted.headers.get('x-svc-cost-micro-usd')).toBe('0');
   });
 
   it('more than fits: the least recently used is evicted', async () => {

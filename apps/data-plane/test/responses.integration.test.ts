@@ -89,7 +89,10 @@ describe('responses', () => {
     proxy.events.length = 0;
     vendor.clear();
 
-    expect(await alice.responses.retrieve(id)).toMatchObject({ id, output_text: hello.input });
+    const { data, response } = await alice.responses.retrieve(id).withResponse();
+    expect(data).toMatchObject({ id, output_text: hello.input });
+    const shown = ['x-svc-cache', 'x-svc-cost-micro-usd'].map((name) => response.headers.get(name));
+    expect(shown).toEqual(['bypass', '0']);
     const items = await alice.responses.inputItems.list(id, { limit: 5, order: 'asc' });
     expect(items.data).toMatchObject([{ content: hello.input }]);
     expect(vendor.requests.map(({ path }) => path)).toEqual([

@@ -117,6 +117,10 @@ export class Attempt {
     return this.#state;
   }
 
+  get isBilled(): boolean {
+    return this.#billing !== undefined;
+  }
+
   /** The id of its usage event; empty if it is not billed. */
   get eventId(): string {
     return this.#billing?.eventId ?? '';

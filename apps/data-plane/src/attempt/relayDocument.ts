@@ -173,9 +173,15 @@ class LargeDocument {
   }
 }
 
-function writeWhole({ response, client, headers }: Relay, body: Buffer, cost: NanoUsd | undefined): void {
-  if (cost !== undefined && response.status < 300) {
-    headers.list.push('x-svc-cost-micro-usd', String(microFromNano(cost)));
+function writeWhole(
+  { attempt, response, client, headers }: Relay,
+  body: Buffer,
+  cost: NanoUsd | undefined,
+): void {
+  // What is not billed costs nothing; of a superseded response, the cost is that of another attempt.
+  const shown = cost ?? (attempt.isBilled ? undefined : 0n);
+  if (shown !== undefined && response.status < 300) {
+    headers.list.push('x-svc-cost-micro-usd', String(microFromNano(shown)));
   }
   headers.list.push('content-length', String(body.length));
   client.response.writeHead(response.status, headers.list);

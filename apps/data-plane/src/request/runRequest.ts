@@ -276,8 +276,7 @@ function openCaching(
   plan: Plan,
   headers: ResponseHeaders,
 ): RequestCaching | undefined {
-  if (plan.kind !== 'generation') return undefined;
-  const caching = requestCaching(cache, request, plan);
+  const caching = plan.kind === 'generation' ? requestCaching(cache, request, plan) : undefined;
   headers.set('x-svc-cache', caching ? 'miss' : 'bypass');
   return caching;
 }

@@ -14,7 +14,7 @@ const near = (wanted: string, isReachable = (_name: string) => true) =>
 
 describe('the nearest names', () => {
   it.each([
-    ['OpenAI/GPT-4o', ['openai/gpt-4o', 'openai/gpt-5.4', 'openai/gpt-4o-mini']],
+    ['OpenAI/GPT-4o', ['openai/gpt-4o', 'openai/gpt-4o-mini']],
     ['gpt-5.4', ['azure/gpt-5.4', 'openai/gpt-5.4']],
     ['google/gpt-5.4', ['azure/gpt-5.4', 'openai/gpt-5.4']],
     ['openai/gpt-4o-mimi', ['openai/gpt-4o-mini', 'openai/gpt-4o']],
@@ -22,6 +22,7 @@ describe('the nearest names', () => {
     ['anthropic/claude-sonnet', ['anthropic/claude-sonnet-4-5']],
     ['together/meta-llama/llama-3-70b ', ['together/meta-llama/Llama-3-70b']],
     ['mistral/large', []],
+    ['opennai/gpt-4o', ['openai/gpt-4o', 'openai/gpt-4o-mini']],
     ['', []],
     ['/', []],
     ['openai/', []],

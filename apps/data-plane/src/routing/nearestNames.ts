@@ -47,7 +47,7 @@ function partsOf(name: string): Parts {
 function distanceOf(wanted: Parts, name: Parts): number | undefined {
   if (wanted.whole === name.whole) return 0;
   if (wanted.model === name.model && wanted.model !== '') return 1;
-  const edits = editsBetween(wanted.whole, name.whole);
+  const edits = editsBetween(wanted, name);
   if (edits !== undefined) return 1 + edits;
   const [short, long] = [wanted.model, name.model].sort((a, b) => a.length - b.length) as [string, string];
   if (short.length < MIN_SHARED || !long.startsWith(short)) return undefined;
@@ -56,8 +56,9 @@ function distanceOf(wanted: Parts, name: Parts): number | undefined {
 }
 
 /** Levenshtein's distance, up to `MAX_EDITS`: of most names, the lengths alone say that it is more. */
-function editsBetween(a: string, b: string): number | undefined {
-  const most = Math.min(MAX_EDITS, Math.floor(Math.min(a.length, b.length) / 3));
+function editsBetween({ whole: a, model }: Parts, { whole: b, model: other }: Parts): number | undefined {
+  // Two short names are alike whatever they are.
+  const most = Math.min(MAX_EDITS, 1 + Math.floor(Math.min(model.length, other.length) / 4));
   if (Math.abs(a.length - b.length) > most) return undefined;
   let previous = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (let i = 1; i <= a.length; i++) {
