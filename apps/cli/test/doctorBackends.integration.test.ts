@@ -1,8 +1,17 @@
 import { AckPolicy, jetstreamManager } from '@nats-io/jetstream';
 import { connect, type NatsConnection, nanos } from '@nats-io/transport-node';
-import { openJetStreamUsageStream } from '@weighbridge/bus';
+import {
+  NATS_USERS,
+  type NatsPermissions,
+  type NatsRole,
+  natsAddress,
+  natsConfiguration,
+  openJetStreamUsageStream,
+  permissionsOf,
+} from '@weighbridge/bus';
+import { USAGE_SHARDS } from '@weighbridge/contracts';
 import { openPinBucket } from '@weighbridge/data-plane';
-import { createEmptyDatabase, startNats, useDatabase, useNats } from '@weighbridge/testing';
+import { createEmptyDatabase, startNats, type TestNats, useDatabase, useNats } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ahead, diagnose } from './doctor.ts';
@@ -143,7 +152,9 @@ describe('weighbridge doctor: NATS', () => {
       'bucket SESSION_PINS',
       "nats' clock",
     ]);
-    expect(findings.filter(({ level }) => level !== 'ok' && level !== 'skipped')).toEqual([]);
+    const others = findings.filter(({ level }) => level !== 'ok' && level !== 'skipped');
+    expect(others.map(({ level, check }) => [level, check])).toEqual([['warn', "nats user's permissions"]]);
+    expect(others[0]?.detail).toContain('may do what every app may do');
     expect(code).toBe(0);
     // The bucket that it read the clock from is removed.
     expect(await (await manager()).consumers.list('KV_SESSION_PINS').next()).toEqual([]);
@@ -215,7 +226,7 @@ describe('weighbridge doctor: NATS', () => {
 
   it('warns of a stream that fills up', async () => {
     const stream = await usage();
-    for (const id of ['a', 'b', 'c', 'd']) await stream.publish(0, id, Buffer.alloc(200_000));
+    for (const id of ['a', 'b', 'c', 'd']) await stream.publish(0, 'producer', id, Buffer.alloc(200_000));
     await stream.close();
     const { code, levels, said } = await diagnose(env());
     expect([code, levels('usage stream')]).toEqual([0, ['warn']]);
@@ -231,5 +242,98 @@ describe('weighbridge doctor: NATS', () => {
     expect([code, levels("nats' clock")]).toEqual([1, ['fail']]);
     const { streams } = await manager();
     expect((await streams.info('KV_SESSION_PINS')).state.consumer_count).toBe(1);
+  });
+});
+
+describe("weighbridge doctor: permissions of NATS' users", () => {
+  const without = (permissions: NatsPermissions, subject: string): NatsPermissions => ({
+    publish: permissions.publish.filter((one) => one !== subject),
+    subscribe: permissions.subscribe.filter((one) => one !== subject),
+  });
+  const lacking = (role: NatsRole, subject: string, options = {}) => {
+    const user = `${role}-lacks-${subject.replace(/\W+/g, '-')}`;
+    const passwordVariable = user.toUpperCase().replaceAll('-', '_');
+    return {
+      user,
+      role,
+      subject,
+      passwordVariable,
+      permissions: without(permissionsOf(role, { user, ...options }), subject),
+    };
+  };
+  const LACKING = (['data-plane', 'metering'] as const).flatMap((role) => {
+    const { publish, subscribe } = permissionsOf(role);
+    // The inbox is needed to be told of anything.
+    return [...publish, ...subscribe.slice(1)].map((subject) => lacking(role, subject));
+  });
+  const sharing = lacking('data-plane', '$KV.RESPONSE_CACHE.>', { sharesCache: true });
+  const users = [...NATS_USERS, ...LACKING, sharing];
+  let nats: TestNats;
+  beforeAll(async () => {
+    const env = Object.fromEntries(users.map(({ passwordVariable }) => [passwordVariable, 'secret']));
+    nats = await startNats({ configuration: { text: natsConfiguration(users), env } });
+    const url = urlOf('operator');
+    const onError = () => {};
+    const stream = await openJetStreamUsageStream({ url, name: 'test', onError });
+    for (let shard = 0; shard < USAGE_SHARDS; shard++)
+      await (await stream.consume(shard, async () => {})).stop();
+    await stream.close();
+    const pins = { ttlMs: 3_600_000, maxBytes: 134_217_728, replicas: 1 };
+    await (await openPinBucket(pins, { store: { natsUrl: url }, onError })).close();
+  });
+  afterAll(() => nats?.stop());
+  const urlOf = (user: string) => nats.url.replace('://', `://${user}:secret@`);
+  const CHECK = "nats user's permissions";
+  const NAMES = { 'data-plane': 'the data plane', metering: 'metering' };
+
+  it.each(['data-plane', 'metering'] as const)('has nothing to say of the user %s', async (user) => {
+    const { code, levels, said } = await diagnose({ NATS_URL: urlOf(user) });
+    expect([code, levels(CHECK)]).toEqual([0, ['ok']]);
+    expect(said(CHECK)).toContain(`${user} has those of ${NAMES[user]}`);
+    expect([levels('usage stream'), levels('usage consumers')]).toEqual([['ok'], ['ok']]);
+  });
+
+  it('warns of a user who may do everything', async () => {
+    const { code, levels } = await diagnose({ NATS_URL: urlOf('operator') });
+    expect([code, levels(CHECK)]).toEqual([0, ['warn']]);
+  });
+
+  it.each(LACKING)('says that a $role may not use $subject', async ({ user, role, subject }) => {
+    const { code, said } = await diagnose({ NATS_URL: urlOf(user) });
+    expect(code).toBe(1);
+    const [, lacks] =
+      new RegExp(`${user} lacks, as the user of ${NAMES[role]}: (.*?) docs/`).exec(said(CHECK)) ?? [];
+    expect(lacks).toMatch(/^(publish|subscribe) to \S+$/);
+    expect(lacks?.endsWith(` to ${subject}`)).toBe(true);
+  });
+
+  it('says what sharing the response cache needs, if it is on', async () => {
+    const cache = { RESPONSE_CACHE_SHARED: 'true', RESPONSE_CACHE_KEY: Buffer.alloc(32).toString('base64') };
+    const plain = await diagnose({ NATS_URL: urlOf('data-plane'), ...cache });
+    expect(plain.said(CHECK)).toContain('publish to $JS.API.STREAM.CREATE.KV_RESPONSE_CACHE');
+    const lacks = await diagnose({ NATS_URL: urlOf(sharing.user), ...cache });
+    expect(lacks.said(CHECK)).toContain(
+      `lacks, as the user of the data plane: publish to ${sharing.subject} docs`,
+    );
+  });
+
+  it('changes nothing, and sends nothing that an app reads', async () => {
+    const connection = await connect(natsAddress(urlOf('operator')));
+    const seen: string[] = [];
+    connection.subscribe('>', { callback: (_error, { subject }) => void seen.push(subject) });
+    const state = async () => {
+      const { streams } = await jetstreamManager(connection);
+      const found = await Promise.all(['USAGE', 'KV_SESSION_PINS'].map((name) => streams.info(name)));
+      return found.map(({ config, state: { messages, consumer_count } }) => ({
+        config,
+        messages,
+        consumer_count,
+      }));
+    };
+    const before = await state();
+    await diagnose({ NATS_URL: urlOf('operator') });
+    expect(await state()).toEqual(before);
+    expect(seen).toContain('usage.v1.weighbridge-doctor.weighbridge-doctor');
+    await connection.close();
   });
 });

@@ -1,4 +1,5 @@
 import { connect } from '@nats-io/transport-node';
+import { natsAddress } from '@weighbridge/bus';
 import { eventually } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Caller, type Cluster, startCluster } from './faults/cluster.ts';
@@ -223,7 +224,7 @@ describe('thresholds', () => {
       enforcement: 'shadow',
       thresholds: [50, 90],
     });
-    const listener = await connect({ servers: cluster.nats.url });
+    const listener = await connect(natsAddress(cluster.nats.url));
     const heard: Record<string, unknown>[] = [];
     const events = listener.subscribe('events.v1.budget_threshold');
     void (async () => {

@@ -6,7 +6,7 @@ import { startProcess } from '@weighbridge/testing';
 
 export type RunningProcess = Awaited<ReturnType<typeof startProcess>>;
 
-const CONTROL_PLANE_TOKEN = 'the token of the apps under test';
+export const CONTROL_PLANE_TOKEN = 'the token of the apps under test';
 
 /** The folder of another checkout whose built apps are started instead: to see which tests an earlier release fails. */
 // biome-ignore lint/style/noProcessEnv: a setting of a test run.

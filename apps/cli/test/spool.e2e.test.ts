@@ -6,6 +6,7 @@ import { eventually } from '@weighbridge/testing';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { type Caller, type Cluster, startCluster } from './faults/cluster.ts';
 import type { FaultyApp } from './faults/faultyApp.ts';
+import { CONTROL_PLANE_TOKEN } from './processes.ts';
 
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 
@@ -24,7 +25,11 @@ beforeAll(async () => {
   if (!only) throw new Error('there is no proxy');
   proxy = only;
   spoolDir = cluster.spoolDir(proxy);
-  settings = { NATS_URL: cluster.nats.url, CONTROL_PLANE_ADDRESS: cluster.controlPlaneAddress };
+  settings = {
+    NATS_URL: cluster.nats.urls['data-plane'],
+    CONTROL_PLANE_ADDRESS: cluster.controlPlaneAddress,
+    CONTROL_PLANE_TOKEN,
+  };
 });
 afterAll(() => cluster?.close());
 

@@ -56,7 +56,12 @@ export class LossyStream implements UsageStream {
     this.#random = random;
   }
 
-  async publish(shard: number, messageId: string, payload: Uint8Array): Promise<MessagePosition> {
+  async publish(
+    shard: number,
+    _producerId: string,
+    messageId: string,
+    payload: Uint8Array,
+  ): Promise<MessagePosition> {
     this.published++;
     await this.#delay();
     if (this.isAway || this.#happens('refused')) throw new Error('the stream does not answer');

@@ -95,7 +95,16 @@ interface Source {
   readonly epoch: string;
 }
 const newSource = (): Source => ({ producerId: randomUUID(), epoch: newUuid() });
-const publish = (payload: Uint8Array) => stream.publish(shard, randomUUID(), payload);
+/** As its producer sends it. */
+const publish = (payload: Uint8Array, inShard = shard) =>
+  stream.publish(inShard, producerIn(payload), randomUUID(), payload);
+function producerIn(payload: Uint8Array): string {
+  try {
+    return fromBinary(UsageBatchSchema, payload).producerId || 'nobody';
+  } catch {
+    return 'nobody';
+  }
+}
 const batchOf = (source: Source, firstN: number, events: readonly UsageEvent[], inShard = shard) =>
   toBinary(
     UsageBatchSchema,
@@ -192,7 +201,7 @@ describe('metering', () => {
       [deliveries[at], deliveries[other]] = [deliveries[other] as never, deliveries[at] as never];
     }
     for (const delivery of deliveries) {
-      await stream.publish(delivery.shard, randomUUID(), delivery.payload);
+      await publish(delivery.payload, delivery.shard);
     }
     await settled(events, 0);
     await stopOthers();
@@ -252,6 +261,29 @@ describe('metering', () => {
       shard,
       n: 201n,
     });
+  });
+
+  it("keeps usage that names another producer than its subject in quarantine, and takes no number of that one's for it", async () => {
+    const [attacker, victim] = [newSource(), newSource()];
+    const forged = batchOf(victim, 1, [event({ principalId: 'victim' })]);
+    await stream.publish(shard, attacker.producerId, randomUUID(), forged);
+    await stream.publish(shard, 'no-uuid', randomUUID(), forged);
+    await publish(batchOf(victim, 1, [event({ costNanoUsd: 11n })]));
+    await settled(1, 2);
+    expect(await spent()).toBe(11n);
+    expect(await readAcks(database.db, attacker.producerId, [attacker.epoch])).toEqual([]);
+    const held = await database.db.selectFrom('quarantined_usage').selectAll().orderBy('id').execute();
+    expect(held.map(({ kind, producer_id }) => [kind, producer_id])).toEqual([
+      ['batch', attacker.producerId],
+      ['batch', '00000000-0000-0000-0000-000000000000'],
+    ]);
+    for (const { id } of held) {
+      const release = await releaseQuarantined(database.db, { id, by: 'operator', now: new Date() });
+      expect(release).toEqual({
+        stillRefused: expect.stringContaining('the message came on the subject of'),
+      });
+    }
+    expect(await spent()).toBe(11n);
   });
 
   it('reports spend as incomplete for the principals that quarantined usage may belong to, and counts it once when released', async () => {

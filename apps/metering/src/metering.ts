@@ -139,8 +139,8 @@ async function decode(
   if (ids.before <= now()) throw new Error('the ledger has no partition for the current month yet');
   const messages: UsageToRecord[] = [];
   let events = 0;
-  for (const { payload } of batch) {
-    const message = decodeBatch(payload, ids, decodeCache);
+  for (const { payload, producerId } of batch) {
+    const message = decodeBatch(payload, ids, decodeCache, producerId);
     messages.push(message);
     const before = events;
     events += sizeOf(message);

@@ -1,9 +1,11 @@
 import { AckPolicy, type JetStreamManager, jetstreamManager } from '@nats-io/jetstream';
-import { connect, type NatsConnection, nanos } from '@nats-io/transport-node';
+import { connect, errors, type NatsConnection, nanos } from '@nats-io/transport-node';
 import { USAGE_SHARDS } from '@weighbridge/contracts';
 import { bucketMismatch, findBucket } from './keyValue/bucketConfig.ts';
-import type { KeyValueSettings } from './keyValue/keyValue.ts';
+import { CACHE_BUCKET, type KeyValueSettings } from './keyValue/keyValue.ts';
+import { natsAddress } from './nats/natsAddress.ts';
 import type { Mismatch } from './nats/streamMismatch.ts';
+import { type MissingPermissions, missingPermissions } from './permissions/checkPermissions.ts';
 import {
   consumerDifferences,
   findConsumer,
@@ -29,6 +31,10 @@ export interface BucketStatus {
 export interface NatsStatus {
   /** Such as `2.12.1`. */
   readonly version: string;
+  /** Of the user, undefined if NATS knows no users. */
+  readonly user: string | undefined;
+  /** What an app with this user could not do. */
+  readonly missing: MissingPermissions;
   /** Why JetStream can't be used; if it is set, nothing below was checked. */
   readonly jetStreamFailure: string | undefined;
   readonly stream: {
@@ -54,22 +60,32 @@ export interface NatsCheck {
 
 /** Reads the state of NATS, and changes nothing. Rejects if it is unreachable. */
 export async function checkNats({ url, stream, buckets }: NatsCheck): Promise<NatsStatus> {
+  const address = natsAddress(url);
   const connection = await connect({
-    servers: url.split(','),
+    ...address,
     name: 'weighbridge-doctor',
     timeout: TIMEOUT_MS,
     reconnect: false,
   });
   try {
     const version = connection.info?.version ?? 'unknown';
+    const sharesCache = buckets.some(({ settings }) => settings.name === CACHE_BUCKET);
+    const { user } = address;
+    const missing = await missingPermissions(connection, {
+      ...(user !== undefined && { user }),
+      sharesCache,
+    });
+    const known = { version, user, missing };
     const manager = await openManager(connection);
-    if (manager instanceof Error) return { ...NOTHING, version, jetStreamFailure: manager.message };
+    if (manager instanceof Error) return { ...NOTHING, ...known, jetStreamFailure: manager.message };
     return {
-      version,
+      ...known,
       jetStreamFailure: undefined,
-      stream: await streamStatus(manager, stream),
-      buckets: await Promise.all(buckets.map((bucket) => bucketStatus(manager, bucket))),
-      now: await readClock(manager, buckets),
+      stream: (await unlessRefused(streamStatus(manager, stream))) ?? NOTHING.stream,
+      buckets: (
+        await Promise.all(buckets.map((bucket) => unlessRefused(bucketStatus(manager, bucket))))
+      ).filter((status) => status !== undefined),
+      now: await unlessRefused(readClock(manager, buckets)),
     };
   } finally {
     await connection.close();
@@ -82,10 +98,24 @@ const NOTHING: Pick<NatsStatus, 'stream' | 'buckets' | 'now'> = {
   now: undefined,
 };
 
+/** Undefined if the user may not read it: the missing permission is reported by itself, if any app needs it. */
+async function unlessRefused<T>(reading: Promise<T>): Promise<T | undefined> {
+  return await reading.catch((error: Error) => {
+    if (isRefusal(error)) return undefined;
+    throw error;
+  });
+}
+
+function isRefusal(error: Error): boolean {
+  return (
+    error instanceof errors.PermissionViolationError || error.cause instanceof errors.PermissionViolationError
+  );
+}
+
 async function openManager(connection: NatsConnection): Promise<JetStreamManager | Error> {
   try {
-    const manager = await jetstreamManager(connection, { timeout: TIMEOUT_MS });
-    await manager.getAccountInfo();
+    const manager = await jetstreamManager(connection, { timeout: TIMEOUT_MS, checkAPI: false });
+    await unlessRefused(manager.getAccountInfo());
     return manager;
   } catch (error) {
     return error instanceof Error ? error : new Error(String(error));

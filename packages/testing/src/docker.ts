@@ -41,11 +41,12 @@ export async function startPostgresContainer(
 export async function startNatsContainer(
   storeDir: string,
   port: number | undefined,
-  jetStream: readonly string[],
+  { args, env }: { readonly args: readonly string[]; readonly env: Readonly<Record<string, string>> },
 ): Promise<{ url: string; stop(signal: NodeJS.Signals): Promise<void> }> {
   const { GenericContainer, Wait } = await import('testcontainers');
   const container = await new GenericContainer(NATS_IMAGE)
-    .withCommand([...jetStream, '-sd', '/data'])
+    .withCommand([...args, '-sd', '/data'])
+    .withEnvironment({ ...env })
     .withBindMounts([{ source: storeDir, target: '/data' }])
     .withExposedPorts(port === undefined ? 4222 : { container: 4222, host: port })
     .withWaitStrategy(Wait.forLogMessage(/Server is ready/))

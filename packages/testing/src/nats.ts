@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
 import { startNatsContainer } from './docker.ts';
@@ -17,29 +17,45 @@ export interface TestNats {
   stop(signal?: NodeJS.Signals): Promise<void>;
 }
 
+export interface NatsOptions {
+  readonly storeDir?: string;
+  readonly port?: number;
+  readonly jetStream?: boolean;
+  /** A configuration, such as of users, and the variables that it reads. Such a server is never shared. */
+  readonly configuration?: { readonly text: string; readonly env: Readonly<Record<string, string>> };
+}
+
+const CONFIGURATION = 'server.conf';
+
 /**
  * Starts a NATS server for one test file. With the `storeDir` and `port` of a stopped server, restarts that one. With
  * TEST_NATS_URL the server is shared: names of streams and buckets must be unique. A server without JetStream is never shared.
  */
-export async function startNats(
-  options: { storeDir?: string; port?: number; jetStream?: boolean } = {},
-  run: TestRun = testRun(),
-): Promise<TestNats> {
+export async function startNats(options: NatsOptions = {}, run: TestRun = testRun()): Promise<TestNats> {
   const { folder, nats } = run;
   const storeDir = options.storeDir ?? (await mkdtemp(join(folder, 'nats-')));
   await mkdir(storeDir, { recursive: true });
+  const { configuration } = options;
   const jetStream = options.jetStream === false ? [] : ['-js'];
+  if (configuration) await writeFile(join(storeDir, CONFIGURATION), configuration.text);
   switch (nats.kind) {
     case 'shared':
-      if (options.jetStream === false)
-        throw new Error('NATS without JetStream is not available with TEST_NATS_URL. Unset the variable.');
+      if (options.jetStream === false || configuration)
+        throw new Error('This server of NATS is not available with TEST_NATS_URL. Unset the variable.');
       return { url: nats.url, pid: undefined, storeDir, stop: async () => {} };
     case 'docker': {
-      const { url, stop } = await startNatsContainer(storeDir, options.port, jetStream);
+      const { url, stop } = await startNatsContainer(storeDir, options.port, {
+        args: [...jetStream, ...(configuration ? ['-c', `/data/${CONFIGURATION}`] : [])],
+        env: configuration?.env ?? {},
+      });
       return { url, pid: undefined, storeDir, stop: (signal = 'SIGTERM') => stop(signal) };
     }
     case 'binary':
-      return startNatsProcess(run, nats.path, storeDir, jetStream, options.port);
+      return startNatsProcess(run, nats.path, storeDir, {
+        args: [...jetStream, ...(configuration ? ['-c', join(storeDir, CONFIGURATION)] : [])],
+        env: configuration?.env ?? {},
+        port: options.port,
+      });
   }
 }
 
@@ -62,15 +78,19 @@ async function startNatsProcess(
   run: TestRun,
   command: string,
   storeDir: string,
-  jetStream: readonly string[],
-  port = -1,
+  {
+    args,
+    env,
+    port = -1,
+  }: { args: readonly string[]; env: Readonly<Record<string, string>>; port: number | undefined },
 ): Promise<TestNats> {
   const portsDir = await mkdtemp(join(run.folder, 'nats-ports-'));
   const listen = ['-a', '127.0.0.1', '-p', String(port), '--ports_file_dir', portsDir];
   const server = await startProcess(
     {
       command,
-      args: [...jetStream, '-sd', storeDir, ...listen],
+      args: [...args, '-sd', storeDir, ...listen],
+      env,
       readyWhen: /Server is ready/,
       timeoutMs: 20_000,
     },

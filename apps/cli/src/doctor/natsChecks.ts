@@ -1,4 +1,11 @@
-import { type BucketStatus, checkNats, type NatsCheck, type NatsStatus } from '@weighbridge/bus';
+import {
+  type BucketStatus,
+  checkNats,
+  type MissingPermission,
+  type NatsCheck,
+  type NatsRole,
+  type NatsStatus,
+} from '@weighbridge/bus';
 import { clockFinding, type Finding, fail, ok, skipped, warn, why } from './finding.ts';
 
 const WARN_USED_RATIO = 0.7;
@@ -30,14 +37,52 @@ export async function natsChecks(expected: NatsCheck, now: () => Date): Promise<
   }
   return [
     ok('nats', version),
+    permissionsFinding(status),
     streamFinding(stream),
     ...(stream.exists ? [consumersFinding(stream)] : []),
     ...buckets.map(bucketFinding),
     status.now
       ? clockFinding("nats' clock", status.now, before, now())
-      : skipped("nats' clock", 'it can only be read from a bucket, and there is none yet'),
+      : skipped(
+          "nats' clock",
+          'it can only be read from a bucket: there is none yet, or this user may not read it so',
+        ),
   ];
 }
+
+const USERS =
+  'docs/deploy.md#nats has the permissions of each app, deploy/nats/users.conf the configuration.';
+
+/** Whether the user has what an app needs, and not what all apps need. */
+function permissionsFinding({ user, missing }: NatsStatus): Finding {
+  const check = "nats user's permissions";
+  const name = user === undefined ? 'this client' : user;
+  const [first, second] = (Object.entries(missing) as [keyof typeof missing, readonly MissingPermission[]][])
+    .map(([role, lacks]) => ({ role, lacks }))
+    .sort((a, b) => rank(a, user) - rank(b, user));
+  if (!first || !second) return skipped(check, 'no app uses NATS');
+  if (first.lacks.length > 0) {
+    const lacks = first.lacks.map(({ operation, subject }) => `${operation} to ${subject}`).join(', ');
+    return fail(check, `${name} lacks, as the user of ${nameOf(first.role)}: ${lacks}`, USERS);
+  }
+  if (second.lacks.length > 0)
+    return ok(check, `${name} has those of ${nameOf(first.role)}, not of all apps`);
+  return warn(
+    check,
+    `${name} may do what every app may do: who takes over one of them can forge acks and usage`,
+    `Give each app a user of its own. ${USERS}`,
+  );
+}
+
+/** The role that a user is for: that of its name, or else the one that it lacks least for. */
+function rank(
+  { role, lacks }: { role: string; lacks: readonly unknown[] },
+  user: string | undefined,
+): number {
+  return role === user ? -1 : lacks.length;
+}
+
+const nameOf = (role: NatsRole): string => (role === 'metering' ? role : 'the data plane');
 
 function streamFinding({ exists, mismatch, usedRatio }: NatsStatus['stream']): Finding {
   if (!exists) {

@@ -4,6 +4,7 @@ import { createDb, type Database } from '@weighbridge/database';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { createTestDatabase, eventually, freePort, testRun } from '@weighbridge/testing';
 import { manage, type Service } from '../mainJob.ts';
+import { testedCheckout } from '../processes.ts';
 import { type Balancer, startBalancer } from './balancer.ts';
 import { type FaultyApp, faultyApp } from './faultyApp.ts';
 import { type FaultyNats, startFaultyNats } from './faultyNats.ts';
@@ -89,14 +90,14 @@ async function startAll(
   if (postgres) onClose(() => postgres.close());
   const database = postgres ?? (await createTestDatabase());
   if ('drop' in database) onClose(() => database.drop());
-  const nats = await startFaultyNats(folder);
+  const nats = await startFaultyNats(folder, { hasUsers: testedCheckout === undefined });
   onClose(() => nats.close());
   const vendor = await startMockVendor({ keep: KEPT_REQUESTS });
   onClose(() => vendor.close());
   const db = createDb(database.url, { applicationName: 'faults', onIdleError: () => {} });
   onClose(() => db.destroy());
 
-  const [DATABASE_URL, NATS_URL] = [database.url, nats.url];
+  const DATABASE_URL = database.url;
   const OPERATOR_KEY_FILE = join(folder, 'operator-key');
   const add = async (
     app: 'control-plane' | 'data-plane' | 'metering',
@@ -156,14 +157,14 @@ async function startAll(
     : `127.0.0.1:${grpcPort(controlPlane)}`;
   const workers: FaultyApp[] = [];
   const addWorker = async () => {
-    const env = { DATABASE_URL, NATS_URL, ...options.env?.metering };
+    const env = { DATABASE_URL, NATS_URL: nats.urls.metering, ...options.env?.metering };
     workers.push(await add('metering', `worker-${workers.length + 1}`, env));
   };
   for (const _ of count(options.workers)) await addWorker();
   const proxies = await Promise.all(
     count(options.proxies).map((at) =>
       add('data-plane', `proxy-${at}`, {
-        NATS_URL,
+        NATS_URL: nats.urls['data-plane'],
         CONTROL_PLANE_ADDRESS: controlPlaneAddress,
         PROXY_NAME: `proxy-${at}`,
         SPOOL_DIR: spoolDir(`proxy-${at}`),

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ConsumerInfo, type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream';
 import { connect, type NatsConnection, nanos } from '@nats-io/transport-node';
+import { NATS_USERS, type NatsRole, natsAddress, natsConfiguration, permissionsOf } from '@weighbridge/bus';
 import { USAGE_SHARDS } from '@weighbridge/contracts';
 import { eventually, freePort, startNats, type TestNats } from '@weighbridge/testing';
 
@@ -20,7 +21,10 @@ export interface Captured {
 
 /** A NATS server that can be killed, restored to an earlier state, and tampered with. */
 export interface FaultyNats {
+  /** For an operator. */
   readonly url: string;
+  /** For the apps. */
+  readonly urls: Readonly<Record<NatsRole, string>>;
   readonly isRunning: boolean;
   kill(): Promise<void>;
   /** Starts it again on the same port, with its store or a copy of an earlier one. */
@@ -45,12 +49,30 @@ export interface FaultyNats {
   close(): Promise<void>;
 }
 
-export async function startFaultyNats(folder: string): Promise<FaultyNats> {
+/** Each app has its own user, with the permissions of deploy/nats/users.conf and of shared responses. */
+const USERS = NATS_USERS.map((one) =>
+  one.user === 'data-plane'
+    ? { ...one, permissions: permissionsOf('data-plane', { sharesCache: true }) }
+    : one,
+);
+const CONFIGURATION = {
+  text: natsConfiguration(USERS),
+  env: Object.fromEntries(USERS.map(({ user, passwordVariable }) => [passwordVariable, `secret-of-${user}`])),
+};
+
+/** An earlier release takes no user from NATS_URL: for it, the server has none. */
+export async function startFaultyNats(
+  folder: string,
+  { hasUsers = true }: { readonly hasUsers?: boolean } = {},
+): Promise<FaultyNats> {
   const port = await freePort();
-  let server: TestNats = await startNats({ port, storeDir: join(folder, 'nats') });
+  const configuration = hasUsers ? { configuration: CONFIGURATION } : {};
+  let server: TestNats = await startNats({ port, storeDir: join(folder, 'nats'), ...configuration });
+  const urlFor = (user: string) =>
+    hasUsers ? server.url.replace('://', `://${user}:secret-of-${user}@`) : server.url;
   let isRunning = true;
   const connection: NatsConnection = await connect({
-    servers: server.url,
+    ...natsAddress(urlFor('operator')),
     name: 'faults',
     maxReconnectAttempts: -1,
     reconnectTimeWait: 100,
@@ -59,7 +81,8 @@ export async function startFaultyNats(folder: string): Promise<FaultyNats> {
   const stream = jetstream(connection);
 
   return {
-    url: server.url,
+    url: urlFor('operator'),
+    urls: { 'data-plane': urlFor('data-plane'), metering: urlFor('metering') },
     manager,
     get isRunning() {
       return isRunning;
@@ -69,7 +92,7 @@ export async function startFaultyNats(folder: string): Promise<FaultyNats> {
       return server.stop('SIGKILL');
     },
     async start(storeDir = server.storeDir) {
-      server = await startNats({ port, storeDir });
+      server = await startNats({ port, storeDir, ...configuration });
       isRunning = true;
       // The connection for tampering reconnects by itself.
       await eventually(() => manager.getAccountInfo(), { timeoutMs: 10_000, intervalMs: 100 });
@@ -88,7 +111,7 @@ export async function startFaultyNats(folder: string): Promise<FaultyNats> {
     },
     capture() {
       const messages: Captured[] = [];
-      const subscription = connection.subscribe('usage.v1.*', {
+      const subscription = connection.subscribe('usage.v1.*.*', {
         callback: (_error, message) => {
           const messageId = message.headers?.get('Nats-Msg-Id') ?? '';
           messages.push({ subject: message.subject, messageId, payload: message.data });

@@ -13,6 +13,8 @@ export interface Product extends Service {
   readonly pids: { readonly inference: number; readonly management: number };
   /** Their resident memory when they had just become ready. */
   readonly residentAtStart: { readonly inference: number; readonly management: number };
+  /** NATS with the user of each app; undefined in embedded mode, which has none. */
+  readonly natsUrls?: Readonly<Record<'data-plane' | 'metering', string>>;
   output(): string;
   close(): Promise<void>;
 }
@@ -81,6 +83,7 @@ async function startDistributed(): Promise<StartedProduct> {
     operatorKey: cluster.operatorKey,
     mode: 'distributed',
     controlPlaneAddress: cluster.controlPlaneAddress,
+    natsUrls: cluster.nats.urls,
     pids: { inference: proxy.pid, management: cluster.controlPlane.pid },
     output: () => `${cluster.controlPlane.output()}\n${proxy.output()}`,
     close: cluster.close,

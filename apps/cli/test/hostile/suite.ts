@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ANSWERS } from './answers.cases.ts';
-import { DEPLOYMENT } from './deployment.cases.ts';
+import { deploymentCases } from './deployment.cases.ts';
 import { DIMENSIONS } from './dimensions.cases.ts';
 import type { HostileCase } from './hostileCase.ts';
 import { INFERENCE } from './inference.cases.ts';
@@ -41,7 +41,7 @@ export function hostileSuite(mode: Mode): void {
     for (const { row, title, run } of INFERENCE) it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('deployment', () => {
-    for (const { row, title, run } of DEPLOYMENT) it(`${row}: ${title}`, () => run(scene));
+    for (const { row, title, run } of deploymentCases(mode)) it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('vendors', () => {
     for (const { row, title, run } of VENDORS) it(`${row}: ${title}`, () => run(scene));

@@ -1,4 +1,4 @@
-import type { KeyValueBucket, KeyValueSettings } from '@weighbridge/bus';
+import { CACHE_BUCKET, type KeyValueBucket, type KeyValueSettings } from '@weighbridge/bus';
 import type { Metrics } from '@weighbridge/runtime';
 import { addCacheMetrics } from './cacheMetrics.ts';
 import { createMemoryTier, type MemoryTierLimits } from './memoryTier.ts';
@@ -25,7 +25,7 @@ export function cacheBucketSettings(size: {
   readonly maxBytes: number;
   readonly replicas: number;
 }): KeyValueSettings {
-  return { name: 'RESPONSE_CACHE', ttlMs: DAY_MS, maxValueBytes: MAX_VALUE_BYTES, ...size };
+  return { name: CACHE_BUCKET, ttlMs: DAY_MS, maxValueBytes: MAX_VALUE_BYTES, ...size };
 }
 
 export function openResponseCache(

@@ -237,9 +237,9 @@ it('a batch that is too large for the stream is split, and a single event that i
   closing.push(() => stream.close());
   let maxBytes = 2_000;
   const publish = stream.publish.bind(stream);
-  stream.publish = async (shard, id, payload) => {
+  stream.publish = async (shard, producerId, id, payload) => {
     if (payload.length > maxBytes) throw new MessageTooLargeError('too large');
-    return await publish(shard, id, payload);
+    return await publish(shard, producerId, id, payload);
   };
   const process = await TestProcess.start(stream, closeAt(stream));
   for (const bytes of [900, 900, 900, 900, 3_000, 900]) process.settle(0, bytes);

@@ -3,6 +3,7 @@ import {
   type KeyValueSettings,
   openFileBucket,
   openJetStreamBucket,
+  PIN_BUCKET,
 } from '@weighbridge/bus';
 
 export interface PinSettings {
@@ -26,7 +27,7 @@ const MAX_PIN_BYTES = 4_096;
 export const PIN_BUCKET_SETTINGS = 'SESSION_PIN_TTL_MS, SESSION_PINS_MAX_BYTES and NATS_BUCKET_REPLICAS';
 
 export function pinBucketSettings({ ttlMs, maxBytes, replicas }: PinSettings): KeyValueSettings {
-  return { name: 'SESSION_PINS', ttlMs, maxBytes, maxValueBytes: MAX_PIN_BYTES, replicas };
+  return { name: PIN_BUCKET, ttlMs, maxBytes, maxValueBytes: MAX_PIN_BYTES, replicas };
 }
 
 /** Opens the bucket for session pins. */

@@ -51,12 +51,14 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{ include "weighbridge.secretEnv" (dict "name" "DATABASE_URL" "secret" .Values.database.existingSecret "key" .Values.database.key) }}
 {{- end }}
 
+{{/* (dict "root" $ "key" "the key of this app's address") */}}
 {{- define "weighbridge.natsEnv" -}}
-{{- with .Values.nats -}}
+{{- $key := .key -}}
+{{- with .root.Values.nats -}}
 {{- if .url -}}
 - { name: NATS_URL, value: {{ .url | quote }} }
 {{- else -}}
-{{ include "weighbridge.secretEnv" (dict "name" "NATS_URL" "secret" .existingSecret "key" .key) }}
+{{ include "weighbridge.secretEnv" (dict "name" "NATS_URL" "secret" .existingSecret "key" $key) }}
 {{- end }}
 - { name: NATS_STREAM_REPLICAS, value: {{ include "weighbridge.text" .replicas | quote }} }
 - { name: NATS_STREAM_MAX_BYTES, value: {{ include "weighbridge.text" .streamMaxBytes | quote }} }

@@ -105,7 +105,7 @@ async function publishAll(stream: UsageStream, batches: readonly GeneratedBatch[
   let next = 0;
   const publisher = async (): Promise<void> => {
     for (let batch = batches[next++]; batch; batch = batches[next++]) {
-      await stream.publish(batch.shard, randomUUID(), batch.payload);
+      await stream.publish(batch.shard, batch.producerId, randomUUID(), batch.payload);
     }
   };
   await Promise.all(Array.from({ length: IN_FLIGHT }, publisher));
@@ -116,9 +116,9 @@ async function publishPaced(
   batches: readonly GeneratedBatch[],
   everyMs: number,
 ): Promise<void> {
-  for (const { shard, payload } of batches) {
+  for (const { shard, producerId, payload } of batches) {
     await sleep(everyMs);
-    await stream.publish(shard, randomUUID(), payload);
+    await stream.publish(shard, producerId, randomUUID(), payload);
   }
 }
 

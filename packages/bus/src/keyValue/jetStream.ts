@@ -7,7 +7,7 @@ import {
 } from '@nats-io/jetstream';
 import { type KV, Kvm } from '@nats-io/kv';
 import { errors, type NatsConnection } from '@nats-io/transport-node';
-import { connectNats, followStatus } from '../nats/connectNats.ts';
+import { connectNats, followStatus, REFUSED } from '../nats/connectNats.ts';
 import { describeMismatch, type Mismatch, mismatchError } from '../nats/streamMismatch.ts';
 import { bucketMismatch, ensureBucket } from './bucketConfig.ts';
 import { createCircuitBreaker } from './circuitBreaker.ts';
@@ -94,6 +94,7 @@ class JetStreamBucket implements KeyValueBucket {
       onReconnect: () => {
         this.#isConnected = true;
       },
+      onRefusal: (error) => options.onError(error, REFUSED),
     });
   }
 

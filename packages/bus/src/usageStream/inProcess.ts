@@ -61,6 +61,7 @@ class InProcessUsageStream implements UsageStream {
 
   async publish(
     number: number,
+    producerId: string,
     _messageId: string,
     payload: Uint8Array,
     traceparent?: string,
@@ -77,7 +78,7 @@ class InProcessUsageStream implements UsageStream {
     this.#bytes += payload.length;
     shard.lastSequence = sequence;
     shard.pending.add(sequence);
-    shard.queue.add({ payload, sequence, traceparent });
+    shard.queue.add({ producerId, payload, sequence, traceparent });
     return { streamId: this.#streamId, sequence };
   }
 

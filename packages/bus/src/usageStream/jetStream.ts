@@ -8,7 +8,7 @@ import {
 } from '@nats-io/jetstream';
 import { errors, headers, type NatsConnection } from '@nats-io/transport-node';
 import { USAGE_SHARDS } from '@weighbridge/contracts';
-import { connectNats, followStatus } from '../nats/connectNats.ts';
+import { connectNats, followStatus, REFUSED } from '../nats/connectNats.ts';
 import { describeMismatch, mismatchError } from '../nats/streamMismatch.ts';
 import { readShard, TRACEPARENT } from './shardReader.ts';
 import {
@@ -17,9 +17,9 @@ import {
   ensureStream,
   type StreamSize,
   streamMismatch,
-  subjectOf,
 } from './streamConfig.ts';
 import { createStreamIdentity, type StreamIdentity } from './streamIdentity.ts';
+import { ACK_REQUEST_GROUP, ACK_REQUESTS, ackSubjectOf, EVENTS, subjectOf } from './subjects.ts';
 import { createListeners, createSubscriptions } from './subscriptions.ts';
 import {
   LISTENER_FAILED,
@@ -31,9 +31,6 @@ import {
   type UsageStreamEvents,
 } from './usageStream.ts';
 
-const ackSubjectOf = (producerId: string): string => `usage.confirms.${producerId}`;
-const ACK_REQUESTS = 'usage.confirm-queries';
-const ACK_REQUEST_GROUP = 'metering';
 const PUBLISH_TIMEOUT_MS = 5_000;
 /** JSStreamMessageExceedsMaximumErr. */
 const MESSAGE_SIZE_EXCEEDS_MAXIMUM = 10_054;
@@ -90,6 +87,7 @@ class JetStreamUsageStream implements UsageStream {
     this.#identity = createStreamIdentity(() => this.#ensureStream());
     void followStatus(connection, {
       onDisconnect: () => onError(undefined, 'lost the connection to NATS; reconnecting'),
+      onRefusal: (error) => onError(error, REFUSED),
       onReconnect: () => {
         this.#identity.forget();
         this.#reconnectListeners.notifyAll();
@@ -99,6 +97,7 @@ class JetStreamUsageStream implements UsageStream {
 
   async publish(
     shard: number,
+    producerId: string,
     messageId: string,
     payload: Uint8Array,
     traceparent?: string,
@@ -107,7 +106,7 @@ class JetStreamUsageStream implements UsageStream {
     const stream = this.#identity.known ?? (await this.#identity.lookUp());
     try {
       const options = { msgID: messageId, timeout: PUBLISH_TIMEOUT_MS, ...headersOf(traceparent) };
-      const { seq, duplicate } = await this.#client.publish(subjectOf(shard), payload, options);
+      const { seq, duplicate } = await this.#client.publish(subjectOf(shard, producerId), payload, options);
       // The sequence did not grow: this is another stream, or an older state of the same one.
       if (!duplicate && seq <= stream.highestSequence) this.#identity.forget(stream);
       else stream.highestSequence = Math.max(stream.highestSequence, seq);
@@ -141,7 +140,7 @@ class JetStreamUsageStream implements UsageStream {
   }
 
   announce(name: string, payload: Uint8Array): void {
-    this.#send(`events.v1.${name}`, payload);
+    this.#send(`${EVENTS}.${name}`, payload);
   }
 
   sendAck(producerId: string, payload: Uint8Array): void {

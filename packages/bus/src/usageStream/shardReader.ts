@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Consumer, ConsumerInfo, JetStreamClient, JsMsg } from '@nats-io/jetstream';
 import { type BatchBuffer, createBatchBuffer } from './batchBuffer.ts';
+import { producerOf } from './subjects.ts';
 import { BATCH_FAILED, pauseAfter, type UsageMessage, type UsageStreamEvents } from './usageStream.ts';
 
 /**
@@ -121,7 +122,12 @@ async function fetch(
     else {
       const payload = message.data;
       largest = Math.max(largest, payload.length);
-      arrived.add({ message, payload, traceparent: message.headers?.get(TRACEPARENT) || undefined });
+      arrived.add({
+        message,
+        producerId: producerOf(message.subject),
+        payload,
+        traceparent: message.headers?.get(TRACEPARENT) || undefined,
+      });
     }
   }
   return largest;

@@ -12,10 +12,8 @@ import {
 } from '@nats-io/jetstream';
 import { nanos } from '@nats-io/transport-node';
 import { configDifferences, type Mismatch, STREAM_NAME_IN_USE } from '../nats/streamMismatch.ts';
+import { STREAM, SUBJECTS, subjectOf } from './subjects.ts';
 
-const STREAM = 'USAGE';
-const SUBJECTS = 'usage.v1.*';
-export const subjectOf = (shard: number): string => `usage.v1.s${shard}`;
 const durableOf = (shard: number): string => `metering-s${shard}`;
 
 const ACK_WAIT_MS = 60_000;
@@ -107,7 +105,7 @@ export function consumerDifferences({ config }: ConsumerInfo, shard: number): st
 
 function wantedConsumer(shard: number) {
   return {
-    filter_subject: subjectOf(shard),
+    filter_subject: subjectOf(shard, '*'),
     ack_policy: AckPolicy.Explicit,
     ack_wait: nanos(ACK_WAIT_MS),
     max_deliver: -1,

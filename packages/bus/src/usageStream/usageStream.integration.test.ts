@@ -8,6 +8,7 @@ import { openJetStreamUsageStream } from './jetStream.ts';
 import { MessageTooLargeError, type UsageStream } from './usageStream.ts';
 
 const nats = useNats();
+const PRODUCER = '0198e7b1-6f3a-7c55-8d1e-4f2a9b3c7d60';
 beforeEach(async () => {
   await withManager(nats.url, (manager) => manager.streams.delete('USAGE').catch(() => {}));
 });
@@ -47,8 +48,8 @@ describe.each(Object.entries(implementations))('the usage stream, %s', (_name, o
   it('delivers messages published before the first reader, in order, per shard', async () => {
     const stream = await open();
     const [shard, other] = [1, 3];
-    for (let i = 0; i < 250; i++) await stream.publish(shard, `${shard}-${i}`, bytes(`m${i}`));
-    await stream.publish(other, `${other}-0`, bytes('other'));
+    for (let i = 0; i < 250; i++) await stream.publish(shard, PRODUCER, `${shard}-${i}`, bytes(`m${i}`));
+    await stream.publish(other, PRODUCER, `${other}-0`, bytes('other'));
     expect(await deliver(stream, shard, 250, () => {})).toEqual(
       Array.from({ length: 250 }, (_, i) => `m${i}`),
     );
@@ -59,8 +60,8 @@ describe.each(Object.entries(implementations))('the usage stream, %s', (_name, o
   it('delivers the traceparent of a message, if it has one', async () => {
     const stream = await open();
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
-    await stream.publish(0, 'traced', bytes('traced'), traceparent);
-    await stream.publish(0, 'other', bytes('other'));
+    await stream.publish(0, PRODUCER, 'traced', bytes('traced'), traceparent);
+    await stream.publish(0, PRODUCER, 'other', bytes('other'));
     const seen: (string | undefined)[] = [];
     const subscription = await stream.consume(0, async (batch) => {
       seen.push(...batch.map((message) => message.traceparent));
@@ -73,7 +74,8 @@ describe.each(Object.entries(implementations))('the usage stream, %s', (_name, o
   it('delivers a failed batch again, completely', async () => {
     const stream = await open();
     const shard = 2;
-    for (const name of ['a', 'b', 'c']) await stream.publish(shard, `${shard}-${name}`, bytes(name));
+    for (const name of ['a', 'b', 'c'])
+      await stream.publish(shard, PRODUCER, `${shard}-${name}`, bytes(name));
     let failures = 1;
     const seen = await deliver(stream, shard, 3, () => {
       if (failures-- > 0) throw new Error('the database is down');
@@ -93,14 +95,14 @@ describe.each(Object.entries(implementations))('the usage stream, %s', (_name, o
       await release.promise;
       handled = true;
     });
-    await stream.publish(shard, `${shard}-first`, bytes('first'));
+    await stream.publish(shard, PRODUCER, `${shard}-first`, bytes('first'));
     await started.promise;
     const stopped = subscription.stop();
     release.resolve();
     await stopped;
     expect(handled).toBe(true);
 
-    await stream.publish(shard, `${shard}-second`, bytes('second'));
+    await stream.publish(shard, PRODUCER, `${shard}-second`, bytes('second'));
     expect(await deliver(stream, shard, 1, () => {})).toEqual(['second']);
     await stream.close();
   });
@@ -109,7 +111,7 @@ describe.each(Object.entries(implementations))('the usage stream, %s', (_name, o
     const stream = await open();
     const stored = [];
     for (const shard of [0, 1, 0, 1]) {
-      stored.push(await stream.publish(shard, `m${stored.length}`, bytes('usage')));
+      stored.push(await stream.publish(shard, PRODUCER, `m${stored.length}`, bytes('usage')));
     }
     const { streamId } = stored[0] ?? {};
     expect(stored).toEqual([1n, 2n, 3n, 4n].map((sequence) => ({ streamId, sequence })));
@@ -142,7 +144,7 @@ describe.each(Object.entries(implementations))('the usage stream, %s', (_name, o
       });
     const readers = [await read(), await read()];
     const names = Array.from({ length: 1_000 }, (_, at) => `m${at}`);
-    await Promise.all(names.map((name) => stream.publish(0, name, bytes(name))));
+    await Promise.all(names.map((name) => stream.publish(0, PRODUCER, name, bytes(name))));
     await done.promise;
     await Promise.all(readers.map((reader) => reader.stop()));
     expect(seen.toSorted()).toEqual(names.toSorted());
@@ -193,7 +195,7 @@ describe('JetStream', () => {
     const publishing = Array.from({ length: 4 }, async () => {
       while (!isOver) {
         const name = `m${published++}`;
-        await publisher.publish(0, name, bytes(name));
+        await publisher.publish(0, PRODUCER, name, bytes(name));
       }
     });
     let reader = await publisher.consume(0, handle);
@@ -212,7 +214,7 @@ describe('JetStream', () => {
 
   it('stores messages for a reader on another connection', async () => {
     const writer = await openJetStream({ name: 'writer' });
-    await writer.publish(0, 'one', new Uint8Array([1, 2, 3]));
+    await writer.publish(0, PRODUCER, 'one', new Uint8Array([1, 2, 3]));
     await writer.close();
     const reader = await openJetStream({ name: 'reader' });
     const arrived = deferred<Uint8Array | undefined>();
@@ -223,7 +225,7 @@ describe('JetStream', () => {
 
   it("refuses a message larger than the server's limit with a permanent error", async () => {
     const stream = await openJetStream();
-    await expect(stream.publish(0, 'large', new Uint8Array(2 * 1024 * 1024))).rejects.toThrow(
+    await expect(stream.publish(0, PRODUCER, 'large', new Uint8Array(2 * 1024 * 1024))).rejects.toThrow(
       MessageTooLargeError,
     );
     await stream.close();
@@ -239,7 +241,7 @@ describe('JetStream', () => {
     await withManager(nats.url, (manager) =>
       manager.streams.add({
         name: 'USAGE',
-        subjects: ['usage.v1.*'],
+        subjects: ['usage.v1.*.*'],
         retention: RetentionPolicy.Limits,
         max_age: 1_000_000_000,
       }),
@@ -274,10 +276,10 @@ describe('JetStream', () => {
 
   it('is created again by a publisher after deletion, as another stream', async () => {
     const stream = await openJetStream();
-    const before = await stream.publish(0, 'before', bytes('before'));
+    const before = await stream.publish(0, PRODUCER, 'before', bytes('before'));
     await withManager(nats.url, (manager) => manager.streams.delete('USAGE'));
-    await expect(stream.publish(0, 'after', bytes('after'))).rejects.toThrow();
-    const after = await stream.publish(0, 'after', bytes('after'));
+    await expect(stream.publish(0, PRODUCER, 'after', bytes('after'))).rejects.toThrow();
+    const after = await stream.publish(0, PRODUCER, 'after', bytes('after'));
     expect(after.sequence).toBe(1n);
     expect(after.streamId).not.toBe(before.streamId);
     expect(await stream.position()).toMatchObject({ streamId: after.streamId, lastSequence: 1n });
@@ -290,15 +292,15 @@ describe('JetStream', () => {
     await stream.consume(3, async (batch) => {
       for (const message of batch) seen.push(text(message.payload));
     });
-    await stream.publish(3, 'before', bytes('before'));
+    await stream.publish(3, PRODUCER, 'before', bytes('before'));
     await eventually(async () => expect(seen).toEqual(['before']));
     await withManager(nats.url, async (manager) => {
       await manager.streams.delete('USAGE');
       await eventually(() => manager.consumers.info('USAGE', 'metering-s3'));
-      await stream.publish(3, 'after', bytes('after'));
+      await stream.publish(3, PRODUCER, 'after', bytes('after'));
       await eventually(async () => expect(seen).toEqual(['before', 'after']));
       await manager.consumers.delete('USAGE', 'metering-s3');
-      await stream.publish(3, 'last', bytes('last'));
+      await stream.publish(3, PRODUCER, 'last', bytes('last'));
       await eventually(async () => expect(seen).toEqual(['before', 'after', 'last']));
     });
     await stream.close();
@@ -306,11 +308,11 @@ describe('JetStream', () => {
 
   it('updates a durable consumer with other limits, and reads its pending messages', async () => {
     const stream = await openJetStream();
-    await stream.publish(1, 'waiting', bytes('waiting'));
+    await stream.publish(1, PRODUCER, 'waiting', bytes('waiting'));
     await withManager(nats.url, async (manager) => {
       await manager.consumers.add('USAGE', {
         durable_name: 'metering-s1',
-        filter_subject: 'usage.v1.s1',
+        filter_subject: 'usage.v1.s1.*',
         ack_policy: AckPolicy.Explicit,
         max_deliver: 3,
         max_ack_pending: 1,
@@ -327,15 +329,15 @@ describe('JetStream', () => {
 
   it('never reports a message of a replaced stream as stored in its successor', async () => {
     const stream = await openJetStream();
-    const old = await stream.publish(0, 'a1', bytes('a1'));
-    for (const name of ['a2', 'a3']) await stream.publish(0, name, bytes(name));
+    const old = await stream.publish(0, PRODUCER, 'a1', bytes('a1'));
+    for (const name of ['a2', 'a3']) await stream.publish(0, PRODUCER, name, bytes(name));
     await withManager(nats.url, (manager) => manager.streams.delete('USAGE'));
     const other = await openJetStream();
-    const { streamId } = await other.publish(0, 'b', bytes('b'));
+    const { streamId } = await other.publish(0, PRODUCER, 'b', bytes('b'));
     // The publisher does not know yet. It reports the old stream, so the message is sent again, which is safe.
     const { streamId: outdated } = old;
-    expect(await stream.publish(0, 'c', bytes('c'))).toEqual({ streamId: outdated, sequence: 2n });
-    expect(await stream.publish(0, 'd', bytes('d'))).toMatchObject({ streamId });
+    expect(await stream.publish(0, PRODUCER, 'c', bytes('c'))).toEqual({ streamId: outdated, sequence: 2n });
+    expect(await stream.publish(0, PRODUCER, 'd', bytes('d'))).toMatchObject({ streamId });
     await Promise.all([stream.close(), other.close()]);
   });
 
@@ -350,12 +352,12 @@ describe('JetStream', () => {
     await stream.consume(0, async (batch) => {
       for (const message of batch) seen.push(text(message.payload));
     });
-    const before = await stream.publish(0, 'before', bytes('before'));
+    const before = await stream.publish(0, PRODUCER, 'before', bytes('before'));
     await eventually(async () => expect(seen).toEqual(['before']));
     await server.stop('SIGKILL');
     const again = await startNats({ storeDir: server.storeDir, port: Number(new URL(server.url).port) });
     await eventually(async () => expect(reconnects).toBe(1), { timeoutMs: 20_000 });
-    const after = await stream.publish(0, 'after', bytes('after'));
+    const after = await stream.publish(0, PRODUCER, 'after', bytes('after'));
     expect(after.streamId).toBe(before.streamId);
     await eventually(async () => expect(seen).toEqual(['before', 'after']));
     await stream.close();

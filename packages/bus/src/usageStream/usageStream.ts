@@ -1,5 +1,7 @@
 /** A message of the usage stream, as it was published. */
 export interface UsageMessage {
+  /** Whose usage the sender was allowed to send. What the payload says of it is the sender's word. */
+  readonly producerId: string;
   readonly payload: Uint8Array;
   /** The publisher's span (https://www.w3.org/TR/trace-context/); undefined without tracing. */
   readonly traceparent?: string | undefined;
@@ -39,6 +41,7 @@ export interface UsageStream {
    */
   publish(
     shard: number,
+    producerId: string,
     messageId: string,
     payload: Uint8Array,
     traceparent?: string,

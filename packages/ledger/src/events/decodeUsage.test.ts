@@ -232,3 +232,21 @@ it('a payload that cannot be decoded is refused with a reason that names the exp
     { kind: 'event', reason: expect.stringMatching(reason) },
   ]);
 });
+
+it("a message on another producer's subject is refused as a whole, with a sender that can be stored", () => {
+  const { producerId, epoch } = origin;
+  const batch = { producerId, epoch, shard: 1, firstN: 1n, events: [encodedEvent()] };
+  const payload = toBinary(UsageBatchSchema, create(UsageBatchSchema, batch));
+  expect(decodeBatch(payload, ids, undefined, producerId).received).toHaveLength(1);
+  const other = '5f0c8f5e-8a86-4d0e-9d63-0d1c7a1f0a09';
+  const forged = decodeBatch(payload, ids, undefined, other);
+  expect([forged.events, forged.received]).toEqual([[], []]);
+  expect(forged.refused).toMatchObject([{ kind: 'batch', sentBy: other }]);
+  expect(forged.refused[0]?.reason).toBe(
+    `producer_id is ${producerId}, but the message came on the subject of ${other}`,
+  );
+  // A subject's last part is any text.
+  const [nobody] = decodeBatch(payload, ids, undefined, "x'; --").refused;
+  expect(nobody?.sentBy).toBe('00000000-0000-0000-0000-000000000000');
+  expect(decodeBatch(payload, ids, undefined, nobody?.sentBy).refused).toHaveLength(1);
+});

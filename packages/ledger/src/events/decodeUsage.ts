@@ -26,22 +26,27 @@ const MAX_N = 2n ** 53n;
 
 /**
  * Decodes and validates a message of the usage stream. Never throws. A message that can't be decoded, or has no valid producer,
- * is refused as a whole; otherwise each event is accepted or refused by itself. Pass a cache to decode many messages.
+ * is refused as a whole, and so is one that names another producer than `sentBy`; otherwise each event is accepted or refused by
+ * itself. Pass a cache to decode many messages.
  */
 export function decodeBatch(
   payload: Uint8Array,
   ids: IdRange,
   cache: DecodeCache = createDecodeCache(),
+  sentBy?: string,
 ): UsageToRecord {
   let batch: UsageBatchFields;
   try {
     batch = readUsageBatch(payload) ?? decodeMessage(UsageBatchSchema, payload);
     checkBatch(batch);
+    checkSender(batch, sentBy);
   } catch (error) {
     const reason = reasonOf(error);
     return {
       events: [],
-      refused: [{ kind: 'batch', payload, reason, origin: undefined, principalId: undefined }],
+      refused: [
+        { kind: 'batch', payload, reason, origin: undefined, principalId: undefined, sentBy: uuidOf(sentBy) },
+      ],
       received: [],
     };
   }
@@ -128,6 +133,17 @@ function checkBatch({ producerId, epoch, shard, firstN, events }: UsageBatchFiel
   if (events.length > MAX_EVENTS_PER_TRANSACTION) {
     throw new Error(`a message may contain at most ${MAX_EVENTS_PER_TRANSACTION} events`);
   }
+}
+
+/** Only its own subjects are open to a producer: usage under another's number would take the place of what that one spent. */
+function checkSender({ producerId }: UsageBatchFields, sentBy: string | undefined): void {
+  if (sentBy === undefined || sentBy === producerId) return;
+  throw new Error(`producer_id is ${producerId}, but the message came on the subject of ${sentBy}`);
+}
+
+/** As it can be stored. No producer has the last one's id, so that what came there is refused again when it is released. */
+function uuidOf(sentBy: string | undefined): string | undefined {
+  return sentBy === undefined || UUID.test(sentBy) ? sentBy : '00000000-0000-0000-0000-000000000000';
 }
 
 /** Whether the id of a refused event's principal can be stored. */

@@ -41,6 +41,8 @@ export interface RefusedUsage {
   readonly origin: EventOrigin | undefined;
   /** The principal whose spend it is, if it could be decoded. */
   readonly principalId: string | undefined;
+  /** Of a message: the producer of the subject that it came on. */
+  readonly sentBy?: string | undefined;
 }
 
 /** The origin of an event: the nth event of a shard, in an epoch of a producer. */

@@ -52,7 +52,7 @@ async function releaseWithin(
 
 async function decodeHeld(tx: Tx, held: QuarantinedRow): Promise<UsageToRecord> {
   const ids = await readIdRange(tx);
-  if (held.kind === 'batch') return decodeBatch(held.payload, ids);
+  if (held.kind === 'batch') return decodeBatch(held.payload, ids, undefined, held.producer_id ?? undefined);
   const { producer_id: producerId, epoch, shard, n } = held;
   if (producerId === null || epoch === null || shard === null || n === null) {
     // It was quarantined before events had numbers.

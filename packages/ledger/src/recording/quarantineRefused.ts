@@ -8,11 +8,11 @@ export async function quarantineRefused(tx: Tx, refused: readonly RefusedUsage[]
   await tx
     .insertInto('quarantined_usage')
     .values(
-      refused.map(({ kind, payload, reason, origin, principalId }) => ({
+      refused.map(({ kind, payload, reason, origin, principalId, sentBy }) => ({
         kind,
         payload: Buffer.from(payload),
         reason,
-        producer_id: origin?.producerId ?? null,
+        producer_id: origin?.producerId ?? sentBy ?? null,
         epoch: origin?.epoch ?? null,
         shard: origin?.shard ?? null,
         n: origin?.n ?? null,

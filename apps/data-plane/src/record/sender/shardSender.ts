@@ -164,7 +164,10 @@ export class ShardSender {
     let pauseMs = 0;
     while (!this.#isStopped && lastNOf(batch) > this.#ackedN) {
       try {
-        this.#noteStored(batch, await this.#deps.stream.publish(this.#shard, id, payload));
+        this.#noteStored(
+          batch,
+          await this.#deps.stream.publish(this.#shard, this.#epoch.producerId, id, payload),
+        );
         return;
       } catch (error) {
         if (error instanceof MessageTooLargeError && batch.length > 1) return await this.#sendHalves(batch);

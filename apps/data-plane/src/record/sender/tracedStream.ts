@@ -14,7 +14,7 @@ export function tracedStream(stream: UsageStream, tracing: Tracing): UsageStream
     announce: (name, payload) => stream.announce(name, payload),
     onReconnect: (handle) => stream.onReconnect(handle),
     close: () => stream.close(),
-    async publish(shard, messageId, payload) {
+    async publish(shard, producerId, messageId, payload) {
       const span = tracing.begin('publish usage', {
         kind: 'producer',
         attributes: {
@@ -25,7 +25,7 @@ export function tracedStream(stream: UsageStream, tracing: Tracing): UsageStream
       });
       let errorType: string | undefined = 'not_stored';
       try {
-        const stored = await stream.publish(shard, messageId, payload, span.headers.traceparent);
+        const stored = await stream.publish(shard, producerId, messageId, payload, span.headers.traceparent);
         errorType = undefined;
         return stored;
       } finally {
