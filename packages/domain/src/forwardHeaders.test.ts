@@ -93,4 +93,17 @@ describe('the headers that an operator can have forwarded', () => {
       'x-acme-tokens',
     ]);
   });
+
+  it('are found after a client sent any number of other names', () => {
+    const names = new HeaderNames(['x-title', 'x-acme-*']);
+    for (let at = 0; at < 5_000; at++) {
+      expect([names.has(`x-acme-${at}`), names.has(`x-other-${at}`)]).toEqual([true, false]);
+    }
+    expect(['x-title', 'x-acme-new', 'x-acme-token', 'x-new'].map((name) => names.has(name))).toEqual([
+      true,
+      true,
+      false,
+      false,
+    ]);
+  });
 });

@@ -80,24 +80,31 @@ export function forwardHeaderFault(pattern: string): string | undefined {
   return isNever ? 'it covers headers that are never forwarded: list the names instead' : undefined;
 }
 
+/** Names that are looked up at first sight are remembered, up to this many: a client may send any. */
+const MAX_REMEMBERED = 512;
+
 /** Names and prefixes of headers, prepared for looking up. Names are in lower case. */
 export class HeaderNames {
-  readonly #names: ReadonlySet<string>;
+  readonly #known = new Map<string, boolean>();
   readonly #prefixes: readonly string[];
 
   /** Patterns are names, or prefixes followed by `*`. */
   constructor(patterns: readonly string[]) {
-    this.#names = new Set(patterns.filter((pattern) => !pattern.endsWith('*') && !isNeverForwarded(pattern)));
+    for (const pattern of patterns)
+      if (!pattern.endsWith('*')) this.#known.set(pattern, !isNeverForwarded(pattern));
     this.#prefixes = patterns
       .filter((pattern) => pattern.endsWith('*'))
       .map((pattern) => pattern.slice(0, -1));
   }
 
   has(name: string): boolean {
-    if (this.#names.has(name)) return true;
-    for (const prefix of this.#prefixes) {
-      if (name.startsWith(prefix)) return !isNeverForwarded(name);
-    }
-    return false;
+    const known = this.#known.get(name);
+    return known === undefined ? this.#lookUp(name) : known;
+  }
+
+  #lookUp(name: string): boolean {
+    const has = this.#prefixes.some((prefix) => name.startsWith(prefix)) && !isNeverForwarded(name);
+    if (this.#known.size < MAX_REMEMBERED) this.#known.set(name, has);
+    return has;
   }
 }
