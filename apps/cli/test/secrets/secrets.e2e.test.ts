@@ -164,13 +164,20 @@ async function inferByAll(): Promise<void> {
   for (const provider of ['openai', 'sealed', 'echo']) {
     for (const stream of [false, true]) {
       for (const one of [old, key]) {
-        const headers = { 'x-svc-session-id': 'conversation', 'x-svc-user': 'ada', 'x-svc-team': provider };
+        // Vendors repeat a credential in refusals of it, which stay here, and in errors that pass on.
+        const refuses = stream ? { 'openai-beta': 'refuse' } : {};
+        const attribution = {
+          'x-svc-session-id': 'conversation',
+          'x-svc-user': 'ada',
+          'x-svc-team': provider,
+        };
+        const headers = { ...attribution, ...refuses };
         const { status } = await infer('/chat/completions', {
           key: one,
           body: { ...of(provider), stream },
           headers,
         });
-        expect([provider, status]).toEqual([provider, provider === 'echo' ? 401 : 200]);
+        expect([provider, status]).toEqual([provider, provider !== 'echo' ? 200 : stream ? 502 : 400]);
       }
     }
   }

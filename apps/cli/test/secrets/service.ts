@@ -125,16 +125,19 @@ export async function startGuardedService(secret: (name: string) => string): Pro
   };
 }
 
-/** A vendor that refuses every credential, and repeats it in its error. */
+/** A vendor that fails every request, as a refused credential if the client asks for that, and repeats the credential. */
 async function startEcho(): Promise<Server> {
   const server = createServer((request, response) => {
     const credential = String(request.headers.authorization).replace('Bearer ', '');
     const message = `Incorrect API key provided: ${credential}.`;
     response
-      .writeHead(request.url?.includes('models') ? 403 : 401, {
-        'x-echo': credential,
-        'content-type': 'application/json',
-      })
+      .writeHead(
+        request.url?.includes('models') ? 403 : request.headers['openai-beta'] === 'refuse' ? 401 : 400,
+        {
+          'x-echo': credential,
+          'content-type': 'application/json',
+        },
+      )
       .end(JSON.stringify({ error: { message, code: credential } }));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
