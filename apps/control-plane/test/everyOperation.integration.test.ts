@@ -77,6 +77,20 @@ async function call(
   });
 }
 
+/** Operations on one resource whose 404 does not depend on the query. */
+const CHECKS_ID_FIRST = [
+  'getKey',
+  'getKeyUsage',
+  'revokeKey',
+  'getPolicy',
+  'getPrincipal',
+  'getProfile',
+  'getConnector',
+  'getCatalogModel',
+  'deleteCatalogModel',
+  'deleteCatalogPrice',
+];
+
 const refusalOf = ({ status, body }: Awaited<ReturnType<typeof call>>) => [
   status,
   (body.error as { code?: string } | undefined)?.code,
@@ -163,6 +177,13 @@ describe.each(managed)('$operation ($method $path)', (operation) => {
       for (const ids of ['no-such-thing', '%', 'a/b', 'x'.repeat(300)]) {
         expect((await call(operation, { ids, body: { no_such_field: 1 } })).status).toBe(404);
       }
+    });
+  }
+
+  if (CHECKS_ID_FIRST.includes(operation.operation)) {
+    it('answers 404 for an unknown id before it checks the query', async () => {
+      const path = operation.path.replaceAll(/\{\w+\}/g, 'unknown');
+      expect((await api.call(operation.method, `${path}?unknown=1`)).status).toBe(404);
     });
   }
 

@@ -167,7 +167,7 @@ function addRevoke(keys: Command, cli: Cli): void {
     .addHelpText('after', '\nExample:\n  weighbridge keys revoke key_… --descendants')
     .action(async (key_id: string, options, command: Command) => {
       const session = await openSession(cli, command);
-      const query = options.descendants ? { descendants: 'true' as const } : {};
+      const query = options.descendants ? { descendants: true } : {};
       const revoked = await bodyOf(
         session.client.DELETE('/api/v1/keys/{key_id}', { params: { path: { key_id }, query } }),
       );

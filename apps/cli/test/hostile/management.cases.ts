@@ -126,4 +126,84 @@ export const MANAGEMENT: readonly HostileCase[] = [
       expect((await operate(product, 'GET', `/api/v1/keys/${unused.keyId}`)).last_used_at).toBeNull();
     },
   },
+  {
+    row: 'page tokens',
+    title: 'one that was made up, changed, or given to someone else is refused, on every list',
+    async run({ product, tenant }) {
+      const mine = await tenant();
+      await operate(product, 'POST', `/api/v1/keys`, { name: 'second', principal_id: mine.mark });
+      const list = async (query: string, key?: string) =>
+        await manage(product, 'GET', `/api/v1/keys${query}`, key === undefined ? {} : { key });
+      const token = String((await list('?page_size=1', mine.key)).body.next_page_token);
+      const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+      // The next key of the list, by a position that the tenant computed.
+      const forged = encode(['keys', '2099-01-01T00:00:00.000Z', mine.keyId]);
+      const texts = [
+        'nonsense',
+        forged,
+        `${forged}.${token.split('.')[1]}`,
+        `${token}A`,
+        token.replace(/^./, (first) => (first === 'W' ? 'X' : 'W')),
+        encode(null),
+        'A'.repeat(9_000),
+        '%00',
+        '%ff',
+        '%F0%9F%98%80',
+        `${token}&page_token=${token}`,
+      ];
+      const refusals = await Promise.all(
+        texts.map(async (text) => refusalOf(await list(`?page_token=${text}`, mine.key))),
+      );
+      expect(refusals).toEqual(texts.map(() => '400 invalid_page_token'));
+      // Another caller's, and one of this caller's for another list.
+      expect(refusalOf(await list(`?page_token=${token}`))).toBe('400 invalid_page_token');
+      const other = await manage(product, 'GET', `/api/v1/requests?page_token=${token}`, { key: mine.key });
+      expect(refusalOf(other)).toBe('400 invalid_page_token');
+      expect((await list('?page_token=', mine.key)).status).toBe(200);
+      expect((await list(`?page_size=1&page_token=${token}`, mine.key)).body.data).toHaveLength(1);
+    },
+  },
+  {
+    row: 'malformed ids',
+    title: 'are 404 at any length, whatever their bytes',
+    async run({ product, tenant }) {
+      const mine = await tenant();
+      const ids = [
+        'x'.repeat(10_000),
+        `key_${'0'.repeat(3_000)}`,
+        '%00',
+        '%ff%fe',
+        '%',
+        '%2F..%2F',
+        '%F0%9F%98%80',
+        "'%20OR%201=1",
+      ];
+      const paths = ids.flatMap((id) => [
+        `/api/v1/keys/${id}`,
+        `/api/v1/keys/${id}/usage`,
+        `/api/v1/policies/${id}`,
+        `/api/v1/principals/${id}`,
+        `/api/v1/connectors/${id}`,
+        `/api/v1/profiles/${id}`,
+        `/api/v1/requests/${id}`,
+        `/api/v1/quarantine/${id}`,
+        `/api/v1/catalog/models/${id}`,
+        `/api/v1/catalog/models/${id}/prices`,
+      ]);
+      const statuses = await Promise.all(
+        paths.map(async (path) => [path.slice(0, 60), (await manage(product, 'GET', path)).status]),
+      );
+      expect(statuses).toEqual(paths.map((path) => [path.slice(0, 60), 404]));
+      for (const id of ids) {
+        const read = await mine.ask(`/v1/responses/${id}`, undefined);
+        expect([id.slice(0, 20), read.status]).toEqual([id.slice(0, 20), 404]);
+        const anonymous = await manage(product, 'GET', `/api/v1/keys/${id}`, { key: 'none' });
+        expect([id.slice(0, 20), anonymous.status]).toEqual([id.slice(0, 20), 401]);
+      }
+    },
+  },
 ];
+
+function refusalOf({ status, body }: { readonly status: number; readonly body: Json }): string {
+  return `${status} ${(body.error as Json | undefined)?.code}`;
+}

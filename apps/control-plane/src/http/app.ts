@@ -39,6 +39,7 @@ import type { App } from '../shared/fastify.ts';
 import { Strict } from '../shared/schemas.ts';
 import { SCOPES } from '../shared/scopes.ts';
 import { encodeModelInPath } from './modelPaths.ts';
+import { signPageTokens } from './pageTokens.ts';
 import { rejectInvalidText } from './rejectInvalidText.ts';
 import { countRequests } from './requestMetrics.ts';
 import { traceRequests } from './requestTrace.ts';
@@ -72,9 +73,10 @@ export function buildApp(
   app.register(
     async (api) => {
       const others = refuseOtherMethods(api);
+      authorizeRequests(api, deps);
+      signPageTokens(api, deps.peppers);
       rejectInvalidText(api);
       acceptWait(api, deps.db);
-      authorizeRequests(api, deps);
       registerFeatures(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       others.register();
     },

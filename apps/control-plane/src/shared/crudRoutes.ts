@@ -50,7 +50,7 @@ export function crudRoutes<
   const params = Type.Object({ [idParam]: Type.String() });
   const itemPath = `${path}/:${idParam}`;
   const idOf = ({ params }: FastifyRequest): string => (params as Record<string, string>)[idParam] ?? '';
-  // A missing resource is a 404 whatever the body says, so this runs before the body is parsed.
+  // A missing resource is a 404 whatever query and body say, so this runs before they are checked.
   const preParsing = async (request: FastifyRequest): Promise<void> => {
     await resource.assertExists(idOf(request));
   };
@@ -70,7 +70,7 @@ export function crudRoutes<
 
   routes.get(
     itemPath,
-    { config, schema: schemaOf(get, { params, response: { 200: schemas.item } }) },
+    { config, schema: schemaOf(get, { params, response: { 200: schemas.item } }), preParsing },
     async (request) => await get.run(idOf(request)),
   );
 

@@ -98,7 +98,7 @@ function isFitText(value: unknown): value is string {
   return typeof value === 'string' && !hasInvalidCharacter(value);
 }
 
-function invalidPageToken(): AppError {
+export function invalidPageToken(): AppError {
   return new AppError(
     'invalid_request',
     'invalid_page_token',

@@ -1395,6 +1395,11 @@ export interface components {
         };
         /** @enum {string} */
         FeedbackStatus: "counted" | "pending";
+        /**
+         * @description What requests may name of the objects that vendors store, such as responses, conversations and files, if they were made outside the service: `any`, or `own`, none of them (404). What another principal made is 404 in any case. Of a policy and its parents, the strictest holds.
+         * @enum {string}
+         */
+        ForeignObjects: "any" | "own";
         /** @description Per one million tokens. Null: not known. */
         FullPrice: {
             input_price: components["schemas"]["Money"];
@@ -1658,11 +1663,7 @@ export interface components {
             hard_allow_fields?: string[];
             /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
             allowed_models?: string[];
-            /**
-             * @description What requests may name of the objects that vendors store, such as responses, conversations and files, if they were made outside the service: `any`, or `own`, none of them (404). What another principal made is 404 in any case. Of a policy and its parents, the strictest holds.
-             * @enum {string}
-             */
-            foreign_objects?: "any" | "own";
+            foreign_objects?: components["schemas"]["ForeignObjects"];
             requests_per_minute?: number | null;
             tokens_per_minute?: number | null;
             max_parallel?: number | null;
@@ -1756,11 +1757,7 @@ export interface components {
             hard_allow_fields: string[];
             /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
             allowed_models: string[];
-            /**
-             * @description What requests may name of the objects that vendors store, such as responses, conversations and files, if they were made outside the service: `any`, or `own`, none of them (404). What another principal made is 404 in any case. Of a policy and its parents, the strictest holds.
-             * @enum {string}
-             */
-            foreign_objects: "any" | "own";
+            foreign_objects: components["schemas"]["ForeignObjects"];
             requests_per_minute: number | null;
             tokens_per_minute: number | null;
             max_parallel: number | null;
@@ -1789,11 +1786,7 @@ export interface components {
             hard_allow_fields?: string[];
             /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
             allowed_models?: string[];
-            /**
-             * @description What requests may name of the objects that vendors store, such as responses, conversations and files, if they were made outside the service: `any`, or `own`, none of them (404). What another principal made is 404 in any case. Of a policy and its parents, the strictest holds.
-             * @enum {string}
-             */
-            foreign_objects?: "any" | "own";
+            foreign_objects?: components["schemas"]["ForeignObjects"];
             requests_per_minute?: number | null;
             tokens_per_minute?: number | null;
             max_parallel?: number | null;
@@ -3204,7 +3197,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Whether to also revoke the keys that were issued with this key, with those, and so on. */
-                descendants?: "true" | "false";
+                descendants?: boolean;
                 /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
                 wait?: components["schemas"]["Wait"];
                 /** @description How long to wait at most, in milliseconds. */

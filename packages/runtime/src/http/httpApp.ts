@@ -33,6 +33,19 @@ export interface HttpAppOptions {
   readonly errorResponse?: (error: unknown, request: FastifyRequest) => HttpError<object>;
 }
 
+/** Encodes a path that can't be decoded once more, so that routes see a malformed id as an id, which does not exist. */
+function decodablePath(url: string): string {
+  if (!url.includes('%')) return url;
+  const end = url.indexOf('?');
+  const path = end < 0 ? url : url.slice(0, end);
+  try {
+    decodeURIComponent(path);
+    return url;
+  } catch {
+    return path.replaceAll('%', '%25') + url.slice(path.length);
+  }
+}
+
 /** The client disconnected before its body had arrived: no one gets an answer. */
 export function clientGone(): AppError {
   const message = 'The client disconnected before anything was sent.';
@@ -40,8 +53,8 @@ export function clientGone(): AppError {
 }
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'TRACE'] as const;
-/** For ids and model names in a path: above any real one, below the limit of a request line. */
-const MAX_PARAM_LENGTH = 2_048;
+/** Above the limit of a request's head: an id that is too long is one that does not exist. */
+const MAX_PARAM_LENGTH = 1_048_576;
 
 /**
  * A Fastify application with what the operator API and the inference API share: one error body for all failures, request
@@ -65,7 +78,10 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
     bodyLimit: options.bodyLimitBytes,
     genReqId: () => newId('req'),
     requestIdHeader: false,
-    rewriteUrl: ({ url = '/' }) => options.rewriteUrl?.(url) ?? url,
+    rewriteUrl: ({ url = '/' }) => {
+      const path = decodablePath(url);
+      return options.rewriteUrl?.(path) ?? path;
+    },
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_PARAM_LENGTH },
     ajv: {
       customOptions: { removeAdditional: false, coerceTypes: false, useDefaults: false, allErrors: false },

@@ -46,6 +46,7 @@ function readEntryRoutes(app: App, deps: CatalogDeps): void {
         params: ModelParams,
         response: { 200: CatalogModel },
       },
+      preParsing: assertModelExists(deps),
     },
     async (request) => await readEntry(deps, request.params.model),
   );
@@ -98,6 +99,7 @@ function changeEntryRoutes(app: App, deps: CatalogDeps): void {
         params: ModelParams,
         response: { 200: CatalogModel },
       },
+      preParsing: assertModelExists(deps),
     },
     async (request) => await deleteEntry(deps, request.caller, request.params.model),
   );
@@ -150,6 +152,7 @@ function priceRoutes(app: App, deps: CatalogDeps): void {
         params: ModelParams,
         response: { 200: CatalogPrice },
       },
+      preParsing: assertModelExists(deps),
     },
     async (request) => await resetPrice(deps, request.caller, request.params.model),
   );

@@ -1,6 +1,7 @@
 import type { Database, Tx } from '@weighbridge/database';
 import type { ModelPrice } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
+import { hasInvalidCharacter } from '../../shared/invalidText.ts';
 import {
   findAllNewestPrices,
   findModel,
@@ -26,12 +27,12 @@ export type PricedModel = ModelRow & { readonly version: number; readonly price:
 
 /** Reads a model of the catalog, routable or not; throws a 404 if it does not exist. */
 export async function existingModel(db: Database, id: string): Promise<ModelRow> {
-  return (await findModel(db, id)) ?? raise(modelNotFound());
+  return (isStorable(id) && (await findModel(db, id))) || raise(modelNotFound());
 }
 
 /** As `existingModel`, and locks the model and its price until the transaction ends. */
 export async function lockedModel(tx: Tx, id: string): Promise<ModelRow> {
-  const row = await lockModel(tx, id);
+  const row = isStorable(id) ? await lockModel(tx, id) : undefined;
   return row && !row.deleted_at ? row : raise(modelNotFound());
 }
 
@@ -75,6 +76,11 @@ export async function catalogPriceOf(
 /** The prices of all models of the catalog. */
 export async function allCurrentPrices(db: Database): Promise<ModelPrice[]> {
   return (await findAllNewestPrices(db)).flatMap((row) => modelPriceOf(row) ?? []);
+}
+
+/** Whether an id of a path can be that of a model: Postgres stores no NUL. */
+function isStorable(id: string): boolean {
+  return !hasInvalidCharacter(id);
 }
 
 function modelNotFound(): AppError {

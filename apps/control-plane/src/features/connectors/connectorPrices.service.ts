@@ -2,6 +2,7 @@ import type { Database } from '@weighbridge/database';
 import type { ModelPrice } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
+import { hasInvalidCharacter } from '../../shared/invalidText.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { existingModel } from '../catalog/catalog.service.ts';
 import { isSamePrice, modelPriceOf, priceOf } from '../catalog/priceColumns.ts';
@@ -127,7 +128,9 @@ export async function endConnectorPrice(
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     if (!(await lockConnector(tx, connectorId))) throw connectorNotFound();
-    const newest = await findPriceVersion(tx, connectorId, modelId);
+    const newest = hasInvalidCharacter(modelId)
+      ? undefined
+      : await findPriceVersion(tx, connectorId, modelId);
     if (!newest || newest.ended) throw priceNotFound();
     const version = newest.version + 1;
     const row = await insertPrice(tx, { connectorId, modelId, version, price: undefined, now });

@@ -74,6 +74,7 @@ function readRoutes(app: App, deps: KeyDeps): void {
         params: KeyParams,
         response: { 200: Key },
       },
+      preParsing: assertVisible(deps),
     },
     async (request) => await readKey(deps, request.caller, request.params.key_id),
   );
@@ -109,6 +110,7 @@ function changeRoutes(app: App, deps: KeyDeps): void {
         querystring: RevocationQuery,
         response: { 200: RevokedKey },
       },
+      preParsing: assertVisible(deps),
     },
     async ({ caller, params, query }) =>
       await revokeKey(deps, caller, params.key_id, { descendants: query.descendants === 'true' }),
@@ -139,7 +141,7 @@ function rotateRoute(app: App, deps: KeyDeps): void {
   );
 }
 
-/** A key that the caller cannot see is a 404 whatever the body says, so this runs before the body is parsed. */
+/** A key that the caller cannot see is a 404 whatever query and body say, so this runs before they are checked. */
 function assertVisible(deps: KeyDeps) {
   return async (request: FastifyRequest): Promise<void> => {
     await visibleKey(deps, request.caller, (request.params as Static<typeof KeyParams>).key_id);

@@ -66,9 +66,7 @@ export type RevokedKey = Static<typeof RevokedKey>;
 
 export const RevocationQuery = Strict({
   descendants: Type.Optional(
-    OneOf(['true', 'false'], {
-      description: 'Whether to also revoke the keys that were issued with this key, with those, and so on.',
-    }),
+    QueryBoolean('Whether to also revoke the keys that were issued with this key, with those, and so on.'),
   ),
 });
 

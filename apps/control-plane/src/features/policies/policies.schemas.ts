@@ -33,6 +33,7 @@ const settingsWithDefaults = {
     description: 'Anchored patterns; `*` matches any characters. Empty: all models.',
   }),
   foreign_objects: OneOf(['any', 'own'], {
+    title: 'ForeignObjects',
     description:
       'What requests may name of the objects that vendors store, such as responses, conversations and files, if they were made outside the service: `any`, or `own`, none of them (404). What another principal made is 404 in any case. Of a policy and its parents, the strictest holds.',
   }),

@@ -1,4 +1,5 @@
-import { Type } from 'typebox';
+import type { FastifyRequest } from 'fastify';
+import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page } from '../../shared/paging.ts';
 import { Principal, PrincipalChanges, PrincipalListQuery } from './principals.schemas.ts';
@@ -33,6 +34,9 @@ export function principalRoutes(app: App, deps: PrincipalDeps): void {
         summary: 'Retrieve a principal',
         params: PrincipalParams,
         response: { 200: Principal },
+      },
+      preParsing: async (request: FastifyRequest) => {
+        await readPrincipal(deps, (request.params as Static<typeof PrincipalParams>).principal_id);
       },
     },
     async (request) => await readPrincipal(deps, request.params.principal_id),

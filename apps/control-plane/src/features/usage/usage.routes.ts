@@ -1,8 +1,11 @@
-import { Type } from 'typebox';
+import type { FastifyRequest } from 'fastify';
+import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
-import type { KeyDeps } from '../keys/keys.service.ts';
+import { type KeyDeps, visibleKey } from '../keys/keys.service.ts';
 import { UsageReport } from './usage.schemas.ts';
 import { usageOfCaller, usageOfKey } from './usage.service.ts';
+
+const KeyParams = Type.Object({ key_id: Type.String() });
 
 export function usageRoutes(app: App, deps: KeyDeps): void {
   app.get(
@@ -25,8 +28,12 @@ export function usageRoutes(app: App, deps: KeyDeps): void {
       schema: {
         operationId: 'getKeyUsage',
         summary: 'Spend of a runtime key against its governing policy',
-        params: Type.Object({ key_id: Type.String() }),
+        params: KeyParams,
         response: { 200: UsageReport },
+      },
+      // A key that the caller cannot see is a 404 whatever the query says, so this runs before it is checked.
+      preParsing: async (request: FastifyRequest) => {
+        await visibleKey(deps, request.caller, (request.params as Static<typeof KeyParams>).key_id);
       },
     },
     async (request) => await usageOfKey(deps, request.caller, request.params.key_id),
