@@ -119,6 +119,16 @@ describe('the rules of the document', () => {
       /page_size: a number as text/,
     ],
     [
+      'an operation that no link leads to',
+      ({ paths }) => {
+        for (const { post, get } of [paths['/api/v1/keys']]) {
+          delete post.responses[201].links.getKey;
+          delete get.responses[200].links.getKey;
+        }
+      },
+      /get .*key_id}: no link leads to it/,
+    ],
+    [
       'a tag without a description',
       ({ tags }) => {
         tags[0].description = '';

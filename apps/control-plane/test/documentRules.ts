@@ -8,12 +8,12 @@ export function documentProblems(document: OpenApiDocument): string[] {
   visit(document, [], (node, path) => {
     problems.push(...schemaProblems(node, path), ...referenceProblems(document, node, path));
   });
-  problems.push(...componentProblems(document), ...operationProblems(document));
+  problems.push(...componentProblems(document), ...operationProblems(document), ...linkProblems(document));
   return problems;
 }
 
 /** Members whose value is data, not a part of the document. */
-const DATA = new Set(['example', 'examples', 'default', 'enum', 'const']);
+const DATA = new Set(['example', 'examples', 'default', 'enum', 'const', 'links']);
 /** Members whose names are the document's, so that `properties` in them may be a field. */
 const NAMED = new Set(['properties', 'schemas', 'patternProperties']);
 
@@ -76,6 +76,30 @@ function componentProblems({ components, paths }: OpenApiDocument): string[] {
       problems.push(`components/responses/${name}: unused`);
   }
   return problems;
+}
+
+/** A stateful test can only call an operation with an id if a response leads to it. */
+function linkProblems(document: OpenApiDocument): string[] {
+  const all = operations(document);
+  const reached = new Set(
+    all.flatMap(([, , { responses }]) =>
+      Object.values(responses).flatMap((response) =>
+        'links' in response ? Object.keys(response.links ?? {}) : [],
+      ),
+    ),
+  );
+  const known = new Set(all.map(([, , { operationId }]) => operationId));
+  return [
+    ...[...reached]
+      .filter((target) => !known.has(target))
+      .map((target) => `a link leads to ${target}, which does not exist`),
+    ...all
+      .filter(([path, , { operationId }]) => path.includes('{') && !reached.has(operationId))
+      .map(
+        ([path, method]) =>
+          `${method} ${path}: no link leads to it; add its parameter to src/openapi/links.ts`,
+      ),
+  ];
 }
 
 function operationProblems(document: OpenApiDocument): string[] {

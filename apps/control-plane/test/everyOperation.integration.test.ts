@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { mintToken } from '@weighbridge/domain';
 import { startTestIssuer, TEST_AUDIENCE, type TestIssuer } from '@weighbridge/testing';
@@ -33,6 +34,7 @@ beforeAll(async () => {
   issuer = await startTestIssuer();
   api = await startTestApi({
     OPENAI_API_KEY: 'sk-vendor',
+    WEIGHBRIDGE_KEY_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
     OIDC_ISSUER: issuer.url,
     OIDC_AUDIENCE: TEST_AUDIENCE,
     // A group for each scope.
@@ -70,7 +72,7 @@ async function call(
     const value = ids ?? (await fixtures.parameter(api, name, operation));
     filled = filled.replace(`{${name}}`, encodeURIComponent(value));
   }
-  const sent = takesBody ? (body ?? (await fixtures.body(api, operation, method))) : undefined;
+  const sent = takesBody ? (body ?? (await fixtures.body(operation, method))) : undefined;
   return await api.call(method, filled, {
     ...(key !== undefined && { key }),
     ...(sent !== undefined && { body: sent }),

@@ -1,10 +1,9 @@
 import { newUuid } from '@weighbridge/domain';
 import { markLost, registerProducer } from '@weighbridge/ledger';
+import { REQUEST_EXAMPLES } from '../src/openapi/requestExamples.ts';
 import { putInQuarantine } from './quarantined.ts';
 import type { TestApi } from './testApi.ts';
 import { recordAttempts } from './usage.ts';
-
-type Make<T> = (api: TestApi) => Promise<T>;
 
 const dollars = (units: number) => ({ currency_code: 'USD', units, nanos: 0 });
 const PRICE = { input_price: dollars(1), output_price: dollars(2) };
@@ -42,23 +41,6 @@ const PARAMETERS: Readonly<Record<string, (api: TestApi, operation: string) => P
   profile_id: async (api) => await made(api, '/profiles', { ...PROFILE, name: `made-${Math.random()}` }),
 };
 
-/** By operation: a valid body. A PATCH accepts `{}`. */
-const BODIES: Readonly<Record<string, Make<unknown>>> = {
-  createKey: async () => ({ name: 'made by a test' }),
-  rotateKey: async () => ({ grace_seconds: 0 }),
-  createPolicy: async () => ({ name: 'made by a test' }),
-  putPrincipal: async () => ({ policy_id: null }),
-  createConnector: async () => ({ ...CONNECTOR, name: `made-${Math.random()}` }),
-  putConnectorPrice: async () => PRICE,
-  putCatalogModel: async () => CATALOG_MODEL,
-  createCatalogPrice: async () => PRICE,
-  createCorrection: async () => ({ amount_micro_usd: -1, reason: 'made by a test' }),
-  rebuildLedger: async () => ({ apply: true }),
-  discardQuarantined: async () => ({ note: 'made by a test' }),
-  createProfile: async () => ({ ...PROFILE, name: `made-${Math.random()}` }),
-  explainProfile: async () => ({ route: 'chat_completions' }),
-};
-
 /** Path parameters and bodies for tests that know an operation only from the OpenAPI document. */
 export const fixtures = {
   async parameter(api: TestApi, name: string, operation: string): Promise<string> {
@@ -68,12 +50,15 @@ export const fixtures = {
       `${operation} has the path parameter ${name}, which has no fixture: add it to PARAMETERS in apps/control-plane/test/fixtures.ts`,
     );
   },
-  async body(api: TestApi, operation: string, method: string): Promise<unknown> {
-    const make = BODIES[operation];
-    if (make) return await make(api);
+  /** The example of the document. Names are unique. A PATCH changes nothing. */
+  async body(operation: string, method: string): Promise<unknown> {
+    const example = REQUEST_EXAMPLES[operation];
     if (method === 'PATCH') return {};
+    // A caller grants only scopes that it has.
+    if (operation === 'createKey') return { name: 'made by a test' };
+    if (example) return 'name' in example ? { ...example, name: `made-${Math.random()}` } : example;
     throw new Error(
-      `${operation} takes a body, for which there is no fixture: add one to BODIES in apps/control-plane/test/fixtures.ts`,
+      `${operation} takes a body, for which the document has no example: add one to src/openapi/requestExamples.ts`,
     );
   },
   /** Operations that create the resource in their path if it does not exist. */

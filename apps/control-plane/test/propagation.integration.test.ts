@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { newUuid } from '@weighbridge/domain';
 import { closeEpoch, registerProducer } from '@weighbridge/ledger';
@@ -28,7 +29,7 @@ const UNKNOWN_TO_PROXIES = [
 
 let api: TestApi;
 beforeAll(async () => {
-  api = await startTestApi();
+  api = await startTestApi({ WEIGHBRIDGE_KEY_ENCRYPTION_KEY: randomBytes(32).toString('base64') });
 });
 afterAll(() => api.close());
 beforeEach(async () => {
@@ -61,7 +62,7 @@ describe('waiting for propagation', () => {
       const value = await fixtures.parameter(api, name, operationId);
       filled = filled.replace(`{${name}}`, encodeURIComponent(value));
     }
-    const body = requestBody && (await fixtures.body(api, operationId, method.toUpperCase()));
+    const body = requestBody && (await fixtures.body(operationId, method.toUpperCase()));
     const pending = await serving();
     const { status, headers } = await api.call(
       method.toUpperCase() as 'POST',

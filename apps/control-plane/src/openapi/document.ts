@@ -3,7 +3,10 @@ import { extractSchemas, replaceInComponents } from './components.ts';
 import { type ErrorShape, errorResponseName, errorResponses, errorStatuses } from './errors.ts';
 import { exampleOf, exampleParameter } from './examples.ts';
 import { inferencePaths } from './inference.ts';
+import { addLinks } from './links.ts';
+import { REQUEST_EXAMPLES } from './requestExamples.ts';
 import { TAG_DESCRIPTIONS } from './tags.ts';
+import { forbidNul } from './textPatterns.ts';
 import { type OpenApiDocument, type Operation, operations, type Response, type Schema } from './types.ts';
 
 /** The parts of the document that do not come from routes. */
@@ -51,12 +54,13 @@ export function completeDocument(routes: OpenApiDocument): OpenApiDocument {
     operation.responses = { ...successes, ...errorsOf(path, method, operation) };
     addExamples(path, operation);
   }
+  addLinks({ ...routes, paths });
   const schemas: Record<string, Schema> = {};
   const extracted = extractSchemas({ paths, responses: usedResponses(paths) }, schemas);
   const tags = [
     ...new Set(operations({ ...routes, paths }).flatMap(([, , operation]) => operation.tags ?? [])),
   ];
-  return {
+  const document: OpenApiDocument = {
     ...routes,
     tags: tags.map((name) => ({ name, description: TAG_DESCRIPTIONS[name] ?? '' })),
     paths: extracted.paths,
@@ -66,6 +70,8 @@ export function completeDocument(routes: OpenApiDocument): OpenApiDocument {
       schemas: replaceInComponents(schemas),
     },
   };
+  forbidNul(document);
+  return document;
 }
 
 /** The error responses that an operation refers to. */
@@ -105,14 +111,11 @@ function addExamples(path: string, operation: Operation): void {
   for (const parameter of operation.parameters ?? []) {
     if (parameter.in === 'path') parameter.example ??= exampleParameter(parameter.name);
   }
-  const contents = [
-    operation.requestBody?.content,
-    ...Object.values(operation.responses).map((response) =>
-      'content' in response ? response.content : undefined,
-    ),
-  ];
-  for (const content of contents) {
-    const media = content?.['application/json'];
+  const body = operation.requestBody?.content['application/json'];
+  const example = REQUEST_EXAMPLES[operation.operationId];
+  if (body && example) body.example = example;
+  for (const response of Object.values(operation.responses)) {
+    const media = 'content' in response ? response.content?.['application/json'] : undefined;
     if (media?.schema && media.example === undefined) media.example = exampleOf(media.schema, path);
   }
 }

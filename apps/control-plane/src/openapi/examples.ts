@@ -1,3 +1,4 @@
+import { CREATED_BY, EXAMPLE_MODEL, REQUEST_EXAMPLES } from './requestExamples.ts';
 import type { Schema } from './types.ts';
 
 const ID = '01kafyq2s0e5fvf6m8x4n9r7td';
@@ -15,14 +16,30 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
   quarantine_id: '7',
   response_id: 'resp_68af4030592c81938ec0a5fbab4a3e9f',
   principal_id: 'checkout@example.com',
-  model: 'openai/gpt-4o-mini',
-  provider: 'openai',
+  model: EXAMPLE_MODEL,
+  provider: 'acme',
+  upstream_name: 'support-1',
+  timeout_ms: 5_000,
+  max_parallel: null,
+  tokens_per_minute: null,
+  connect_timeout_ms: null,
+  first_byte_timeout_ms: null,
+  chunk_timeout_ms: null,
+  on_disconnect: null,
+  default_for: null,
+  cache: null,
+  credential_ref: null,
+  unusable_reason: null,
+  usable: true,
+  credential_sealed: true,
+  ended_at: null,
+  last_used_at: null,
+  priority: 0,
+  hard_allow_fields: [],
   key: `sk-svc-${'0'.repeat(49)}`,
   key_hint: 'sk-svc-A1b2…Y9z0',
   scopes: ['inference'],
-  attribution: { team: 'payments', env: 'prod' },
-  labels: { tier: 'gold' },
-  expires_at: '2027-01-31T00:00:00.000Z',
+  expires_at: null,
   revoked_at: null,
   deprecated_at: null,
   reset: '2026-12-01T00:00:00.000Z',
@@ -30,11 +47,6 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
   principal_spent_from: '2026-11-01T00:00:00.000Z',
   next_page_token: '',
   timezone: 'UTC',
-  allowed_models: ['openai/*'],
-  hard_allow_fields: ['messages[].content[].type=image_url'],
-  models: ['openai/*'],
-  base_url: 'https://api.openai.com/v1',
-  credential: '<VENDOR_KEY>',
   limit_micro_usd: 50_000_000,
   remaining_micro_usd: 37_655_000,
   headroom_micro_usd: 37_655_000,
@@ -81,12 +93,7 @@ export function exampleOf(schema: Schema, path: string, name = ''): unknown {
   if (byName !== undefined && fits(byName, schema)) return byName;
   switch (type) {
     case 'object':
-      return Object.fromEntries(
-        Object.entries(schema.properties ?? {}).map(([field, inner]) => [
-          field,
-          exampleOf(inner, path, field),
-        ]),
-      );
+      return exampleObject(schema, path);
     case 'array':
       return schema.items ? [exampleOf(schema.items, path, name.replace(/s$/, ''))] : [];
     case 'string':
@@ -99,6 +106,17 @@ export function exampleOf(schema: Schema, path: string, name = ''): unknown {
     default:
       return null;
   }
+}
+
+/** A resource has the values of the request that creates it. */
+function exampleObject({ title, properties = {} }: Schema, path: string): object {
+  const { credential: _, ...created } = REQUEST_EXAMPLES[CREATED_BY[title ?? ''] ?? ''] ?? {};
+  return Object.fromEntries(
+    Object.entries(properties).map(([field, inner]) => [
+      field,
+      field in created ? created[field] : exampleOf(inner, path, field),
+    ]),
+  );
 }
 
 function exampleId(path: string): unknown {

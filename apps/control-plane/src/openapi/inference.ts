@@ -1,4 +1,5 @@
 import { VendorBody } from './errors.ts';
+import { MODEL_PATTERN, REQUEST_ID_PATTERN } from './parameters.ts';
 import type { OpenApiDocument, Operation, Parameter } from './types.ts';
 
 /**
@@ -67,19 +68,11 @@ interface Generation {
   readonly description: string;
   /** Whether the response can be a stream of server-sent events. */
   readonly streams: boolean;
-  readonly request: object;
   readonly response: object;
 }
 
 /** An operation that uses a model. */
-function generation({
-  operationId,
-  summary,
-  description,
-  streams,
-  request,
-  response,
-}: Generation): Operation {
+function generation({ operationId, summary, description, streams, response }: Generation): Operation {
   return {
     operationId,
     summary,
@@ -96,11 +89,14 @@ function generation({
             type: 'object',
             required: ['model'],
             properties: {
-              model: { type: 'string', description: '`<provider>/<model_name>`, or `router/<profile>`' },
+              model: {
+                type: 'string',
+                pattern: MODEL_PATTERN,
+                description: '`<provider>/<model_name>`, or `router/<profile>`',
+              },
             },
             additionalProperties: true,
           },
-          example: request,
         },
       },
     },
@@ -181,7 +177,6 @@ export const inferencePaths: OpenApiDocument['paths'] = {
       summary: 'Create a chat completion (OpenAI-compatible)',
       description: 'The body is an OpenAI-compatible chat completions request.',
       streams: true,
-      request: { model: 'mock/echo', messages: [{ role: 'user', content: 'Hello, weighbridge!' }] },
       response: {
         id: 'chatcmpl-1',
         object: 'chat.completion',
@@ -202,7 +197,6 @@ export const inferencePaths: OpenApiDocument['paths'] = {
       summary: 'Create a response (OpenAI-compatible)',
       description: 'A stored response can be retrieved by its id.',
       streams: true,
-      request: { model: 'openai/gpt-4o-mini', input: 'Hello, weighbridge!' },
       response: RESPONSE,
     }),
   },
@@ -240,11 +234,6 @@ export const inferencePaths: OpenApiDocument['paths'] = {
       description:
         'The key may also be in `x-api-key`; `Authorization` takes precedence. Errors have the shape of the messages API.',
       streams: true,
-      request: {
-        model: 'anthropic/claude-sonnet-4-5',
-        max_tokens: 256,
-        messages: [{ role: 'user', content: 'Hello, weighbridge!' }],
-      },
       response: {
         id: 'msg_1',
         type: 'message',
@@ -260,10 +249,6 @@ export const inferencePaths: OpenApiDocument['paths'] = {
       summary: 'Count the tokens of a messages request',
       description: 'Nothing is generated. Errors have the shape of the messages API.',
       streams: false,
-      request: {
-        model: 'anthropic/claude-sonnet-4-5',
-        messages: [{ role: 'user', content: 'Hello, weighbridge!' }],
-      },
       response: { input_tokens: 8 },
     }),
   },
@@ -273,7 +258,6 @@ export const inferencePaths: OpenApiDocument['paths'] = {
       summary: 'Create embeddings (OpenAI-compatible)',
       description: 'The body is an OpenAI-compatible embeddings request.',
       streams: false,
-      request: { model: 'openai/text-embedding-3-small', input: 'Hello, weighbridge!' },
       response: {
         object: 'list',
         data: [{ object: 'embedding', index: 0, embedding: [0.01, -0.02] }],
@@ -298,7 +282,11 @@ export const inferencePaths: OpenApiDocument['paths'] = {
               type: 'object',
               required: ['request_id', 'score'],
               properties: {
-                request_id: { type: 'string', description: 'The `x-request-id` of the response.' },
+                request_id: {
+                  type: 'string',
+                  pattern: REQUEST_ID_PATTERN,
+                  description: 'The `x-request-id` of the response.',
+                },
                 score: { type: 'number', minimum: 0, maximum: 1 },
                 comment: {
                   type: 'string',
@@ -308,7 +296,6 @@ export const inferencePaths: OpenApiDocument['paths'] = {
               },
               additionalProperties: false,
             },
-            example: { request_id: REQUEST_ID, score: 0.8, comment: 'Right, but long.' },
           },
         },
       },

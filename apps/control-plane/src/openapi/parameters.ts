@@ -1,5 +1,9 @@
 import type { Schema } from './types.ts';
 
+/** The id of a model, or `router/<profile>`. */
+export const MODEL_PATTERN = '^[a-z0-9-]+/[^\\u0000]+$';
+export const REQUEST_ID_PATTERN = '^req_[0-7][0-9a-hjkmnp-tv-z]{25}$';
+
 const idOf = (prefix: string, description: string): Schema => ({
   type: 'string',
   pattern: `^${prefix}_[0-7][0-9a-hjkmnp-tv-z]{25}$`,
@@ -26,10 +30,13 @@ export const PATH_PARAMETERS: Readonly<Record<string, Schema>> = {
   quarantine_id: { type: 'string', pattern: '^[0-9]{1,18}$', description: 'The id of quarantined usage.' },
   model: {
     type: 'string',
-    pattern: '^[a-z0-9-]+/.+$',
+    pattern: MODEL_PATTERN,
     description: 'The id of a model. Its slashes may be written as they are or as %2F.',
   },
 };
+
+/** What the handlers check of a header. */
+export const HEADER_PATTERNS: Readonly<Record<string, string>> = { 'idempotency-key': '^[!-~]{1,255}$' };
 
 /** Query parameters and headers that say the same in every operation. */
 export const PARAMETER_DESCRIPTIONS: Readonly<Record<string, string>> = {

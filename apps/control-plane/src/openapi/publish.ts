@@ -3,7 +3,7 @@ import swaggerUi from '@fastify/swagger-ui';
 import { refuseOtherMethods } from '@weighbridge/runtime';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { completeDocument, FRAME } from './document.ts';
-import { PARAMETER_DESCRIPTIONS, PATH_PARAMETERS } from './parameters.ts';
+import { HEADER_PATTERNS, PARAMETER_DESCRIPTIONS, PATH_PARAMETERS } from './parameters.ts';
 import type { OpenApiDocument, Schema } from './types.ts';
 
 /** The page loads nothing from other servers. Without upgrade-insecure-requests, it also works over plain HTTP. */
@@ -71,7 +71,11 @@ function publishedParameters(parameters: unknown): Schema {
   const schema = parameters as Schema;
   const properties = Object.entries(schema.properties ?? {}).map(([name, text]) => {
     const { description = PARAMETER_DESCRIPTIONS[name], ...shown } = text.contentSchema ?? text;
-    return [name, { ...shown, ...(description !== undefined && { description }) }];
+    const pattern = HEADER_PATTERNS[name];
+    return [
+      name,
+      { ...shown, ...(pattern && { pattern }), ...(description !== undefined && { description }) },
+    ];
   });
   return { ...schema, properties: Object.fromEntries(properties) };
 }

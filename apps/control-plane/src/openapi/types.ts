@@ -42,6 +42,7 @@ export interface Response {
   readonly description: string;
   readonly headers?: Readonly<Record<string, unknown>>;
   readonly content?: Readonly<Record<string, Media>>;
+  links?: Readonly<Record<string, unknown>>;
 }
 
 export interface Operation {

@@ -4,9 +4,21 @@ import { type Static, Type } from 'typebox';
 import { type Caller, isOperator } from '../../shared/caller.ts';
 import { parseDateTime } from '../../shared/dateTime.ts';
 
-/** Text without NUL, which PostgreSQL can't store. */
-export const QueryText = (description?: string) =>
-  Type.Optional(Type.String({ pattern: '^[^\\u0000]*$', ...(description && { description }) }));
+/** Text without NUL, which PostgreSQL can't store. What the handler parses has a `shape` in the document. */
+export const QueryText = (description?: string, shape?: string) =>
+  Type.Optional(
+    Type.String({
+      pattern: '^[^\\u0000]*$',
+      ...(description && { description }),
+      ...(shape && {
+        contentMediaType: 'text/plain',
+        contentSchema: { type: 'string', pattern: shape, ...(description && { description }) },
+      }),
+    }),
+  );
+
+/** `key=value`; a backslash escapes. */
+const PAIR = '([^,=\\\\\\u0000]|\\\\[^\\u0000])+=([^,\\\\\\u0000]|\\\\[^\\u0000])*';
 
 const Instant = (description: string) => Type.Optional(Type.String({ format: 'date-time', description }));
 
@@ -23,7 +35,10 @@ export const LedgerFilterQuery = {
   team: QueryText(),
   project: QueryText(),
   env: QueryText(),
-  label: QueryText('Labels such as key1=val1,key2=val2; escape a comma, = or \\ in keys and values with \\.'),
+  label: QueryText(
+    'Labels such as key1=val1,key2=val2; escape a comma, = or \\ in keys and values with \\.',
+    `^${PAIR}(,${PAIR})*$`,
+  ),
 };
 
 export type LedgerFilterValues = Omit<

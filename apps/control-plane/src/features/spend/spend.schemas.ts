@@ -6,6 +6,7 @@ import { ByName, DateTime, MicroUsd, Nullable, OneOf, Strict } from '../../share
 import { LedgerFilterQuery, QueryText } from './ledgerQuery.ts';
 
 const Count = Type.Integer();
+const DIMENSION = `\\s*(${SPEND_DIMENSIONS.join('|')}|label:([^,\\\\\\u0000]|\\\\[^\\u0000])+)\\s*`;
 
 export const SpendRow = Type.Object(
   {
@@ -55,7 +56,8 @@ export const SpendRequest = Strict({
   ...PageQuery,
   ...LedgerFilterQuery,
   group_by: QueryText(
-    `Comma-separated names out of ${SPEND_DIMENSIONS.join(', ')} and label:<key>; escape a comma or \\ in a key with \\. By default all is one group.`,
+    `Comma-separated names out of ${SPEND_DIMENSIONS.join(', ')} and label:<key>, at most 6; escape a comma or \\ in a key with \\. By default all is one group.`,
+    `^(${DIMENSION}(,${DIMENSION}){0,5})?$`,
   ),
   bucket: Type.Optional(
     OneOf(CALENDAR_UNITS, {

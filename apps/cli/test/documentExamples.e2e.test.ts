@@ -1,0 +1,154 @@
+import { rm } from 'node:fs/promises';
+import { eventually } from '@weighbridge/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Service } from './mainJob.ts';
+import type { RunningProcess } from './processes.ts';
+import { newDataDir, startUp } from './startUp.ts';
+
+/** Sends the examples of the published document as they are, on the paths that its links lead to. */
+
+interface Link {
+  readonly operationId: string;
+  readonly parameters?: Readonly<Record<string, string>>;
+  readonly requestBody?: Readonly<Record<string, unknown>>;
+}
+interface Operation {
+  readonly operationId: string;
+  readonly parameters?: readonly { in: string; name: string; example?: string }[];
+  readonly requestBody?: {
+    readonly content: { 'application/json': { example: Readonly<Record<string, unknown>> } };
+  };
+  readonly responses: Readonly<Record<string, { links?: Readonly<Record<string, Link>> }>>;
+}
+interface Exchange {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: unknown;
+}
+
+/**
+ * A new service has no lost proxy and no quarantined usage, and mock/echo ends a background response at once. Other tests show
+ * their success: everyOperation of the control plane, and responses of the data plane.
+ */
+const WITHOUT_RESOURCE: Readonly<Record<string, number>> = {
+  cancelResponse: 400,
+  retireProxy: 409,
+  getQuarantined: 404,
+  releaseQuarantined: 404,
+  discardQuarantined: 404,
+};
+/** Creates first, and deletes last: what comes first is what the links of others lead to. */
+const STAGES: readonly ((method: string, operation: Operation) => boolean)[] = [
+  (method, { operationId }) => method === 'put' && !operationId.endsWith('Price'),
+  (method, { operationId }) => method === 'post' && /^create(?!Correction|CatalogPrice)/.test(operationId),
+  (method) => method === 'get',
+  (method, { operationId }) => method !== 'delete' && !/^(rotate|cancel)/.test(operationId),
+  (method) => method !== 'delete',
+  (_, { operationId }) => /Price|Response/.test(operationId),
+  () => true,
+];
+
+let dataDir: string;
+let process: RunningProcess;
+let service: Service;
+let keys: { readonly management: string; readonly inference: string };
+let operations: { method: string; path: string; operation: Operation }[];
+/** By target: the parameters and the body that the first link to it said. */
+const linked = new Map<string, { parameters: Record<string, string>; body: Record<string, unknown> }>();
+
+beforeAll(async () => {
+  dataDir = await newDataDir('weighbridge-examples-');
+  ({ process, service } = await startUp(dataDir));
+  const response = await fetch(`${service.managementUrl}/api/v1/openapi.json`);
+  const document = (await response.json()) as { paths: Record<string, Record<string, Operation>> };
+  operations = Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => ({ method, path, operation })),
+  );
+  const body = { name: 'examples', scopes: ['inference'], principal_id: 'examples' };
+  const issued = await send('POST', '/api/v1/keys', service.operatorKey, body);
+  keys = { management: service.operatorKey, inference: (issued.body as { key: string }).key };
+});
+afterAll(async () => {
+  await process?.stop();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+async function send(method: string, path: string, key: string, body?: unknown): Promise<Exchange> {
+  const response = await fetch(`${service.managementUrl}${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${key}`,
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  const isJson = response.headers.get('content-type')?.includes('json');
+  return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+}
+
+/** The value of a runtime expression; a text that is none stands for itself. */
+function evaluate(expression: unknown, { headers, body }: Exchange): unknown {
+  if (typeof expression !== 'string' || !expression.startsWith('$')) return expression;
+  const header = /^\$response\.header\.(.+)$/.exec(expression)?.[1];
+  if (header) return headers.get(header);
+  const pointer = expression.replace('$response.body#/', '').split('/');
+  return pointer.reduce<unknown>((value, key) => (value as Record<string, unknown> | undefined)?.[key], body);
+}
+
+function follow({ responses }: Operation, exchange: Exchange): void {
+  for (const { operationId, parameters = {}, requestBody = {} } of Object.values(
+    responses[exchange.status]?.links ?? {},
+  )) {
+    if (linked.has(operationId)) continue;
+    const values = Object.entries(parameters).map(([name, value]) => [name, evaluate(value, exchange)]);
+    if (values.some(([, value]) => value === undefined)) continue;
+    const body = Object.entries(requestBody).map(([name, value]) => [name, evaluate(value, exchange)]);
+    linked.set(operationId, { parameters: Object.fromEntries(values), body: Object.fromEntries(body) });
+  }
+}
+
+async function sendExample({ method, path, operation }: (typeof operations)[number]): Promise<Exchange> {
+  const { parameters = {}, body = {} } = linked.get(operation.operationId) ?? {};
+  const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    const example = operation.parameters?.find((one) => one.in === 'path' && one.name === name)?.example;
+    return encodeURIComponent(parameters[name] ?? example ?? '');
+  });
+  const example = operation.requestBody?.content['application/json'].example;
+  const key = path.startsWith('/api/') ? keys.management : keys.inference;
+  return await send(method.toUpperCase(), filled, key, example && { ...example, ...body });
+}
+
+describe('the examples of the document', () => {
+  it('succeed as they are, on a new service', { timeout: 120_000 }, async () => {
+    const sent = new Set<string>();
+    for (const [stage, isOf] of STAGES.entries()) {
+      if (stage === 2) await requestIsRecorded();
+      for (const one of operations) {
+        const { operationId } = one.operation;
+        if (sent.has(operationId) || !isOf(one.method, one.operation)) continue;
+        const exchange = await sendExample(one);
+        const documented = Object.keys(one.operation.responses).filter((status) => status.startsWith('2'));
+        const expected =
+          WITHOUT_RESOURCE[operationId] ?? (documented.includes(String(exchange.status)) && exchange.status);
+        expect([operationId, exchange.status, JSON.stringify(exchange.body)]).toEqual([
+          operationId,
+          expected,
+          expect.any(String),
+        ]);
+        follow(one.operation, exchange);
+        sent.add(operationId);
+      }
+    }
+    expect(sent.size).toBe(operations.length);
+  });
+});
+
+/** The ledger has a request soon after its response, not at once. */
+async function requestIsRecorded(): Promise<void> {
+  const id = linked.get('getRequest')?.parameters.request_id ?? '';
+  await eventually(async () => {
+    const { status } = await send('GET', `/api/v1/requests/${id}`, keys.management);
+    expect(status).toBe(200);
+  });
+}

@@ -1,0 +1,77 @@
+import { EXAMPLE_MODEL } from './requestExamples.ts';
+import { type OpenApiDocument, type Operation, operations, type Response } from './types.ts';
+
+interface Source {
+  readonly operationId: string;
+  readonly status: number;
+  /** A runtime expression (https://spec.openapis.org/oas/v3.1.1#runtime-expressions). */
+  readonly value: string;
+}
+
+const created = (operationId: string, value = '$response.body#/id'): Source => ({
+  operationId,
+  status: 201,
+  value,
+});
+const read = (operationId: string, value: string): Source => ({ operationId, status: 200, value });
+const listed = (operationId: string, field = 'id'): Source =>
+  read(operationId, `$response.body#/data/0/${field}`);
+
+/** By path parameter: the responses that contain a value for it. */
+const SOURCES: Readonly<Record<string, readonly Source[]>> = {
+  key_id: [created('createKey'), listed('listKeys')],
+  policy_id: [created('createPolicy'), listed('listPolicies')],
+  principal_id: [read('putPrincipal', '$response.body#/id'), listed('listPrincipals')],
+  profile_id: [created('createProfile'), listed('listProfiles')],
+  connector_id: [created('createConnector'), listed('listConnectors')],
+  proxy_id: [listed('listProxies')],
+  quarantine_id: [listed('listQuarantine')],
+  request_id: [
+    read('createChatCompletion', '$response.header.x-request-id'),
+    read('createMessage', '$response.header.x-request-id'),
+    listed('listRequests', 'request_id'),
+  ],
+  response_id: [read('createResponse', '$response.body#/id')],
+  model: [
+    created('putCatalogModel', '$response.body#/model'),
+    read('putCatalogModel', '$response.body#/model'),
+    listed('listCatalogModels', 'model'),
+  ],
+};
+/** Where a parameter of this name means something else. */
+const SOURCES_OF: Readonly<Record<string, Readonly<Record<string, readonly Source[]>>>> = {
+  getInferenceModel: { model: [listed('listInferenceModels')] },
+};
+
+/** Adds to each response the operations that take a value out of it, so that every operation with an id can be reached. */
+export function addLinks(document: OpenApiDocument): void {
+  const all = operations(document);
+  const byId = new Map(all.map(([, , operation]) => [operation.operationId, operation]));
+  for (const [, , target] of all) {
+    const names = (target.parameters ?? []).filter((one) => one.in === 'path').map(({ name }) => name);
+    const [name] = names;
+    if (name === undefined) continue;
+    for (const source of SOURCES_OF[target.operationId]?.[name] ?? SOURCES[name] ?? []) {
+      // A second parameter is the model of the examples.
+      const others = names.slice(1).map((other) => [other, EXAMPLE_MODEL]);
+      const parameters = Object.fromEntries([[name, source.value], ...others]);
+      addLink(byId.get(source.operationId), source.status, target, { parameters });
+    }
+  }
+  const feedback = byId.get('giveFeedback');
+  for (const { operationId, status, value } of SOURCES.request_id ?? []) {
+    if (feedback && value.startsWith('$response.header')) {
+      addLink(byId.get(operationId), status, feedback, { requestBody: { request_id: value, score: 1 } });
+    }
+  }
+}
+
+function addLink(source: Operation | undefined, status: number, target: Operation, link: object): void {
+  const response = source?.responses[status] as Response | undefined;
+  if (!response)
+    throw new Error(`${source?.operationId ?? 'an operation'} has no response ${status} to link from`);
+  response.links = {
+    ...response.links,
+    [target.operationId]: { operationId: target.operationId, description: target.summary, ...link },
+  };
+}
