@@ -3022,8 +3022,8 @@ export interface operations {
                      *           "name": "checkout",
                      *           "kind": "service",
                      *           "disabled": false,
-                     *           "expires_at": "2027-01-31T00:00:00.000Z",
-                     *           "last_used_at": "2026-11-20T10:00:00.000Z",
+                     *           "expires_at": null,
+                     *           "last_used_at": null,
                      *           "created_at": "2026-11-20T10:00:00.000Z",
                      *           "updated_at": "2026-11-20T10:00:00.000Z",
                      *           "revoked_at": null,
@@ -3073,14 +3073,9 @@ export interface operations {
                 /**
                  * @example {
                  *       "name": "checkout",
-                 *       "kind": "service",
-                 *       "disabled": false,
-                 *       "expires_at": "2027-01-31T00:00:00.000Z",
-                 *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
                  *       "scopes": [
                  *         "inference"
                  *       ],
-                 *       "principal_id": "checkout@example.com",
                  *       "attribution": {
                  *         "team": "payments",
                  *         "env": "prod"
@@ -3103,8 +3098,8 @@ export interface operations {
                      *       "name": "checkout",
                      *       "kind": "service",
                      *       "disabled": false,
-                     *       "expires_at": "2027-01-31T00:00:00.000Z",
-                     *       "last_used_at": "2026-11-20T10:00:00.000Z",
+                     *       "expires_at": null,
+                     *       "last_used_at": null,
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z",
                      *       "revoked_at": null,
@@ -3163,8 +3158,8 @@ export interface operations {
                      *       "name": "checkout",
                      *       "kind": "service",
                      *       "disabled": false,
-                     *       "expires_at": "2027-01-31T00:00:00.000Z",
-                     *       "last_used_at": "2026-11-20T10:00:00.000Z",
+                     *       "expires_at": null,
+                     *       "last_used_at": null,
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z",
                      *       "revoked_at": null,
@@ -3227,8 +3222,8 @@ export interface operations {
                      *       "name": "checkout",
                      *       "kind": "service",
                      *       "disabled": false,
-                     *       "expires_at": "2027-01-31T00:00:00.000Z",
-                     *       "last_used_at": "2026-11-20T10:00:00.000Z",
+                     *       "expires_at": null,
+                     *       "last_used_at": null,
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z",
                      *       "revoked_at": null,
@@ -3239,8 +3234,11 @@ export interface operations {
                      *       ],
                      *       "principal_id": "checkout@example.com",
                      *       "attribution": {
-                     *         "team": "payments",
-                     *         "env": "prod"
+                     *         "user": "text",
+                     *         "team": "text",
+                     *         "project": "text",
+                     *         "env": "text",
+                     *         "labels": {}
                      *       },
                      *       "descendants": {
                      *         "revoked": 1,
@@ -3284,13 +3282,13 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "name": "checkout",
-                 *       "disabled": false,
-                 *       "expires_at": "2027-01-31T00:00:00.000Z",
-                 *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                 *       "name": "checkout in Europe",
                  *       "attribution": {
                  *         "team": "payments",
-                 *         "env": "prod"
+                 *         "env": "prod",
+                 *         "labels": {
+                 *           "region": "eu"
+                 *         }
                  *       }
                  *     }
                  */
@@ -3310,8 +3308,8 @@ export interface operations {
                      *       "name": "checkout",
                      *       "kind": "service",
                      *       "disabled": false,
-                     *       "expires_at": "2027-01-31T00:00:00.000Z",
-                     *       "last_used_at": "2026-11-20T10:00:00.000Z",
+                     *       "expires_at": null,
+                     *       "last_used_at": null,
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z",
                      *       "revoked_at": null,
@@ -3366,7 +3364,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "grace_seconds": 1
+                 *       "grace_seconds": 3600
                  *     }
                  */
                 "application/json": components["schemas"]["NewRotation"];
@@ -3385,8 +3383,8 @@ export interface operations {
                      *       "name": "checkout",
                      *       "kind": "service",
                      *       "disabled": false,
-                     *       "expires_at": "2027-01-31T00:00:00.000Z",
-                     *       "last_used_at": "2026-11-20T10:00:00.000Z",
+                     *       "expires_at": null,
+                     *       "last_used_at": null,
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z",
                      *       "revoked_at": null,
@@ -3453,33 +3451,30 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *           "name": "checkout",
+                     *           "name": "payments",
                      *           "limit_micro_usd": 50000000,
-                     *           "window": "hour",
+                     *           "window": "month",
                      *           "timezone": "UTC",
-                     *           "counter_scope": "key",
+                     *           "counter_scope": "principal",
                      *           "enforcement": "enforce",
                      *           "budget_mode": "balanced",
-                     *           "hard_allow_fields": [
-                     *             "messages[].content[].type=image_url"
-                     *           ],
+                     *           "hard_allow_fields": [],
                      *           "allowed_models": [
+                     *             "mock/*",
                      *             "openai/*"
                      *           ],
                      *           "foreign_objects": "any",
-                     *           "requests_per_minute": 1,
-                     *           "tokens_per_minute": 1,
-                     *           "max_parallel": 1,
+                     *           "requests_per_minute": 600,
+                     *           "tokens_per_minute": null,
+                     *           "max_parallel": null,
                      *           "parent_policy_id": null,
                      *           "default_for": "service",
                      *           "self_service": false,
                      *           "profile_id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *           "cache": {
-                     *             "scope": "principal",
-                     *             "ttl_seconds": 1
-                     *           },
+                     *           "cache": null,
                      *           "thresholds": [
-                     *             1
+                     *             80,
+                     *             100
                      *           ],
                      *           "created_at": "2026-11-20T10:00:00.000Z",
                      *           "updated_at": "2026-11-20T10:00:00.000Z"
@@ -3515,33 +3510,19 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "name": "checkout",
+                 *       "name": "payments",
                  *       "limit_micro_usd": 50000000,
-                 *       "window": "hour",
+                 *       "window": "month",
                  *       "timezone": "UTC",
-                 *       "counter_scope": "key",
-                 *       "enforcement": "enforce",
-                 *       "budget_mode": "balanced",
-                 *       "hard_allow_fields": [
-                 *         "messages[].content[].type=image_url"
-                 *       ],
+                 *       "counter_scope": "principal",
                  *       "allowed_models": [
+                 *         "mock/*",
                  *         "openai/*"
                  *       ],
-                 *       "foreign_objects": "any",
-                 *       "requests_per_minute": 1,
-                 *       "tokens_per_minute": 1,
-                 *       "max_parallel": 1,
-                 *       "parent_policy_id": null,
-                 *       "default_for": "service",
-                 *       "self_service": false,
-                 *       "profile_id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
-                 *       "cache": {
-                 *         "scope": "principal",
-                 *         "ttl_seconds": 1
-                 *       },
+                 *       "requests_per_minute": 600,
                  *       "thresholds": [
-                 *         1
+                 *         80,
+                 *         100
                  *       ]
                  *     }
                  */
@@ -3558,33 +3539,30 @@ export interface operations {
                     /**
                      * @example {
                      *       "id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "name": "checkout",
+                     *       "name": "payments",
                      *       "limit_micro_usd": 50000000,
-                     *       "window": "hour",
+                     *       "window": "month",
                      *       "timezone": "UTC",
-                     *       "counter_scope": "key",
+                     *       "counter_scope": "principal",
                      *       "enforcement": "enforce",
                      *       "budget_mode": "balanced",
-                     *       "hard_allow_fields": [
-                     *         "messages[].content[].type=image_url"
-                     *       ],
+                     *       "hard_allow_fields": [],
                      *       "allowed_models": [
+                     *         "mock/*",
                      *         "openai/*"
                      *       ],
                      *       "foreign_objects": "any",
-                     *       "requests_per_minute": 1,
-                     *       "tokens_per_minute": 1,
-                     *       "max_parallel": 1,
+                     *       "requests_per_minute": 600,
+                     *       "tokens_per_minute": null,
+                     *       "max_parallel": null,
                      *       "parent_policy_id": null,
                      *       "default_for": "service",
                      *       "self_service": false,
                      *       "profile_id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "cache": {
-                     *         "scope": "principal",
-                     *         "ttl_seconds": 1
-                     *       },
+                     *       "cache": null,
                      *       "thresholds": [
-                     *         1
+                     *         80,
+                     *         100
                      *       ],
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
@@ -3629,33 +3607,30 @@ export interface operations {
                     /**
                      * @example {
                      *       "id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "name": "checkout",
+                     *       "name": "payments",
                      *       "limit_micro_usd": 50000000,
-                     *       "window": "hour",
+                     *       "window": "month",
                      *       "timezone": "UTC",
-                     *       "counter_scope": "key",
+                     *       "counter_scope": "principal",
                      *       "enforcement": "enforce",
                      *       "budget_mode": "balanced",
-                     *       "hard_allow_fields": [
-                     *         "messages[].content[].type=image_url"
-                     *       ],
+                     *       "hard_allow_fields": [],
                      *       "allowed_models": [
+                     *         "mock/*",
                      *         "openai/*"
                      *       ],
                      *       "foreign_objects": "any",
-                     *       "requests_per_minute": 1,
-                     *       "tokens_per_minute": 1,
-                     *       "max_parallel": 1,
+                     *       "requests_per_minute": 600,
+                     *       "tokens_per_minute": null,
+                     *       "max_parallel": null,
                      *       "parent_policy_id": null,
                      *       "default_for": "service",
                      *       "self_service": false,
                      *       "profile_id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "cache": {
-                     *         "scope": "principal",
-                     *         "ttl_seconds": 1
-                     *       },
+                     *       "cache": null,
                      *       "thresholds": [
-                     *         1
+                     *         80,
+                     *         100
                      *       ],
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
@@ -3703,33 +3678,30 @@ export interface operations {
                     /**
                      * @example {
                      *       "id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "name": "checkout",
+                     *       "name": "payments",
                      *       "limit_micro_usd": 50000000,
-                     *       "window": "hour",
+                     *       "window": "month",
                      *       "timezone": "UTC",
-                     *       "counter_scope": "key",
+                     *       "counter_scope": "principal",
                      *       "enforcement": "enforce",
                      *       "budget_mode": "balanced",
-                     *       "hard_allow_fields": [
-                     *         "messages[].content[].type=image_url"
-                     *       ],
+                     *       "hard_allow_fields": [],
                      *       "allowed_models": [
+                     *         "mock/*",
                      *         "openai/*"
                      *       ],
                      *       "foreign_objects": "any",
-                     *       "requests_per_minute": 1,
-                     *       "tokens_per_minute": 1,
-                     *       "max_parallel": 1,
+                     *       "requests_per_minute": 600,
+                     *       "tokens_per_minute": null,
+                     *       "max_parallel": null,
                      *       "parent_policy_id": null,
                      *       "default_for": "service",
                      *       "self_service": false,
                      *       "profile_id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "cache": {
-                     *         "scope": "principal",
-                     *         "ttl_seconds": 1
-                     *       },
+                     *       "cache": null,
                      *       "thresholds": [
-                     *         1
+                     *         80,
+                     *         100
                      *       ],
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
@@ -3771,33 +3743,9 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "name": "checkout",
-                 *       "limit_micro_usd": 50000000,
-                 *       "window": "hour",
-                 *       "timezone": "UTC",
-                 *       "counter_scope": "key",
-                 *       "enforcement": "enforce",
-                 *       "budget_mode": "balanced",
-                 *       "hard_allow_fields": [
-                 *         "messages[].content[].type=image_url"
-                 *       ],
-                 *       "allowed_models": [
-                 *         "openai/*"
-                 *       ],
-                 *       "foreign_objects": "any",
-                 *       "requests_per_minute": 1,
-                 *       "tokens_per_minute": 1,
-                 *       "max_parallel": 1,
-                 *       "parent_policy_id": null,
-                 *       "default_for": "service",
-                 *       "self_service": false,
-                 *       "profile_id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
-                 *       "cache": {
-                 *         "scope": "principal",
-                 *         "ttl_seconds": 1
-                 *       },
+                 *       "limit_micro_usd": 80000000,
                  *       "thresholds": [
-                 *         1
+                 *         90
                  *       ]
                  *     }
                  */
@@ -3814,33 +3762,30 @@ export interface operations {
                     /**
                      * @example {
                      *       "id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "name": "checkout",
+                     *       "name": "payments",
                      *       "limit_micro_usd": 50000000,
-                     *       "window": "hour",
+                     *       "window": "month",
                      *       "timezone": "UTC",
-                     *       "counter_scope": "key",
+                     *       "counter_scope": "principal",
                      *       "enforcement": "enforce",
                      *       "budget_mode": "balanced",
-                     *       "hard_allow_fields": [
-                     *         "messages[].content[].type=image_url"
-                     *       ],
+                     *       "hard_allow_fields": [],
                      *       "allowed_models": [
+                     *         "mock/*",
                      *         "openai/*"
                      *       ],
                      *       "foreign_objects": "any",
-                     *       "requests_per_minute": 1,
-                     *       "tokens_per_minute": 1,
-                     *       "max_parallel": 1,
+                     *       "requests_per_minute": 600,
+                     *       "tokens_per_minute": null,
+                     *       "max_parallel": null,
                      *       "parent_policy_id": null,
                      *       "default_for": "service",
                      *       "self_service": false,
                      *       "profile_id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "cache": {
-                     *         "scope": "principal",
-                     *         "ttl_seconds": 1
-                     *       },
+                     *       "cache": null,
                      *       "thresholds": [
-                     *         1
+                     *         80,
+                     *         100
                      *       ],
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
@@ -3891,8 +3836,8 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
-                     *           "id": "openai/gpt-4o-mini",
-                     *           "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "id": "acme/support-1",
+                     *           "policy_id": null,
                      *           "created_at": "2026-11-20T10:00:00.000Z"
                      *         }
                      *       ],
@@ -3933,8 +3878,8 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "id": "openai/gpt-4o-mini",
-                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "id": "acme/support-1",
+                     *       "policy_id": null,
                      *       "created_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
@@ -3973,7 +3918,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       "policy_id": null
                  *     }
                  */
                 "application/json": components["schemas"]["PrincipalChanges"];
@@ -3988,8 +3933,8 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "id": "openai/gpt-4o-mini",
-                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "id": "acme/support-1",
+                     *       "policy_id": null,
                      *       "created_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
@@ -4037,12 +3982,11 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *           "name": "checkout",
+                     *           "name": "support",
                      *           "strategy": "ordered",
                      *           "targets": [
                      *             {
-                     *               "model": "openai/gpt-4o-mini",
-                     *               "weight": 1
+                     *               "model": "mock/echo"
                      *             }
                      *           ],
                      *           "constraints": {
@@ -4055,10 +3999,7 @@ export interface operations {
                      *               "vision"
                      *             ]
                      *           },
-                     *           "cache": {
-                     *             "scope": "principal",
-                     *             "ttl_seconds": 1
-                     *           },
+                     *           "cache": null,
                      *           "pin_prompt_cache_keys": false,
                      *           "created_at": "2026-11-20T10:00:00.000Z",
                      *           "updated_at": "2026-11-20T10:00:00.000Z"
@@ -4094,29 +4035,13 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "name": "checkout",
+                 *       "name": "support",
                  *       "strategy": "ordered",
                  *       "targets": [
                  *         {
-                 *           "model": "openai/gpt-4o-mini",
-                 *           "weight": 1
+                 *           "model": "mock/echo"
                  *         }
-                 *       ],
-                 *       "constraints": {
-                 *         "context_window": 128000,
-                 *         "max_input_price_micro_usd": 12345000,
-                 *         "max_output_price_micro_usd": 12345000,
-                 *         "min_score": 1,
-                 *         "capabilities": [
-                 *           "tools",
-                 *           "vision"
-                 *         ]
-                 *       },
-                 *       "cache": {
-                 *         "scope": "principal",
-                 *         "ttl_seconds": 1
-                 *       },
-                 *       "pin_prompt_cache_keys": false
+                 *       ]
                  *     }
                  */
                 "application/json": components["schemas"]["NewProfile"];
@@ -4132,12 +4057,11 @@ export interface operations {
                     /**
                      * @example {
                      *       "id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "name": "checkout",
+                     *       "name": "support",
                      *       "strategy": "ordered",
                      *       "targets": [
                      *         {
-                     *           "model": "openai/gpt-4o-mini",
-                     *           "weight": 1
+                     *           "model": "mock/echo"
                      *         }
                      *       ],
                      *       "constraints": {
@@ -4150,10 +4074,7 @@ export interface operations {
                      *           "vision"
                      *         ]
                      *       },
-                     *       "cache": {
-                     *         "scope": "principal",
-                     *         "ttl_seconds": 1
-                     *       },
+                     *       "cache": null,
                      *       "pin_prompt_cache_keys": false,
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
@@ -4198,12 +4119,11 @@ export interface operations {
                     /**
                      * @example {
                      *       "id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "name": "checkout",
+                     *       "name": "support",
                      *       "strategy": "ordered",
                      *       "targets": [
                      *         {
-                     *           "model": "openai/gpt-4o-mini",
-                     *           "weight": 1
+                     *           "model": "mock/echo"
                      *         }
                      *       ],
                      *       "constraints": {
@@ -4216,10 +4136,7 @@ export interface operations {
                      *           "vision"
                      *         ]
                      *       },
-                     *       "cache": {
-                     *         "scope": "principal",
-                     *         "ttl_seconds": 1
-                     *       },
+                     *       "cache": null,
                      *       "pin_prompt_cache_keys": false,
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
@@ -4267,12 +4184,11 @@ export interface operations {
                     /**
                      * @example {
                      *       "id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "name": "checkout",
+                     *       "name": "support",
                      *       "strategy": "ordered",
                      *       "targets": [
                      *         {
-                     *           "model": "openai/gpt-4o-mini",
-                     *           "weight": 1
+                     *           "model": "mock/echo"
                      *         }
                      *       ],
                      *       "constraints": {
@@ -4285,10 +4201,7 @@ export interface operations {
                      *           "vision"
                      *         ]
                      *       },
-                     *       "cache": {
-                     *         "scope": "principal",
-                     *         "ttl_seconds": 1
-                     *       },
+                     *       "cache": null,
                      *       "pin_prompt_cache_keys": false,
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
@@ -4330,29 +4243,13 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "name": "checkout",
-                 *       "strategy": "ordered",
+                 *       "strategy": "weighted",
                  *       "targets": [
                  *         {
-                 *           "model": "openai/gpt-4o-mini",
+                 *           "model": "mock/echo",
                  *           "weight": 1
                  *         }
-                 *       ],
-                 *       "constraints": {
-                 *         "context_window": 128000,
-                 *         "max_input_price_micro_usd": 12345000,
-                 *         "max_output_price_micro_usd": 12345000,
-                 *         "min_score": 1,
-                 *         "capabilities": [
-                 *           "tools",
-                 *           "vision"
-                 *         ]
-                 *       },
-                 *       "cache": {
-                 *         "scope": "principal",
-                 *         "ttl_seconds": 1
-                 *       },
-                 *       "pin_prompt_cache_keys": false
+                 *       ]
                  *     }
                  */
                 "application/json": components["schemas"]["ProfileChanges"];
@@ -4368,12 +4265,11 @@ export interface operations {
                     /**
                      * @example {
                      *       "id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "name": "checkout",
+                     *       "name": "support",
                      *       "strategy": "ordered",
                      *       "targets": [
                      *         {
-                     *           "model": "openai/gpt-4o-mini",
-                     *           "weight": 1
+                     *           "model": "mock/echo"
                      *         }
                      *       ],
                      *       "constraints": {
@@ -4386,10 +4282,7 @@ export interface operations {
                      *           "vision"
                      *         ]
                      *       },
-                     *       "cache": {
-                     *         "scope": "principal",
-                     *         "ttl_seconds": 1
-                     *       },
+                     *       "cache": null,
                      *       "pin_prompt_cache_keys": false,
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
@@ -4430,10 +4323,7 @@ export interface operations {
                 /**
                  * @example {
                  *       "route": "chat_completions",
-                 *       "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
-                 *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
-                 *       "workload_type": "text",
-                 *       "session_id": "text"
+                 *       "workload_type": "support"
                  *     }
                  */
                 "application/json": components["schemas"]["ExplainRequest"];
@@ -4449,14 +4339,14 @@ export interface operations {
                     /**
                      * @example {
                      *       "profile_id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "model": "openai/gpt-4o-mini",
+                     *       "model": "acme/support-1",
                      *       "strategy": "ordered",
                      *       "route": "chat_completions",
                      *       "policies": [
                      *         "text"
                      *       ],
                      *       "chosen": {
-                     *         "model": "openai/gpt-4o-mini",
+                     *         "model": "acme/support-1",
                      *         "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td"
                      *       },
                      *       "refusal": {
@@ -4465,13 +4355,13 @@ export interface operations {
                      *       },
                      *       "models": [
                      *         {
-                     *           "model": "openai/gpt-4o-mini",
+                     *           "model": "acme/support-1",
                      *           "why": "text",
                      *           "connectors": [
                      *             {
                      *               "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
                      *               "name": "checkout",
-                     *               "priority": 1,
+                     *               "priority": 0,
                      *               "weight": 1,
                      *               "input_price": {
                      *                 "currency_code": "USD",
@@ -4490,7 +4380,7 @@ export interface operations {
                      *       ],
                      *       "excluded": [
                      *         {
-                     *           "model": "openai/gpt-4o-mini",
+                     *           "model": "acme/support-1",
                      *           "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
                      *           "stage": "unusable",
                      *           "why": "text"
@@ -4558,7 +4448,7 @@ export interface operations {
                      *           "usage": {
                      *             "state": "open",
                      *             "mark_at": "2026-11-20T10:00:00.000Z",
-                     *             "ended_at": "2026-11-20T10:00:00.000Z",
+                     *             "ended_at": null,
                      *             "superseded_by": "text",
                      *             "retired_by": "text",
                      *             "shards": [
@@ -4628,7 +4518,7 @@ export interface operations {
                      *       "usage": {
                      *         "state": "open",
                      *         "mark_at": "2026-11-20T10:00:00.000Z",
-                     *         "ended_at": "2026-11-20T10:00:00.000Z",
+                     *         "ended_at": null,
                      *         "superseded_by": "text",
                      *         "retired_by": "text",
                      *         "shards": [
@@ -4752,7 +4642,7 @@ export interface operations {
                      *         {
                      *           "workload_type": "text",
                      *           "workload_type_key": "text",
-                     *           "model": "openai/gpt-4o-mini",
+                     *           "model": "acme/support-1",
                      *           "requests": 1,
                      *           "success_rate": 1,
                      *           "mean_latency_ms": 1,
@@ -4928,7 +4818,7 @@ export interface operations {
                 env?: string;
                 /** @description Labels such as key1=val1,key2=val2; escape a comma, = or \ in keys and values with \. */
                 label?: string;
-                /** @description Comma-separated names out of principal, key, policy, model, provider, service_tier, user, team, project, env, workload_type, namespace, workload and label:<key>; escape a comma or \ in a key with \. By default all is one group. */
+                /** @description Comma-separated names out of principal, key, policy, model, provider, service_tier, user, team, project, env, workload_type, namespace, workload and label:<key>, at most 6; escape a comma or \ in a key with \. By default all is one group. */
                 group_by?: string;
                 /** @description By default the range is one bucket. */
                 bucket?: components["schemas"]["SpendBucket"];
@@ -5052,8 +4942,16 @@ export interface operations {
                      *           "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
                      *           "principal_id": "checkout@example.com",
                      *           "attribution": {
-                     *             "team": "payments",
-                     *             "env": "prod"
+                     *             "user": "text",
+                     *             "team": "text",
+                     *             "project": "text",
+                     *             "env": "text",
+                     *             "labels": {},
+                     *             "workload_type": "text",
+                     *             "namespace": "text",
+                     *             "workload": "text",
+                     *             "pod": "text",
+                     *             "session_id": "text"
                      *           },
                      *           "policies": [
                      *             {
@@ -5066,8 +4964,8 @@ export interface operations {
                      *             {
                      *               "event_id": "text",
                      *               "model_requested": "text",
-                     *               "model": "openai/gpt-4o-mini",
-                     *               "provider": "openai",
+                     *               "model": "acme/support-1",
+                     *               "provider": "acme",
                      *               "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
                      *               "outcome": "text",
                      *               "http_status": 200,
@@ -5107,9 +5005,9 @@ export interface operations {
                      *             {
                      *               "event_id": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1c",
                      *               "corrects": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b",
-                     *               "amount_micro_usd": 12345000,
+                     *               "amount_micro_usd": -1,
                      *               "amount_nano_usd": "12345000000",
-                     *               "reason": "text",
+                     *               "reason": "The vendor's invoice of May charges less for it.",
                      *               "unpriced": [
                      *                 "text"
                      *               ],
@@ -5165,8 +5063,16 @@ export interface operations {
                      *       "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
                      *       "principal_id": "checkout@example.com",
                      *       "attribution": {
-                     *         "team": "payments",
-                     *         "env": "prod"
+                     *         "user": "text",
+                     *         "team": "text",
+                     *         "project": "text",
+                     *         "env": "text",
+                     *         "labels": {},
+                     *         "workload_type": "text",
+                     *         "namespace": "text",
+                     *         "workload": "text",
+                     *         "pod": "text",
+                     *         "session_id": "text"
                      *       },
                      *       "policies": [
                      *         {
@@ -5179,8 +5085,8 @@ export interface operations {
                      *         {
                      *           "event_id": "text",
                      *           "model_requested": "text",
-                     *           "model": "openai/gpt-4o-mini",
-                     *           "provider": "openai",
+                     *           "model": "acme/support-1",
+                     *           "provider": "acme",
                      *           "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
                      *           "outcome": "text",
                      *           "http_status": 200,
@@ -5220,9 +5126,9 @@ export interface operations {
                      *         {
                      *           "event_id": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1c",
                      *           "corrects": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b",
-                     *           "amount_micro_usd": 12345000,
+                     *           "amount_micro_usd": -1,
                      *           "amount_nano_usd": "12345000000",
-                     *           "reason": "text",
+                     *           "reason": "The vendor's invoice of May charges less for it.",
                      *           "unpriced": [
                      *             "text"
                      *           ],
@@ -5269,9 +5175,8 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "amount_micro_usd": -250000,
-                 *       "reason": "the vendor's invoice of May charges no tokens for it",
-                 *       "event_id": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b"
+                 *       "amount_micro_usd": -1,
+                 *       "reason": "The vendor's invoice of May charges less for it."
                  *     }
                  */
                 "application/json": components["schemas"]["NewCorrection"];
@@ -5288,9 +5193,9 @@ export interface operations {
                      * @example {
                      *       "event_id": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1c",
                      *       "corrects": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b",
-                     *       "amount_micro_usd": 12345000,
+                     *       "amount_micro_usd": -1,
                      *       "amount_nano_usd": "12345000000",
-                     *       "reason": "text",
+                     *       "reason": "The vendor's invoice of May charges less for it.",
                      *       "unpriced": [
                      *         "text"
                      *       ],
@@ -5546,7 +5451,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "note": "sent by a load test"
+                 *       "note": "Sent by a load test."
                  *     }
                  */
                 "application/json": components["schemas"]["NewDiscard"];
@@ -5617,8 +5522,8 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
-                     *           "model": "openai/gpt-4o-mini",
-                     *           "provider": "openai",
+                     *           "model": "acme/support-1",
+                     *           "provider": "acme",
                      *           "input_price": {
                      *             "currency_code": "USD",
                      *             "units": 0,
@@ -5698,28 +5603,28 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *           "name": "checkout",
-                     *           "provider": "openai",
+                     *           "name": "acme in Europe",
+                     *           "provider": "acme",
                      *           "dialect": "openai",
-                     *           "base_url": "https://api.openai.com/v1",
-                     *           "credential_ref": "text",
-                     *           "credential_sealed": false,
+                     *           "base_url": "https://api.acme.example/v1",
+                     *           "credential_ref": null,
+                     *           "credential_sealed": true,
                      *           "credential_bound": false,
-                     *           "usable": false,
-                     *           "unusable_reason": "text",
+                     *           "usable": true,
+                     *           "unusable_reason": null,
                      *           "enabled": true,
-                     *           "priority": 1,
+                     *           "priority": 0,
                      *           "weight": 1,
-                     *           "max_parallel": 1,
-                     *           "connect_timeout_ms": 1,
-                     *           "first_byte_timeout_ms": 1,
-                     *           "chunk_timeout_ms": 1,
+                     *           "max_parallel": null,
+                     *           "connect_timeout_ms": null,
+                     *           "first_byte_timeout_ms": null,
+                     *           "chunk_timeout_ms": null,
                      *           "on_disconnect": "cancel",
                      *           "forward_headers": [
                      *             "text"
                      *           ],
                      *           "models": [
-                     *             "openai/*"
+                     *             "acme/*"
                      *           ],
                      *           "upstream_names": {},
                      *           "origin": "environment",
@@ -5757,27 +5662,14 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "provider": "openai",
-                 *       "name": "checkout",
+                 *       "provider": "acme",
+                 *       "name": "acme in Europe",
                  *       "dialect": "openai",
-                 *       "base_url": "https://api.openai.com/v1",
-                 *       "credential_ref": "text",
-                 *       "credential": "<VENDOR_KEY>",
-                 *       "enabled": true,
-                 *       "priority": 1,
-                 *       "weight": 1,
-                 *       "max_parallel": 1,
-                 *       "connect_timeout_ms": 1,
-                 *       "first_byte_timeout_ms": 1,
-                 *       "chunk_timeout_ms": 1,
-                 *       "on_disconnect": "cancel",
-                 *       "forward_headers": [
-                 *         "text"
-                 *       ],
+                 *       "base_url": "https://api.acme.example/v1",
+                 *       "credential": "the-credential-of-your-account",
                  *       "models": [
-                 *         "openai/*"
-                 *       ],
-                 *       "upstream_names": {}
+                 *         "acme/*"
+                 *       ]
                  *     }
                  */
                 "application/json": components["schemas"]["NewConnector"];
@@ -5793,28 +5685,28 @@ export interface operations {
                     /**
                      * @example {
                      *       "id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "name": "checkout",
-                     *       "provider": "openai",
+                     *       "name": "acme in Europe",
+                     *       "provider": "acme",
                      *       "dialect": "openai",
-                     *       "base_url": "https://api.openai.com/v1",
-                     *       "credential_ref": "text",
-                     *       "credential_sealed": false,
+                     *       "base_url": "https://api.acme.example/v1",
+                     *       "credential_ref": null,
+                     *       "credential_sealed": true,
                      *       "credential_bound": false,
-                     *       "usable": false,
-                     *       "unusable_reason": "text",
+                     *       "usable": true,
+                     *       "unusable_reason": null,
                      *       "enabled": true,
-                     *       "priority": 1,
+                     *       "priority": 0,
                      *       "weight": 1,
-                     *       "max_parallel": 1,
-                     *       "connect_timeout_ms": 1,
-                     *       "first_byte_timeout_ms": 1,
-                     *       "chunk_timeout_ms": 1,
+                     *       "max_parallel": null,
+                     *       "connect_timeout_ms": null,
+                     *       "first_byte_timeout_ms": null,
+                     *       "chunk_timeout_ms": null,
                      *       "on_disconnect": "cancel",
                      *       "forward_headers": [
                      *         "text"
                      *       ],
                      *       "models": [
-                     *         "openai/*"
+                     *         "acme/*"
                      *       ],
                      *       "upstream_names": {},
                      *       "origin": "environment",
@@ -5861,28 +5753,28 @@ export interface operations {
                     /**
                      * @example {
                      *       "id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "name": "checkout",
-                     *       "provider": "openai",
+                     *       "name": "acme in Europe",
+                     *       "provider": "acme",
                      *       "dialect": "openai",
-                     *       "base_url": "https://api.openai.com/v1",
-                     *       "credential_ref": "text",
-                     *       "credential_sealed": false,
+                     *       "base_url": "https://api.acme.example/v1",
+                     *       "credential_ref": null,
+                     *       "credential_sealed": true,
                      *       "credential_bound": false,
-                     *       "usable": false,
-                     *       "unusable_reason": "text",
+                     *       "usable": true,
+                     *       "unusable_reason": null,
                      *       "enabled": true,
-                     *       "priority": 1,
+                     *       "priority": 0,
                      *       "weight": 1,
-                     *       "max_parallel": 1,
-                     *       "connect_timeout_ms": 1,
-                     *       "first_byte_timeout_ms": 1,
-                     *       "chunk_timeout_ms": 1,
+                     *       "max_parallel": null,
+                     *       "connect_timeout_ms": null,
+                     *       "first_byte_timeout_ms": null,
+                     *       "chunk_timeout_ms": null,
                      *       "on_disconnect": "cancel",
                      *       "forward_headers": [
                      *         "text"
                      *       ],
                      *       "models": [
-                     *         "openai/*"
+                     *         "acme/*"
                      *       ],
                      *       "upstream_names": {},
                      *       "origin": "environment",
@@ -5932,28 +5824,28 @@ export interface operations {
                     /**
                      * @example {
                      *       "id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "name": "checkout",
-                     *       "provider": "openai",
+                     *       "name": "acme in Europe",
+                     *       "provider": "acme",
                      *       "dialect": "openai",
-                     *       "base_url": "https://api.openai.com/v1",
-                     *       "credential_ref": "text",
-                     *       "credential_sealed": false,
+                     *       "base_url": "https://api.acme.example/v1",
+                     *       "credential_ref": null,
+                     *       "credential_sealed": true,
                      *       "credential_bound": false,
-                     *       "usable": false,
-                     *       "unusable_reason": "text",
+                     *       "usable": true,
+                     *       "unusable_reason": null,
                      *       "enabled": true,
-                     *       "priority": 1,
+                     *       "priority": 0,
                      *       "weight": 1,
-                     *       "max_parallel": 1,
-                     *       "connect_timeout_ms": 1,
-                     *       "first_byte_timeout_ms": 1,
-                     *       "chunk_timeout_ms": 1,
+                     *       "max_parallel": null,
+                     *       "connect_timeout_ms": null,
+                     *       "first_byte_timeout_ms": null,
+                     *       "chunk_timeout_ms": null,
                      *       "on_disconnect": "cancel",
                      *       "forward_headers": [
                      *         "text"
                      *       ],
                      *       "models": [
-                     *         "openai/*"
+                     *         "acme/*"
                      *       ],
                      *       "upstream_names": {},
                      *       "origin": "environment",
@@ -5997,26 +5889,8 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "name": "checkout",
-                 *       "dialect": "openai",
-                 *       "base_url": "https://api.openai.com/v1",
-                 *       "credential_ref": "text",
-                 *       "credential": "<VENDOR_KEY>",
-                 *       "enabled": true,
-                 *       "priority": 1,
-                 *       "weight": 1,
-                 *       "max_parallel": 1,
-                 *       "connect_timeout_ms": 1,
-                 *       "first_byte_timeout_ms": 1,
-                 *       "chunk_timeout_ms": 1,
-                 *       "on_disconnect": "cancel",
-                 *       "forward_headers": [
-                 *         "text"
-                 *       ],
-                 *       "models": [
-                 *         "openai/*"
-                 *       ],
-                 *       "upstream_names": {}
+                 *       "enabled": false,
+                 *       "priority": 10
                  *     }
                  */
                 "application/json": components["schemas"]["ConnectorChanges"];
@@ -6032,28 +5906,28 @@ export interface operations {
                     /**
                      * @example {
                      *       "id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "name": "checkout",
-                     *       "provider": "openai",
+                     *       "name": "acme in Europe",
+                     *       "provider": "acme",
                      *       "dialect": "openai",
-                     *       "base_url": "https://api.openai.com/v1",
-                     *       "credential_ref": "text",
-                     *       "credential_sealed": false,
+                     *       "base_url": "https://api.acme.example/v1",
+                     *       "credential_ref": null,
+                     *       "credential_sealed": true,
                      *       "credential_bound": false,
-                     *       "usable": false,
-                     *       "unusable_reason": "text",
+                     *       "usable": true,
+                     *       "unusable_reason": null,
                      *       "enabled": true,
-                     *       "priority": 1,
+                     *       "priority": 0,
                      *       "weight": 1,
-                     *       "max_parallel": 1,
-                     *       "connect_timeout_ms": 1,
-                     *       "first_byte_timeout_ms": 1,
-                     *       "chunk_timeout_ms": 1,
+                     *       "max_parallel": null,
+                     *       "connect_timeout_ms": null,
+                     *       "first_byte_timeout_ms": null,
+                     *       "chunk_timeout_ms": null,
                      *       "on_disconnect": "cancel",
                      *       "forward_headers": [
                      *         "text"
                      *       ],
                      *       "models": [
-                     *         "openai/*"
+                     *         "acme/*"
                      *       ],
                      *       "upstream_names": {},
                      *       "origin": "environment",
@@ -6155,7 +6029,7 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
-                     *           "model": "openai/gpt-4o-mini",
+                     *           "model": "acme/support-1",
                      *           "version": 1,
                      *           "price": {
                      *             "input_price": {
@@ -6413,7 +6287,7 @@ export interface operations {
                 connector_id: string;
                 /**
                  * @description The id of a model. Its slashes may be written as they are or as %2F.
-                 * @example openai/gpt-4o-mini
+                 * @example acme/support-1
                  */
                 model: string;
             };
@@ -6431,216 +6305,8 @@ export interface operations {
                  *       "output_price": {
                  *         "currency_code": "USD",
                  *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "cache_read_price": {
-                 *         "currency_code": "USD",
-                 *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "cache_write_price": {
-                 *         "currency_code": "USD",
-                 *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "cache_write_1h_price": {
-                 *         "currency_code": "USD",
-                 *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "input_audio_price": {
-                 *         "currency_code": "USD",
-                 *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "input_image_price": {
-                 *         "currency_code": "USD",
-                 *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "cache_read_audio_price": {
-                 *         "currency_code": "USD",
-                 *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "output_audio_price": {
-                 *         "currency_code": "USD",
-                 *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "output_image_price": {
-                 *         "currency_code": "USD",
-                 *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "tiers": [
-                 *         {
-                 *           "above_input_tokens": 1,
-                 *           "input_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "output_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "cache_read_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "cache_write_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "cache_write_1h_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "input_audio_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "input_image_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "cache_read_audio_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "output_audio_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "output_image_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           }
-                 *         }
-                 *       ],
-                 *       "variants": [
-                 *         {
-                 *           "service_tier": "text",
-                 *           "speed": "text",
-                 *           "geography": "text",
-                 *           "input_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "output_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "cache_read_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "cache_write_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "cache_write_1h_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "input_audio_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "input_image_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "cache_read_audio_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "output_audio_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "output_image_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "tiers": [
-                 *             {
-                 *               "above_input_tokens": 1,
-                 *               "input_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "output_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "cache_read_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "cache_write_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "cache_write_1h_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "input_audio_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "input_image_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "cache_read_audio_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "output_audio_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "output_image_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               }
-                 *             }
-                 *           ]
-                 *         }
-                 *       ],
-                 *       "tool_prices": {}
+                 *         "nanos": 600000000
+                 *       }
                  *     }
                  */
                 "application/json": components["schemas"]["NewPrice"];
@@ -6655,7 +6321,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "model": "openai/gpt-4o-mini",
+                     *       "model": "acme/support-1",
                      *       "version": 1,
                      *       "price": {
                      *         "input_price": {
@@ -6914,7 +6580,7 @@ export interface operations {
                 connector_id: string;
                 /**
                  * @description The id of a model. Its slashes may be written as they are or as %2F.
-                 * @example openai/gpt-4o-mini
+                 * @example acme/support-1
                  */
                 model: string;
             };
@@ -6930,7 +6596,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "model": "openai/gpt-4o-mini",
+                     *       "model": "acme/support-1",
                      *       "version": 1,
                      *       "price": {
                      *         "input_price": {
@@ -7201,9 +6867,9 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
-                     *           "model": "openai/gpt-4o-mini",
-                     *           "provider": "openai",
-                     *           "upstream_name": "text",
+                     *           "model": "acme/support-1",
+                     *           "provider": "acme",
+                     *           "upstream_name": "support-1",
                      *           "origin": "catalog",
                      *           "overridden": [
                      *             "text"
@@ -7470,7 +7136,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id of a model. Its slashes may be written as they are or as %2F.
-                 * @example openai/gpt-4o-mini
+                 * @example acme/support-1
                  */
                 model: string;
             };
@@ -7486,9 +7152,9 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "model": "openai/gpt-4o-mini",
-                     *       "provider": "openai",
-                     *       "upstream_name": "text",
+                     *       "model": "acme/support-1",
+                     *       "provider": "acme",
+                     *       "upstream_name": "support-1",
                      *       "origin": "catalog",
                      *       "overridden": [
                      *         "text"
@@ -7759,7 +7425,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id of a model. Its slashes may be written as they are or as %2F.
-                 * @example openai/gpt-4o-mini
+                 * @example acme/support-1
                  */
                 model: string;
             };
@@ -7769,20 +7435,12 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "upstream_name": "text",
+                 *       "upstream_name": "support-1",
                  *       "context_window": 128000,
                  *       "max_output_tokens": 16384,
                  *       "capabilities": [
-                 *         "tools",
-                 *         "vision"
+                 *         "tools"
                  *       ],
-                 *       "benchmark_scores": {
-                 *         "mmlu": 1,
-                 *         "human_eval": 1,
-                 *         "mt_bench": 1
-                 *       },
-                 *       "deprecated_at": null,
-                 *       "disabled": false,
                  *       "price": {
                  *         "input_price": {
                  *           "currency_code": "USD",
@@ -7792,216 +7450,8 @@ export interface operations {
                  *         "output_price": {
                  *           "currency_code": "USD",
                  *           "units": 0,
-                 *           "nanos": 150000000
-                 *         },
-                 *         "cache_read_price": {
-                 *           "currency_code": "USD",
-                 *           "units": 0,
-                 *           "nanos": 150000000
-                 *         },
-                 *         "cache_write_price": {
-                 *           "currency_code": "USD",
-                 *           "units": 0,
-                 *           "nanos": 150000000
-                 *         },
-                 *         "cache_write_1h_price": {
-                 *           "currency_code": "USD",
-                 *           "units": 0,
-                 *           "nanos": 150000000
-                 *         },
-                 *         "input_audio_price": {
-                 *           "currency_code": "USD",
-                 *           "units": 0,
-                 *           "nanos": 150000000
-                 *         },
-                 *         "input_image_price": {
-                 *           "currency_code": "USD",
-                 *           "units": 0,
-                 *           "nanos": 150000000
-                 *         },
-                 *         "cache_read_audio_price": {
-                 *           "currency_code": "USD",
-                 *           "units": 0,
-                 *           "nanos": 150000000
-                 *         },
-                 *         "output_audio_price": {
-                 *           "currency_code": "USD",
-                 *           "units": 0,
-                 *           "nanos": 150000000
-                 *         },
-                 *         "output_image_price": {
-                 *           "currency_code": "USD",
-                 *           "units": 0,
-                 *           "nanos": 150000000
-                 *         },
-                 *         "tiers": [
-                 *           {
-                 *             "above_input_tokens": 1,
-                 *             "input_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "output_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "cache_read_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "cache_write_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "cache_write_1h_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "input_audio_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "input_image_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "cache_read_audio_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "output_audio_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "output_image_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             }
-                 *           }
-                 *         ],
-                 *         "variants": [
-                 *           {
-                 *             "service_tier": "text",
-                 *             "speed": "text",
-                 *             "geography": "text",
-                 *             "input_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "output_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "cache_read_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "cache_write_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "cache_write_1h_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "input_audio_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "input_image_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "cache_read_audio_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "output_audio_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "output_image_price": {
-                 *               "currency_code": "USD",
-                 *               "units": 0,
-                 *               "nanos": 150000000
-                 *             },
-                 *             "tiers": [
-                 *               {
-                 *                 "above_input_tokens": 1,
-                 *                 "input_price": {
-                 *                   "currency_code": "USD",
-                 *                   "units": 0,
-                 *                   "nanos": 150000000
-                 *                 },
-                 *                 "output_price": {
-                 *                   "currency_code": "USD",
-                 *                   "units": 0,
-                 *                   "nanos": 150000000
-                 *                 },
-                 *                 "cache_read_price": {
-                 *                   "currency_code": "USD",
-                 *                   "units": 0,
-                 *                   "nanos": 150000000
-                 *                 },
-                 *                 "cache_write_price": {
-                 *                   "currency_code": "USD",
-                 *                   "units": 0,
-                 *                   "nanos": 150000000
-                 *                 },
-                 *                 "cache_write_1h_price": {
-                 *                   "currency_code": "USD",
-                 *                   "units": 0,
-                 *                   "nanos": 150000000
-                 *                 },
-                 *                 "input_audio_price": {
-                 *                   "currency_code": "USD",
-                 *                   "units": 0,
-                 *                   "nanos": 150000000
-                 *                 },
-                 *                 "input_image_price": {
-                 *                   "currency_code": "USD",
-                 *                   "units": 0,
-                 *                   "nanos": 150000000
-                 *                 },
-                 *                 "cache_read_audio_price": {
-                 *                   "currency_code": "USD",
-                 *                   "units": 0,
-                 *                   "nanos": 150000000
-                 *                 },
-                 *                 "output_audio_price": {
-                 *                   "currency_code": "USD",
-                 *                   "units": 0,
-                 *                   "nanos": 150000000
-                 *                 },
-                 *                 "output_image_price": {
-                 *                   "currency_code": "USD",
-                 *                   "units": 0,
-                 *                   "nanos": 150000000
-                 *                 }
-                 *               }
-                 *             ]
-                 *           }
-                 *         ],
-                 *         "tool_prices": {}
+                 *           "nanos": 600000000
+                 *         }
                  *       }
                  *     }
                  */
@@ -8017,9 +7467,9 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "model": "openai/gpt-4o-mini",
-                     *       "provider": "openai",
-                     *       "upstream_name": "text",
+                     *       "model": "acme/support-1",
+                     *       "provider": "acme",
+                     *       "upstream_name": "support-1",
                      *       "origin": "catalog",
                      *       "overridden": [
                      *         "text"
@@ -8276,9 +7726,9 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "model": "openai/gpt-4o-mini",
-                     *       "provider": "openai",
-                     *       "upstream_name": "text",
+                     *       "model": "acme/support-1",
+                     *       "provider": "acme",
+                     *       "upstream_name": "support-1",
                      *       "origin": "catalog",
                      *       "overridden": [
                      *         "text"
@@ -8553,7 +8003,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id of a model. Its slashes may be written as they are or as %2F.
-                 * @example openai/gpt-4o-mini
+                 * @example acme/support-1
                  */
                 model: string;
             };
@@ -8569,9 +8019,9 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "model": "openai/gpt-4o-mini",
-                     *       "provider": "openai",
-                     *       "upstream_name": "text",
+                     *       "model": "acme/support-1",
+                     *       "provider": "acme",
+                     *       "upstream_name": "support-1",
                      *       "origin": "catalog",
                      *       "overridden": [
                      *         "text"
@@ -8843,7 +8293,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id of a model. Its slashes may be written as they are or as %2F.
-                 * @example openai/gpt-4o-mini
+                 * @example acme/support-1
                  */
                 model: string;
             };
@@ -8853,20 +8303,10 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "upstream_name": "text",
-                 *       "context_window": 128000,
-                 *       "max_output_tokens": 16384,
                  *       "capabilities": [
                  *         "tools",
                  *         "vision"
-                 *       ],
-                 *       "benchmark_scores": {
-                 *         "mmlu": 1,
-                 *         "human_eval": 1,
-                 *         "mt_bench": 1
-                 *       },
-                 *       "deprecated_at": null,
-                 *       "disabled": false
+                 *       ]
                  *     }
                  */
                 "application/json": components["schemas"]["CatalogModelChanges"];
@@ -8881,9 +8321,9 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "model": "openai/gpt-4o-mini",
-                     *       "provider": "openai",
-                     *       "upstream_name": "text",
+                     *       "model": "acme/support-1",
+                     *       "provider": "acme",
+                     *       "upstream_name": "support-1",
                      *       "origin": "catalog",
                      *       "overridden": [
                      *         "text"
@@ -9158,7 +8598,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id of a model. Its slashes may be written as they are or as %2F.
-                 * @example openai/gpt-4o-mini
+                 * @example acme/support-1
                  */
                 model: string;
             };
@@ -9429,7 +8869,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id of a model. Its slashes may be written as they are or as %2F.
-                 * @example openai/gpt-4o-mini
+                 * @example acme/support-1
                  */
                 model: string;
             };
@@ -9447,216 +8887,13 @@ export interface operations {
                  *       "output_price": {
                  *         "currency_code": "USD",
                  *         "units": 0,
-                 *         "nanos": 150000000
+                 *         "nanos": 600000000
                  *       },
                  *       "cache_read_price": {
                  *         "currency_code": "USD",
                  *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "cache_write_price": {
-                 *         "currency_code": "USD",
-                 *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "cache_write_1h_price": {
-                 *         "currency_code": "USD",
-                 *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "input_audio_price": {
-                 *         "currency_code": "USD",
-                 *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "input_image_price": {
-                 *         "currency_code": "USD",
-                 *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "cache_read_audio_price": {
-                 *         "currency_code": "USD",
-                 *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "output_audio_price": {
-                 *         "currency_code": "USD",
-                 *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "output_image_price": {
-                 *         "currency_code": "USD",
-                 *         "units": 0,
-                 *         "nanos": 150000000
-                 *       },
-                 *       "tiers": [
-                 *         {
-                 *           "above_input_tokens": 1,
-                 *           "input_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "output_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "cache_read_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "cache_write_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "cache_write_1h_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "input_audio_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "input_image_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "cache_read_audio_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "output_audio_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "output_image_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           }
-                 *         }
-                 *       ],
-                 *       "variants": [
-                 *         {
-                 *           "service_tier": "text",
-                 *           "speed": "text",
-                 *           "geography": "text",
-                 *           "input_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "output_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "cache_read_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "cache_write_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "cache_write_1h_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "input_audio_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "input_image_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "cache_read_audio_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "output_audio_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "output_image_price": {
-                 *             "currency_code": "USD",
-                 *             "units": 0,
-                 *             "nanos": 150000000
-                 *           },
-                 *           "tiers": [
-                 *             {
-                 *               "above_input_tokens": 1,
-                 *               "input_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "output_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "cache_read_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "cache_write_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "cache_write_1h_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "input_audio_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "input_image_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "cache_read_audio_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "output_audio_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               },
-                 *               "output_image_price": {
-                 *                 "currency_code": "USD",
-                 *                 "units": 0,
-                 *                 "nanos": 150000000
-                 *               }
-                 *             }
-                 *           ]
-                 *         }
-                 *       ],
-                 *       "tool_prices": {}
+                 *         "nanos": 75000000
+                 *       }
                  *     }
                  */
                 "application/json": components["schemas"]["NewPrice"];
@@ -10161,7 +9398,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id of a model. Its slashes may be written as they are or as %2F.
-                 * @example openai/gpt-4o-mini
+                 * @example acme/support-1
                  */
                 model: string;
             };
@@ -10548,7 +9785,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "model": "openai/gpt-4o-mini",
+                 *       "model": "mock/echo",
                  *       "input": "Hello, weighbridge!"
                  *     }
                  */
@@ -10813,7 +10050,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "model": "anthropic/claude-sonnet-4-5",
+                 *       "model": "mock/echo",
                  *       "max_tokens": 256,
                  *       "messages": [
                  *         {
@@ -10910,7 +10147,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "model": "anthropic/claude-sonnet-4-5",
+                 *       "model": "mock/echo",
                  *       "messages": [
                  *         {
                  *           "role": "user",
@@ -10993,7 +10230,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "model": "openai/text-embedding-3-small",
+                 *       "model": "mock/echo",
                  *       "input": "Hello, weighbridge!"
                  *     }
                  */
@@ -11173,7 +10410,7 @@ export interface operations {
             path: {
                 /**
                  * @description `<provider>/<model_name>`. Its slashes need no encoding.
-                 * @example openai/gpt-4o-mini
+                 * @example acme/support-1
                  */
                 model: string;
             };
