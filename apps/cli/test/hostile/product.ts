@@ -22,7 +22,7 @@ export interface Product extends Service {
 type StartedProduct = Omit<Product, 'residentAtStart'>;
 export type Mode = 'embedded' | 'distributed';
 
-const SLOW_CLIENTS = { HEADERS_TIMEOUT_MS: '3000', BODY_TIMEOUT_MS: '3000' };
+const SLOW_CLIENTS = { HEADERS_TIMEOUT_MS: '3000', BODY_TIMEOUT_MS: '8000' };
 /** A thousand by default: to issue so many takes a while. */
 export const MAX_KEYS = 100;
 

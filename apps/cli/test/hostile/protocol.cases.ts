@@ -203,7 +203,7 @@ export const PROTOCOL: readonly HostileCase[] = [
 
 /** The settings of the suite's product; see product.ts. */
 const HEADERS_TIMEOUT_MS = 3_000;
-const BODY_TIMEOUT_MS = 3_000;
+const BODY_TIMEOUT_MS = 8_000;
 
 /** How the attempts of a tenant ended, once the ledger has a request. */
 async function outcomes(tenant: Tenant): Promise<string[]> {
