@@ -179,10 +179,12 @@ function readPacked(
   });
 }
 
-async function expectBoundedFanOut({ product, vendor, tenant }: Scene): Promise<void> {
+async function expectBoundedFanOut(scene: Scene): Promise<void> {
+  const { product, vendor } = scene;
   const local = vendor('local');
+  const added: string[] = [];
   for (let at = 0; at < 5; at++) {
-    await operate(product, 'POST', '/api/v1/connectors', {
+    const { id } = await operate(product, 'POST', '/api/v1/connectors', {
       name: `extra-${at}`,
       provider: `extra${at}`,
       dialect: 'openai',
@@ -191,6 +193,7 @@ async function expectBoundedFanOut({ product, vendor, tenant }: Scene): Promise<
       credential: 'sk-extra',
       priority: at === 0 ? -20 : -10,
     });
+    added.push(String(id));
     await operate(product, 'PUT', `/api/v1/catalog/models/${encodeURIComponent(`extra${at}/plain`)}`, {
       context_window: 1_000,
       price: {
@@ -199,7 +202,15 @@ async function expectBoundedFanOut({ product, vendor, tenant }: Scene): Promise<
       },
     });
   }
-  const stored = await fetch(`${local.url}/responses`, {
+  try {
+    await expectThreeAsked(scene);
+  } finally {
+    for (const id of added) await operate(product, 'PATCH', `/api/v1/connectors/${id}`, { enabled: false });
+  }
+}
+
+async function expectThreeAsked({ vendor, tenant }: Scene): Promise<void> {
+  const stored = await fetch(`${vendor('local').url}/responses`, {
     method: 'POST',
     body: JSON.stringify({ model: 'plain', input: 'made outside of the service' }),
   });

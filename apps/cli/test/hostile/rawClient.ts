@@ -69,8 +69,11 @@ export async function exchange(url: string, bytes: string | Buffer, ends = true)
   return await client.closes();
 }
 
-/** Status, headers and JSON of the first response in a text. */
-export function parsedAnswer(text: string) {
+const INTERIM = /^(HTTP\/1\.1 1\d\d [^\r]*\r\n\r\n)+/;
+
+/** Status, headers and JSON of the first response in a text. A client that ended its side may get interim ones before. */
+export function parsedAnswer(received: string) {
+  const text = received.replace(INTERIM, '');
   const at = text.indexOf('\r\n\r\n');
   const [status = '', ...lines] = text.slice(0, at).split('\r\n');
   const headers = new Map(

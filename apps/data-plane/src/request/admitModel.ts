@@ -107,12 +107,17 @@ function findModel(key: ResolvedKey, id: string, table: RoutingTable): RoutableM
 
 /** Models that the key may use, by the names that vendors give them too. */
 export function nearestModels(key: ResolvedKey, id: string, table: RoutingTable): string[] {
-  const isReachable = (name: string) => isAllowed(key, name);
+  const isReachable = (name: string) => isAllowed(key, name) && isServed(name, table);
   const meant = [...table.models.values()]
     .filter(({ upstreamName }) => upstreamName.toLowerCase() === id.toLowerCase())
     .map((model) => model.id)
     .filter(isReachable);
   return meant.length > 0 ? meant.slice(0, 1) : nearestNames(id, table.models.keys(), isReachable);
+}
+
+function isServed(modelId: string, { models, connectors }: RoutingTable): boolean {
+  const provider = models.get(modelId)?.provider ?? '';
+  return connectors.get(provider)?.some(({ serves }) => serves(modelId)) ?? false;
 }
 
 function notAnId(key: ResolvedKey, id: string, table: RoutingTable): AppError {

@@ -46,8 +46,9 @@ function partsOf(name: string): Parts {
 /** Small for names that are alike; undefined for others. */
 function distanceOf(wanted: Parts, name: Parts): number | undefined {
   if (wanted.whole === name.whole) return 0;
-  if (wanted.model === name.model && wanted.model !== '') return 1;
   const edits = editsBetween(wanted, name);
+  // Only the provider differs: first those that differ by a slip.
+  if (wanted.model === name.model && wanted.model !== '') return edits === undefined ? 1.9 : 1 + edits / 10;
   if (edits !== undefined) return 1 + edits;
   const [short, long] = [wanted.model, name.model].sort((a, b) => a.length - b.length) as [string, string];
   if (short.length < MIN_SHARED || !long.startsWith(short)) return undefined;
