@@ -119,6 +119,8 @@ async function serve(deps: RunDeps, request: InferenceRequest, client: ClientCon
 /** A request for a stored response counts against the rate limits too, before its owner is looked up. */
 async function runStored(deps: RunDeps, request: InferenceRequest, client: ClientConnection): Promise<void> {
   const { key } = request;
+  // Before anything is known of the response: no refusal may tell another principal's from one that does not exist.
+  client.headers.set('x-svc-cache', 'bypass');
   const hold = key.rates.length > 0 ? await admitTokens(deps, key, 0, client.headers) : undefined;
   try {
     await runPlanned(deps, request, client);
@@ -276,7 +278,8 @@ function openCaching(
   plan: Plan,
   headers: ResponseHeaders,
 ): RequestCaching | undefined {
-  const caching = plan.kind === 'generation' ? requestCaching(cache, request, plan) : undefined;
+  if (plan.kind !== 'generation') return undefined;
+  const caching = requestCaching(cache, request, plan);
   headers.set('x-svc-cache', caching ? 'miss' : 'bypass');
   return caching;
 }
