@@ -37,6 +37,12 @@ describe('ids', () => {
     expect(madeAt).toBeLessThanOrEqual(Date.now() + 1_000);
   });
 
+  it('tell a time even if a client made them up, so that no UUID has their bits', () => {
+    const made = `req_0${'1'.repeat(9)}${'z'.repeat(16)}`;
+    expect(isId('req', made)).toBe(true);
+    expect(idTimeMs(made)).toBe(Number.parseInt('1'.repeat(9), 32));
+  });
+
   it('follow a clock that is set back', () => {
     const clock = vi.spyOn(Date, 'now');
     const madeAt = (nowMs: number) => {
