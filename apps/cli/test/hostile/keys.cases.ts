@@ -22,7 +22,7 @@ export const KEYS: readonly HostileCase[] = [
       };
       const principalOf = async (id: string) =>
         (await operate(product, 'GET', `/api/v1/keys/${id}`)).principal_id as string;
-      // The policy counts by key, so that a sibling has a counter of its own.
+      // The policy counts by key, so that a sibling has its own counter.
       expect((await sibling({})).status).toBe(403);
       expect((await sibling({ attribution: { team: 'others' } })).status).toBe(403);
       expect(

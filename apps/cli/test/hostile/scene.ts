@@ -17,7 +17,7 @@ export interface Scene {
   readonly product: Product;
   readonly vendors: readonly MockVendor[];
   vendor(name: VendorName): MockVendor;
-  /** A tenant under a policy of its own. */
+  /** A tenant under its own policy. */
   tenant(policy?: Json, key?: Json): Promise<Tenant>;
   close(): Promise<void>;
 }

@@ -146,7 +146,7 @@ async function startRefusing() {
 
 let providers = 0;
 
-/** Makes a connector with a provider of its own; resolves with the provider once its model can be used. */
+/** Makes a connector with its own provider; resolves with the provider once its model can be used. */
 async function connectTo({ product, tenant }: Scene, baseUrl: string): Promise<string> {
   const provider = `refusing${++providers}`;
   await operate(product, 'POST', '/api/v1/connectors', {

@@ -118,7 +118,7 @@ const DESCRIPTIONS: Readonly<Record<number, string>> = {
 export type ErrorShape = 'management' | 'inference' | 'messages';
 
 const REQUEST_ID = 'req_01kafyq2s0e5fvf6m8x4n9r7td';
-/** The statuses that a vendor may have sent: of its own credential it sends 401 and 403 to the service, which answers 502. */
+/** The statuses of a vendor that clients see. Its 401 and 403 about the service's credential become a 502. */
 const OF_VENDORS = new Set([400, 404, 409, 413, 422, 429, 500, 502, 503, 504]);
 
 /** The name of the response of an error among the components. */

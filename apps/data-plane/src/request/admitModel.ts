@@ -10,6 +10,7 @@ import {
 import type { Target } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { findNamedModels } from '../formats/namedModels.ts';
+import { servingConnectors } from '../routing/modelTargets.ts';
 import { didYouMean, nearestNames } from '../routing/nearestNames.ts';
 
 const EXAMPLE = 'openai/gpt-5.4';
@@ -77,7 +78,8 @@ function idsOf(name: string, connector: RoutableConnector, table: RoutingTable):
   return [...ids];
 }
 
-function isAllowed(key: ResolvedKey, modelId: string): boolean {
+/** Every policy of the key allows the model. */
+export function isAllowed(key: ResolvedKey, modelId: string): boolean {
   return key.policies.every((policy) => policy.allows(modelId));
 }
 
@@ -115,9 +117,9 @@ export function nearestModels(key: ResolvedKey, id: string, table: RoutingTable)
   return meant.length > 0 ? meant.slice(0, 1) : nearestNames(id, table.models.keys(), isReachable);
 }
 
-function isServed(modelId: string, { models, connectors }: RoutingTable): boolean {
-  const provider = models.get(modelId)?.provider ?? '';
-  return connectors.get(provider)?.some(({ serves }) => serves(modelId)) ?? false;
+function isServed(modelId: string, table: RoutingTable): boolean {
+  const model = table.models.get(modelId);
+  return model !== undefined && servingConnectors(model, table).length > 0;
 }
 
 function notAnId(key: ResolvedKey, id: string, table: RoutingTable): AppError {

@@ -5,7 +5,7 @@ import type { RoutingTable } from '../control/routingTable.ts';
 import type { Dialect } from '../formats/operation.ts';
 import { didYouMean } from '../routing/nearestNames.ts';
 import { reachableProfiles } from '../routing/profileTargets.ts';
-import { nearestModels } from './admitModel.ts';
+import { isAllowed, nearestModels } from './admitModel.ts';
 
 /** Vendors give a release date; here it is unknown, and the epoch stands for that. */
 const UNKNOWN_DATE = new Date(0);
@@ -40,16 +40,13 @@ export function listModels(
 /** One model or profile; a 404 if there is none of this name, or a policy does not allow it. */
 export function retrieveModel(key: ResolvedKey, table: RoutingTable, dialect: Dialect, id: string): object {
   const model = table.models.get(id);
-  const isAllowed = key.policies.every((policy) => policy.allows(id));
-  if (model && isAllowed) return present(model, dialect);
+  if (model && isAllowed(key, id)) return present(model, dialect);
   const profile = id.startsWith(ROUTER_PREFIX) && profiles(key, table).find((one) => one.id === id);
   return present(profile || raise(notFound(id, nearestModels(key, id, table))), dialect);
 }
 
 function reachableModels(key: ResolvedKey, table: RoutingTable): ListedModel[] {
-  const models = [...table.models.values()].filter(({ id }) =>
-    key.policies.every((policy) => policy.allows(id)),
-  );
+  const models = [...table.models.values()].filter(({ id }) => isAllowed(key, id));
   return [...models, ...profiles(key, table)].sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 

@@ -62,7 +62,8 @@ function connectorsFor(model: RoutableModel, route: Route, table: RoutingTable):
   return servingConnectors(model, table).filter((connector) => servesRoute(connector, route));
 }
 
-function servingConnectors(model: RoutableModel, table: RoutingTable): RoutableConnector[] {
+/** The connectors that have the model, on any route. */
+export function servingConnectors(model: RoutableModel, table: RoutingTable): RoutableConnector[] {
   const all = table.connectors.get(model.provider) ?? [];
   return all.filter((connector) => connector.serves(model.id));
 }
