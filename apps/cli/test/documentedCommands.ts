@@ -5,8 +5,7 @@ import { join } from 'node:path';
 const MARKS = {
   cluster: 'needs a Kubernetes cluster',
   docker: 'needs a container engine',
-  outside:
-    'needs something of yours that no test has, such as a Postgres, a proxy of its own or the internet',
+  outside: 'needs something of yours that no test has, such as a Postgres, its own proxy or the internet',
   elsewhere: 'is run by another test, or by whoever runs the tests',
 } as const;
 

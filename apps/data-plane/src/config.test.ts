@@ -36,7 +36,7 @@ it('always needs the token of its control plane, and says so', () => {
   expect(loadConfig({ CONTROL_PLANE_TOKEN: token }).controlPlane).toMatchObject({ token });
 });
 
-it('serves metrics on a port of their own, one for each process', () => {
+it('serves metrics on their own port, one for each process', () => {
   const env = { NATS_URL: 'nats://127.0.0.1:4222', PROCESSES: '3' };
   expect(loadProcessConfig(env).metrics).toBeUndefined();
   expect(environmentOf(env, 2)).not.toHaveProperty('METRICS_PORT');

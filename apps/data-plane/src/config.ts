@@ -186,7 +186,7 @@ function nextPort({ host, port }: MetricsAddress, index: number, inferencePort: 
   const METRICS_PORT = port === 0 ? 0 : port + index;
   if (METRICS_PORT > MAX_PORT) {
     throw new SettingsError(
-      `METRICS_PORT is not valid: with PROCESSES, each process needs a port of its own from it on, and ${METRICS_PORT} is none`,
+      `METRICS_PORT is not valid: with PROCESSES, each process needs its own port, counted from it, and ${METRICS_PORT} is none`,
     );
   }
   metricsAddress({ METRICS_PORT, METRICS_HOST: host }, { PORT: inferencePort });

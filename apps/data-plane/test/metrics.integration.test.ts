@@ -88,7 +88,7 @@ describe('a successful request', () => {
     expect(estimated).toBe(Number(proxy.events[0]?.costNanoUsd) / 1e9);
   });
 
-  it('has a label of its own for embeddings', async () => {
+  it('has its own label for embeddings', async () => {
     await sdk().embeddings.create({ model: 'mock/echo', input: 'Hello', encoding_format: 'float' });
     await eventually(async () => expect(await requests('success', 'mock/echo', 'embeddings')).toBe(1));
     expect(

@@ -93,7 +93,7 @@ describe('the OpenAI SDK', () => {
     expect(vendor.requests).toHaveLength(0);
   });
 
-  it("gets errors of its own classes, and the vendor's errors unchanged", async () => {
+  it("gets errors of the SDK's classes, and the vendor's errors unchanged", async () => {
     const ask = (status: number) =>
       client().chat.completions.create(hello, { headers: { 'x-mock-status': String(status) } });
     await expect(client('sk-svc-x').chat.completions.create(hello)).rejects.toThrow(

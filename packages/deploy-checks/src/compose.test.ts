@@ -61,7 +61,7 @@ describe('the compose file', () => {
     });
   });
 
-  it('serves metrics on ports of their own', async () => {
+  it('serves metrics on their own ports', async () => {
     const all = await services();
     for (const app of APPS.slice(1)) expect(all[app]?.environment).toMatchObject({ METRICS_PORT: '9090' });
     expect(all['data-plane']?.ports).toEqual(['127.0.0.1:8080:8080', '127.0.0.1:9080:9090']);

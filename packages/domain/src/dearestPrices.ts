@@ -8,7 +8,7 @@ import {
 } from './modelPrice.ts';
 import { dearer, type NanoUsd, nanoFromDecimalUsd as usd } from './money.ts';
 
-/** The dearest prices that are known of any model, by class: what usage without a price of its own is charged. */
+/** The dearest prices that are known of any model, by class: what usage without its own price is charged. */
 export interface DearestPrices {
   /** How many times the list price, in thousandths. */
   readonly serviceTierPermille: bigint;

@@ -70,7 +70,7 @@ function permissionsFinding({ user, missing }: NatsStatus): Finding {
   return warn(
     check,
     `${name} may do what every app may do: who takes over one of them can forge acks and usage`,
-    `Give each app a user of its own. ${USERS}`,
+    `Give each app its own user. ${USERS}`,
   );
 }
 

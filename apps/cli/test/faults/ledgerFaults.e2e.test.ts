@@ -77,7 +77,7 @@ describe('metering', () => {
 
   it('8: has exact sums after commits of unknown outcome and after Postgres was killed and restarted', async () => {
     const postgres = cluster.postgres;
-    if (!postgres) throw new Error('the cluster has no Postgres of its own');
+    if (!postgres) throw new Error('the cluster has not its own Postgres');
     const caller = await cluster.caller('row-8');
     const load = createLoad({ caller, seed: SEED, proxies: [proxy] });
     for (const how of ['answer lost', 'never sent'] as const) {
@@ -135,7 +135,7 @@ describe('metering', () => {
 
   it('18: a rebuild under load finds no difference, and corrects a planted one exactly', async () => {
     const postgres = cluster.postgres;
-    if (!postgres) throw new Error('the cluster has no Postgres of its own');
+    if (!postgres) throw new Error('the cluster has not its own Postgres');
     const caller = await cluster.caller('row-18');
     const load = createLoad({ caller, seed: SEED, proxies: [proxy], atOnce: 4 });
     const rebuild = async (apply: boolean) => {

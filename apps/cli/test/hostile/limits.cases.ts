@@ -63,7 +63,7 @@ export const LIMITS: readonly HostileCase[] = [
   },
   {
     row: ROW,
-    title: 'a fallback with a limit of its own does not pass hard mode',
+    title: 'a fallback with its own limit does not pass hard mode',
     async run({ tenant }) {
       const tried = await tenant(hard(LIMIT));
       const body = message({ max_tokens: 10, fallbacks: [{ model: 'plain', max_tokens: 60_000 }] });

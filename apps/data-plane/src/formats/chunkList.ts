@@ -1,4 +1,4 @@
-/** A chunk below this size takes less memory as part of a shared block than as a buffer of its own. */
+/** A chunk below this size takes less memory as part of a shared block than as its own buffer. */
 const MIN_KEPT_BYTES = 4 * 1024;
 const MIN_BLOCK_BYTES = 1024;
 const MAX_BLOCK_BYTES = 64 * 1024;

@@ -29,7 +29,7 @@ export interface RemovedTool {
 export interface RequestFindings {
   /** How often the vendor's tools may be used, by tool. */
   readonly toolUses: Record<string, number>;
-  /** The sum of the limits that tools have of their own. */
+  /** The sum of the limits that tools themselves have. */
   toolPasses: number;
   /** There is a tool that only the request's own limit of calls bounds. */
   usesToolCalls: boolean;

@@ -211,7 +211,7 @@ describe('a pin', () => {
     expect([reads, results]).toEqual([2, ['new', 'known', 'known', 'known', 'known']]);
   });
 
-  it('holds on every route that its target serves; another route has one pin of its own', async () => {
+  it('holds on every route that its target serves; another route has its own pin', async () => {
     const { ask, target, tell, writes, results } = world();
     const serves = ({ connector }: Target) => connector.id !== 'a';
     const ofRoute = [target('large', 'c'), target('large', 'b')];

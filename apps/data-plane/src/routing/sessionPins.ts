@@ -80,7 +80,7 @@ const MAX_LOCAL_PINS = 50_000;
  * loser follows the winner. The second request on a proxy reads the store again. Later requests use the local copy, which
  * is checked every `RECHECK_MS` and renewed every quarter of `ttlMs`. A pin breaks if its target is not allowed any more,
  * or has been down for `DOWN_MS`; the session then moves once, by an update of the broken revision. A route that the target
- * does not serve has a pin of its own: the session stays for its other routes.
+ * does not serve has its own pin: the session stays for its other routes.
  */
 export function createSessionPins(deps: SessionPinsDeps): SessionPins {
   return new StoredPins(deps);

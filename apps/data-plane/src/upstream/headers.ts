@@ -146,7 +146,7 @@ function forwardedNames(dialect: Dialect, connector: Connector): HeaderNames {
 }
 
 /**
- * Appends the vendor's headers that the client gets, names and values alternating. A client with rate limits of its own
+ * Appends the vendor's headers that the client gets, names and values alternating. A client with its own rate limits
  * (`isRated`) does not get those of the vendor's account.
  */
 export function appendVendorHeaders(

@@ -20,7 +20,7 @@ const urlOf = useNatsWithUsers([
     passwordVariable: 'NATS_SHARING_PASSWORD',
     permissions: permissionsOf('data-plane', { user: 'sharing', sharesCache: true }),
   },
-  // A proxy with a user of its own.
+  // A proxy with its own user.
   {
     user: 'proxy-a',
     passwordVariable: 'NATS_PROXY_A_PASSWORD',
@@ -106,7 +106,7 @@ const HARM = {
   'read usage directly': '$JS.API.DIRECT.GET.USAGE',
   'delete usage': '$JS.API.STREAM.MSG.DELETE.USAGE',
   'restore a stream': '$JS.API.STREAM.RESTORE.USAGE',
-  'make a stream of its own': '$JS.API.STREAM.CREATE.MINE',
+  'make its own stream': '$JS.API.STREAM.CREATE.MINE',
   "take metering's messages": '$JS.API.CONSUMER.MSG.NEXT.USAGE.metering-s0',
   "acknowledge metering's messages": '$JS.ACK.USAGE.metering-s0.1.1.1.1.1',
   'make a consumer of usage': '$JS.API.CONSUMER.CREATE.USAGE.mine',

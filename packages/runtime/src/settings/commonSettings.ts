@@ -72,7 +72,7 @@ export function metricsAddress(
   for (const [name, other] of Object.entries(otherPorts)) {
     if (port === other && port !== 0) {
       throw new SettingsError(
-        `METRICS_PORT is not valid: ${name} is ${other} too, and metrics have a port of their own. Set METRICS_PORT to a free one, such as 9090`,
+        `METRICS_PORT is not valid: ${name} is ${other} too, and metrics need their own port. Set METRICS_PORT to a free one, such as 9090`,
       );
     }
   }

@@ -356,7 +356,7 @@ describe('a price', () => {
     expect(await routed(model)).toMatchObject({ price: { version: 3 } });
   });
 
-  it('with a date is a version of its own from that date on, unless an operator set another', async () => {
+  it('with a date is a separate version from that date on, unless an operator set another', async () => {
     const [dated, overridden] = ['openai/gpt-4.1', 'openai/gpt-4.1-mini'];
     const from = new Date('2027-01-01T00:00:00Z');
     const files = FILES.map((file): CatalogFileModel => {

@@ -12,7 +12,7 @@ export interface Peppers {
 
 /** The peppers of the environment. */
 export interface PepperSettings {
-  /** Undefined: the database stores a pepper of its own. */
+  /** Undefined: the database stores its own pepper. */
   readonly current: string | undefined;
   /** Previous and next peppers. Tokens are looked up by them too. */
   readonly others: readonly string[];

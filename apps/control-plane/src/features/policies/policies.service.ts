@@ -18,7 +18,7 @@ export interface CountedKey {
   readonly policy_id: string | null;
   readonly principal_id: string;
   readonly kind: 'service' | 'user';
-  /** Null: no counter of its own exists yet. */
+  /** Null: it has no counter yet. */
   readonly counter_key_id: string | null;
 }
 

@@ -24,7 +24,7 @@ export async function newestPriceAt(
   return (await negotiatedPriceOf(db, connectorId, model)) ?? (await catalogPriceOf(db, model));
 }
 
-/** The dearest of all prices that apply now: what has no price of its own is charged by them. */
+/** The dearest of all prices that apply now: what has no price is charged by them. */
 export async function dearestKnownPrices(db: Database): Promise<DearestPrices> {
   return dearestPrices([...(await allCurrentPrices(db)), ...(await allNegotiatedPrices(db))]);
 }

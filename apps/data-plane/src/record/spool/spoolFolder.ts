@@ -23,7 +23,7 @@ export async function lockSpool(dir: string): Promise<FolderLock> {
     if ('release' in lock) return lock;
     if (lock.heldBy !== SHORT_HOLD || waitedMs >= SHORT_HOLD_TIMEOUT_MS) {
       throw new Error(
-        `Another process uses the spool in ${dir}. Stop it, or set SPOOL_DIR to a folder of its own for each process.`,
+        `Another process uses the spool in ${dir}. Stop it, or set SPOOL_DIR to a separate folder for each process.`,
       );
     }
     await sleep(POLL_MS);
