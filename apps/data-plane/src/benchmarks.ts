@@ -31,5 +31,6 @@ export function openKeyCacheForBenchmark(
     clockMs: () => Date.now(),
     count: () => {},
   });
-  return (authorization) => authenticate(keys, { authorization }, 'openai', Date.now());
+  return (authorization) =>
+    authenticate(keys, { headers: { authorization }, dialect: 'openai', query: '' }, Date.now());
 }

@@ -1,4 +1,5 @@
 export { AppError, type AppErrorOptions, type ErrorKind, raise } from './appError.ts';
+export { type GoogleErrorBody, toGoogleError } from './google.ts';
 export { type GrpcError, toGrpcError } from './grpc.ts';
 export {
   type ErrorBody,

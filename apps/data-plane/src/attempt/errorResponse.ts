@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { type HttpError, toHttpError, toMessagesError } from '@weighbridge/errors';
+import { type HttpError, toGoogleError, toHttpError, toMessagesError } from '@weighbridge/errors';
 import { type Dialect, type Operation, RESPONSES } from '../formats/operation.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import type { ResponseHeaders } from './responseHeaders.ts';
@@ -13,7 +13,8 @@ export interface FailedRequest {
 
 /** An error in the envelope of a dialect. */
 export function errorResponse(dialect: Dialect, error: unknown, requestId: string): HttpError<object> {
-  return dialect === 'anthropic' ? toMessagesError(error, requestId) : toHttpError(error, requestId);
+  if (dialect === 'anthropic') return toMessagesError(error, requestId);
+  return dialect === 'gemini' ? toGoogleError(error, requestId) : toHttpError(error, requestId);
 }
 
 /** Sends an error: as a status before the first byte, else as the last event of the stream. */
@@ -62,6 +63,9 @@ export function sendError(
 function errorEvent(operation: Operation, failure: unknown, requestId: string): string {
   if (operation.dialect === 'anthropic') {
     return `event: error\ndata: ${JSON.stringify(toMessagesError(failure, requestId).body)}\n\n`;
+  }
+  if (operation.dialect === 'gemini') {
+    return `data: ${JSON.stringify(toGoogleError(failure, requestId).body)}\n\n`;
   }
   const { error } = toHttpError(failure, requestId).body;
   if (operation.route !== RESPONSES.route) return `data: ${JSON.stringify({ error })}\n\n`;

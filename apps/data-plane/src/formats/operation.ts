@@ -11,7 +11,7 @@ import type { ResponseFormat } from './responseFormat.ts';
 import { responsesFormat } from './responsesFormat.ts';
 
 /** The family of an API: the form of its errors, and the header for the credential. */
-export type Dialect = 'openai' | 'anthropic';
+export type Dialect = 'openai' | 'anthropic' | 'gemini';
 
 /** An inference operation. All differences between the operations are declared here. */
 export interface Operation {

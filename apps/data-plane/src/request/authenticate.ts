@@ -1,9 +1,18 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { bearerToken, isWellFormedToken, tokenSha256 } from '@weighbridge/domain';
+import { isWellFormedToken, tokenSha256 } from '@weighbridge/domain';
 import { disabledKey, expiredKey, missingKey, raise, unknownKey } from '@weighbridge/errors';
 import type { KeyCache } from '../control/keyCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { Dialect } from '../formats/operation.ts';
+import { tokenOf } from './credentials.ts';
+
+/** What of a request says who sends it. */
+export interface Credentials {
+  readonly headers: IncomingHttpHeaders;
+  readonly dialect: Dialect;
+  /** With the question mark; empty if there is none. */
+  readonly query: string;
+}
 
 /**
  * The key whose token a request carries; rejects with a 401 for none, or one that may not be used. Disabled and expired are
@@ -11,12 +20,11 @@ import type { Dialect } from '../formats/operation.ts';
  */
 export async function authenticate(
   keys: KeyCache,
-  headers: IncomingHttpHeaders,
-  dialect: Dialect,
+  { headers, dialect, query }: Credentials,
   nowMs: number,
   how: 'find' | 'refresh' = 'find',
 ): Promise<ResolvedKey> {
-  const token = tokenOf(headers, dialect) ?? raise(missingKey());
+  const token = tokenOf(headers, dialect, query) ?? raise(missingKey());
   if (!isWellFormedToken(token)) throw unknownKey();
   const found = keys[how](tokenSha256(token));
   const key = (found instanceof Promise ? await found : found) ?? raise(unknownKey());
@@ -24,11 +32,4 @@ export async function authenticate(
   if (key.expiresAtMs !== undefined && key.expiresAtMs <= nowMs) throw expiredKey(new Date(key.expiresAtMs));
   keys.uses?.note(key.id, nowMs);
   return key;
-}
-
-/** Anthropic's clients may send the token as `x-api-key`; `Authorization` wins if both are there. */
-function tokenOf(headers: IncomingHttpHeaders, dialect: Dialect): string | undefined {
-  if (dialect === 'anthropic' && headers.authorization === undefined)
-    return String(headers['x-api-key'] ?? '') || undefined;
-  return bearerToken(headers.authorization);
 }

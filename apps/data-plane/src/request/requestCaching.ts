@@ -13,6 +13,7 @@ import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { Target } from '../control/target.ts';
 import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { forwardableHeaders } from '../upstream/headers.ts';
+import { withoutCredentials } from './credentials.ts';
 
 /** The response cache, for one request. */
 export interface RequestCaching {
@@ -56,7 +57,7 @@ export function requestCaching(
       operation.dialect,
       plan.targets.map(({ connector }) => connector),
     ),
-    query,
+    query: withoutCredentials(query),
   });
   const { ttlMs } = rule;
   const { route } = operation;

@@ -8,7 +8,8 @@ import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { Dialect } from '../formats/operation.ts';
 import type { Endpoint } from '../observe/endpoints.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';
-import { authenticate } from './authenticate.ts';
+import { authenticate, type Credentials } from './authenticate.ts';
+import { withoutCredentials } from './credentials.ts';
 import type { GenerationAction, StoredResponseAction } from './planRequest.ts';
 
 /*
@@ -62,7 +63,7 @@ export class RequestContext implements AttemptContext {
   readonly client: ClientConnection;
   readonly observed: RequestObservation;
   readonly #deps: ContextDeps;
-  readonly #dialect: Dialect;
+  readonly #credentials: Credentials;
 
   constructor(deps: ContextDeps, request: InferenceRequest, plan: Plan, client: ClientConnection) {
     const { key, headers } = request;
@@ -76,16 +77,16 @@ export class RequestContext implements AttemptContext {
     this.isBilled = isBilled;
     this.plan = plan;
     this.headers = headers;
-    this.query = request.query;
+    this.query = withoutCredentials(request.query);
     this.client = client;
     this.observed = request.observed;
     this.#deps = deps;
-    this.#dialect = request.dialect;
+    this.#credentials = request;
   }
 
   async refreshKey(): Promise<void> {
     const { keys, now } = this.#deps;
-    this.key = await authenticate(keys, this.headers, this.#dialect, now().getTime(), 'refresh');
+    this.key = await authenticate(keys, this.#credentials, now().getTime(), 'refresh');
     this.observed.key = this.key;
   }
 }

@@ -65,7 +65,7 @@ export async function runRequest(
   const observed = deps.observer.begin({ id, endpoint, receivedAt, key: incoming.key }, headers);
   try {
     // Before the body is read: no one uploads 32 MiB to learn that a key is wrong.
-    const key = incoming.key ?? (await authenticate(deps.keys, headers, dialect, deps.now().getTime()));
+    const key = incoming.key ?? (await authenticate(deps.keys, incoming, deps.now().getTime()));
     observed.key = key;
     const reading = incoming.readAction(key);
     const action = reading instanceof Promise ? await reading : reading;

@@ -164,7 +164,11 @@ function authenticateFirst(api: FastifyInstance, deps: AppDeps): void {
     // A browser sends the preflight without a key.
     if (request.method === 'OPTIONS') return;
     request.receivedAt = performance.now();
-    request.key = await authenticate(deps.keys, request.headers, dialect, deps.now().getTime());
+    request.key = await authenticate(
+      deps.keys,
+      { headers: request.headers, dialect, query: splitUrl(request.url).query },
+      deps.now().getTime(),
+    );
   });
 }
 
@@ -215,10 +219,12 @@ export function refusalResponse(error: AppError, requestId: string, url: string)
 }
 
 const MESSAGES_PATH = /^\/v1\/messages(?=[/?]|$)/;
+const GEMINI_PATH = /^\/v1beta(?=[/?]|$)/;
 const MODELS_PATH = /^\/v1\/models(?=[/?]|$)/;
 
-/** The dialect of a request: by its path, and on `/v1/models`, which both dialects have, by a header. */
+/** The dialect of a request: by its path, and on `/v1/models`, which several dialects have, by a header. */
 function dialectOf({ url, headers }: Pick<FastifyRequest, 'url' | 'headers'>): Dialect {
   if (MESSAGES_PATH.test(url)) return 'anthropic';
+  if (GEMINI_PATH.test(url)) return 'gemini';
   return MODELS_PATH.test(url) && headers['anthropic-version'] !== undefined ? 'anthropic' : 'openai';
 }

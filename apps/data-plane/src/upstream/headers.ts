@@ -53,15 +53,18 @@ const FORWARDED_BY_DIALECT: Readonly<Record<Dialect, readonly string[]>> = {
     'x-claude-*',
     'x-client-app',
   ],
+  gemini: [...COMMON, 'x-goog-api-client', 'x-server-timeout'],
 };
 const FORWARDED: Readonly<Record<Dialect, HeaderNames>> = {
   openai: new HeaderNames(FORWARDED_BY_DIALECT.openai),
   anthropic: new HeaderNames(FORWARDED_BY_DIALECT.anthropic),
+  gemini: new HeaderNames(FORWARDED_BY_DIALECT.gemini),
 };
 /** Of connectors with `forward_headers`: with these. */
 const forwardedTo: Readonly<Record<Dialect, WeakMap<Connector, HeaderNames>>> = {
   openai: new WeakMap(),
   anthropic: new WeakMap(),
+  gemini: new WeakMap(),
 };
 
 /** Headers of a vendor about its account or its server, which a client must not see; the length is written again. */
@@ -116,6 +119,8 @@ export function upstreamHeaders(
   if (dialect === 'anthropic') {
     if (headers['anthropic-version'] === undefined) forwarded.push('anthropic-version', MESSAGES_VERSION);
     if (credential) forwarded.push('x-api-key', credential);
+  } else if (dialect === 'gemini') {
+    if (credential) forwarded.push('x-goog-api-key', credential);
   } else if (credential) forwarded.push('authorization', `Bearer ${credential}`);
   return forwarded;
 }
