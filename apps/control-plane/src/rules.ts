@@ -1,4 +1,4 @@
-import { isPrincipalId } from '@weighbridge/domain';
+import { isPrincipalId, parseRfc3339 } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { parseNewModelId } from './features/catalog/catalog.ts';
 import type { NewPrice } from './features/catalog/prices.schemas.ts';
@@ -20,6 +20,11 @@ import { validDisplayName } from './shared/displayName.ts';
  * Rules of the service that need no database, so that a file can be checked before it is applied. Each function throws
  * the AppError of the service.
  */
+
+/** Whether the service takes a text as a time. */
+export function isDateTime(text: string): boolean {
+  return parseRfc3339(text) !== undefined;
+}
 
 export function checkPolicy({ name, timezone }: NewPolicy): void {
   validDisplayName(name);

@@ -28,7 +28,7 @@ type Managed = (typeof managed)[number];
 
 let api: TestApi;
 let issuer: TestIssuer;
-const keys = { disabled: '', expired: '' };
+const keys = { disabled: '', expired: '', inGrace: '' };
 
 beforeAll(async () => {
   issuer = await startTestIssuer();
@@ -45,6 +45,9 @@ beforeAll(async () => {
   }
   const fields = { scopes: [...SCOPES] };
   keys.disabled = (await api.issue({ ...fields, disabled: true })).key;
+  const rotated = await api.issue(fields);
+  keys.inGrace = rotated.key;
+  await api.call('POST', `/keys/${rotated.id}/rotate`, { body: { grace_seconds: 3_600 } });
   const expires_at = new Date(api.now.getTime() + 1_000).toISOString();
   keys.expired = (await api.issue({ ...fields, expires_at })).key;
   api.now = new Date(api.now.getTime() + 2_000);
@@ -79,19 +82,44 @@ async function call(
   });
 }
 
-/** Operations on one resource whose 404 does not depend on the query. */
-const CHECKS_ID_FIRST = [
-  'getKey',
-  'getKeyUsage',
-  'revokeKey',
-  'getPolicy',
-  'getPrincipal',
-  'getProfile',
-  'getConnector',
-  'getCatalogModel',
-  'deleteCatalogModel',
-  'deleteCatalogPrice',
-];
+/** Ids that no resource has, as they stand in a path. */
+function missingIds({ operation }: Managed): string[] {
+  const malformed = fixtures.creates.get(operation);
+  const ids = malformed ?? ['no-such-thing', '%', 'a/b', ' ', '\u0000', 'x'.repeat(5_000)];
+  // What is not UTF-8 names nothing, either.
+  return [...ids.map(encodeURIComponent), '%ff', '%', 'a%2', '%ed%a0%80'];
+}
+
+/** Faults of a request that are looked at after the id in its path. */
+const FAULTS: Readonly<Record<string, { query?: string; type?: string; payload?: string }>> = {
+  none: {},
+  query: { query: '?no_such_parameter=1' },
+  wait: { query: '?wait=no' },
+  pageToken: { query: '?page_token=none' },
+  field: { payload: '{"no_such_field":1}' },
+  json: { payload: '{' },
+  type: { payload: 'x', type: 'text/plain' },
+  length: { payload: `"${'x'.repeat(70_000)}"` },
+};
+
+/** The answer to a request with a fault, without what differs between two answers in any case. */
+async function answerTo({ method, path }: Managed, id: string, fault: string, key?: string): Promise<object> {
+  const { query = '', type = 'application/json', payload } = FAULTS[fault] ?? {};
+  const { status, text, headers } = await api.get(`/api/v1${path.replaceAll(/\{\w+\}/g, id)}${query}`, {
+    method: method as 'POST',
+    key: key ?? api.operatorKey,
+    ...(method !== 'GET' && payload !== undefined && { payload, headers: { 'content-type': type } }),
+  });
+  const { 'x-request-id': requestId, date: _, ...others } = headers;
+  return {
+    status,
+    text: text.replaceAll(String(requestId), ''),
+    headers: { ...others, 'content-length': '' },
+  };
+}
+
+/** Operations that change nothing, though they take a POST. */
+const CHANGES_NOTHING = new Set(['explainProfile', 'testConnector']);
 
 const refusalOf = ({ status, body }: Awaited<ReturnType<typeof call>>) => [
   status,
@@ -113,6 +141,13 @@ describe.each(managed)('$operation ($method $path)', (operation) => {
   it('rejects a disabled or expired key, whatever its scopes', async () => {
     expect(refusalOf(await call(operation, { key: keys.disabled }))).toEqual([401, 'key_disabled']);
     expect(refusalOf(await call(operation, { key: keys.expired }))).toEqual([401, 'key_expired']);
+  });
+
+  it('answers a secret in its grace period only if it changes nothing', async () => {
+    const response = await call(operation, { key: keys.inGrace });
+    const reads = operation.method === 'GET' || CHANGES_NOTHING.has(operation.operation);
+    if (reads) expect(response.status, JSON.stringify(response.body)).toBe(200);
+    else expect(refusalOf(response)).toEqual([403, 'secret_in_grace']);
   });
 
   it(`rejects a key with all scopes but ${operation.scope}, and names that scope`, async () => {
@@ -174,25 +209,37 @@ describe.each(managed)('$operation ($method $path)', (operation) => {
     expect(response.status, JSON.stringify(response.body)).toBeLessThan(300);
   });
 
-  if (operation.parameters.length > 0 && !fixtures.takesAnyId.has(operation.operation)) {
-    it('answers 404 for an unknown id before it checks the body', async () => {
-      for (const ids of ['no-such-thing', '%', 'a/b', 'x'.repeat(300)]) {
-        expect((await call(operation, { ids, body: { no_such_field: 1 } })).status).toBe(404);
+  if (operation.parameters.length > 0) {
+    it('answers every id that names nothing with one 404, whatever its query and body are', async () => {
+      const [first = '', ...others] = missingIds(operation);
+      const expected = await answerTo(operation, first, 'none');
+      expect(expected).toMatchObject({ status: 404 });
+      for (const id of [first, ...others]) {
+        expect(await answerTo(operation, id, 'none'), id).toEqual(expected);
+      }
+      for (const fault of Object.keys(FAULTS)) {
+        expect(await answerTo(operation, first, fault), fault).toEqual(expected);
       }
     });
   }
 
-  if (CHECKS_ID_FIRST.includes(operation.operation)) {
-    it('answers 404 for an unknown id before it checks the query', async () => {
-      const path = operation.path.replaceAll(/\{\w+\}/g, 'unknown');
-      expect((await api.call(operation.method, `${path}?unknown=1`)).status).toBe(404);
+  if (operation.parameters.length > 0 && operation.scope !== 'operator') {
+    it("answers another principal's id as one that does not exist, byte for byte", async () => {
+      const { key } = await api.issue({ principal_id: 'somebody-else', scopes: [operation.scope] });
+      const [name = ''] = operation.parameters;
+      const theirs = await fixtures.parameter(api, name, operation.operation);
+      for (const fault of Object.keys(FAULTS)) {
+        const unknown = await answerTo(operation, 'no-such-thing', fault, key);
+        expect(unknown).toMatchObject({ status: 404 });
+        expect(await answerTo(operation, theirs, fault, key), fault).toEqual(unknown);
+      }
     });
   }
 
   it('treats SQL in its path and query as text', async () => {
     const text = `x'"); DROP TABLE keys; --`;
     const queries = operation.filters.map((name) => `?${name}=${encodeURIComponent(text)}`);
-    const named = operation.parameters.length > 0 && !fixtures.takesAnyId.has(operation.operation);
+    const named = operation.parameters.length > 0 && !fixtures.creates.has(operation.operation);
     for (const query of [...(named ? [''] : []), ...queries]) {
       const path = `${operation.path}${query}`;
       const response = await call({ ...operation, path }, { ...(named && { ids: text }) });

@@ -61,8 +61,11 @@ export const fixtures = {
       `${operation} takes a body, for which the document has no example: add one to src/openapi/requestExamples.ts`,
     );
   },
-  /** Operations that create the resource in their path if it does not exist. */
-  takesAnyId: new Set(['putPrincipal', 'putCatalogModel']),
+  /** Operations that create the resource in their path if it does not exist, with ids that no resource can have. */
+  creates: new Map<string, readonly string[]>([
+    ['putPrincipal', [' ', ' ada', 'x'.repeat(201), 'a\nb', '\u0000', 'a\u202eb']],
+    ['putCatalogModel', ['no-slash', 'OpenAI/x', '/x', 'acme/', 'acme/\u0000']],
+  ]),
 };
 
 async function made(api: TestApi, path: string, body: unknown): Promise<string> {

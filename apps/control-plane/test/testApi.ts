@@ -56,7 +56,7 @@ export interface TestApi {
     options?: {
       readonly key?: string;
       readonly headers?: Record<string, string>;
-      readonly method?: 'POST' | 'DELETE';
+      readonly method?: 'POST' | 'PATCH' | 'PUT' | 'DELETE';
       readonly payload?: string;
     },
   ): Promise<{ status: number; type: string; text: string; headers: Record<string, unknown> }>;

@@ -1,5 +1,6 @@
 export * from './attribution.ts';
 export * from './calendar.ts';
+export * from './dateTime.ts';
 export * from './dearestPrices.ts';
 export * from './estimate.ts';
 export * from './forwardHeaders.ts';

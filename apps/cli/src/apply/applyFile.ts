@@ -1,3 +1,4 @@
+import { isDateTime } from '@weighbridge/control-plane/rules';
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { type Document, isMap, isNode, isScalar, LineCounter, parseAllDocuments, visit } from 'yaml';
@@ -94,6 +95,8 @@ function keepAsText(value: unknown): void {
 function checkSchema(document: Document, content: Json, published: OpenApiSchemas, errors: FileErrors): void {
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   addFormats.default(ajv);
+  // As the service does: the validator's own takes a space for the T.
+  ajv.addFormat('date-time', isDateTime);
   const validate = ajv.compile(fileSchema(published));
   if (validate(content)) return;
   for (const error of validate.errors ?? []) {

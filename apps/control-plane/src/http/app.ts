@@ -18,6 +18,7 @@ import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
 import { evidenceRoutes } from '../features/evidence/evidence.routes.ts';
 import { currentStrata } from '../features/evidence/evidence.service.ts';
 import { explainRoutes } from '../features/explain/explain.routes.ts';
+import { checkIdempotencyKeys } from '../features/idempotency/idempotencyKeys.ts';
 import type { IssuingDeps } from '../features/keys/keyIssuing.service.ts';
 import { keyRoutes } from '../features/keys/keys.routes.ts';
 import { ledgerRoutes } from '../features/ledger/ledger.routes.ts';
@@ -76,6 +77,7 @@ export function buildApp(
       authorizeRequests(api, deps);
       signPageTokens(api, deps.peppers);
       rejectInvalidText(api);
+      checkIdempotencyKeys(api);
       acceptWait(api, deps.db);
       registerFeatures(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       others.register();
@@ -114,7 +116,12 @@ function asUnavailable(error: unknown): unknown {
   return new AppError('unavailable', 'database_unavailable', message, { cause: error });
 }
 
-/** Authenticates every request and checks its scope before anything else of it is read. */
+const READS: ReadonlySet<string> = new Set(['GET', 'HEAD']);
+
+/**
+ * Authenticates every request, checks its scope, and that the resource in its path exists, in this order, before anything else
+ * of it is read.
+ */
 function authorizeRequests(api: FastifyInstance, deps: AppDeps): void {
   api.decorateRequest('caller', null as unknown as Caller);
   api.addHook('onRoute', (route) => {
@@ -122,13 +129,17 @@ function authorizeRequests(api: FastifyInstance, deps: AppDeps): void {
     if (!SCOPES.some((scope) => scope === route.config?.scope)) {
       throw new Error(`${route.method} ${route.url} declares no scope`);
     }
+    if (route.url.includes('/:') && !route.config?.assertExists) {
+      throw new Error(`${route.method} ${route.url} does not check whether its resource exists`);
+    }
     // A route without a query schema accepts no query parameters.
     route.schema = { ...route.schema, querystring: route.schema?.querystring ?? Strict({}) };
   });
   api.addHook('onRequest', async (request) => {
-    const { scope } = request.routeOptions.config;
+    const { scope, reads, assertExists } = request.routeOptions.config;
     request.caller = await authenticate(deps, request.headers.authorization);
     if (scope) assertScope(request.caller, scope);
-    if (scope === 'keys:write') assertCurrentSecret(request.caller);
+    if (!reads && !READS.has(request.method)) assertCurrentSecret(request.caller);
+    await assertExists?.(request);
   });
 }

@@ -5,6 +5,7 @@ import { exampleOf, exampleParameter } from './examples.ts';
 import { inferencePaths } from './inference.ts';
 import { addLinks } from './links.ts';
 import { REQUEST_EXAMPLES } from './requestExamples.ts';
+import { responseHeaders } from './responseHeaders.ts';
 import { TAG_DESCRIPTIONS } from './tags.ts';
 import { forbidNul } from './textPatterns.ts';
 import { type OpenApiDocument, type Operation, operations, type Response, type Schema } from './types.ts';
@@ -49,7 +50,14 @@ export function completeDocument(routes: OpenApiDocument): OpenApiDocument {
     const successes = Object.fromEntries(
       Object.entries(operation.responses)
         .filter(([status]) => Number(status) < 400)
-        .map(([status, response]) => [status, { ...response, description: describe(status, response) }]),
+        .map(([status, response]) => [
+          status,
+          {
+            ...(path.startsWith('/api/') && { headers: responseHeaders(operation) }),
+            ...response,
+            description: describe(status, response),
+          },
+        ]),
     );
     operation.responses = { ...successes, ...errorsOf(path, method, operation) };
     addExamples(path, operation);

@@ -70,6 +70,7 @@ const EXAMPLES: readonly Example[] = [
     'This resource is available as application/json or text/csv. Name one of them in the Accept header.',
     'accept',
   ],
+  ['request_timeout', 'request_timeout', 'The request was not received in time. Send it again, faster.'],
   [
     'conflict',
     'policy_in_use',
@@ -83,9 +84,21 @@ const EXAMPLES: readonly Example[] = [
     'headers_too_large',
     'The headers of the request are larger than this service accepts. Send fewer or shorter ones.',
   ],
+  [
+    'expectation_failed',
+    'expectation_failed',
+    'The header "Expect" can only be "100-continue". Leave it out.',
+    'expect',
+  ],
   ['validation', 'name_invalid', 'This name cannot be used: it is empty.', 'name'],
   ['rate_limit', 'rate_limit_exceeded', 'Too many requests. Try again in 12 s.'],
   ['internal', 'internal_error', 'Internal error. Try again; if it persists, report the request_id.'],
+  [
+    'not_implemented',
+    'transfer_coding_not_supported',
+    'The transfer coding "gzip" is not supported. Send the body with "Content-Length", or with "Transfer-Encoding: chunked".',
+    'transfer-encoding',
+  ],
   ['upstream', 'upstream_unreachable', 'The vendor could not be reached.'],
   [
     'unavailable',
@@ -101,18 +114,40 @@ const DESCRIPTIONS: Readonly<Record<number, string>> = {
   403: 'The key or token does not permit this operation.',
   404: 'The resource does not exist, or the key may not see it.',
   406: 'The response is not available in a media type that `Accept` allows.',
+  408: 'The head or the body of the request did not arrive in time.',
   409: 'The request conflicts with the current state.',
   413: 'The body is too large.',
   414: 'A segment of the path is too long.',
   415: 'The body is not JSON.',
+  417: 'An `Expect` other than `100-continue`.',
   422: 'The request is well-formed but breaks a rule.',
   431: 'The headers are too large.',
   429: 'A budget is used up or a rate limit is reached; the code says which.',
   500: 'Internal error.',
+  501: 'A `Transfer-Encoding` other than `chunked`.',
   502: 'The vendor failed.',
   503: 'The service is unavailable. Try again after `retry-after` seconds.',
   504: 'The vendor did not respond in time.',
 };
+
+export const REQUEST_ID_HEADER = {
+  'x-request-id': { description: 'The id of the request. Errors repeat it.', schema: { type: 'string' } },
+} as const;
+
+const RETRY_HEADERS = {
+  'retry-after': { description: 'After how many seconds to try again.', schema: { type: 'string' } },
+  'x-should-retry': { description: 'Whether trying again can help.', schema: { type: 'string' } },
+} as const;
+
+/** The headers of an error by its status, besides that of every response. */
+const HEADERS_OF: Readonly<Record<number, Readonly<Record<string, object>>>> = {
+  401: { 'www-authenticate': { description: 'The scheme to use.', schema: { type: 'string' } } },
+  429: RETRY_HEADERS,
+  503: RETRY_HEADERS,
+};
+
+/** By their head alone, on every route. */
+const OF_PROTOCOL = [408, 417, 431, 501];
 
 /** Who answers an operation, which decides the shapes of its errors. */
 export type ErrorShape = 'management' | 'inference' | 'messages';
@@ -149,9 +184,7 @@ function errorResponse(status: number, [schema, ofVendor]: readonly Schema[], ex
   const description = DESCRIPTIONS[status] ?? '';
   return {
     description: ofVendor ? `${description} Or the vendor answered with this status.` : description,
-    ...(status === 401 && {
-      headers: { 'www-authenticate': { description: 'The scheme to use.', schema: { type: 'string' } } },
-    }),
+    headers: { ...REQUEST_ID_HEADER, ...HEADERS_OF[status] },
     content: {
       'application/json': {
         schema: ofVendor ? { anyOf: [schema as Schema, ofVendor] } : (schema as Schema),
@@ -166,10 +199,10 @@ export function errorStatuses(path: string, method: string, operation: Operation
   const ofBody = operation.requestBody ? [413, 415] : [];
   const ofPath = path.includes('{') ? [404, 414] : [];
   if (!path.startsWith('/api/')) {
-    return [400, 401, 403, 404, ...ofPath, ...ofBody, 429, 431, 500, 502, 503, 504];
+    return [400, 401, 403, 404, ...ofPath, ...ofBody, ...OF_PROTOCOL, 429, 500, 502, 503, 504];
   }
   return [
-    ...[400, 401, 403, 431, 500, 503],
+    ...[400, 401, 403, ...OF_PROTOCOL, 500, 503],
     ...ofPath,
     ...(servesSeveralTypes(operation) ? [406] : []),
     ...(method === 'get' ? [] : [409]),

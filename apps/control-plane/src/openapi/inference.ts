@@ -1,4 +1,4 @@
-import { VendorBody } from './errors.ts';
+import { REQUEST_ID_HEADER, VendorBody } from './errors.ts';
 import { MODEL_PATTERN, REQUEST_ID_PATTERN } from './parameters.ts';
 import type { OpenApiDocument, Operation, Parameter } from './types.ts';
 
@@ -39,26 +39,33 @@ const responseId: Parameter = {
   schema: { type: 'string' },
 };
 
-const requestIdHeader = {
-  'x-request-id': { description: 'The id of the request. Errors repeat it.', schema: { type: 'string' } },
-};
-
-const routingHeaders = {
-  ...requestIdHeader,
-  'x-svc-model': { description: 'The model that served the request.', schema: { type: 'string' } },
+/** Of every answer of a vendor. */
+const vendorHeaders = {
+  ...REQUEST_ID_HEADER,
   'x-svc-cost-micro-usd': {
-    description: 'The cost of the request. Absent if the response is streamed or larger than 1 MiB.',
+    description:
+      'The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB.',
     schema: { type: 'integer' },
   },
-  'x-svc-dropped': {
-    description:
-      'Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`.',
-    schema: { type: 'string' },
+  'x-svc-overhead-ms': {
+    description: "The service's own part of the latency, in milliseconds.",
+    schema: { type: 'number' },
   },
   'x-svc-cache': {
     description:
       'Whether the response came from the response cache. bypass: the cache was neither read nor written.',
     schema: { title: 'CacheResult', type: 'string', enum: ['hit', 'miss', 'bypass'] },
+  },
+};
+
+const routingHeaders = {
+  ...vendorHeaders,
+  'x-svc-model': { description: 'The model that served the request.', schema: { type: 'string' } },
+  'x-svc-attempts': { description: 'How many attempts it took.', schema: { type: 'integer' } },
+  'x-svc-dropped': {
+    description:
+      'Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`.',
+    schema: { type: 'string' },
   },
 };
 
@@ -122,6 +129,7 @@ function operationWithoutModel(
   description: string,
   parameters: readonly Parameter[],
   example: object,
+  headers: Readonly<Record<string, unknown>> = REQUEST_ID_HEADER,
 ): Operation {
   return {
     operationId,
@@ -133,7 +141,7 @@ function operationWithoutModel(
     responses: {
       200: {
         description: 'OK',
-        headers: requestIdHeader,
+        headers,
         content: { 'application/json': { schema: VendorBody, example } },
       },
     },
@@ -142,6 +150,11 @@ function operationWithoutModel(
 
 const THROUGH =
   'The request goes to the connector that created the response. No model is used, and nothing is routed or cached.';
+/** An operation on a stored response. */
+function storedRead(operationId: string, summary: string, example: object): Operation {
+  return operationWithoutModel(operationId, summary, THROUGH, [responseId], example, vendorHeaders);
+}
+
 const RESPONSE = { id: 'resp_68af4030592c81938ec0a5fbab4a3e9f', object: 'response', status: 'completed' };
 const MODEL = { id: 'mock/echo', object: 'model', created: 1_795_132_800, owned_by: 'mock' };
 const LISTS =
@@ -152,7 +165,7 @@ const REQUEST_ID = 'req_01kafyq2s0e5fvf6m8x4n9r7td';
 function feedbackResponse(description: string, status: 'counted' | 'pending') {
   return {
     description,
-    headers: requestIdHeader,
+    headers: REQUEST_ID_HEADER,
     content: {
       'application/json': {
         schema: {
@@ -201,31 +214,22 @@ export const inferencePaths: OpenApiDocument['paths'] = {
     }),
   },
   '/v1/responses/{response_id}': {
-    get: operationWithoutModel('getResponse', 'Retrieve a stored response', THROUGH, [responseId], RESPONSE),
-    delete: operationWithoutModel('deleteResponse', 'Delete a stored response', THROUGH, [responseId], {
+    get: storedRead('getResponse', 'Retrieve a stored response', RESPONSE),
+    delete: storedRead('deleteResponse', 'Delete a stored response', {
       id: RESPONSE.id,
       object: 'response',
       deleted: true,
     }),
   },
   '/v1/responses/{response_id}/input_items': {
-    get: operationWithoutModel(
-      'listResponseInputItems',
-      "List a stored response's input items",
-      THROUGH,
-      [responseId],
-      {
-        object: 'list',
-        data: [],
-        has_more: false,
-      },
-    ),
+    get: storedRead('listResponseInputItems', "List a stored response's input items", {
+      object: 'list',
+      data: [],
+      has_more: false,
+    }),
   },
   '/v1/responses/{response_id}/cancel': {
-    post: operationWithoutModel('cancelResponse', 'Cancel a background response', THROUGH, [responseId], {
-      ...RESPONSE,
-      status: 'cancelled',
-    }),
+    post: storedRead('cancelResponse', 'Cancel a background response', { ...RESPONSE, status: 'cancelled' }),
   },
   '/v1/messages': {
     post: generation({

@@ -33,15 +33,27 @@ export function isCallingKey(caller: Caller, keyId: string): boolean {
 
 /**
  * Throws 403 for a secret that a rotation replaced. A key may be rotated because its secret is known to others. In its
- * grace period, such a secret must not replace the new one, nor change or issue keys that outlive it.
+ * grace period, such a secret must not replace the new one, nor change anything that outlives it.
  */
 export function assertCurrentSecret({ identity }: Caller): void {
   if (identity.kind !== 'key' || identity.graceEndsAt === null) return;
   throw new AppError(
     'permission',
     'secret_in_grace',
-    `This secret was replaced by a rotation. Until ${identity.graceEndsAt.toISOString()} it can read and infer, but not create, update, rotate or revoke keys. Use the key's new secret.`,
+    `This secret was replaced by a rotation. Until ${identity.graceEndsAt.toISOString()} it can read and infer, but change nothing. Use the key's new secret.`,
   );
+}
+
+/** The principal whose things a list shows: of an operator, the one it asks for, if any; else the caller's own. */
+export function visiblePrincipal(
+  caller: Caller,
+  asked: string | undefined,
+  things: string,
+): string | undefined {
+  if (isOperator(caller)) return asked;
+  if (asked === undefined || asked === caller.principalId) return caller.principalId;
+  const message = `Without the scope operator, you can list only ${things} of your own principal.`;
+  throw new AppError('permission', 'principal_not_allowed', message, { param: 'principal_id' });
 }
 
 /** The kind of the caller's credential, for messages. */

@@ -45,19 +45,22 @@ export function crudRoutes<
 >(app: App, resource: CrudResource<Item, New, Changes, Query>): void {
   const { path, idParam, schemas, create, list, get, update } = resource;
   const routes = app.withTypeProvider<FastifyTypeProviderDefault>();
-  const config = { scope: 'operator' } as const;
-  const changing = { ...config, propagates: true } as const;
-  const params = Type.Object({ [idParam]: Type.String() });
   const itemPath = `${path}/:${idParam}`;
   const idOf = ({ params }: FastifyRequest): string => (params as Record<string, string>)[idParam] ?? '';
-  // A missing resource is a 404 whatever query and body say, so this runs before they are checked.
-  const preParsing = async (request: FastifyRequest): Promise<void> => {
-    await resource.assertExists(idOf(request));
+  const params = Type.Object({ [idParam]: Type.String() });
+  const config = { scope: 'operator' } as const;
+  const ofItem = {
+    ...config,
+    assertExists: async (request: FastifyRequest) => await resource.assertExists(idOf(request)),
   };
+  const changing = { propagates: true } as const;
 
   routes.post(
     path,
-    { config: changing, schema: schemaOf(create, { body: schemas.create, response: { 201: schemas.item } }) },
+    {
+      config: { ...config, ...changing },
+      schema: schemaOf(create, { body: schemas.create, response: { 201: schemas.item } }),
+    },
     async (request, reply) =>
       reply.code(201).send(await create.run(request.caller, request.body as Static<New>)),
   );
@@ -70,20 +73,19 @@ export function crudRoutes<
 
   routes.get(
     itemPath,
-    { config, schema: schemaOf(get, { params, response: { 200: schemas.item } }), preParsing },
+    { config: ofItem, schema: schemaOf(get, { params, response: { 200: schemas.item } }) },
     async (request) => await get.run(idOf(request)),
   );
 
   routes.patch(
     itemPath,
     {
-      config: changing,
+      config: { ...ofItem, ...changing },
       schema: schemaOf(update, {
         params,
         body: schemas.update,
         response: { 200: schemas.item },
       }),
-      preParsing,
     },
     async (request) => await update.run(request.caller, idOf(request), request.body as Static<Changes>),
   );
@@ -91,9 +93,8 @@ export function crudRoutes<
   routes.delete(
     itemPath,
     {
-      config: changing,
+      config: { ...ofItem, ...changing },
       schema: schemaOf(resource.delete, { params, response: { 200: schemas.item } }),
-      preParsing,
     },
     async (request) => await resource.delete.run(request.caller, idOf(request)),
   );

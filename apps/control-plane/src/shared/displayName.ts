@@ -12,7 +12,8 @@ export function validDisplayName(name: string): string {
   const trimmed = name.trim();
   if (trimmed === '') throw nameInvalid('it is empty');
   if (Array.from(trimmed).length > MAX_NAME) throw nameInvalid(`it is longer than ${MAX_NAME} characters`);
-  if (UNPRINTABLE.test(trimmed)) throw nameInvalid('it contains a control or bidirectional character');
+  // Before trimming: line breaks and tabs at its ends are control characters, too.
+  if (UNPRINTABLE.test(name)) throw nameInvalid('it contains a control or bidirectional character');
   if (INVISIBLE.test(trimmed)) throw nameInvalid('it has no visible character');
   return trimmed;
 }

@@ -15,6 +15,13 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The scope that a caller needs. The service does not start if a management route has none. */
     scope?: Scope;
+    /**
+     * Throws a 404 if the path names a resource that does not exist, that the caller may not see, or that can't be created. It
+     * runs before query and body are looked at. The service does not start if a management route with an id has none.
+     */
+    assertExists?: (request: FastifyRequest) => Promise<unknown>;
+    /** The operation changes nothing, whatever its method. */
+    reads?: boolean;
     /** Proxies learn of what the operation changes, so it accepts `?wait=propagated`. */
     propagates?: boolean;
   }

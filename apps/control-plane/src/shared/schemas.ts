@@ -45,17 +45,14 @@ export function ByName<S extends TSchema>(
  * A query parameter that is a whole number. A query is text: the server checks the text, and the OpenAPI document shows the
  * `contentSchema`.
  */
-export function QueryInteger(
-  number: {
-    readonly minimum: number;
-    readonly maximum: number;
-    readonly default?: number;
-    readonly description: string;
-  },
-  text: { readonly pattern?: string } = {},
-) {
+export function QueryInteger(number: {
+  readonly minimum: number;
+  readonly maximum: number;
+  readonly default?: number;
+  readonly description: string;
+}) {
   const contentSchema = { type: 'integer', ...number };
-  return Type.String({ contentMediaType: 'application/json', contentSchema, ...text });
+  return Type.String({ contentMediaType: 'application/json', contentSchema });
 }
 
 /** A query parameter that is true or false. */

@@ -67,7 +67,7 @@ export interface paths {
         put?: never;
         /**
          * Replace the secret of a runtime key
-         * @description The id, the policy and the spend stay. A key may rotate itself. Without the scope `operator`, another key of the same principal is rotated only if it has the same counters and the same attribution: otherwise 403 `rotation_not_allowed`. In its grace period, the old secret can read and infer. Operations that need `keys:write` answer it with 403 `secret_in_grace`. Requires the scope `keys:write`.
+         * @description The id, the policy and the spend stay. A key may rotate itself. Without the scope `operator`, another key of the same principal is rotated only if it has the same counters and the same attribution: otherwise 403 `rotation_not_allowed`. In its grace period, the old secret can read and infer. Operations that change something answer it with 403 `secret_in_grace`. Requires the scope `keys:write`.
          */
         post: operations["rotateKey"];
         delete?: never;
@@ -1729,7 +1729,7 @@ export interface components {
             pin_prompt_cache_keys?: boolean;
         };
         NewRotation: {
-            /** @description For how long the old secret can still read and infer. It can no longer write keys. */
+            /** @description For how long the old secret can still read and infer. It can no longer change anything. */
             grace_seconds?: number;
         };
         /** @description Per use of a tool that the vendor runs, by the tool's name: `web_search`, `code_interpreter`. */
@@ -2209,6 +2209,8 @@ export interface components {
         /** @description The request is malformed. */
         BadRequest: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2229,6 +2231,8 @@ export interface components {
         /** @description The request conflicts with the current state. */
         Conflict: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2246,9 +2250,33 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description An `Expect` other than `100-continue`. */
+        ExpectationFailed: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "The header \"Expect\" can only be \"100-continue\". Leave it out.",
+                 *         "type": "invalid_request_error",
+                 *         "code": "expectation_failed",
+                 *         "param": "expect",
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description The key or token does not permit this operation. */
         Forbidden: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2269,6 +2297,8 @@ export interface components {
         /** @description The vendor failed. Or the vendor answered with this status. */
         InferenceBadGateway: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2289,6 +2319,8 @@ export interface components {
         /** @description The request is malformed. Or the vendor answered with this status. */
         InferenceBadRequest: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2306,9 +2338,33 @@ export interface components {
                 "application/json": components["schemas"]["Error"] | components["schemas"]["VendorBody"];
             };
         };
+        /** @description An `Expect` other than `100-continue`. */
+        InferenceExpectationFailed: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "The header \"Expect\" can only be \"100-continue\". Leave it out.",
+                 *         "type": "invalid_request_error",
+                 *         "code": "expectation_failed",
+                 *         "param": "expect",
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description The key or token does not permit this operation. */
         InferenceForbidden: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2329,6 +2385,8 @@ export interface components {
         /** @description The vendor did not respond in time. Or the vendor answered with this status. */
         InferenceGatewayTimeout: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2349,6 +2407,8 @@ export interface components {
         /** @description Internal error. Or the vendor answered with this status. */
         InferenceInternalServerError: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2369,6 +2429,8 @@ export interface components {
         /** @description The resource does not exist, or the key may not see it. Or the vendor answered with this status. */
         InferenceNotFound: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2386,9 +2448,33 @@ export interface components {
                 "application/json": components["schemas"]["Error"] | components["schemas"]["VendorBody"];
             };
         };
+        /** @description A `Transfer-Encoding` other than `chunked`. */
+        InferenceNotImplemented: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "The transfer coding \"gzip\" is not supported. Send the body with \"Content-Length\", or with \"Transfer-Encoding: chunked\".",
+                 *         "type": "invalid_request_error",
+                 *         "code": "transfer_coding_not_supported",
+                 *         "param": "transfer-encoding",
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description The body is too large. Or the vendor answered with this status. */
         InferencePayloadTooLarge: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2409,6 +2495,8 @@ export interface components {
         /** @description The headers are too large. */
         InferenceRequestHeaderFieldsTooLarge: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2426,9 +2514,37 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description The head or the body of the request did not arrive in time. */
+        InferenceRequestTimeout: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "The request was not received in time. Send it again, faster.",
+                 *         "type": "invalid_request_error",
+                 *         "code": "request_timeout",
+                 *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description The service is unavailable. Try again after `retry-after` seconds. Or the vendor answered with this status. */
         InferenceServiceUnavailable: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                /** @description After how many seconds to try again. */
+                "retry-after"?: string;
+                /** @description Whether trying again can help. */
+                "x-should-retry"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2449,6 +2565,12 @@ export interface components {
         /** @description A budget is used up or a rate limit is reached; the code says which. Or the vendor answered with this status. */
         InferenceTooManyRequests: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                /** @description After how many seconds to try again. */
+                "retry-after"?: string;
+                /** @description Whether trying again can help. */
+                "x-should-retry"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2469,6 +2591,8 @@ export interface components {
         /** @description A segment of the path is too long. */
         InferenceURITooLong: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2489,6 +2613,8 @@ export interface components {
         /** @description The key is missing, unknown, disabled or expired, or the token is not accepted. */
         InferenceUnauthorized: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 /** @description The scheme to use. */
                 "www-authenticate"?: string;
                 [name: string]: unknown;
@@ -2511,6 +2637,8 @@ export interface components {
         /** @description The body is not JSON. */
         InferenceUnsupportedMediaType: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2531,6 +2659,8 @@ export interface components {
         /** @description Internal error. */
         InternalServerError: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2551,6 +2681,8 @@ export interface components {
         /** @description The vendor failed. Or the vendor answered with this status. */
         MessagesBadGateway: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2571,6 +2703,8 @@ export interface components {
         /** @description The request is malformed. Or the vendor answered with this status. */
         MessagesBadRequest: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2588,9 +2722,33 @@ export interface components {
                 "application/json": components["schemas"]["MessagesError"] | components["schemas"]["VendorBody"];
             };
         };
+        /** @description An `Expect` other than `100-continue`. */
+        MessagesExpectationFailed: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "invalid_request_error",
+                 *         "message": "The header \"Expect\" can only be \"100-continue\". Leave it out.",
+                 *         "code": "expectation_failed"
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MessagesError"];
+            };
+        };
         /** @description The key or token does not permit this operation. */
         MessagesForbidden: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2611,6 +2769,8 @@ export interface components {
         /** @description The vendor did not respond in time. Or the vendor answered with this status. */
         MessagesGatewayTimeout: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2631,6 +2791,8 @@ export interface components {
         /** @description Internal error. Or the vendor answered with this status. */
         MessagesInternalServerError: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2651,6 +2813,8 @@ export interface components {
         /** @description The resource does not exist, or the key may not see it. Or the vendor answered with this status. */
         MessagesNotFound: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2668,9 +2832,33 @@ export interface components {
                 "application/json": components["schemas"]["MessagesError"] | components["schemas"]["VendorBody"];
             };
         };
+        /** @description A `Transfer-Encoding` other than `chunked`. */
+        MessagesNotImplemented: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "invalid_request_error",
+                 *         "message": "The transfer coding \"gzip\" is not supported. Send the body with \"Content-Length\", or with \"Transfer-Encoding: chunked\".",
+                 *         "code": "transfer_coding_not_supported"
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MessagesError"];
+            };
+        };
         /** @description The body is too large. Or the vendor answered with this status. */
         MessagesPayloadTooLarge: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2691,6 +2879,8 @@ export interface components {
         /** @description The headers are too large. */
         MessagesRequestHeaderFieldsTooLarge: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2708,9 +2898,37 @@ export interface components {
                 "application/json": components["schemas"]["MessagesError"];
             };
         };
+        /** @description The head or the body of the request did not arrive in time. */
+        MessagesRequestTimeout: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "invalid_request_error",
+                 *         "message": "The request was not received in time. Send it again, faster.",
+                 *         "code": "request_timeout"
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MessagesError"];
+            };
+        };
         /** @description The service is unavailable. Try again after `retry-after` seconds. Or the vendor answered with this status. */
         MessagesServiceUnavailable: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                /** @description After how many seconds to try again. */
+                "retry-after"?: string;
+                /** @description Whether trying again can help. */
+                "x-should-retry"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2731,6 +2949,12 @@ export interface components {
         /** @description A budget is used up or a rate limit is reached; the code says which. Or the vendor answered with this status. */
         MessagesTooManyRequests: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                /** @description After how many seconds to try again. */
+                "retry-after"?: string;
+                /** @description Whether trying again can help. */
+                "x-should-retry"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2751,6 +2975,8 @@ export interface components {
         /** @description The key is missing, unknown, disabled or expired, or the token is not accepted. */
         MessagesUnauthorized: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 /** @description The scheme to use. */
                 "www-authenticate"?: string;
                 [name: string]: unknown;
@@ -2773,6 +2999,8 @@ export interface components {
         /** @description The body is not JSON. */
         MessagesUnsupportedMediaType: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2793,6 +3021,8 @@ export interface components {
         /** @description The response is not available in a media type that `Accept` allows. */
         NotAcceptable: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2813,6 +3043,8 @@ export interface components {
         /** @description The resource does not exist, or the key may not see it. */
         NotFound: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2830,9 +3062,33 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description A `Transfer-Encoding` other than `chunked`. */
+        NotImplemented: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "The transfer coding \"gzip\" is not supported. Send the body with \"Content-Length\", or with \"Transfer-Encoding: chunked\".",
+                 *         "type": "invalid_request_error",
+                 *         "code": "transfer_coding_not_supported",
+                 *         "param": "transfer-encoding",
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description The body is too large. */
         PayloadTooLarge: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2853,6 +3109,8 @@ export interface components {
         /** @description The headers are too large. */
         RequestHeaderFieldsTooLarge: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2870,9 +3128,37 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description The head or the body of the request did not arrive in time. */
+        RequestTimeout: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "The request was not received in time. Send it again, faster.",
+                 *         "type": "invalid_request_error",
+                 *         "code": "request_timeout",
+                 *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description The service is unavailable. Try again after `retry-after` seconds. */
         ServiceUnavailable: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                /** @description After how many seconds to try again. */
+                "retry-after"?: string;
+                /** @description Whether trying again can help. */
+                "x-should-retry"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2893,6 +3179,8 @@ export interface components {
         /** @description A segment of the path is too long. */
         URITooLong: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2913,6 +3201,8 @@ export interface components {
         /** @description The key is missing, unknown, disabled or expired, or the token is not accepted. */
         Unauthorized: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 /** @description The scheme to use. */
                 "www-authenticate"?: string;
                 [name: string]: unknown;
@@ -2935,6 +3225,8 @@ export interface components {
         /** @description The request is well-formed but breaks a rule. */
         UnprocessableEntity: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -2955,6 +3247,8 @@ export interface components {
         /** @description The body is not JSON. */
         UnsupportedMediaType: {
             headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -3011,6 +3305,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3048,8 +3344,11 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -3089,6 +3388,14 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
+                    /** @description `true` if an earlier request with the same key was answered so. */
+                    "idempotency-replayed"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3122,12 +3429,15 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -3149,6 +3459,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3182,9 +3494,12 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -3213,6 +3528,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3253,10 +3574,13 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -3299,6 +3623,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3332,13 +3662,16 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -3374,6 +3707,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3408,13 +3747,16 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -3443,6 +3785,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3489,8 +3833,11 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -3533,6 +3880,12 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3574,12 +3927,15 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -3601,6 +3957,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3643,9 +4001,12 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -3672,6 +4033,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3714,10 +4081,13 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -3756,6 +4126,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3798,13 +4174,16 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -3829,6 +4208,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3850,8 +4231,11 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -3873,6 +4257,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3890,9 +4276,12 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -3928,6 +4317,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3945,13 +4340,16 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -3974,6 +4372,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4014,8 +4414,11 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -4051,6 +4454,12 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4086,12 +4495,15 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -4113,6 +4525,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4149,9 +4563,12 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -4178,6 +4595,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4214,10 +4637,13 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -4259,6 +4685,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4295,13 +4727,16 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -4333,6 +4768,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4398,13 +4835,16 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -4427,6 +4867,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4476,8 +4918,11 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -4499,6 +4944,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4544,10 +4991,13 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -4578,6 +5028,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4605,8 +5057,11 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -4633,6 +5088,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4664,8 +5121,12 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
+            422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -4681,6 +5142,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4719,8 +5182,11 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -4742,6 +5208,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4781,9 +5249,12 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -4834,6 +5305,8 @@ export interface operations {
             /** @description Rows in order of bucket, then of the values of the group. */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4872,8 +5345,11 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -4930,6 +5406,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5030,8 +5508,11 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -5053,6 +5534,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5149,9 +5632,12 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -5186,6 +5672,10 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description `true` if an earlier request with the same key was answered so. */
+                    "idempotency-replayed"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5209,13 +5699,16 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -5240,6 +5733,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5265,12 +5760,15 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -5293,6 +5791,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5324,8 +5824,11 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -5347,6 +5850,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5375,9 +5880,12 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -5399,6 +5907,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5426,11 +5936,14 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -5461,6 +5974,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5488,13 +6003,16 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -5515,6 +6033,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5567,8 +6087,11 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -5595,6 +6118,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5641,8 +6166,11 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -5679,6 +6207,12 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5720,12 +6254,15 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -5747,6 +6284,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5789,9 +6328,12 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -5818,6 +6360,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5860,10 +6408,13 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -5900,6 +6451,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5942,13 +6499,16 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -5970,6 +6530,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5988,10 +6550,13 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -6022,6 +6587,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6264,9 +6831,12 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -6316,6 +6886,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6553,13 +7129,16 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -6591,6 +7170,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6828,10 +7413,13 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -6860,6 +7448,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7124,8 +7714,11 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -7147,6 +7740,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7407,9 +8002,12 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -7462,6 +8060,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7721,6 +8325,12 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7981,13 +8591,16 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -8014,6 +8627,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -8274,10 +8893,13 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -8316,6 +8938,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -8576,13 +9204,16 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -8609,6 +9240,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -8851,9 +9484,12 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -8903,6 +9539,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -9139,6 +9781,12 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -9376,13 +10024,16 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -9409,6 +10060,12 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -9646,10 +10303,13 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
             414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
             503: components["responses"]["ServiceUnavailable"];
         };
     };
@@ -9703,14 +10363,18 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
-                    /** @description The model that served the request. */
-                    "x-svc-model"?: string;
-                    /** @description The cost of the request. Absent if the response is streamed or larger than 1 MiB. */
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
-                    "x-svc-dropped"?: string;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
                     /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
                     "x-svc-cache"?: components["schemas"]["CacheResult"];
+                    /** @description The model that served the request. */
+                    "x-svc-model"?: string;
+                    /** @description How many attempts it took. */
+                    "x-svc-attempts"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -9743,11 +10407,14 @@ export interface operations {
             401: components["responses"]["InferenceUnauthorized"];
             403: components["responses"]["InferenceForbidden"];
             404: components["responses"]["InferenceNotFound"];
+            408: components["responses"]["InferenceRequestTimeout"];
             413: components["responses"]["InferencePayloadTooLarge"];
             415: components["responses"]["InferenceUnsupportedMediaType"];
+            417: components["responses"]["InferenceExpectationFailed"];
             429: components["responses"]["InferenceTooManyRequests"];
             431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
             500: components["responses"]["InferenceInternalServerError"];
+            501: components["responses"]["InferenceNotImplemented"];
             502: components["responses"]["InferenceBadGateway"];
             503: components["responses"]["InferenceServiceUnavailable"];
             504: components["responses"]["InferenceGatewayTimeout"];
@@ -9798,14 +10465,18 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
-                    /** @description The model that served the request. */
-                    "x-svc-model"?: string;
-                    /** @description The cost of the request. Absent if the response is streamed or larger than 1 MiB. */
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
-                    "x-svc-dropped"?: string;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
                     /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
                     "x-svc-cache"?: components["schemas"]["CacheResult"];
+                    /** @description The model that served the request. */
+                    "x-svc-model"?: string;
+                    /** @description How many attempts it took. */
+                    "x-svc-attempts"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -9824,11 +10495,14 @@ export interface operations {
             401: components["responses"]["InferenceUnauthorized"];
             403: components["responses"]["InferenceForbidden"];
             404: components["responses"]["InferenceNotFound"];
+            408: components["responses"]["InferenceRequestTimeout"];
             413: components["responses"]["InferencePayloadTooLarge"];
             415: components["responses"]["InferenceUnsupportedMediaType"];
+            417: components["responses"]["InferenceExpectationFailed"];
             429: components["responses"]["InferenceTooManyRequests"];
             431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
             500: components["responses"]["InferenceInternalServerError"];
+            501: components["responses"]["InferenceNotImplemented"];
             502: components["responses"]["InferenceBadGateway"];
             503: components["responses"]["InferenceServiceUnavailable"];
             504: components["responses"]["InferenceGatewayTimeout"];
@@ -9854,6 +10528,12 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -9871,10 +10551,13 @@ export interface operations {
             401: components["responses"]["InferenceUnauthorized"];
             403: components["responses"]["InferenceForbidden"];
             404: components["responses"]["InferenceNotFound"];
+            408: components["responses"]["InferenceRequestTimeout"];
             414: components["responses"]["InferenceURITooLong"];
+            417: components["responses"]["InferenceExpectationFailed"];
             429: components["responses"]["InferenceTooManyRequests"];
             431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
             500: components["responses"]["InferenceInternalServerError"];
+            501: components["responses"]["InferenceNotImplemented"];
             502: components["responses"]["InferenceBadGateway"];
             503: components["responses"]["InferenceServiceUnavailable"];
             504: components["responses"]["InferenceGatewayTimeout"];
@@ -9900,6 +10583,12 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -9917,10 +10606,13 @@ export interface operations {
             401: components["responses"]["InferenceUnauthorized"];
             403: components["responses"]["InferenceForbidden"];
             404: components["responses"]["InferenceNotFound"];
+            408: components["responses"]["InferenceRequestTimeout"];
             414: components["responses"]["InferenceURITooLong"];
+            417: components["responses"]["InferenceExpectationFailed"];
             429: components["responses"]["InferenceTooManyRequests"];
             431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
             500: components["responses"]["InferenceInternalServerError"];
+            501: components["responses"]["InferenceNotImplemented"];
             502: components["responses"]["InferenceBadGateway"];
             503: components["responses"]["InferenceServiceUnavailable"];
             504: components["responses"]["InferenceGatewayTimeout"];
@@ -9946,6 +10638,12 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -9963,10 +10661,13 @@ export interface operations {
             401: components["responses"]["InferenceUnauthorized"];
             403: components["responses"]["InferenceForbidden"];
             404: components["responses"]["InferenceNotFound"];
+            408: components["responses"]["InferenceRequestTimeout"];
             414: components["responses"]["InferenceURITooLong"];
+            417: components["responses"]["InferenceExpectationFailed"];
             429: components["responses"]["InferenceTooManyRequests"];
             431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
             500: components["responses"]["InferenceInternalServerError"];
+            501: components["responses"]["InferenceNotImplemented"];
             502: components["responses"]["InferenceBadGateway"];
             503: components["responses"]["InferenceServiceUnavailable"];
             504: components["responses"]["InferenceGatewayTimeout"];
@@ -9992,6 +10693,12 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -10009,10 +10716,13 @@ export interface operations {
             401: components["responses"]["InferenceUnauthorized"];
             403: components["responses"]["InferenceForbidden"];
             404: components["responses"]["InferenceNotFound"];
+            408: components["responses"]["InferenceRequestTimeout"];
             414: components["responses"]["InferenceURITooLong"];
+            417: components["responses"]["InferenceExpectationFailed"];
             429: components["responses"]["InferenceTooManyRequests"];
             431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
             500: components["responses"]["InferenceInternalServerError"];
+            501: components["responses"]["InferenceNotImplemented"];
             502: components["responses"]["InferenceBadGateway"];
             503: components["responses"]["InferenceServiceUnavailable"];
             504: components["responses"]["InferenceGatewayTimeout"];
@@ -10069,14 +10779,18 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
-                    /** @description The model that served the request. */
-                    "x-svc-model"?: string;
-                    /** @description The cost of the request. Absent if the response is streamed or larger than 1 MiB. */
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
-                    "x-svc-dropped"?: string;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
                     /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
                     "x-svc-cache"?: components["schemas"]["CacheResult"];
+                    /** @description The model that served the request. */
+                    "x-svc-model"?: string;
+                    /** @description How many attempts it took. */
+                    "x-svc-attempts"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -10105,11 +10819,14 @@ export interface operations {
             401: components["responses"]["MessagesUnauthorized"];
             403: components["responses"]["MessagesForbidden"];
             404: components["responses"]["MessagesNotFound"];
+            408: components["responses"]["MessagesRequestTimeout"];
             413: components["responses"]["MessagesPayloadTooLarge"];
             415: components["responses"]["MessagesUnsupportedMediaType"];
+            417: components["responses"]["MessagesExpectationFailed"];
             429: components["responses"]["MessagesTooManyRequests"];
             431: components["responses"]["MessagesRequestHeaderFieldsTooLarge"];
             500: components["responses"]["MessagesInternalServerError"];
+            501: components["responses"]["MessagesNotImplemented"];
             502: components["responses"]["MessagesBadGateway"];
             503: components["responses"]["MessagesServiceUnavailable"];
             504: components["responses"]["MessagesGatewayTimeout"];
@@ -10165,14 +10882,18 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
-                    /** @description The model that served the request. */
-                    "x-svc-model"?: string;
-                    /** @description The cost of the request. Absent if the response is streamed or larger than 1 MiB. */
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
-                    "x-svc-dropped"?: string;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
                     /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
                     "x-svc-cache"?: components["schemas"]["CacheResult"];
+                    /** @description The model that served the request. */
+                    "x-svc-model"?: string;
+                    /** @description How many attempts it took. */
+                    "x-svc-attempts"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -10188,11 +10909,14 @@ export interface operations {
             401: components["responses"]["MessagesUnauthorized"];
             403: components["responses"]["MessagesForbidden"];
             404: components["responses"]["MessagesNotFound"];
+            408: components["responses"]["MessagesRequestTimeout"];
             413: components["responses"]["MessagesPayloadTooLarge"];
             415: components["responses"]["MessagesUnsupportedMediaType"];
+            417: components["responses"]["MessagesExpectationFailed"];
             429: components["responses"]["MessagesTooManyRequests"];
             431: components["responses"]["MessagesRequestHeaderFieldsTooLarge"];
             500: components["responses"]["MessagesInternalServerError"];
+            501: components["responses"]["MessagesNotImplemented"];
             502: components["responses"]["MessagesBadGateway"];
             503: components["responses"]["MessagesServiceUnavailable"];
             504: components["responses"]["MessagesGatewayTimeout"];
@@ -10243,14 +10967,18 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
-                    /** @description The model that served the request. */
-                    "x-svc-model"?: string;
-                    /** @description The cost of the request. Absent if the response is streamed or larger than 1 MiB. */
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
-                    "x-svc-dropped"?: string;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
                     /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
                     "x-svc-cache"?: components["schemas"]["CacheResult"];
+                    /** @description The model that served the request. */
+                    "x-svc-model"?: string;
+                    /** @description How many attempts it took. */
+                    "x-svc-attempts"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -10280,11 +11008,14 @@ export interface operations {
             401: components["responses"]["InferenceUnauthorized"];
             403: components["responses"]["InferenceForbidden"];
             404: components["responses"]["InferenceNotFound"];
+            408: components["responses"]["InferenceRequestTimeout"];
             413: components["responses"]["InferencePayloadTooLarge"];
             415: components["responses"]["InferenceUnsupportedMediaType"];
+            417: components["responses"]["InferenceExpectationFailed"];
             429: components["responses"]["InferenceTooManyRequests"];
             431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
             500: components["responses"]["InferenceInternalServerError"];
+            501: components["responses"]["InferenceNotImplemented"];
             502: components["responses"]["InferenceBadGateway"];
             503: components["responses"]["InferenceServiceUnavailable"];
             504: components["responses"]["InferenceGatewayTimeout"];
@@ -10348,11 +11079,14 @@ export interface operations {
             401: components["responses"]["InferenceUnauthorized"];
             403: components["responses"]["InferenceForbidden"];
             404: components["responses"]["InferenceNotFound"];
+            408: components["responses"]["InferenceRequestTimeout"];
             413: components["responses"]["InferencePayloadTooLarge"];
             415: components["responses"]["InferenceUnsupportedMediaType"];
+            417: components["responses"]["InferenceExpectationFailed"];
             429: components["responses"]["InferenceTooManyRequests"];
             431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
             500: components["responses"]["InferenceInternalServerError"];
+            501: components["responses"]["InferenceNotImplemented"];
             502: components["responses"]["InferenceBadGateway"];
             503: components["responses"]["InferenceServiceUnavailable"];
             504: components["responses"]["InferenceGatewayTimeout"];
@@ -10395,9 +11129,12 @@ export interface operations {
             401: components["responses"]["InferenceUnauthorized"];
             403: components["responses"]["InferenceForbidden"];
             404: components["responses"]["InferenceNotFound"];
+            408: components["responses"]["InferenceRequestTimeout"];
+            417: components["responses"]["InferenceExpectationFailed"];
             429: components["responses"]["InferenceTooManyRequests"];
             431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
             500: components["responses"]["InferenceInternalServerError"];
+            501: components["responses"]["InferenceNotImplemented"];
             502: components["responses"]["InferenceBadGateway"];
             503: components["responses"]["InferenceServiceUnavailable"];
             504: components["responses"]["InferenceGatewayTimeout"];
@@ -10441,10 +11178,13 @@ export interface operations {
             401: components["responses"]["InferenceUnauthorized"];
             403: components["responses"]["InferenceForbidden"];
             404: components["responses"]["InferenceNotFound"];
+            408: components["responses"]["InferenceRequestTimeout"];
             414: components["responses"]["InferenceURITooLong"];
+            417: components["responses"]["InferenceExpectationFailed"];
             429: components["responses"]["InferenceTooManyRequests"];
             431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
             500: components["responses"]["InferenceInternalServerError"];
+            501: components["responses"]["InferenceNotImplemented"];
             502: components["responses"]["InferenceBadGateway"];
             503: components["responses"]["InferenceServiceUnavailable"];
             504: components["responses"]["InferenceGatewayTimeout"];

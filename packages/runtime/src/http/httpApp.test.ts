@@ -156,7 +156,7 @@ describe('the HTTP application', () => {
     }
   });
 
-  it.each(['x', '', 'application/json,text/plain', '+json', 'application/', '/json'])(
+  it.each(['x', 'application/json,text/plain', '+json', 'application/', '/json'])(
     'answers the content type "%s" with 415, and names the header',
     async (type) => {
       const { http } = await app();
@@ -202,7 +202,13 @@ describe('the HTTP application', () => {
 
   it('accepts bodies of application/json, of types that end in +json, and without a type', async () => {
     const { http } = await app();
-    for (const headers of [json, { 'content-type': 'application/merge-patch+json; charset=utf-8' }, {}]) {
+    for (const headers of [
+      json,
+      { 'content-type': 'application/merge-patch+json; charset=utf-8' },
+      { 'content-type': '' },
+      { 'content-type': ' ' },
+      {},
+    ]) {
       const response = await http.inject({
         method: 'POST',
         url: '/v0/things',

@@ -1,5 +1,5 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import { newId } from '@weighbridge/domain';
+import { newId, parseRfc3339 } from '@weighbridge/domain';
 import { AppError, type ErrorKind, type HttpError, toHttpError } from '@weighbridge/errors';
 import Fastify, {
   type FastifyError,
@@ -33,7 +33,10 @@ export interface HttpAppOptions {
   readonly errorResponse?: (error: unknown, request: FastifyRequest) => HttpError<object>;
 }
 
-/** Encodes a path that can't be decoded once more, so that routes see a malformed id as an id, which does not exist. */
+/**
+ * Puts a NUL for each `%` of a path that can't be decoded, so that routes see a malformed id as an id, which does not exist and
+ * can't be created.
+ */
 function decodablePath(url: string): string {
   if (!url.includes('%')) return url;
   const end = url.indexOf('?');
@@ -42,7 +45,7 @@ function decodablePath(url: string): string {
     decodeURIComponent(path);
     return url;
   } catch {
-    return path.replaceAll('%', '%25') + url.slice(path.length);
+    return path.replaceAll('%', '%00') + url.slice(path.length);
   }
 }
 
@@ -85,6 +88,8 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_PARAM_LENGTH },
     ajv: {
       customOptions: { removeAdditional: false, coerceTypes: false, useDefaults: false, allErrors: false },
+      // The validator's own takes a space for the T, and offsets without a colon.
+      onCreate: (ajv) => ajv.addFormat('date-time', (text) => parseRfc3339(text) !== undefined),
     },
     frameworkErrors: (error, request, reply) => sendError(error, request, reply),
   }) as unknown as FastifyInstance;
@@ -216,8 +221,8 @@ export function expectJsonBody(
 }
 
 /** Throws if the body is not JSON, with a message that a user of `curl -d` understands. */
-function assertJsonType(request: Pick<FastifyRequest, 'headers'>): void {
-  const { 'content-type': type, 'content-encoding': encoding = 'identity' } = request.headers;
+function assertJsonType({ headers }: Pick<FastifyRequest, 'headers'>): void {
+  const { 'content-type': type, 'content-encoding': encoding = 'identity' } = headers;
   if (encoding.toLowerCase() !== 'identity') {
     throw new AppError(
       'unsupported_media_type',
@@ -227,13 +232,17 @@ function assertJsonType(request: Pick<FastifyRequest, 'headers'>): void {
     );
   }
   if (!isJsonType(type)) throw notJsonType(type ?? '');
+  // The framework refuses a header without a type.
+  if (type !== undefined && BLANK.test(type)) delete headers['content-type'];
 }
 
-/** A missing `Content-Type` counts as JSON. */
+const BLANK = /^\s*$/;
+
+/** A missing or empty `Content-Type` counts as JSON. */
 export function isJsonType(type: string | undefined): boolean {
   // The usual spelling, for speed.
   if (type === undefined || type === 'application/json') return true;
-  return /^\s*application\/(json|[\w.!#$&^-]+\+json)\s*(;|$)/i.test(type);
+  return BLANK.test(type) || /^\s*application\/(json|[\w.!#$&^-]+\+json)\s*(;|$)/i.test(type);
 }
 
 function notJsonType(type: string): AppError {
@@ -325,6 +334,8 @@ function validationMessage(error: FastifySchemaValidationError | undefined): str
   const allowed = error?.params.allowedValues;
   if (Array.isArray(allowed)) return `must be one of ${allowed.map((value) => String(value)).join(', ')}`;
   if (error?.keyword === 'not') return 'is not an allowed value';
+  if (error?.keyword === 'type') return `must be ${[error.params.type].flat().join(' or ')}`;
+  if (error?.params.format === 'date-time') return 'must be a date-time such as 2030-01-31T00:00:00Z';
   return error?.message ?? 'is not valid';
 }
 

@@ -139,9 +139,9 @@ describe('an entry of an operator', () => {
       400,
       'invalid_request',
     ],
-    ['no-slash', { context_window: 5 }, 422, 'model_invalid'],
+    ['no-slash', { context_window: 5 }, 404, 'model_not_found'],
     ['router/x', { context_window: 5 }, 422, 'model_invalid'],
-    ['OpenAI/x', { context_window: 5 }, 422, 'model_invalid'],
+    ['OpenAI/x', { context_window: 5 }, 404, 'model_not_found'],
     ['openai/a b', { context_window: 5 }, 422, 'model_invalid'],
     [`openai/${'x'.repeat(256)}`, { context_window: 5 }, 422, 'model_invalid'],
   ])('%s %j is rejected with %d %s', async (model, body, status, code) => {

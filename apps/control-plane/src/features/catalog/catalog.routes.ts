@@ -5,6 +5,7 @@ import { Page, PageQuery } from '../../shared/paging.ts';
 import { Strict } from '../../shared/schemas.ts';
 import { CatalogModel, CatalogModelChanges, CatalogQuery, NewCatalogModel } from './catalog.schemas.ts';
 import { type CatalogDeps, existingModel } from './catalog.service.ts';
+import { assertModelId } from './catalog.ts';
 import { changeEntry, deleteEntry, listCatalog, putEntry, readEntry } from './catalogEntries.service.ts';
 import { listPrices, resetPrice, setPrice } from './catalogPrices.service.ts';
 import { CatalogPrice, NewPrice } from './prices.schemas.ts';
@@ -39,14 +40,13 @@ function readEntryRoutes(app: App, deps: CatalogDeps): void {
   app.get(
     '/catalog/models/:model',
     {
-      config,
+      config: { ...config, assertExists: assertModelExists(deps) },
       schema: {
         operationId: 'getCatalogModel',
         summary: 'Retrieve a model of the catalog',
         params: ModelParams,
         response: { 200: CatalogModel },
       },
-      preParsing: assertModelExists(deps),
     },
     async (request) => await readEntry(deps, request.params.model),
   );
@@ -56,7 +56,10 @@ function changeEntryRoutes(app: App, deps: CatalogDeps): void {
   app.put(
     '/catalog/models/:model',
     {
-      config: changing,
+      config: {
+        ...changing,
+        assertExists: async (request) => assertModelId((request.params as Static<typeof ModelParams>).model),
+      },
       schema: {
         operationId: 'putCatalogModel',
         summary:
@@ -75,7 +78,7 @@ function changeEntryRoutes(app: App, deps: CatalogDeps): void {
   app.patch(
     '/catalog/models/:model',
     {
-      config: changing,
+      config: { ...changing, assertExists: assertModelExists(deps) },
       schema: {
         operationId: 'updateCatalogModel',
         summary:
@@ -84,7 +87,6 @@ function changeEntryRoutes(app: App, deps: CatalogDeps): void {
         body: CatalogModelChanges,
         response: { 200: CatalogModel },
       },
-      preParsing: assertModelExists(deps),
     },
     async (request) => await changeEntry(deps, request.caller, request.params.model, request.body),
   );
@@ -92,14 +94,13 @@ function changeEntryRoutes(app: App, deps: CatalogDeps): void {
   app.delete(
     '/catalog/models/:model',
     {
-      config: changing,
+      config: { ...changing, assertExists: assertModelExists(deps) },
       schema: {
         operationId: 'deleteCatalogModel',
         summary: "Delete an operator's entry, or reset a shipped model to the release (not its price)",
         params: ModelParams,
         response: { 200: CatalogModel },
       },
-      preParsing: assertModelExists(deps),
     },
     async (request) => await deleteEntry(deps, request.caller, request.params.model),
   );
@@ -109,7 +110,7 @@ function priceRoutes(app: App, deps: CatalogDeps): void {
   app.get(
     '/catalog/models/:model/prices',
     {
-      config,
+      config: { ...config, assertExists: assertModelExists(deps) },
       schema: {
         operationId: 'listCatalogPrices',
         summary: "List the versions of a model's price, newest first",
@@ -117,7 +118,6 @@ function priceRoutes(app: App, deps: CatalogDeps): void {
         querystring: Strict(PageQuery),
         response: { 200: Page(CatalogPrice) },
       },
-      preParsing: assertModelExists(deps),
     },
     async (request) => await listPrices(deps, request.params.model, request.query),
   );
@@ -125,7 +125,7 @@ function priceRoutes(app: App, deps: CatalogDeps): void {
   app.post(
     '/catalog/models/:model/prices',
     {
-      config: changing,
+      config: { ...changing, assertExists: assertModelExists(deps) },
       schema: {
         operationId: 'createCatalogPrice',
         summary: 'Set the price of a model for requests admitted from now on. The same price changes nothing',
@@ -133,7 +133,6 @@ function priceRoutes(app: App, deps: CatalogDeps): void {
         body: NewPrice,
         response: { 200: CatalogPrice, 201: CatalogPrice },
       },
-      preParsing: assertModelExists(deps),
     },
     async (request, reply) => {
       const { version, added } = await setPrice(deps, request.caller, request.params.model, request.body);
@@ -144,7 +143,7 @@ function priceRoutes(app: App, deps: CatalogDeps): void {
   app.delete(
     '/catalog/models/:model/prices',
     {
-      config: changing,
+      config: { ...changing, assertExists: assertModelExists(deps) },
       schema: {
         operationId: 'deleteCatalogPrice',
         summary:
@@ -152,13 +151,11 @@ function priceRoutes(app: App, deps: CatalogDeps): void {
         params: ModelParams,
         response: { 200: CatalogPrice },
       },
-      preParsing: assertModelExists(deps),
     },
     async (request) => await resetPrice(deps, request.caller, request.params.model),
   );
 }
 
-/** A missing model is a 404 whatever the body says, so this runs before the body is parsed. */
 function assertModelExists(deps: CatalogDeps) {
   return async (request: FastifyRequest): Promise<void> => {
     await existingModel(deps.db, (request.params as Static<typeof ModelParams>).model);

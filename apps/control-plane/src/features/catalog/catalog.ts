@@ -1,6 +1,7 @@
 import { type ModelId, parseModelId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { parseDateTime } from '../../shared/dateTime.ts';
+import { hasInvalidCharacter } from '../../shared/invalidText.ts';
 import type { CatalogModelChanges, NewCatalogModel } from './catalog.schemas.ts';
 import { type PriceJson, priceToJson } from './priceColumns.ts';
 import type { ShippedModel } from './shippedCatalog.ts';
@@ -37,19 +38,27 @@ const MAX_ID = 256;
 /** White space, control and format characters, such as those that change the direction of text. */
 const UNPRINTABLE = /[\s\p{C}]/u;
 
+/** The parts of a model id; throws a 404 for one that no model can have. */
+export function assertModelId(id: string): ModelId {
+  const parsed = hasInvalidCharacter(id) ? undefined : parseModelId(id);
+  if (parsed) return parsed;
+  const message =
+    'No model can have this id. It must be <provider>/<model name>, such as acme/large-1, with a provider of a-z, 0-9 and "-".';
+  throw new AppError('not_found', 'model_not_found', message, { param: 'model' });
+}
+
 /** Parses the model id of a new entry; throws a 422 if it breaks a rule. */
 export function parseNewModelId(id: string): ModelId {
-  const parsed = parseModelId(id);
-  const why = !parsed
-    ? 'it must be <provider>/<model name>, such as acme/large-1, with a provider of a-z, 0-9 and "-"'
-    : parsed.provider === 'router'
+  const parsed = assertModelId(id);
+  const why =
+    parsed.provider === 'router'
       ? 'the provider "router" names routing profiles'
       : id.length > MAX_ID
         ? `it is longer than ${MAX_ID} characters`
         : UNPRINTABLE.test(id)
           ? 'it contains a space or an unprintable character'
           : undefined;
-  if (parsed && why === undefined) return parsed;
+  if (why === undefined) return parsed;
   throw new AppError('validation', 'model_invalid', `This model id cannot be used: ${why}.`, {
     param: 'model',
   });

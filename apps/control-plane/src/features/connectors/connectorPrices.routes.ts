@@ -5,6 +5,7 @@ import { Page } from '../../shared/paging.ts';
 import { NewPrice } from '../catalog/prices.schemas.ts';
 import { ConnectorPrice, ConnectorPriceQuery } from './connectorPrices.schemas.ts';
 import {
+  assertPriceExists,
   assertPricePath,
   type ConnectorPriceDeps,
   endConnectorPrice,
@@ -22,20 +23,25 @@ const PriceParams = Type.Object({
 export function connectorPriceRoutes(app: App, deps: ConnectorPriceDeps): void {
   const config = { scope: 'operator' } as const;
   const changing = { ...config, propagates: true } as const;
+  const ofPath = (check: typeof assertPricePath) => async (request: FastifyRequest) => {
+    const { connector_id, model } = request.params as Static<typeof PriceParams>;
+    await check(deps, connector_id, model);
+  };
 
   app.get(
     '/connectors/:connector_id/prices',
     {
-      config,
+      config: {
+        ...config,
+        assertExists: async (request) =>
+          await existingConnector(deps.db, (request.params as Static<typeof ConnectorParams>).connector_id),
+      },
       schema: {
         operationId: 'listConnectorPrices',
         summary: 'List the negotiated prices of a connector by model',
         params: ConnectorParams,
         querystring: ConnectorPriceQuery,
         response: { 200: Page(ConnectorPrice) },
-      },
-      preParsing: async (request: FastifyRequest) => {
-        await existingConnector(deps.db, (request.params as Static<typeof ConnectorParams>).connector_id);
       },
     },
     async (request) => await listConnectorPrices(deps, request.params.connector_id, request.query),
@@ -44,17 +50,13 @@ export function connectorPriceRoutes(app: App, deps: ConnectorPriceDeps): void {
   app.put(
     '/connectors/:connector_id/prices/:model',
     {
-      config: changing,
+      config: { ...changing, assertExists: ofPath(assertPricePath) },
       schema: {
         operationId: 'putConnectorPrice',
         summary: "Set a connector's price of a model for requests admitted from now on",
         params: PriceParams,
         body: NewPrice,
         response: { 200: ConnectorPrice },
-      },
-      preParsing: async (request: FastifyRequest) => {
-        const { connector_id, model } = request.params as Static<typeof PriceParams>;
-        await assertPricePath(deps, connector_id, model);
       },
     },
     async ({ caller, params, body }) =>
@@ -64,16 +66,12 @@ export function connectorPriceRoutes(app: App, deps: ConnectorPriceDeps): void {
   app.delete(
     '/connectors/:connector_id/prices/:model',
     {
-      config: changing,
+      config: { ...changing, assertExists: ofPath(assertPriceExists) },
       schema: {
         operationId: 'deleteConnectorPrice',
         summary: "End a connector's price of a model. The catalog's price applies again",
         params: PriceParams,
         response: { 200: ConnectorPrice },
-      },
-      preParsing: async (request: FastifyRequest) => {
-        const { connector_id } = request.params as Static<typeof PriceParams>;
-        await existingConnector(deps.db, connector_id);
       },
     },
     async ({ caller, params }) => await endConnectorPrice(deps, caller, params.connector_id, params.model),

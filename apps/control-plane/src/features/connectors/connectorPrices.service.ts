@@ -128,10 +128,7 @@ export async function endConnectorPrice(
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     if (!(await lockConnector(tx, connectorId))) throw connectorNotFound();
-    const newest = hasInvalidCharacter(modelId)
-      ? undefined
-      : await findPriceVersion(tx, connectorId, modelId);
-    if (!newest || newest.ended) throw priceNotFound();
+    const newest = await currentPrice(tx, connectorId, modelId);
     const version = newest.version + 1;
     const row = await insertPrice(tx, { connectorId, modelId, version, price: undefined, now });
     await recordChange(tx, {
@@ -153,6 +150,22 @@ export async function assertPricePath(
 ): Promise<void> {
   await existingConnector(deps.db, connectorId);
   await existingModel(deps.db, modelId);
+}
+
+/** Throws a 404 if the connector does not exist, or has no price of the model. */
+export async function assertPriceExists(
+  deps: ConnectorPriceDeps,
+  connectorId: string,
+  modelId: string,
+): Promise<void> {
+  await existingConnector(deps.db, connectorId);
+  await currentPrice(deps.db, connectorId, modelId);
+}
+
+async function currentPrice(db: Database, connectorId: string, modelId: string): Promise<ConnectorPriceRow> {
+  const newest = hasInvalidCharacter(modelId) ? undefined : await findPriceVersion(db, connectorId, modelId);
+  if (!newest || newest.ended) throw priceNotFound();
+  return newest;
 }
 
 function priceNotFound(): AppError {

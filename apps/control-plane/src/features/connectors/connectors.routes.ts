@@ -1,4 +1,3 @@
-import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { crudRoutes } from '../../shared/crudRoutes.ts';
 import type { App } from '../../shared/fastify.ts';
@@ -53,15 +52,17 @@ export function connectorRoutes(app: App, deps: ConnectorAdminDeps): void {
   app.post(
     '/connectors/:connector_id/test',
     {
-      config: { scope: 'operator' },
+      config: {
+        scope: 'operator',
+        reads: true,
+        assertExists: async (request) =>
+          await existingConnector(deps.db, (request.params as Static<typeof ConnectorParams>).connector_id),
+      },
       schema: {
         operationId: 'testConnector',
         summary: "Test a connector's credential by listing the upstream's models",
         params: ConnectorParams,
         response: { 200: ProbeResult },
-      },
-      preParsing: async (request: FastifyRequest) => {
-        await existingConnector(deps.db, (request.params as Static<typeof ConnectorParams>).connector_id);
       },
     },
     async (request) => await testConnector(deps, request.params.connector_id),

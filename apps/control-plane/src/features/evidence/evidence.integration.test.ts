@@ -122,7 +122,7 @@ describe('the list of evidence', () => {
       (await evidence(`?profile_id=${String(body.id)}`)).data.map(({ probability }) => probability),
     ).toEqual(data.map(({ probability }) => probability));
     expect(await outcome(api.call('GET', '/evidence?profile_id=prf_none'))).toEqual([
-      400,
+      422,
       'profile_not_found',
     ]);
   });

@@ -1,3 +1,4 @@
+import { Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page } from '../../shared/paging.ts';
 import { Evidence, EvidenceQuery } from './evidence.schemas.ts';
@@ -13,7 +14,7 @@ export function evidenceRoutes(app: App, deps: EvidenceDeps): void {
         summary:
           'List the evidence on models by workload type, and the choice that `adaptive` derives from it',
         querystring: EvidenceQuery,
-        response: { 200: Page(Evidence) },
+        response: { 200: Page(Evidence), 422: Type.Unknown() },
       },
     },
     async (request) => await listEvidence(deps, request.query),

@@ -62,7 +62,7 @@ async function targetsOf(deps: EvidenceDeps, profileId: string): Promise<string[
   const { targets } = await readProfile(deps, profileId).catch((error) => {
     if (!(error instanceof AppError && error.kind === 'not_found')) throw error;
     const message = 'There is no routing profile with this profile_id.';
-    throw new AppError('invalid_request', 'profile_not_found', message, { param: 'profile_id' });
+    throw new AppError('validation', 'profile_not_found', message, { param: 'profile_id' });
   });
   return [...new Set(targets.map(({ model }) => model))];
 }

@@ -1,4 +1,3 @@
-import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { existingProfile } from '../profiles/profiles.service.ts';
@@ -11,17 +10,18 @@ export function explainRoutes(app: App, deps: ExplainDeps): void {
   app.post(
     '/profiles/:profile_id/explain',
     {
-      config: { scope: 'operator' },
+      config: {
+        scope: 'operator',
+        reads: true,
+        assertExists: async (request) =>
+          await existingProfile(deps.db, (request.params as Static<typeof ProfileParams>).profile_id),
+      },
       schema: {
         operationId: 'explainProfile',
         summary: 'Explain where a request to a routing profile would go',
         params: ProfileParams,
         body: ExplainRequest,
         response: { 200: Explanation },
-      },
-      // A missing profile is a 404 whatever the body says, so this runs before the body is parsed.
-      preParsing: async (request: FastifyRequest) => {
-        await existingProfile(deps.db, (request.params as Static<typeof ProfileParams>).profile_id);
       },
     },
     async (request) => await explainProfile(deps, request.caller, request.params.profile_id, request.body),

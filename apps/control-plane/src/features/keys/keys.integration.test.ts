@@ -64,10 +64,17 @@ describe('creating a key', () => {
     [{ name: 'a', scopes: ['keys:READ'] }, 400, 'invalid_request'],
     [{ name: 'a', kind: 'robot' }, 400, 'invalid_request'],
     [{ name: 'a', expires_at: 'tomorrow' }, 400, 'invalid_request'],
+    [{ name: 'a', expires_at: '2030-01-01 00:00:00Z' }, 400, 'invalid_request'],
+    [{ name: 'a', expires_at: '2030-01-01T00:00:00+0100' }, 400, 'invalid_request'],
+    [{ name: 'a', expires_at: '9999-12-31T23:59:59-01:00' }, 400, 'invalid_request'],
+    // Shape before rules.
+    [{ name: '', expires_at: 'tomorrow' }, 400, 'invalid_request'],
     [{ name: '   ' }, 422, 'name_invalid'],
     [{ name: 'x'.repeat(101) }, 422, 'name_invalid'],
     [{ name: 'a\u202eb' }, 422, 'name_invalid'],
     [{ name: 'a\u0007b' }, 422, 'name_invalid'],
+    [{ name: 'a\n' }, 422, 'name_invalid'],
+    [{ name: '\u2028a' }, 422, 'name_invalid'],
     [{ name: '\u200b\u200d\u2060' }, 422, 'name_invalid'],
     [{ name: '\u3164 \u{e0041}\u{e007f}' }, 422, 'name_invalid'],
     [{ name: 'a\u2028b' }, 422, 'name_invalid'],
@@ -84,6 +91,28 @@ describe('creating a key', () => {
     [{ name: 'a', principal_id: '..' }, 422, 'principal_invalid'],
   ])('rejects %j with %d %s', async (body, status, code) => {
     expect(await outcome(api.call('POST', '/keys', { body }))).toEqual([status, code]);
+  });
+
+  it('checks the Idempotency-Key before the rules', async () => {
+    for (const key of ['', 'a b', 'x'.repeat(256), 'é']) {
+      const headers = { 'idempotency-key': key };
+      expect(await outcome(api.call('POST', '/keys', { body: { name: '' }, headers })), key).toEqual([
+        400,
+        'invalid_request',
+      ]);
+    }
+  });
+
+  it('tells who lists the keys of another principal what it may list', async () => {
+    const { key } = await api.issue({ principal_id: 'ada' });
+    const { status, body } = await api.call('GET', '/keys?principal_id=grace', { key });
+    expect([status, body.error]).toMatchObject([
+      403,
+      {
+        code: 'principal_not_allowed',
+        message: 'Without the scope operator, you can list only the keys of your own principal.',
+      },
+    ]);
   });
 
   it('accepts a name in which format characters join visible ones', async () => {

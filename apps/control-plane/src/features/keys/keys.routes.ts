@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page } from '../../shared/paging.ts';
+import { IdempotencyHeaders } from '../idempotency/idempotencyKeys.ts';
 import { createKey, type IssuingDeps } from './keyIssuing.service.ts';
 import { revokeKey } from './keyRevocation.service.ts';
 import {
@@ -33,7 +34,7 @@ function createRoute(app: App, deps: IssuingDeps): void {
       schema: {
         operationId: 'createKey',
         summary: 'Create a runtime key',
-        headers: Type.Object({ 'idempotency-key': Type.Optional(Type.String()) }),
+        headers: IdempotencyHeaders,
         body: NewKey,
         response: { 201: IssuedKey },
       },
@@ -67,21 +68,20 @@ function readRoutes(app: App, deps: KeyDeps): void {
   app.get(
     '/keys/:key_id',
     {
-      config,
+      config: { ...config, assertExists: assertVisible(deps) },
       schema: {
         operationId: 'getKey',
         summary: 'Retrieve a runtime key',
         params: KeyParams,
         response: { 200: Key },
       },
-      preParsing: assertVisible(deps),
     },
     async (request) => await readKey(deps, request.caller, request.params.key_id),
   );
 }
 
 function changeRoutes(app: App, deps: KeyDeps): void {
-  const config = { scope: 'keys:write', propagates: true } as const;
+  const config = { scope: 'keys:write', propagates: true, assertExists: assertVisible(deps) } as const;
 
   app.patch(
     '/keys/:key_id',
@@ -94,7 +94,6 @@ function changeRoutes(app: App, deps: KeyDeps): void {
         body: KeyChanges,
         response: { 200: Key },
       },
-      preParsing: assertVisible(deps),
     },
     async (request) => await changeKey(deps, request.caller, request.params.key_id, request.body),
   );
@@ -110,7 +109,6 @@ function changeRoutes(app: App, deps: KeyDeps): void {
         querystring: RevocationQuery,
         response: { 200: RevokedKey },
       },
-      preParsing: assertVisible(deps),
     },
     async ({ caller, params, query }) =>
       await revokeKey(deps, caller, params.key_id, { descendants: query.descendants === 'true' }),
@@ -121,19 +119,23 @@ function rotateRoute(app: App, deps: KeyDeps): void {
   app.post(
     '/keys/:key_id/rotate',
     {
-      config: { scope: 'keys:write', propagates: true, bodyIsOptional: true },
+      config: {
+        scope: 'keys:write',
+        propagates: true,
+        bodyIsOptional: true,
+        assertExists: assertVisible(deps),
+      },
       schema: {
         operationId: 'rotateKey',
         summary: 'Replace the secret of a runtime key',
         description:
-          'The id, the policy and the spend stay. A key may rotate itself. Without the scope `operator`, another key of the same principal is rotated only if it has the same counters and the same attribution: otherwise 403 `rotation_not_allowed`. In its grace period, the old secret can read and infer. Operations that need `keys:write` answer it with 403 `secret_in_grace`.',
+          'The id, the policy and the spend stay. A key may rotate itself. Without the scope `operator`, another key of the same principal is rotated only if it has the same counters and the same attribution: otherwise 403 `rotation_not_allowed`. In its grace period, the old secret can read and infer. Operations that change something answer it with 403 `secret_in_grace`.',
         params: KeyParams,
         body: Rotation,
         response: { 200: IssuedKey },
       },
-      preParsing: assertVisible(deps),
       preValidation: async (request) => {
-        request.body ??= {};
+        if (request.body === undefined) request.body = {};
       },
     },
     async (request) =>
@@ -141,7 +143,6 @@ function rotateRoute(app: App, deps: KeyDeps): void {
   );
 }
 
-/** A key that the caller cannot see is a 404 whatever query and body say, so this runs before they are checked. */
 function assertVisible(deps: KeyDeps) {
   return async (request: FastifyRequest): Promise<void> => {
     await visibleKey(deps, request.caller, (request.params as Static<typeof KeyParams>).key_id);

@@ -116,7 +116,8 @@ export const Rotation = Strict(
       Type.Integer({
         minimum: 0,
         maximum: MAX_GRACE_SECONDS,
-        description: 'For how long the old secret can still read and infer. It can no longer write keys.',
+        description:
+          'For how long the old secret can still read and infer. It can no longer change anything.',
       }),
     ),
   },

@@ -1,6 +1,6 @@
 import { isPrincipalId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { type Caller, credentialName, isOperator } from '../../shared/caller.ts';
+import { type Caller, credentialName, isOperator, visiblePrincipal } from '../../shared/caller.ts';
 import { parseDateTime } from '../../shared/dateTime.ts';
 import { DEFAULT_SCOPES, type Scope } from '../../shared/scopes.ts';
 import type { KeyFilter, KeyRow } from './keys.repository.ts';
@@ -111,7 +111,7 @@ export function keyFilter(caller: Caller, query: KeyQuery): KeyFilter {
   const isTrue = (text: 'true' | 'false' | undefined) => (text === undefined ? undefined : text === 'true');
   return {
     // A caller that is not an operator sees only the keys of its own principal.
-    principalId: isOperator(caller) ? query.principal_id : principalOf(caller, query.principal_id),
+    principalId: visiblePrincipal(caller, query.principal_id, 'the keys'),
     policyId: query.policy_id,
     kind: query.kind,
     disabled: isTrue(query.disabled),

@@ -3,13 +3,19 @@ import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page } from '../../shared/paging.ts';
 import { Principal, PrincipalChanges, PrincipalListQuery } from './principals.schemas.ts';
-import { listPrincipals, type PrincipalDeps, putPrincipal, readPrincipal } from './principals.service.ts';
+import {
+  assertPrincipalId,
+  listPrincipals,
+  type PrincipalDeps,
+  putPrincipal,
+  readPrincipal,
+} from './principals.service.ts';
 
 const PrincipalParams = Type.Object({ principal_id: Type.String() });
 
 export function principalRoutes(app: App, deps: PrincipalDeps): void {
   const config = { scope: 'operator' } as const;
-  const changing = { ...config, propagates: true } as const;
+  const idOf = ({ params }: FastifyRequest) => (params as Static<typeof PrincipalParams>).principal_id;
 
   app.get(
     '/principals',
@@ -28,15 +34,12 @@ export function principalRoutes(app: App, deps: PrincipalDeps): void {
   app.get(
     '/principals/:principal_id',
     {
-      config,
+      config: { ...config, assertExists: async (request) => await readPrincipal(deps, idOf(request)) },
       schema: {
         operationId: 'getPrincipal',
         summary: 'Retrieve a principal',
         params: PrincipalParams,
         response: { 200: Principal },
-      },
-      preParsing: async (request: FastifyRequest) => {
-        await readPrincipal(deps, (request.params as Static<typeof PrincipalParams>).principal_id);
       },
     },
     async (request) => await readPrincipal(deps, request.params.principal_id),
@@ -45,7 +48,11 @@ export function principalRoutes(app: App, deps: PrincipalDeps): void {
   app.put(
     '/principals/:principal_id',
     {
-      config: changing,
+      config: {
+        ...config,
+        propagates: true,
+        assertExists: async (request) => assertPrincipalId(idOf(request)),
+      },
       schema: {
         operationId: 'putPrincipal',
         summary: 'Create a principal, or change its policy',

@@ -41,6 +41,14 @@ export async function listPrincipals(
   return page('principals', request, rows, (row) => [row.id], present);
 }
 
+/** Throws a 404 for an id that no principal can have. */
+export function assertPrincipalId(id: string): void {
+  if (isPrincipalId(id)) return;
+  const message =
+    'No principal can have this id. It must be 1 to 200 printable characters, without spaces at its ends, and neither "." nor "..".';
+  throw new AppError('not_found', 'principal_not_found', message, { param: 'principal_id' });
+}
+
 /** Creates a principal, or changes its policy. */
 export async function putPrincipal(
   deps: PrincipalDeps,
@@ -50,16 +58,6 @@ export async function putPrincipal(
 ): Promise<Principal> {
   const now = deps.now();
   const policyId = input.policy_id;
-  if (!isPrincipalId(id)) {
-    throw new AppError(
-      'validation',
-      'principal_invalid',
-      `A principal's id must be 1 to 200 printable characters, without spaces at its ends, and neither "." nor "..".`,
-      {
-        param: 'principal_id',
-      },
-    );
-  }
   return await deps.db.transaction().execute(async (tx) => {
     await lockGovernance(tx, 'exclusive');
     const before = await findPrincipal(tx, id);

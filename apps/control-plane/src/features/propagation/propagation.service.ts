@@ -3,6 +3,7 @@ import type { Database } from '@weighbridge/database';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, type TObject, Type } from 'typebox';
 import { OneOf, QueryInteger, Strict } from '../../shared/schemas.ts';
+import { wholeNumber } from '../../shared/wholeNumber.ts';
 import { currentRevision } from '../changes/changes.service.ts';
 import { type ServingProxy, servingProxies } from '../proxies/producers.service.ts';
 
@@ -21,16 +22,12 @@ const WaitQuery = Strict({
     }),
   ),
   timeout_ms: Type.Optional(
-    QueryInteger(
-      {
-        minimum: 0,
-        maximum: MAX_TIMEOUT_MS,
-        default: DEFAULT_TIMEOUT_MS,
-        description: 'How long to wait at most, in milliseconds.',
-      },
-      // Checked before the change is made, unlike what the handler reads afterwards.
-      { pattern: '^(\\d{1,4}|[1-5]\\d{4}|60000)$' },
-    ),
+    QueryInteger({
+      minimum: 0,
+      maximum: MAX_TIMEOUT_MS,
+      default: DEFAULT_TIMEOUT_MS,
+      description: 'How long to wait at most, in milliseconds.',
+    }),
   ),
 });
 type WaitQuery = Static<typeof WaitQuery>;
@@ -58,6 +55,14 @@ export function acceptWait(api: FastifyInstance, db: Database): void {
     if (!route.config?.propagates) return;
     const { properties = {} } = (route.schema?.querystring ?? {}) as Partial<TObject>;
     route.schema = { ...route.schema, querystring: Strict({ ...properties, ...WaitQuery.properties }) };
+    // Before the change is made.
+    route.preValidation = [
+      ...[route.preValidation ?? []].flat(),
+      async ({ query }) => {
+        const { timeout_ms: timeout } = query as { timeout_ms?: unknown };
+        if (typeof timeout === 'string') wholeNumber('timeout_ms', timeout, 0, MAX_TIMEOUT_MS);
+      },
+    ];
     route.preSerialization = [
       ...[route.preSerialization ?? []].flat(),
       async (request, reply, payload) => {

@@ -1,8 +1,10 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page } from '../../shared/paging.ts';
 import { ProxyListQuery, ProxyResource } from './proxies.schemas.ts';
-import { listProxies, type ProxyAdminDeps, retireProxy } from './proxyAdmin.service.ts';
+import { existingProxy, listProxies, type ProxyAdminDeps, retireProxy } from './proxyAdmin.service.ts';
+
+const ProxyParams = Type.Object({ proxy_id: Type.String() });
 
 export function proxyRoutes(app: App, deps: ProxyAdminDeps): void {
   app.get(
@@ -24,13 +26,17 @@ export function proxyRoutes(app: App, deps: ProxyAdminDeps): void {
   app.post(
     '/proxies/:proxy_id/retire',
     {
-      config: { scope: 'operator' },
+      config: {
+        scope: 'operator',
+        assertExists: async (request) =>
+          await existingProxy(deps.db, (request.params as Static<typeof ProxyParams>).proxy_id),
+      },
       schema: {
         operationId: 'retireProxy',
         summary: 'Accept the loss of the missing usage of a lost proxy',
         description:
           'Spend is then reported as complete without it. 409 unless its usage is `lost`. Usage that arrives later is still recorded.',
-        params: Type.Object({ proxy_id: Type.String() }),
+        params: ProxyParams,
         response: { 200: ProxyResource },
       },
     },

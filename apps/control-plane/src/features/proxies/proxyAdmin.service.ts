@@ -34,6 +34,10 @@ export async function listProxies(
   );
 }
 
+export async function existingProxy(db: Database, id: string): Promise<ProxyRow> {
+  return (hasInvalidCharacter(id) ? undefined : await findProxy(db, id)) ?? raise(proxyNotFound());
+}
+
 /** Accepts the loss of a lost proxy's missing usage: spend is then reported as complete without it. */
 export async function retireProxy(
   { db, now }: ProxyAdminDeps,
@@ -42,7 +46,7 @@ export async function retireProxy(
 ): Promise<ProxyResource> {
   const at = now();
   return await db.transaction().execute(async (tx) => {
-    const row = (hasInvalidCharacter(id) ? undefined : await findProxy(tx, id)) ?? raise(proxyNotFound());
+    const row = await existingProxy(tx, id);
     const isRetired = await retireLost(tx, row, caller, at);
     if (!isRetired) throw notLost((await findProxy(tx, id)) ?? row);
     await recordAudit(tx, {

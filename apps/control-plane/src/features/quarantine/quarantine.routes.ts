@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page } from '../../shared/paging.ts';
@@ -19,6 +20,12 @@ import {
 const Params = Type.Object({ quarantine_id: Type.String() });
 
 export function quarantineRoutes(app: App, deps: QuarantineDeps): void {
+  const config = {
+    scope: 'operator',
+    assertExists: async (request: FastifyRequest) =>
+      await existingQuarantined(deps.db, (request.params as Static<typeof Params>).quarantine_id),
+  } as const;
+
   app.get(
     '/quarantine',
     {
@@ -36,7 +43,7 @@ export function quarantineRoutes(app: App, deps: QuarantineDeps): void {
   app.get(
     '/quarantine/:quarantine_id',
     {
-      config: { scope: 'operator' },
+      config,
       schema: {
         operationId: 'getQuarantined',
         summary: 'Retrieve usage that the ledger refused, with its message',
@@ -50,7 +57,7 @@ export function quarantineRoutes(app: App, deps: QuarantineDeps): void {
   app.post(
     '/quarantine/:quarantine_id/release',
     {
-      config: { scope: 'operator' },
+      config,
       schema: {
         operationId: 'releaseQuarantined',
         summary: 'Record quarantined usage in the ledger',
@@ -66,7 +73,7 @@ export function quarantineRoutes(app: App, deps: QuarantineDeps): void {
   app.post(
     '/quarantine/:quarantine_id/discard',
     {
-      config: { scope: 'operator' },
+      config,
       schema: {
         operationId: 'discardQuarantined',
         summary: 'Discard quarantined usage: it is never recorded',
@@ -74,9 +81,6 @@ export function quarantineRoutes(app: App, deps: QuarantineDeps): void {
         params: Params,
         body: NewDiscard,
         response: { 200: QuarantinedUsage },
-      },
-      preParsing: async (request) => {
-        await existingQuarantined(deps.db, (request.params as Static<typeof Params>).quarantine_id);
       },
     },
     async (request) => await discard(deps, request.caller, request.params.quarantine_id, request.body.note),

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
+import { IdempotencyHeaders } from '../idempotency/idempotencyKeys.ts';
 import { Correction, NewCorrection } from './corrections.schemas.ts';
 import { correctRequest } from './corrections.service.ts';
 import { existingRequest, type RequestDeps } from './requests.service.ts';
@@ -10,19 +11,20 @@ export function correctionRoutes(app: App, deps: RequestDeps): void {
   app.post(
     '/requests/:request_id/corrections',
     {
-      config: { scope: 'operator' },
+      config: {
+        scope: 'operator',
+        assertExists: async (request) =>
+          await existingRequest(deps.db, (request.params as Static<typeof RequestParams>).request_id),
+      },
       schema: {
         operationId: 'createCorrection',
         summary: 'Correct the cost of a request',
         description:
           'Adds an entry to the ledger, whose rows are never edited. The amount counts in the windows in which the request was admitted. Accepts an `Idempotency-Key`.',
         params: RequestParams,
-        headers: Type.Object({ 'idempotency-key': Type.Optional(Type.String()) }),
+        headers: IdempotencyHeaders,
         body: NewCorrection,
         response: { 201: Correction },
-      },
-      preParsing: async (request) => {
-        await existingRequest(deps.db, (request.params as Static<typeof RequestParams>).request_id);
       },
     },
     async (request, reply) => {

@@ -1,8 +1,10 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page } from '../../shared/paging.ts';
 import { RequestListQuery, RequestRecord } from './requests.schemas.ts';
-import { listRequests, type RequestDeps, readRequest } from './requests.service.ts';
+import { listRequests, type RequestDeps, readRequest, visibleRequest } from './requests.service.ts';
+
+const RequestParams = Type.Object({ request_id: Type.String() });
 
 export function requestRoutes(app: App, deps: RequestDeps): void {
   app.get(
@@ -22,11 +24,19 @@ export function requestRoutes(app: App, deps: RequestDeps): void {
   app.get(
     '/requests/:request_id',
     {
-      config: { scope: 'usage:read' },
+      config: {
+        scope: 'usage:read',
+        assertExists: async (request) =>
+          await visibleRequest(
+            deps,
+            request.caller,
+            (request.params as Static<typeof RequestParams>).request_id,
+          ),
+      },
       schema: {
         operationId: 'getRequest',
         summary: 'Retrieve a request with all its attempts',
-        params: Type.Object({ request_id: Type.String() }),
+        params: RequestParams,
         response: { 200: RequestRecord },
       },
     },

@@ -54,10 +54,14 @@ export async function listRequests(
 }
 
 /** A request of the caller's principal, or any request for an operator; throws 404 for others. */
-export async function readRequest(deps: RequestDeps, caller: Caller, id: string): Promise<RequestRecord> {
+export async function visibleRequest(deps: RequestDeps, caller: Caller, id: string): Promise<LedgerRequest> {
   const request = await existingRequest(deps.db, id);
-  const isVisible = isOperator(caller) || request.attempts[0].principal_id === caller.principalId;
-  if (!isVisible) throw requestNotFound();
+  if (isOperator(caller) || request.attempts[0].principal_id === caller.principalId) return request;
+  throw requestNotFound();
+}
+
+export async function readRequest(deps: RequestDeps, caller: Caller, id: string): Promise<RequestRecord> {
+  const request = await visibleRequest(deps, caller, id);
   const feedback = await readFeedback(deps.db, [id]);
   return presentRequest(request, feedback.get(id), { isOperator: isOperator(caller) });
 }

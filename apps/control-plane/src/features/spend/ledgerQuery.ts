@@ -1,7 +1,7 @@
 import { AppError } from '@weighbridge/errors';
 import type { LedgerFilter } from '@weighbridge/ledger';
 import { type Static, Type } from 'typebox';
-import { type Caller, isOperator } from '../../shared/caller.ts';
+import { type Caller, visiblePrincipal } from '../../shared/caller.ts';
 import { parseDateTime } from '../../shared/dateTime.ts';
 
 /** Text without NUL, which PostgreSQL can't store. What the handler parses has a `shape` in the document. */
@@ -50,7 +50,7 @@ export type LedgerFilterValues = Omit<
 export function ledgerFilter(caller: Caller, query: LedgerFilterValues, range: Range): LedgerFilter {
   return {
     ...range,
-    principalId: visiblePrincipal(caller, query.principal_id),
+    principalId: visiblePrincipal(caller, query.principal_id, 'the spend'),
     keyId: query.key_id,
     policyId: query.policy_id,
     model: query.model,
@@ -128,19 +128,6 @@ export function unescaped(text: string): string {
 
 export function invalid(param: string, message: string): AppError {
   return new AppError('invalid_request', 'invalid_request', message, { param });
-}
-
-function visiblePrincipal(caller: Caller, asked: string | undefined): string | undefined {
-  if (isOperator(caller)) return asked;
-  if (asked === undefined || asked === caller.principalId) return caller.principalId;
-  throw new AppError(
-    'permission',
-    'principal_not_allowed',
-    'Without the scope operator, only the spend of your own principal is visible.',
-    {
-      param: 'principal_id',
-    },
-  );
 }
 
 function labelPairs(text: string): [string, string][] {

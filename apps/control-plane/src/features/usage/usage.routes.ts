@@ -1,4 +1,3 @@
-import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { type KeyDeps, visibleKey } from '../keys/keys.service.ts';
@@ -24,16 +23,16 @@ export function usageRoutes(app: App, deps: KeyDeps): void {
   app.get(
     '/keys/:key_id/usage',
     {
-      config: { scope: 'usage:read' },
+      config: {
+        scope: 'usage:read',
+        assertExists: async (request) =>
+          await visibleKey(deps, request.caller, (request.params as Static<typeof KeyParams>).key_id),
+      },
       schema: {
         operationId: 'getKeyUsage',
         summary: 'Spend of a runtime key against its governing policy',
         params: KeyParams,
         response: { 200: UsageReport },
-      },
-      // A key that the caller cannot see is a 404 whatever the query says, so this runs before it is checked.
-      preParsing: async (request: FastifyRequest) => {
-        await visibleKey(deps, request.caller, (request.params as Static<typeof KeyParams>).key_id);
       },
     },
     async (request) => await usageOfKey(deps, request.caller, request.params.key_id),
