@@ -39,7 +39,8 @@ async function variablesSetByChart(app: string): Promise<Set<string>> {
   );
 }
 
-const VENDORS = ['OPENAI_BASE_URL', 'ANTHROPIC_BASE_URL', 'OPENAI_API_KEY', 'ANTHROPIC_API_KEY'];
+const PROVIDERS = ['OPENAI', 'ANTHROPIC', 'GEMINI', 'MISTRAL', 'GROQ', 'DEEPSEEK', 'XAI', 'TOGETHER'];
+const VENDORS = PROVIDERS.flatMap((name) => [`${name}_BASE_URL`, `${name}_API_KEY`]);
 const APPS = {
   'control-plane': {
     section: 'controlPlane',

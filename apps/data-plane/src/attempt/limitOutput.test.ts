@@ -59,7 +59,7 @@ async function sent(operation: Operation, text: string, target = targetOf('mock'
     terms,
     target,
   );
-  const out = upstreamBody(limited, 'm');
+  const out = upstreamBody(limited, 'm', true);
   const modelRequest = { ...target, generation: limited };
   const prepared = { connector: target.connector, body: out, modelRequest };
   const estimate = estimateReservation(() => undefined, prepared);

@@ -7,8 +7,8 @@ import { CHAT_COMPLETIONS, MESSAGES, OPERATIONS, RESPONSES } from './operation.t
 import { RequestBody } from './requestBody.ts';
 
 const bodyOf = (text: string) => new RequestBody([Buffer.from(text)]);
-const sent = (text: string, operation = CHAT_COMPLETIONS) =>
-  upstreamBody(readGenerationRequest(operation, bodyOf(text)), 'echo')
+const sent = (text: string, operation = CHAT_COMPLETIONS, asksForUsage = true) =>
+  upstreamBody(readGenerationRequest(operation, bodyOf(text)), 'echo', asksForUsage)
     .toBuffer()
     .toString();
 
@@ -52,6 +52,15 @@ describe('a body', () => {
       expect(sent(asked)).toBe(asked);
     },
   );
+
+  it('is unchanged where the vendor reports usage unasked', () => {
+    for (const text of [
+      '{"model":"echo","stream":true}',
+      '{"model":"echo","stream":true,"stream_options":{"include_usage":false}}',
+    ]) {
+      expect(sent(text, CHAT_COMPLETIONS, false)).toBe(text);
+    }
+  });
 
   it('is unchanged where the client asked for usage, does not stream, or usage is always reported', () => {
     const asked = '{"model":"echo","stream":true,"stream_options":{"include_usage":true}}';

@@ -33,7 +33,7 @@ export interface GenerationRequest {
   readonly spans: ReadonlyMap<string, Span>;
   /** After the opening brace of the body: an empty span. */
   readonly start: Span;
-  /** Adds `stream_options.include_usage`, if the body needs it. */
+  /** Adds `stream_options.include_usage`, for vendors that report usage only if asked; undefined if it is there. */
   readonly usageEdit: Edit | undefined;
   /** The conditions of service that the request asks for, as it names them; undefined where it asks for none. */
   readonly asked: AskedService;
@@ -161,16 +161,17 @@ function choices(body: Buffer, spans: ReadonlyMap<string, Span>): number {
 
 /**
  * The body for the vendor: byte for byte the client's, except for the model's name, `include_usage` if a stream would not
- * report its usage, and, under a hard budget, its output limit and what is removed.
+ * report its usage (`asksForUsage`: this vendor's would not), and, under a hard budget, its output limit and what is removed.
  */
 export function upstreamBody(
   { body, spans, start, usageEdit, hard }: GenerationRequest,
   upstreamModel: string,
+  asksForUsage: boolean,
 ): RequestBody {
   const edits: Edit[] = [];
   const model = spans.get('model');
   if (model) edits.push({ span: model, text: JSON.stringify(upstreamModel) });
-  if (usageEdit) edits.push(usageEdit);
+  if (usageEdit && asksForUsage) edits.push(usageEdit);
   if (hard) edits.push(...hardEdits(body, spans, start, hard));
   return body.withEdits(edits);
 }

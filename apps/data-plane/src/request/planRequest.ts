@@ -4,6 +4,7 @@ import { AppError, raise } from '@weighbridge/errors';
 import { usageBacklog } from '../attempt/attemptBilling.ts';
 import { limitOutput } from '../attempt/limitOutput.ts';
 import type { GenerationPlan, PreparedRequest, StoredPlan } from '../attempt/plan.ts';
+import { reportsUsageIfAsked } from '../attempt/streamUsage.ts';
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import { servesRoute } from '../control/connectorRoutes.ts';
 import type { ObjectOwners } from '../control/objectOwners.ts';
@@ -208,7 +209,7 @@ class GenerationPlanner {
   }
 
   #prepared({ model, connector }: Target, generation: GenerationRequest): PreparedRequest {
-    const body = upstreamBody(generation, upstreamNameAt(model, connector));
+    const body = upstreamBody(generation, upstreamNameAt(model, connector), reportsUsageIfAsked(connector));
     if (!generation.namesSeveralModels)
       return { connector, body, modelRequest: { model, connector, generation } };
     const alternatives = namedTargets(generation, connector, this.#table);

@@ -3,6 +3,7 @@ import { composeOutput, type ModelOutput } from '../model/modelOutput.ts';
 import { complete } from '../records/bill.ts';
 import type { Behaviour } from '../shared/behaviour.ts';
 import { newId } from '../shared/ids.ts';
+import type { VendorTraits } from '../shared/traits.ts';
 import { openaiErrorBody, serverError } from '../shared/vendorError.ts';
 import { type ChatRequest, parseChatRequest } from './chatRequest.ts';
 import {
@@ -56,12 +57,14 @@ async function sendWhole(exchange: Exchange, request: ChatRequest, modelOutput: 
 }
 
 async function sendStream(exchange: Exchange, request: ChatRequest, modelOutput: ModelOutput): Promise<void> {
-  const { reply, behaviour } = exchange;
-  const usage = request.includeUsage ? usageOf(request, modelOutput, behaviour) : undefined;
+  const { reply, behaviour, traits } = exchange;
+  const isAsked = traits.streamUsage === 'if_asked';
+  const reported = !isAsked || request.includeUsage ? usageOf(request, modelOutput, behaviour) : undefined;
+  const usage = isAsked ? reported : undefined;
   const common = { ...head('chat.completion.chunk', modelOutput), ...(usage && { usage: null }) };
   const send = (chunk: object) => reply.write(`data: ${JSON.stringify({ ...common, ...chunk })}\n\n`);
-  const sendDelta = (index: number, delta: object, finish: string | null = null) =>
-    send({ choices: [{ index, delta, logprobs: null, finish_reason: finish }] });
+  const sendDelta = (index: number, delta: object, finish: string | null = null, more: object = {}) =>
+    send({ choices: [{ index, delta, logprobs: null, finish_reason: finish }], ...more });
   const indices = Array.from({ length: request.choices }, (_, index) => index);
 
   const entry = openBill(exchange, request, modelOutput);
@@ -78,12 +81,21 @@ async function sendStream(exchange: Exchange, request: ChatRequest, modelOutput:
     return;
   }
 
-  for (const index of indices) await sendDelta(index, {}, finishReason(modelOutput));
+  for (const index of indices) {
+    const isLast = index === indices.length - 1;
+    const unasked = isLast && reported && !isAsked ? unaskedUsage(traits, reported) : {};
+    await sendDelta(index, {}, finishReason(modelOutput), unasked);
+  }
   if (usage) await reply.writeEvent('', { ...common, choices: [], usage });
   await complete(entry, async () => {
     await reply.write('data: [DONE]\n\n');
     await reply.end();
   });
+}
+
+/** What the last chunk of a stream says of its usage, of a vendor that is not asked for it. */
+function unaskedUsage({ streamUsage }: VendorTraits, usage: object): object {
+  return streamUsage === 'x_groq' ? { x_groq: { id: newId('req_'), usage } } : { usage };
 }
 
 function openingDelta({ toolName }: ModelOutput) {

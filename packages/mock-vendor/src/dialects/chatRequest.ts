@@ -12,7 +12,7 @@ import {
   parseObject,
 } from '../shared/parameters.ts';
 import { LENIENT, type VendorTraits } from '../shared/traits.ts';
-import { badRequest, invalidType, missingParameter } from '../shared/vendorError.ts';
+import { badRequest, extraForbidden, invalidType, missingParameter } from '../shared/vendorError.ts';
 
 const ROLES = ['system', 'assistant', 'user', 'function', 'tool', 'developer'];
 const MAX_CHOICES = 128;
@@ -31,6 +31,8 @@ export function parseChatRequest(
 ): ChatRequest {
   const request = parseObject(body, traits);
   if (traits.strict) assertKnown(request, CHAT_FIELDS);
+  if (traits.refusesStreamOptions && request.stream_options !== undefined)
+    throw extraForbidden('stream_options');
   const stream = optionalBoolean(request, 'stream') ?? false;
   const tools = parseTools(request.tools);
   return {

@@ -1,6 +1,12 @@
 import type { OutputLimitName } from './behaviour.ts';
 import type { VendorPrice } from './vendorPrice.ts';
 
+/**
+ * Where a stream of chat completions reports its usage: in a chunk of its own if the request asks for it (OpenAI), or unasked
+ * in the last chunk (Mistral, DeepSeek, Together) or in `x_groq` of the last chunk (Groq).
+ */
+export type StreamUsage = 'if_asked' | 'last_chunk' | 'x_groq';
+
 /** What distinguishes one vendor from another, for all its requests. */
 export interface VendorTraits {
   /** Refuses unknown fields, tools and content, as the vendors do. */
@@ -9,6 +15,9 @@ export interface VendorTraits {
   readonly readsAnyCase: boolean;
   /** The output limit of chat completions that it honours; it ignores the other. Undefined: either, but not both. */
   readonly honours: OutputLimitName | undefined;
+  readonly streamUsage: StreamUsage;
+  /** Refuses `stream_options` with a 422, as Mistral and Cohere do. */
+  readonly refusesStreamOptions: boolean;
   /**
    * Does all that a request allows and nothing limits: output up to its limit, every server-side tool, the most expensive
    * of the named models.
@@ -21,6 +30,8 @@ export const LENIENT: VendorTraits = {
   strict: false,
   readsAnyCase: false,
   honours: undefined,
+  streamUsage: 'if_asked',
+  refusesStreamOptions: false,
   greedy: false,
   prices: {},
 };

@@ -57,6 +57,14 @@ export function invalidType(param: string, expected: string): VendorError {
   return badRequest(`Invalid type for '${param}': expected ${expected}.`, param, 'invalid_type');
 }
 
+/** The 422 of a vendor that checks requests with Pydantic, for a field that it does not know. */
+export function extraForbidden(field: string): VendorError {
+  return new VendorError(422, `${field}: Extra inputs are not permitted`, {
+    param: field,
+    code: 'extra_forbidden',
+  });
+}
+
 const SERVER_ERROR = 'The server had an error while processing your request. Sorry about that!';
 
 /** The vendor's own failure, for a 500 or an error event in a stream. */

@@ -31,14 +31,15 @@ export function baseUrlOf(
   env: Readonly<Record<string, string | undefined>>,
   provider: (typeof PROVIDERS)[number],
 ): string {
-  const variable = provider.baseUrlVariable;
-  const text = variable && env[variable.name];
+  const { baseUrlVariable, sdkPath = '' } = provider;
+  const text = env[baseUrlVariable];
   if (!text) return provider.baseUrl;
   if (!/^https?:\/\//.test(text) || !URL.canParse(text)) {
-    throw new Error(`${variable.name} is not valid: write an http or https address`);
+    throw new Error(`${baseUrlVariable} is not valid: write an http or https address`);
   }
   const url = withoutTrailingSlash(text);
-  return variable.versionless && !url.endsWith('/v1') ? `${url}/v1` : url;
+  // The version ends the path, whether the setting was written for the vendor's SDK or for this service.
+  return url.endsWith('/v1') ? url : `${url}${sdkPath}`;
 }
 
 function withoutTrailingSlash(url: string): string {

@@ -11,8 +11,10 @@ export interface Provider {
   readonly baseUrl: string;
   /** The setting that holds the credential. */
   readonly keyVariable: string;
-  /** The setting of the vendor's SDK that replaces the base URL; a `versionless` one lacks the `/v1`. */
-  readonly baseUrlVariable?: { readonly name: string; readonly versionless: boolean };
+  /** The setting that replaces the base URL. */
+  readonly baseUrlVariable: string;
+  /** The path that the vendor's own SDK appends to that setting: it is appended here too, unless the setting has a path. */
+  readonly sdkPath?: string;
 }
 
 /** From the vendors' own API references. */
@@ -23,7 +25,7 @@ export const PROVIDERS: readonly Provider[] = [
     routes: ['chat_completions', 'responses', 'embeddings'],
     baseUrl: 'https://api.openai.com/v1',
     keyVariable: 'OPENAI_API_KEY',
-    baseUrlVariable: { name: 'OPENAI_BASE_URL', versionless: false },
+    baseUrlVariable: 'OPENAI_BASE_URL',
   },
   {
     name: 'anthropic',
@@ -31,7 +33,8 @@ export const PROVIDERS: readonly Provider[] = [
     routes: ['messages', 'chat_completions'],
     baseUrl: 'https://api.anthropic.com/v1',
     keyVariable: 'ANTHROPIC_API_KEY',
-    baseUrlVariable: { name: 'ANTHROPIC_BASE_URL', versionless: true },
+    baseUrlVariable: 'ANTHROPIC_BASE_URL',
+    sdkPath: '/v1',
   },
   {
     name: 'gemini',
@@ -39,6 +42,7 @@ export const PROVIDERS: readonly Provider[] = [
     routes: ['chat_completions', 'embeddings'],
     baseUrl: 'https://generativelanguage.googleapis.com/v1beta/openai',
     keyVariable: 'GEMINI_API_KEY',
+    baseUrlVariable: 'GEMINI_BASE_URL',
   },
   {
     name: 'mistral',
@@ -46,6 +50,7 @@ export const PROVIDERS: readonly Provider[] = [
     routes: ['chat_completions', 'embeddings'],
     baseUrl: 'https://api.mistral.ai/v1',
     keyVariable: 'MISTRAL_API_KEY',
+    baseUrlVariable: 'MISTRAL_BASE_URL',
   },
   {
     name: 'groq',
@@ -53,6 +58,8 @@ export const PROVIDERS: readonly Provider[] = [
     routes: ['chat_completions', 'responses'],
     baseUrl: 'https://api.groq.com/openai/v1',
     keyVariable: 'GROQ_API_KEY',
+    baseUrlVariable: 'GROQ_BASE_URL',
+    sdkPath: '/openai/v1',
   },
   {
     name: 'deepseek',
@@ -60,6 +67,7 @@ export const PROVIDERS: readonly Provider[] = [
     routes: ['chat_completions'],
     baseUrl: 'https://api.deepseek.com/v1',
     keyVariable: 'DEEPSEEK_API_KEY',
+    baseUrlVariable: 'DEEPSEEK_BASE_URL',
   },
   {
     name: 'xai',
@@ -67,6 +75,7 @@ export const PROVIDERS: readonly Provider[] = [
     routes: ['chat_completions', 'responses'],
     baseUrl: 'https://api.x.ai/v1',
     keyVariable: 'XAI_API_KEY',
+    baseUrlVariable: 'XAI_BASE_URL',
   },
   {
     name: 'together',
@@ -74,6 +83,7 @@ export const PROVIDERS: readonly Provider[] = [
     routes: ['chat_completions', 'embeddings'],
     baseUrl: 'https://api.together.xyz/v1',
     keyVariable: 'TOGETHER_API_KEY',
+    baseUrlVariable: 'TOGETHER_BASE_URL',
   },
 ];
 
