@@ -11,3 +11,4 @@ export { type DataPlane, type DataPlaneDeps, startDataPlane } from './dataPlane.
 export { checkSpools, type SpoolReport } from './record/spool/checkSpools.ts';
 export { openPinBucket } from './routing/pinBucket.ts';
 export { refusalResponse } from './server/app.ts';
+export { isInferencePath } from './server/clientPaths.ts';

@@ -13,6 +13,7 @@ export type ErrorKind =
   | 'headers_too_large'
   | 'request_timeout'
   | 'expectation_failed'
+  | 'upgrade_required'
   | 'not_implemented'
   | 'version_not_supported'
   | 'client_gone'

@@ -16,6 +16,7 @@ const STATUS: Record<ErrorKind, string> = {
   headers_too_large: 'INVALID_ARGUMENT',
   request_timeout: 'DEADLINE_EXCEEDED',
   expectation_failed: 'INVALID_ARGUMENT',
+  upgrade_required: 'UNIMPLEMENTED',
   not_implemented: 'UNIMPLEMENTED',
   version_not_supported: 'UNIMPLEMENTED',
   client_gone: 'CANCELLED',

@@ -15,6 +15,7 @@ const GRPC: Record<ErrorKind, number> = {
   headers_too_large: 3,
   request_timeout: 4,
   expectation_failed: 3,
+  upgrade_required: 12,
   not_implemented: 12,
   version_not_supported: 12,
   client_gone: 1,

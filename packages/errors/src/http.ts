@@ -33,6 +33,7 @@ const HTTP: Record<ErrorKind, HttpMapping> = {
   headers_too_large: { status: 431, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
   request_timeout: { status: 408, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
   expectation_failed: { status: 417, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
+  upgrade_required: { status: 426, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
   // Sent to no one; nginx's status for it, which its logs and metrics share.
   client_gone: { status: 499, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
   version_not_supported: {

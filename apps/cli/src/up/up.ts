@@ -10,6 +10,7 @@ import {
 } from '@weighbridge/control-plane';
 import {
   type DataPlane,
+  isInferencePath,
   loadConfig as loadDataPlaneConfig,
   openPinBucket,
   refusalResponse,
@@ -107,7 +108,7 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   const dataPlane = await startEmbeddedDataPlane(env, config, { address, token }, version, shared, context);
 
   port.serve((request, response) => {
-    (/^\/v1(?=[/?]|$)/.test(request.url ?? '') ? dataPlane.handler : controlPlane.handler)(request, response);
+    (isInferencePath(request.url ?? '') ? dataPlane.handler : controlPlane.handler)(request, response);
   });
   dataPlane.closeFirst(port.server, { delayMs: 0, graceMs: config.shutdownGraceMs });
   print(

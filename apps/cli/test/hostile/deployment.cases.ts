@@ -157,7 +157,9 @@ async function metricsAreNotForTenants({ product, tenant }: Scene): Promise<void
     for (const url of [product.inferenceUrl, product.managementUrl]) {
       const answer = await fetch(`${url}/metrics`, { headers: asOperator });
       expect(answer.status).toBe(404);
-      expect(await answer.json()).toMatchObject({ error: { code: 'route_not_found' } });
+      expect(await answer.json()).toMatchObject({
+        error: { code: url === product.inferenceUrl ? 'route_not_served' : 'route_not_found' },
+      });
     }
   }
 }

@@ -219,6 +219,26 @@ function includeUsageSpan(body: Buffer, options: Span): Span | undefined {
   return inner && { start: options.start + inner.start, end: options.start + inner.end };
 }
 
+/** The body with another model, whether it names one or not. Throws a 400 if it is no JSON object. */
+export function withModel(body: RequestBody, model: string): RequestBody {
+  const edit = body.read((bytes): Edit => {
+    const text = JSON.stringify(model);
+    const span = scanFields(bytes, MODEL_FIELD).get('model');
+    if (span) return { span, text };
+    const start = afterBrace(bytes, 0);
+    return { span: start, text: `"model":${text}${isEmptyAfter(bytes, start.end) ? '' : ','}` };
+  });
+  return body.withEdits([edit]);
+}
+
+const MODEL_FIELD = new Set(['model']);
+
+function isEmptyAfter(body: Buffer, brace: number): boolean {
+  let at = brace;
+  while (body[at] === 0x20 || body[at] === 0x09 || body[at] === 0x0a || body[at] === 0x0d) at++;
+  return body[at] === 0x7d;
+}
+
 /** The spans of the values of top-level fields. Throws a 400 that says what is wrong and where. */
 export function scanFields(
   bytes: Buffer,

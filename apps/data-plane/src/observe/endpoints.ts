@@ -27,10 +27,9 @@ export function endpointOf({ path }: Pick<Operation, 'path'>): Endpoint {
   return ENDPOINT_OF_PATH[path] ?? 'other';
 }
 
-/** `route`: the template of a route, such as `/v1/responses/:id`; undefined if a path has no route. */
-export function endpointOfRoute(route: string | undefined): Endpoint {
-  if (!route?.startsWith('/v1/')) return 'other';
-  const path = route.slice('/v1'.length);
+/** `path`: the template of a route below its prefix, such as `/responses/:id`; undefined if a path has no route. */
+export function endpointOfRoute(path: string | undefined): Endpoint {
+  if (path === undefined) return 'other';
   return path.startsWith('/responses/:id') ? 'stored_responses' : (ENDPOINT_OF_PATH[path] ?? 'other');
 }
 

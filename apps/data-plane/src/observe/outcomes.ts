@@ -88,6 +88,7 @@ const OUTCOME_OF_KIND: Readonly<Record<ErrorKind, RequestOutcome>> = {
   headers_too_large: 'invalid',
   request_timeout: 'invalid',
   expectation_failed: 'invalid',
+  upgrade_required: 'invalid',
   not_implemented: 'invalid',
   version_not_supported: 'invalid',
   client_gone: 'client_gone',

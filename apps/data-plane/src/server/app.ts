@@ -12,7 +12,8 @@ import { ClientConnection } from '../attempt/clientConnection.ts';
 import { errorResponse } from '../attempt/errorResponse.ts';
 import { ResponseHeaders } from '../attempt/responseHeaders.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import { type Dialect, OPERATIONS } from '../formats/operation.ts';
+import { withModel } from '../formats/generationRequest.ts';
+import { type Dialect, OPERATIONS, type Operation } from '../formats/operation.ts';
 import { RequestBody } from '../formats/requestBody.ts';
 import { type Endpoint, endpointOf, endpointOfRoute } from '../observe/endpoints.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';
@@ -24,10 +25,19 @@ import { type FeedbackDeps, giveFeedback } from '../request/recordFeedback.ts';
 import type { Action } from '../request/requestContext.ts';
 import { currentTable, runRequest } from '../request/runRequest.ts';
 import { HeldMemory } from '../shared/memoryBudget.ts';
+import {
+  belowPrefix,
+  DEPLOYMENT_PREFIX,
+  OPENAI_OPERATIONS,
+  OPENAI_PREFIXES,
+  withOneDeployment,
+} from './clientPaths.ts';
 import { allowOrigins } from './cors.ts';
 import { type FastPathDeps, fastPath } from './fastPath.ts';
 import { type BodyLimits, readBody, takeBodyMemory } from './readBody.ts';
-import { splitUrl } from './requestUrl.ts';
+import { splitUrl, withoutApiVersion } from './requestUrl.ts';
+import { dialectOfUnserved, routeNotServed } from './unservedRoutes.ts';
+import { refuseWebSocket } from './webSocket.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -54,68 +64,101 @@ export async function inferenceHandler(app: FastifyInstance, deps: AppDeps): Pro
 export function buildApp(deps: AppDeps): FastifyInstance {
   const app = createHttpApp({
     ...deps,
+    rewriteUrl: withOneDeployment,
+    routeNotFound: (method, path, { url, headers }) =>
+      routeNotServed(method, path, dialectOfUnserved(url, headers)),
     errorResponse: (error, request) => {
-      const sent = errorResponse(dialectOf(request), error, request.id);
-      const endpoint = endpointOfRoute(request.routeOptions?.url);
+      const { url, headers, is404 } = request;
+      const dialect = is404 ? dialectOfUnserved(url, headers) : dialectOf(request);
+      const sent = errorResponse(dialect, error, request.id);
+      const endpoint = endpointOfRoute(belowPrefix(request.routeOptions?.url));
       deps.observer.failed(request.observed ?? observe(deps, request, endpoint), error, sent.status);
       return sent;
     },
   });
   passBodiesUnparsed(app, deps);
   allowOrigins(app, deps.corsOrigins);
-  app.register(
-    async (api) => {
-      const others = refuseOtherMethods(api);
-      authenticateFirst(api, deps);
-      for (const operation of OPERATIONS) {
-        api.post(operation.path, (request, reply) =>
-          run(deps, request, reply, {
-            kind: 'generation',
-            operation,
-            body: bodyOf(request),
-          }),
-        );
-      }
-
-      type WithId = { Params: { id: string } };
-      const stored =
-        (method: StoredResponseAction['method'], rest: string) =>
-        (request: FastifyRequest<WithId>, reply: FastifyReply) =>
-          run(deps, request, reply, {
-            kind: 'stored_response',
-            method,
-            responseId: request.params.id,
-            rest,
-          });
-      api.get<WithId>('/responses/:id', stored('GET', ''));
-      api.delete<WithId>('/responses/:id', stored('DELETE', ''));
-      api.get<WithId>('/responses/:id/input_items', stored('GET', '/input_items'));
-      api.post<WithId>('/responses/:id/cancel', stored('POST', '/cancel'));
-
-      api.get<{ Querystring: ModelsQuery }>('/models', (request) =>
-        answerHere(deps, request, 'models', () =>
-          listModels(request.key, currentTable(deps), dialectOf(request), request.query),
-        ),
-      );
-      // A model's name has slashes in it, which some clients escape and others do not.
-      api.get<{ Params: { '*': string } }>('/models/*', (request) =>
-        answerHere(deps, request, 'models', () =>
-          retrieveModel(request.key, currentTable(deps), dialectOf(request), request.params['*']),
-        ),
-      );
-      api.post('/feedback', { bodyLimit: FEEDBACK_BYTES }, (request, reply) =>
-        answerHere(deps, request, 'feedback', async () => {
-          const feedback = readFeedback(bodyOf(request).toBuffer());
-          const status = await giveFeedback(deps, request.key, feedback);
-          reply.code(status === 'counted' ? 200 : 202);
-          return { request_id: feedback.requestId, status };
-        }),
-      );
-      others.register();
-    },
-    { prefix: '/v1' },
-  );
+  app.addHook('onRequest', async ({ headers }) => refuseWebSocket(headers));
+  app.register(surface(deps, [addOperations(OPERATIONS), addStoredResponses, addModels, addFeedback]), {
+    prefix: '/v1',
+  });
+  for (const prefix of OPENAI_PREFIXES) {
+    app.register(surface(deps, [addOperations(OPENAI_OPERATIONS), addStoredResponses, addModels]), {
+      prefix,
+    });
+  }
+  app.register(surface(deps, [addDeployments]), { prefix: DEPLOYMENT_PREFIX });
   return app;
+}
+
+type AddRoutes = (api: FastifyInstance, deps: AppDeps) => void;
+
+/** The routes below one prefix. */
+function surface(deps: AppDeps, routes: readonly AddRoutes[]): (api: FastifyInstance) => Promise<void> {
+  return async (api) => {
+    const others = refuseOtherMethods(api);
+    authenticateFirst(api, deps);
+    for (const add of routes) add(api, deps);
+    others.register();
+  };
+}
+
+function addOperations(operations: readonly Operation[]): AddRoutes {
+  return (api, deps) => {
+    for (const operation of operations) {
+      api.post(operation.path, (request, reply) =>
+        run(deps, request, reply, { kind: 'generation', operation, body: bodyOf(request) }),
+      );
+    }
+  };
+}
+
+/** Of Azure's clients: the deployment is the model, whatever the body says. */
+function addDeployments(api: FastifyInstance, deps: AppDeps): void {
+  for (const operation of OPENAI_OPERATIONS) {
+    api.post<{ Params: { deployment: string } }>(operation.path, async (request, reply) => {
+      const body = withModel(bodyOf(request), request.params.deployment);
+      await run(deps, request, reply, { kind: 'generation', operation, body });
+    });
+  }
+}
+
+type WithId = { Params: { id: string } };
+
+function addStoredResponses(api: FastifyInstance, deps: AppDeps): void {
+  const stored =
+    (method: StoredResponseAction['method'], rest: string) =>
+    (request: FastifyRequest<WithId>, reply: FastifyReply) =>
+      run(deps, request, reply, { kind: 'stored_response', method, responseId: request.params.id, rest });
+  api.get<WithId>('/responses/:id', stored('GET', ''));
+  api.delete<WithId>('/responses/:id', stored('DELETE', ''));
+  api.get<WithId>('/responses/:id/input_items', stored('GET', '/input_items'));
+  api.post<WithId>('/responses/:id/cancel', stored('POST', '/cancel'));
+}
+
+function addModels(api: FastifyInstance, deps: AppDeps): void {
+  api.get<{ Querystring: ModelsQuery }>('/models', (request) =>
+    answerHere(deps, request, 'models', () =>
+      listModels(request.key, currentTable(deps), dialectOf(request), request.query),
+    ),
+  );
+  // A model's name has slashes in it, which some clients escape and others do not.
+  api.get<{ Params: { '*': string } }>('/models/*', (request) =>
+    answerHere(deps, request, 'models', () =>
+      retrieveModel(request.key, currentTable(deps), dialectOf(request), request.params['*']),
+    ),
+  );
+}
+
+function addFeedback(api: FastifyInstance, deps: AppDeps): void {
+  api.post('/feedback', { bodyLimit: FEEDBACK_BYTES }, (request, reply) =>
+    answerHere(deps, request, 'feedback', async () => {
+      const feedback = readFeedback(bodyOf(request).toBuffer());
+      const status = await giveFeedback(deps, request.key, feedback);
+      reply.code(status === 'counted' ? 200 : 202);
+      return { request_id: feedback.requestId, status };
+    }),
+  );
 }
 
 const NO_BODY = new RequestBody([]);
@@ -182,7 +225,7 @@ function run(deps: AppDeps, request: FastifyRequest, reply: FastifyReply, action
     dialect: dialectOf(request),
     endpoint: action.kind === 'generation' ? endpointOf(action.operation) : 'stored_responses',
     headers,
-    query: splitUrl(url).query,
+    query: url.startsWith('/openai/') ? withoutApiVersion(splitUrl(url).query) : splitUrl(url).query,
     receivedAt,
     key,
     readAction: () => action,

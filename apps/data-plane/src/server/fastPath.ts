@@ -9,6 +9,7 @@ import { endpointOf } from '../observe/endpoints.ts';
 import type { Action } from '../request/requestContext.ts';
 import { type RunDeps, runRequest } from '../request/runRequest.ts';
 import { HeldMemory } from '../shared/memoryBudget.ts';
+import { OPENAI_OPERATIONS } from './clientPaths.ts';
 import { type BodyLimits, readBody, takeBodyMemory } from './readBody.ts';
 import { splitUrl } from './requestUrl.ts';
 
@@ -19,9 +20,10 @@ export interface FastPathDeps extends RunDeps {
   readonly corsOrigins: readonly string[];
 }
 
-const OPERATION_BY_PATH: ReadonlyMap<string, Operation> = new Map(
-  OPERATIONS.map((operation) => [`/v1${operation.path}`, operation]),
-);
+const OPERATION_BY_PATH: ReadonlyMap<string, Operation> = new Map([
+  ...OPERATIONS.map((operation) => [`/v1${operation.path}`, operation] as const),
+  ...OPENAI_OPERATIONS.map((operation) => [`/openai/v1${operation.path}`, operation] as const),
+]);
 
 /**
  * Serves generation requests in their usual form without the web framework, which costs as much as everything else that this
@@ -32,7 +34,7 @@ export function fastPath(deps: FastPathDeps, framework: RequestListener): Reques
   return (request, response) => {
     const { path, query } = splitUrl(request.url ?? '');
     const operation = request.method === 'POST' ? OPERATION_BY_PATH.get(path) : undefined;
-    if (operation && isUsual(request, deps.bodyLimitBytes)) {
+    if (operation && isUsual(request, query, deps.bodyLimitBytes)) {
       void generate(deps, operation, query, request, response);
     } else {
       framework(request, response);
@@ -40,13 +42,15 @@ export function fastPath(deps: FastPathDeps, framework: RequestListener): Reques
   };
 }
 
-function isUsual({ headers }: IncomingMessage, bodyLimitBytes: number): boolean {
+function isUsual({ headers }: IncomingMessage, query: string, bodyLimitBytes: number): boolean {
   return (
+    (query === '' || !query.includes('api-version')) &&
     Number(headers['content-length']) <= bodyLimitBytes &&
     isJsonType(headers['content-type']) &&
     headers['content-encoding'] === undefined &&
     headers.expect === undefined &&
-    headers.origin === undefined
+    headers.origin === undefined &&
+    headers.upgrade === undefined
   );
 }
 

@@ -11,3 +11,13 @@ export function splitUrl(url: string): RequestUrl {
     ? { path: url, query: '' }
     : { path: url.slice(0, question), query: url.slice(question) };
 }
+
+/** A query without the version that Azure's clients ask for: it is about their vendor's API, not about this one. */
+export function withoutApiVersion(query: string): string {
+  if (!query.includes('api-version')) return query;
+  const rest = query
+    .slice(1)
+    .split('&')
+    .filter((part) => !part.startsWith('api-version='));
+  return rest.length > 0 ? `?${rest.join('&')}` : '';
+}

@@ -5,7 +5,7 @@ import type { VendorPrice } from './vendorPrice.ts';
  * Where a stream of chat completions reports its usage: in a chunk of its own if the request asks for it (OpenAI), or unasked
  * in the last chunk (Mistral, DeepSeek, Together) or in `x_groq` of the last chunk (Groq).
  */
-export type StreamUsage = 'if_asked' | 'last_chunk' | 'x_groq';
+type StreamUsage = 'if_asked' | 'last_chunk' | 'x_groq';
 
 /** What distinguishes one vendor from another, for all its requests. */
 export interface VendorTraits {

@@ -29,6 +29,8 @@ export interface HttpAppOptions {
   readonly notReady: () => string | undefined;
   /** Rewrites a request's path and query before routing: for ids with slashes. */
   readonly rewriteUrl?: (url: string) => string;
+  /** The 404 for a path that has no route; the path comes without its query. */
+  readonly routeNotFound?: (method: string, path: string, request: FastifyRequest) => AppError;
   /** The response for an error. Default: `toHttpError`. */
   readonly errorResponse?: (error: unknown, request: FastifyRequest) => HttpError<object>;
 }
@@ -75,6 +77,10 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
       .headers({ 'x-request-id': request.id, ...headers })
       .send(body);
   };
+  const notFound = (request: FastifyRequest): AppError => {
+    const [path = ''] = request.url.split('?');
+    return (options.routeNotFound ?? routeNotFound)(givenMethod(request), path, request);
+  };
   const app: FastifyInstance = Fastify({
     loggerInstance: options.logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -101,11 +107,11 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
   // Before the body is read: no one uploads 32 MiB to learn that a path is wrong.
   app.addHook('preParsing', (request, _reply, payload, done) => {
-    const refusal = request.is404 ? routeNotFound(request) : bodyRefusal(request);
+    const refusal = request.is404 ? notFound(request) : bodyRefusal(request);
     done(refusal ?? null, payload);
   });
   app.setNotFoundHandler((request) => {
-    throw routeNotFound(request);
+    throw notFound(request);
   });
 
   app.register(async (health) => {
@@ -122,12 +128,9 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   return app;
 }
 
-function routeNotFound(request: FastifyRequest): AppError {
-  return new AppError(
-    'not_found',
-    'route_not_found',
-    `No route matches ${givenMethod(request)} ${request.url.split('?')[0]}. Check the method and the path.`,
-  );
+function routeNotFound(method: string, path: string): AppError {
+  const message = `No route matches ${method} ${path}. Check the method and the path.`;
+  return new AppError('not_found', 'route_not_found', message);
 }
 
 /** Why a body is refused by its announced length. */

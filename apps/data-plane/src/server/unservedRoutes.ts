@@ -1,0 +1,58 @@
+import { AppError } from '@weighbridge/errors';
+import { type Dialect, OPERATIONS } from '../formats/operation.ts';
+import { splitUrl } from './requestUrl.ts';
+
+const OTHERS: Readonly<Record<Dialect, readonly string[]>> = {
+  openai: [
+    'GET, DELETE /v1/responses/{id}',
+    'GET /v1/responses/{id}/input_items',
+    'POST /v1/responses/{id}/cancel',
+    'GET /v1/models',
+  ],
+  anthropic: ['GET /v1/models'],
+  gemini: [],
+};
+const SERVED: Readonly<Record<Dialect, readonly string[]>> = {
+  openai: servedIn('openai'),
+  anthropic: servedIn('anthropic'),
+  gemini: servedIn('gemini'),
+};
+const MAX_SHOWN = 200;
+
+function servedIn(dialect: Dialect): string[] {
+  const operations = OPERATIONS.filter((operation) => operation.dialect === dialect);
+  return [...operations.map(({ path }) => `POST /v1${path}`), ...OTHERS[dialect]];
+}
+
+/** The 404 for a route that this service does not have: names those of the caller's dialect. */
+export function routeNotServed(method: string, path: string, dialect: Dialect): AppError {
+  const shown = path.length > MAX_SHOWN ? `${path.slice(0, MAX_SHOWN)}…` : path;
+  const served = SERVED[dialect].length > 0 ? SERVED[dialect] : SERVED.openai;
+  const message = `${method} ${shown} is not served here.${hintFor(path)} Served are: ${served.join(', ')}.`;
+  return new AppError('not_found', 'route_not_served', message, { details: { served } });
+}
+
+/** A base URL without its version, or with two, is the usual mistake. */
+function hintFor(path: string): string {
+  const rest = path.replace(/^(\/v1)+(?=\/)/, '').replace(/\/$/, '');
+  const meant = OPERATIONS.find((operation) => operation.path === rest);
+  return meant ? ` Did you mean /v1${meant.path}? Check the base URL.` : '';
+}
+
+const ANTHROPIC_PATH = /^\/(?:v1\/)?(?:messages|complete)(?=[/?]|$)/;
+const GEMINI_PATH = /^\/v1(?:beta|alpha)\d*(?=[/?]|$)/;
+/** Google's way to name a method: `/models/gemini-pro:generateContent`. */
+const GEMINI_METHOD = /^:[a-z]{1,40}[A-Z][A-Za-z]{0,40}$/;
+
+/** The dialect of a caller that asks for what is not served: by the path, or by a header that only its clients send. */
+export function dialectOfUnserved(url: string, headers: Readonly<Record<string, unknown>>): Dialect {
+  if (ANTHROPIC_PATH.test(url) || headers['anthropic-version'] !== undefined) return 'anthropic';
+  const isGoogles = headers['x-goog-api-key'] !== undefined || headers['x-goog-api-client'] !== undefined;
+  return isGoogles || GEMINI_PATH.test(url) || isGeminiMethod(splitUrl(url).path) ? 'gemini' : 'openai';
+}
+
+/** Not one expression: two open ends would take a time that grows with the square of the path. */
+function isGeminiMethod(path: string): boolean {
+  const colon = path.lastIndexOf(':');
+  return colon >= 0 && GEMINI_METHOD.test(path.slice(colon)) && path.includes('/models/');
+}
