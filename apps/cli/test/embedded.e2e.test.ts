@@ -112,7 +112,8 @@ describe('weighbridge up', () => {
 
     await expect(complete(mistyped, 'mock/echo')).rejects.toThrow(OpenAI.AuthenticationError);
     await expect(complete(mistyped, 'mock/echo')).rejects.toMatchObject({ code: 'invalid_api_key' });
-    await expect(complete(key, 'gpt-4o-mini')).rejects.toMatchObject({ status: 400, code: 'invalid_model' });
+    expect((await complete(key, 'gpt-4o-mini')).model).toBe('gpt-4o-mini');
+    await expect(complete(key, 'gpt-4o-mimi')).rejects.toThrow(/Did you mean openai\/gpt-4o-mini/);
     await expect(complete(key, 'openai/no-such')).rejects.toThrow(OpenAI.NotFoundError);
     await expect(complete(key, 'xai/grok-4.3')).rejects.toMatchObject({
       code: 'model_not_found',

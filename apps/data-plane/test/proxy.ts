@@ -107,6 +107,8 @@ export interface TestProxyOptions {
   /** The clock of the circuit breakers. Monotonic. */
   readonly nowMs?: () => number;
   readonly policyCache?: PolicyCacheSetting;
+  /** The policy of all keys allows certain models. Default: as the key's own policy. */
+  readonly restrictsModels?: boolean;
   readonly responseCacheBytes?: number;
   readonly sharedCache?: SharedCache;
   /** Called with each request and response before the proxy. */
@@ -215,7 +217,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
   addMemoryMetrics(proxy.metrics, proxy.memory);
   const unfinished = unfinishedOf(proxy, { table: () => table, upstreams, memory: proxy.memory });
   const deps: AppDeps = {
-    keys: keysOf(proxy),
+    keys: keysOf(proxy, options.restrictsModels),
     table: () => table,
     usage,
     ...openTestLimits(() => ({ limitNanoUsd: 5n + (options.headroomNanoUsd?.() ?? 0n), spentNanoUsd: 5n })),
@@ -285,7 +287,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
 }
 
 /** The six keys, under the policy that the test sets on the proxy. */
-function keysOf(proxy: TestProxy) {
+function keysOf(proxy: TestProxy, restrictsModels?: boolean) {
   const keys = new Map([
     [hash(ALICE), resolved('alice')],
     [hash(BOB), resolved('bob')],
@@ -300,7 +302,8 @@ function keysOf(proxy: TestProxy) {
       ...policy,
       allows: (model: string) => policy.allows(model) && proxy.allows(model),
     }));
-    return key && policies && { ...key, policies, cache: proxy.policyCache };
+    const restricted = restrictsModels === undefined ? {} : { restrictsModels };
+    return key && policies && { ...key, policies, cache: proxy.policyCache, ...restricted };
   };
   return { find: keyOf, refresh: keyOf };
 }

@@ -10,6 +10,7 @@ function factsOf(models: Partial<ModelFacts>[], more: Partial<Facts> = {}): Fact
     provider: 'acme',
     package_provider: 'acme',
     source: 'Acme.',
+    own_models: true,
     sources: { own: { name: 'Acme', date: '2026-11-01' } },
     excluded: {},
     ...more,

@@ -14,7 +14,7 @@ export interface Release {
 
 type CatalogModel = Pick<
   ModelFacts,
-  'name' | 'context_window' | 'max_output_tokens' | 'capabilities' | 'released_at' | 'deprecated_at'
+  'name' | 'own' | 'context_window' | 'max_output_tokens' | 'capabilities' | 'released_at' | 'deprecated_at'
 > &
   Pick<ModelFacts, 'benchmark_scores' | 'sources'> & {
     readonly other_names: readonly string[];
@@ -28,6 +28,7 @@ export interface Catalog {
   readonly provider: string;
   readonly as_of: string;
   readonly source: string;
+  readonly own_models: boolean;
   readonly sources: Facts['sources'];
   readonly models: readonly CatalogModel[];
 }
@@ -50,6 +51,7 @@ export function catalogOf(facts: Facts, models: readonly ModelInfo[], release: R
     provider: facts.provider,
     as_of: facts.package_provider === null ? newest(facts) : release.date,
     source: facts.source,
+    own_models: facts.own_models,
     sources: {
       ...(facts.package_provider !== null && {
         [PACKAGE]: {
@@ -112,6 +114,7 @@ function entryOf(
   const isOfPackage = base === fromPackage && base !== undefined;
   return {
     name: model.name,
+    ...(model.own !== undefined && { own: model.own }),
     other_names,
     prices: withoutRepetition((base ?? []).map((price) => fullPrice(facts, model, price))),
     ...(model.unpriced && { unpriced: model.unpriced }),

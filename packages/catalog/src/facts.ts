@@ -47,6 +47,8 @@ const ToolPrices = Type.Record(Type.String({ pattern: '^[a-z0-9_]+$' }), Price);
 
 const ModelFacts = Strict({
   name: Name,
+  /** The provider makes the model, rather than serve another's. Absent: as `own_models` of the file. */
+  own: Type.Optional(Type.Boolean()),
   /** The package's model whose price holds, if the package has no model of exactly this name. */
   priced_as: Type.Optional(Name),
   prices: Type.Optional(Type.Array(DatedRates, { minItems: 1 })),
@@ -79,6 +81,8 @@ const Facts = Strict({
   /** The provider's id in the package; null: the package does not have it. */
   package_provider: Type.Union([Name, Type.Null()]),
   source: Name,
+  /** The provider makes most of its models. A bare name that several providers have goes to who makes the model. */
+  own_models: Type.Boolean(),
   sources: Type.Record(Name, Strict({ name: Name, url: Type.Optional(Name), date: Day })),
   image_input_costs_input: Type.Optional(Strict({ why: Why, sources: Sources })),
   service_tiers: Multiples,

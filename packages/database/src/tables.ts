@@ -225,7 +225,9 @@ export interface Models {
   id: string;
   max_output_tokens: number | null;
   origin: Generated<"catalog" | "operator">;
+  other_names: Generated<string[]>;
   overridden: Generated<string[]>;
+  own: Generated<boolean>;
   provider: string;
   shipped: Json | null;
   updated_at: Timestamp;

@@ -1,5 +1,5 @@
 import { REQUEST_ID_HEADER, VendorBody } from './errors.ts';
-import { MODEL_PATTERN, REQUEST_ID_PATTERN } from './parameters.ts';
+import { NAME_PATTERN, REQUEST_ID_PATTERN } from './parameters.ts';
 import type { OpenApiDocument, Operation, Parameter } from './types.ts';
 
 /**
@@ -98,8 +98,9 @@ function generation({ operationId, summary, description, streams, response }: Ge
             properties: {
               model: {
                 type: 'string',
-                pattern: MODEL_PATTERN,
-                description: '`<provider>/<model_name>`, or `router/<profile>`',
+                pattern: NAME_PATTERN,
+                description:
+                  '`<provider>/<model_name>`, `router/<profile>`, or another name of a model (docs/models.md)',
               },
             },
             additionalProperties: true,
@@ -328,7 +329,7 @@ export const inferencePaths: OpenApiDocument['paths'] = {
           name: 'model',
           in: 'path',
           required: true,
-          description: '`<provider>/<model_name>`. Its slashes need no encoding.',
+          description: '`<provider>/<model_name>`, or another name. Its slashes need no encoding.',
           schema: { type: 'string' },
         },
       ],

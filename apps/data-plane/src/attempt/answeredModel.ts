@@ -75,7 +75,8 @@ function modelNamed(
   const isNamed = (model: RoutableModel) =>
     model.upstreamName === name || upstreamNameAt(model, connector) === name || model.id === name;
   if (isNamed(asked)) return asked;
-  const direct = table?.models.get(`${connector.provider}/${name}`);
+  const id = `${connector.provider}/${name}`;
+  const direct = table?.models.get(id) ?? table?.models.get(table.names.inCatalog(id)?.target ?? '');
   if (direct) return direct;
   for (const model of table?.models.values() ?? []) {
     if (model.provider === connector.provider && isNamed(model)) return model;

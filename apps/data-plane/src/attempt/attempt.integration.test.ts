@@ -32,6 +32,8 @@ const model = {
   id: 'mock/echo',
   provider: 'mock',
   upstreamName: 'echo',
+  otherNames: [],
+  own: true,
   price: { ...rates, version: 1, tiers: [], variants: [], toolPrices: {} },
   dearest: dearestPrices([]),
   free: false,

@@ -60,6 +60,8 @@ function prepared({
     id: 'mock/echo',
     provider: 'mock',
     upstreamName: 'echo',
+    otherNames: [],
+    own: true,
     price,
     dearest: dearestPrices([]),
     free: false,

@@ -22,6 +22,10 @@ export interface GenerationPlan extends AnyPlan {
   readonly kind: 'generation';
   /** The request as the client sent it. */
   readonly generation: GenerationRequest;
+  /** What the requested name stands for: the id of a model, or `router/<profile>`. */
+  readonly model: string;
+  /** The name that the vendor of that model gets, if the request gave it another one of its names. */
+  readonly sentName: string | undefined;
   readonly targets: Targets;
   /** Undefined if the request names a model. */
   readonly profile: RoutingProfile | undefined;

@@ -94,6 +94,8 @@ function parts({
           id: 'mock/echo',
           provider: 'mock',
           upstreamName: 'echo',
+          otherNames: [],
+          own: true,
           price,
           dearest,
           free: false,

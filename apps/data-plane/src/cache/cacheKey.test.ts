@@ -21,7 +21,8 @@ function key(
   question: Partial<CacheKeyInput> = {},
   operation = CHAT_COMPLETIONS,
 ): string {
-  const common = { rule, workloadType: undefined, profileId: undefined, headers: {}, query: '' };
+  const names = { model: 'mock/echo', sentName: undefined };
+  const common = { ...names, rule, workloadType: undefined, profileId: undefined, headers: {}, query: '' };
   return cacheKey({ ...common, ...parts(operation, fields), ...question });
 }
 

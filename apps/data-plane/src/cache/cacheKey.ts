@@ -12,6 +12,10 @@ export interface CacheKeyInput {
   /** By id, since `router/default` is a different profile for different keys. */
   readonly profileId: string | undefined;
   readonly generation: GenerationRequest;
+  /** What the requested name stands for: the id of a model, or `router/<profile>`. */
+  readonly model: string;
+  /** The name that the vendor gets, if it is not the model's: a dated release answers differently. */
+  readonly sentName: string | undefined;
   readonly members: readonly CanonicalMember[];
   /** The client's headers that the vendor gets. */
   readonly headers: IncomingHttpHeaders;
@@ -19,7 +23,7 @@ export interface CacheKeyInput {
 }
 
 /** Increment it to invalidate all keys. */
-const VERSION = 1;
+const VERSION = 2;
 
 /** `stream_options` that only ask for usage: it is cached in any case, and shown to those who ask for it. */
 const USAGE_OPTIONS = new Set(['{}', '{"include_usage":true}', '{"include_usage":false}']);
@@ -70,18 +74,20 @@ const NEUTRAL_PREFIXES = ['x-stainless-', 'x-b3-', 'x-datadog-', 'x-envoy-', 'se
  * influence on the response is part of it.
  */
 export function cacheKey(input: CacheKeyInput): string {
-  const { rule, workloadType, profileId, generation, members, headers, query } = input;
+  const { rule, workloadType, profileId, generation, model, sentName, members, headers, query } = input;
   const { operation, stream } = generation;
   const hash = createHash('sha256');
   const { kind, id } = rule.sharedBy;
   const workload = workloadType ? Buffer.from(workloadType).toString('hex') : '';
-  const request = [operation.path, query, profileId ?? '', stream, relevantHeaders(headers)];
+  const named = [profileId ?? '', model, sentName ?? ''];
+  const request = [operation.path, query, named, stream, relevantHeaders(headers)];
   const head = [VERSION, kind, id, workload, ...request];
   // An array ends itself, so the members that follow cannot be confused with it.
   hash.update(JSON.stringify(head));
   for (const { name, value, bytes } of members) {
     if (operation.cacheIgnoredFields.has(name)) continue;
     // Part of the head, as this service reads it.
+    if (name === 'model') continue;
     if (name === 'stream' && operation.fields.has('stream')) continue;
     if (
       name === 'stream_options' &&

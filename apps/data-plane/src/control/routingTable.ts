@@ -13,6 +13,7 @@ import {
   type DearestPrices,
   dearestPrices,
   isFree,
+  ModelNames,
   type ModelPrice,
   type RoutingProfile,
   type TokenPrices,
@@ -23,6 +24,10 @@ export interface RoutableModel {
   readonly id: string;
   readonly provider: string;
   readonly upstreamName: string;
+  /** What else its provider calls it. */
+  readonly otherNames: readonly string[];
+  /** Its provider makes it, rather than serve another's. */
+  readonly own: boolean;
   /** The catalog's price; `priceAt` has the price at a connector. */
   readonly price: ModelPrice;
   /** What the price does not cover is charged at these prices. */
@@ -51,6 +56,8 @@ export interface RoutingTable {
   readonly connectors: ReadonlyMap<string, readonly RoutableConnector[]>;
   /** By name. */
   readonly profiles: ReadonlyMap<string, RoutingProfile>;
+  /** What names stand for that are no model's id. */
+  readonly names: ModelNames;
 }
 
 /** A model's price at a connector: the negotiated one, else the catalog's. */
@@ -86,17 +93,34 @@ export function routingTable(snapshot: Snapshot, previous?: RoutingTable): Routi
     .flatMap((connector) => [...connector.negotiated.values()]);
   const listed = snapshot.models.map((model) => ({ model, price: modelPrice(model.price) }));
   const dearest = dearestPrices([...listed.flatMap(({ price }) => price ?? []), ...negotiated]);
+  // A model without a price can't be routed to: an unknown price is never zero.
+  const models = new Map(
+    listed.flatMap(({ model, price }) =>
+      price ? [[model.id, routableModel(model, price, dearest, connectors.get(model.provider) ?? [])]] : [],
+    ),
+  );
   return {
     revision: snapshot.revision,
-    // A model without a price can't be routed to: an unknown price is never zero.
-    models: new Map(
-      listed.flatMap(({ model, price }) =>
-        price ? [[model.id, routableModel(model, price, dearest, connectors.get(model.provider) ?? [])]] : [],
-      ),
-    ),
+    models,
     connectors,
+    names: modelNames(models, connectors),
     profiles: new Map(snapshot.profiles.map((profile) => [profile.name, routingProfile(profile)])),
   };
+}
+
+/** Names of models that an enabled connector serves: others have no say in which model a bare name stands for. */
+function modelNames(
+  models: RoutingTable['models'],
+  connectors: ReadonlyMap<string, readonly RoutableConnector[]>,
+): ModelNames {
+  const preferred = ({ id, provider }: Pick<RoutableModel, 'id' | 'provider'>) =>
+    connectors.get(provider)?.find((connector) => connector.serves(id));
+  return new ModelNames({
+    models: [...models.values()].filter((model) => preferred(model) !== undefined),
+    aliases: [],
+    providers: connectors.keys(),
+    priorityOf: (model) => preferred(model)?.priority ?? 0,
+  });
 }
 
 function routableConnector(connector: Connector): RoutableConnector {
@@ -113,11 +137,12 @@ function routableModel(
   dearest: DearestPrices,
   connectors: readonly RoutableConnector[],
 ): RoutableModel {
-  const { id, provider, upstreamName, maxOutputTokens, contextWindow, score, capabilities } = model;
+  const { id, provider, upstreamName, otherNames, own } = model;
+  const { maxOutputTokens, contextWindow, score, capabilities } = model;
   const negotiated = connectors.flatMap((connector) => connector.negotiated.get(id) ?? []);
   const free = [price, ...negotiated].every(isFree);
   const facts = { maxOutputTokens, contextWindow, score, capabilities };
-  return { id, provider, upstreamName, price, dearest, free, ...facts };
+  return { id, provider, upstreamName, otherNames, own, price, dearest, free, ...facts };
 }
 
 function modelPrice(price: Price | undefined): ModelPrice | undefined {

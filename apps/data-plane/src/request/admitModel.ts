@@ -1,5 +1,7 @@
+import type { Route } from '@weighbridge/contracts';
 import { parseModelId } from '@weighbridge/domain';
-import { AppError, raise } from '@weighbridge/errors';
+import { AppError } from '@weighbridge/errors';
+import { servesRoute } from '../control/connectorRoutes.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import {
   type RoutableConnector,
@@ -10,15 +12,24 @@ import {
 import type { Target } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { findNamedModels } from '../formats/namedModels.ts';
-import { servingConnectors } from '../routing/modelTargets.ts';
-import { didYouMean, nearestNames } from '../routing/nearestNames.ts';
+import { didYouMean, shortened } from '../routing/nearestNames.ts';
+import { nearestModels } from './nearestModels.ts';
+import { policyIdsOf } from './resolveModel.ts';
 
-const EXAMPLE = 'openai/gpt-5.4';
+/** The model of a request. */
+export interface AskedModel {
+  /** What the requested name stands for; the name itself if it is unknown. */
+  readonly model: string;
+  /** As the request names it. */
+  readonly asked: string;
+  readonly route: Route;
+}
 
-/** The model that a request names: it exists, is priced, and every policy of the key allows it. Throws 400, 403 or 404. */
-export function admitModel(key: ResolvedKey, modelId: string, table: RoutingTable): RoutableModel {
-  const model = findModel(key, modelId, table);
-  assertAllowed(key, model);
+/** The model that a request names: it exists, is priced, and every policy of the key allows it. Throws 403 or 404. */
+export function admitModel(key: ResolvedKey, named: AskedModel, table: RoutingTable): RoutableModel {
+  const model = table.models.get(named.model);
+  if (!model) throw unknownModel(key, named, table);
+  if (!isAllowed(key, model.id)) throw notAllowed(model.id, 'model', named.asked);
   return model;
 }
 
@@ -37,10 +48,12 @@ export function assertNamedModelsAllowed(
   targets: readonly Target[],
   table: RoutingTable,
 ): void {
+  const policyIds = policyIdsOf(key, table);
   body.read((bytes) => {
     findNamedModels(bytes, operation.requestFields, (path, name) => {
       for (const { connector } of targets) {
-        const refused = idsOf(name, connector, table).find((id) => !isAllowed(key, id));
+        const ids = idsOf(name, { connector, policyIds, table });
+        const refused = ids.find((id) => !isAllowed(key, id));
         if (refused !== undefined) throw notAllowed(refused, path);
       }
     });
@@ -57,7 +70,8 @@ export function namedTargets(
   body.read((bytes) => {
     findNamedModels(bytes, operation.requestFields, (_path, name) => {
       // A request may name any number, but few that exist.
-      for (const id of idsOf(name, connector, table)) if (table.models.has(id)) ids.add(id);
+      for (const id of idsOf(name, { connector, policyIds: [], table }))
+        if (table.models.has(id)) ids.add(id);
     });
   });
   return [...ids].flatMap((id) => {
@@ -66,15 +80,30 @@ export function namedTargets(
   });
 }
 
-/** The models of this service that an account may know by the name. */
-function idsOf(name: string, connector: RoutableConnector, table: RoutingTable): string[] {
+/**
+ * The models of this service that an account may know by the name. What its provider does not have is resolved as the name of a
+ * request would be: no other spelling gets around a policy.
+ */
+function idsOf(
+  name: string,
+  {
+    connector,
+    policyIds,
+    table,
+  }: Pick<Target, 'connector'> & { policyIds: readonly string[]; table: RoutingTable },
+): string[] {
   const { provider } = connector;
-  const ids = new Set([
-    name.startsWith(`${provider}/`) && table.models.has(name) ? name : `${provider}/${name}`,
-  ]);
-  for (const model of table.models.values()) {
+  const { models, names } = table;
+  const id = name.startsWith(`${provider}/`) && models.has(name) ? name : `${provider}/${name}`;
+  const ids = new Set([id]);
+  for (const model of models.values()) {
     if (model.provider === provider && upstreamNameAt(model, connector) === name) ids.add(model.id);
   }
+  const other = names.inCatalog(id)?.target;
+  if (other !== undefined) ids.add(other);
+  if ([...ids].some((one) => models.has(one))) return [...ids];
+  const resolved = names.resolve(name, policyIds)?.target;
+  if (resolved !== undefined && models.has(resolved)) ids.add(resolved);
   return [...ids];
 }
 
@@ -83,59 +112,30 @@ export function isAllowed(key: ResolvedKey, modelId: string): boolean {
   return key.policies.every((policy) => policy.allows(modelId));
 }
 
-function notAllowed(modelId: string, param: string): AppError {
+function notAllowed(modelId: string, param: string, asked = modelId): AppError {
   const where = param === 'model' ? '' : `, which ${param} names`;
-  const message = `A policy of this key does not allow the model ${shown(modelId)}${where}.`;
+  const stands = asked === modelId ? '' : `, for which ${shortened(asked)} stands`;
+  const message = `A policy of this key does not allow the model ${shortened(modelId)}${where}${stands}.`;
   return new AppError('permission', 'model_not_allowed', message, { param });
 }
 
-function findModel(key: ResolvedKey, id: string, table: RoutingTable): RoutableModel {
-  const { provider } = parseModelId(id) ?? raise(notAnId(key, id, table));
-  const model = table.models.get(id);
-  if (model) return model;
-  const reason = table.connectors.has(provider)
-    ? `The provider ${provider} has no priced model of this name that an enabled connector serves.`
-    : `No enabled connector serves the provider "${provider}".`;
-  const meant = didYouMean(nearestModels(key, id, table));
-  throw new AppError(
-    'not_found',
-    'model_not_found',
-    `There is no model ${shown(id)}. ${reason}${meant} GET /api/v1/models lists the models.`,
-    {
-      param: 'model',
-    },
-  );
+function unknownModel(key: ResolvedKey, { asked, route }: AskedModel, table: RoutingTable): AppError {
+  const isOnRoute = (connector: RoutableConnector) => servesRoute(connector, route);
+  const meant = didYouMean(nearestModels(key, asked, table, isOnRoute));
+  const message = `There is no model ${shortened(asked)}. ${whyUnknown(asked, table)}${meant} GET /api/v1/models lists the models.`;
+  return new AppError('not_found', 'model_not_found', message, { param: 'model' });
 }
 
-/** Models that the key may use, by the names that vendors give them too. */
-export function nearestModels(key: ResolvedKey, id: string, table: RoutingTable): string[] {
-  const isReachable = (name: string) => isAllowed(key, name) && isServed(name, table);
-  const meant = [...table.models.values()]
-    .filter(({ upstreamName }) => upstreamName.toLowerCase() === id.toLowerCase())
-    .map((model) => model.id)
-    .filter(isReachable);
-  return meant.length > 0 ? meant.slice(0, 1) : nearestNames(id, table.models.keys(), isReachable);
+function whyUnknown(asked: string, table: RoutingTable): string {
+  const id = parseModelId(asked);
+  const name = id && table.connectors.has(id.provider) ? id.name : asked;
+  if (FINE_TUNED.test(name)) {
+    return 'A fine-tuned model has prices of its own: an operator can add it by PUT /api/v1/catalog/models/<provider>/<model>.';
+  }
+  if (!id) return 'No priced model that an enabled connector serves has this name.';
+  return table.connectors.has(id.provider)
+    ? `The provider ${id.provider} has no priced model of this name that an enabled connector serves.`
+    : `No enabled connector serves the provider "${id.provider}".`;
 }
 
-function isServed(modelId: string, table: RoutingTable): boolean {
-  const model = table.models.get(modelId);
-  return model !== undefined && servingConnectors(model, table).length > 0;
-}
-
-function notAnId(key: ResolvedKey, id: string, table: RoutingTable): AppError {
-  const [meant] = nearestModels(key, id, table);
-  // A bare name is most likely OpenAI's.
-  const suggestion = meant ?? (/^[^/]+$/.test(id) ? `openai/${shown(id)}` : EXAMPLE);
-  return new AppError(
-    'invalid_request',
-    'invalid_model',
-    `A model is named <provider>/<model>, such as "${suggestion}".`,
-    {
-      param: 'model',
-    },
-  );
-}
-
-function shown(id: string): string {
-  return id.length <= 100 ? id : `${id.slice(0, 100)}…`;
-}
+const FINE_TUNED = /^ft:/;

@@ -3,9 +3,11 @@ import { AppError, raise } from '@weighbridge/errors';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
 import type { Dialect } from '../formats/operation.ts';
-import { didYouMean } from '../routing/nearestNames.ts';
+import { didYouMean, shortened } from '../routing/nearestNames.ts';
 import { reachableProfiles } from '../routing/profileTargets.ts';
-import { isAllowed, nearestModels } from './admitModel.ts';
+import { isAllowed } from './admitModel.ts';
+import { nearestModels } from './nearestModels.ts';
+import { resolveName } from './resolveModel.ts';
 
 /** Vendors give a release date; here it is unknown, and the epoch stands for that. */
 const UNKNOWN_DATE = new Date(0);
@@ -37,12 +39,19 @@ export function listModels(
     : { object: 'list', data: models.map((model) => present(model, dialect)) };
 }
 
-/** One model or profile; a 404 if there is none of this name, or a policy does not allow it. */
-export function retrieveModel(key: ResolvedKey, table: RoutingTable, dialect: Dialect, id: string): object {
+/**
+ * One model or profile, by the name that was asked; a 404 if there is none of this name, or a policy does not allow what it
+ * stands for.
+ */
+export function retrieveModel(key: ResolvedKey, table: RoutingTable, dialect: Dialect, name: string): object {
+  const id = table.models.has(name) ? name : (resolveName(name, key, table)?.target ?? name);
   const model = table.models.get(id);
-  if (model && isAllowed(key, id)) return present(model, dialect);
-  const profile = id.startsWith(ROUTER_PREFIX) && profiles(key, table).find((one) => one.id === id);
-  return present(profile || raise(notFound(id, nearestModels(key, id, table))), dialect);
+  const found =
+    model && isAllowed(key, id)
+      ? model
+      : id.startsWith(ROUTER_PREFIX) && profiles(key, table).find((one) => one.id === id);
+  const { provider } = found || raise(notFound(name, nearestModels(key, name, table)));
+  return present({ id: name, provider }, dialect);
 }
 
 function reachableModels(key: ResolvedKey, table: RoutingTable): ListedModel[] {
@@ -93,7 +102,6 @@ function pageLimit(text: unknown): number {
 }
 
 function notFound(id: string, near: readonly string[]): AppError {
-  const shown = id.length <= 100 ? id : `${id.slice(0, 100)}…`;
-  const message = `There is no model ${shown} here.${didYouMean(near)} GET /v1/models lists the models.`;
+  const message = `There is no model ${shortened(id)} here.${didYouMean(near)} GET /v1/models lists the models.`;
   return new AppError('not_found', 'model_not_found', message, { param: 'model' });
 }

@@ -9,7 +9,12 @@ import type { LeaseBook } from '../budget/leaseBook.ts';
 import { servesRoute } from '../control/connectorRoutes.ts';
 import type { ObjectOwners } from '../control/objectOwners.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import { type RoutingTable, upstreamNameAt } from '../control/routingTable.ts';
+import {
+  type RoutableConnector,
+  type RoutableModel,
+  type RoutingTable,
+  upstreamNameAt,
+} from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
 import { type GenerationRequest, readGenerationRequest, upstreamBody } from '../formats/generationRequest.ts';
 import { type HardTerms, hardTerms } from '../formats/hardMode.ts';
@@ -22,6 +27,7 @@ import { findProfile, type ProfileDeps, targetsForProfile } from '../routing/pro
 import type { PinDecision, SessionPins } from '../routing/sessionPins.ts';
 import { admitModel, assertAllowed, assertNamedModelsAllowed, namedTargets } from './admitModel.ts';
 import { connectorOfObjects } from './namedObjects.ts';
+import { resolveRequested } from './resolveModel.ts';
 import { connectorsOfResponse } from './storedResponses.ts';
 
 export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
@@ -74,6 +80,10 @@ class GenerationPlanner {
   readonly #sender: Sender;
   readonly #generation: GenerationRequest;
   readonly #table: RoutingTable;
+  /** What the requested name stands for: the id of a model, or `router/<profile>`. */
+  readonly #model: string;
+  /** The name that the vendor of that model gets, if the request gave it another one of its names. */
+  readonly #sentName: string | undefined;
   /** Undefined if the request names a model. */
   readonly #profile: RoutingProfile | undefined;
   /** What a hard budget found in the body, for the key that it was checked for. */
@@ -84,7 +94,12 @@ class GenerationPlanner {
     this.#sender = sender;
     this.#generation = generation;
     this.#table = table;
-    const profileName = profileNameOf(generation.model);
+    const { model } = generation;
+    // Most requests name a model by its id: that takes no more than a look-up.
+    const resolved = table.models.has(model) ? undefined : resolveRequested(model, sender.key, table);
+    this.#model = resolved?.target ?? model;
+    this.#sentName = resolved?.sentName;
+    const profileName = resolved && profileNameOf(this.#model);
     this.#profile = profileName === undefined ? undefined : findProfile(profileName, sender.key, table);
   }
 
@@ -100,7 +115,8 @@ class GenerationPlanner {
     const { key, headers } = this.#sender;
     const generation = this.#generation;
     const profile = this.#profile;
-    const pinKey = pinKeyOf({ principalId: key.principalId, headers, generation, profile });
+    const { principalId } = key;
+    const pinKey = pinKeyOf({ principalId, headers, model: this.#model, generation, profile });
     if (pinKey !== undefined || generation.mayNameObjects) {
       return this.#chooseByHistory(pinKey);
     }
@@ -141,11 +157,14 @@ class GenerationPlanner {
     const { key, headers } = this.#sender;
     const {
       operation: { route },
-      model,
+      model: asked,
     } = this.#generation;
     const profile = this.#profile;
     const table = this.#table;
-    if (!profile) return targetsForModels([admitModel(key, model, table)], route, table, random);
+    if (!profile) {
+      const model = admitModel(key, { model: this.#model, asked, route }, table);
+      return targetsForModels([model], route, table, random);
+    }
     const workloadType = workloadTypeKey(parseWorkloadType(headers));
     const { strata } = this.#deps;
     return targetsForProfile({ random, strata }, profile, { key, route, workloadType }, table);
@@ -177,6 +196,8 @@ class GenerationPlanner {
       kind: 'generation',
       operation,
       generation,
+      model: this.#model,
+      sentName: this.#sentName,
       targets,
       profile: this.#profile,
       isPinned,
@@ -209,11 +230,20 @@ class GenerationPlanner {
   }
 
   #prepared({ model, connector }: Target, generation: GenerationRequest): PreparedRequest {
-    const body = upstreamBody(generation, upstreamNameAt(model, connector), reportsUsageIfAsked(connector));
+    const name = this.#upstreamName(model, connector);
+    const body = upstreamBody(generation, name, reportsUsageIfAsked(connector));
     if (!generation.namesSeveralModels)
       return { connector, body, modelRequest: { model, connector, generation } };
     const alternatives = namedTargets(generation, connector, this.#table);
     return { connector, body, modelRequest: { model, connector, generation, alternatives } };
+  }
+
+  /** What the request calls the model, if that is one of its names and the account has no name of its own for it. */
+  #upstreamName(model: RoutableModel, connector: RoutableConnector): string {
+    const name = upstreamNameAt(model, connector);
+    return this.#sentName !== undefined && model.id === this.#model && name === model.upstreamName
+      ? this.#sentName
+      : name;
   }
 
   /** Throws a 400 if the maximum cost of the request can't be known. */

@@ -51,6 +51,8 @@ export function requestCaching(
     workloadType: parseWorkloadType(headers)?.sha256,
     profileId: profile?.id,
     generation,
+    model: plan.model,
+    sentName: plan.sentName,
     members,
     headers: forwardableHeaders(
       headers,

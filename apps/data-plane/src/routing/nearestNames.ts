@@ -27,6 +27,11 @@ export function nearestNames(
   return found;
 }
 
+/** A name as messages show it: a client may send any. */
+export function shortened(name: string): string {
+  return name.length <= 100 ? name : `${name.slice(0, 100)}…`;
+}
+
 /** As a sentence that begins with a space; empty without names. */
 export function didYouMean(names: readonly string[]): string {
   return names.length === 0 ? '' : ` Did you mean ${names.join(' or ')}?`;
@@ -46,7 +51,9 @@ function partsOf(name: string): Parts {
 /** Small for names that are alike; undefined for others. */
 function distanceOf(wanted: Parts, name: Parts): number | undefined {
   if (wanted.whole === name.whole) return 0;
-  const edits = editsBetween(wanted, name);
+  // A bare name is compared with what follows the provider.
+  const isBare = wanted.whole === wanted.model;
+  const edits = editsBetween(wanted, isBare ? { whole: name.model, model: name.model } : name);
   // Only the provider differs: first those that differ by a slip.
   if (wanted.model === name.model && wanted.model !== '') return edits === undefined ? 1.9 : 1 + edits / 10;
   if (edits !== undefined) return 1 + edits;

@@ -14,7 +14,8 @@ const key = (request: {
   const asked: PinnedRequest = {
     principalId: principal,
     headers: session === undefined ? {} : { 'x-svc-session-id': session },
-    generation: { model, promptCacheKey },
+    model,
+    generation: { promptCacheKey },
     profile: pinsPromptCacheKeys === undefined ? undefined : { pinsPromptCacheKeys },
   };
   return pinKeyOf(asked);

@@ -7,7 +7,9 @@ import type { GenerationRequest } from '../formats/generationRequest.ts';
 export interface PinnedRequest {
   readonly principalId: string;
   readonly headers: Headers;
-  readonly generation: Pick<GenerationRequest, 'model' | 'promptCacheKey'>;
+  /** What the requested name stands for: the id of a model, or `router/<profile>`. */
+  readonly model: string;
+  readonly generation: Pick<GenerationRequest, 'promptCacheKey'>;
   /** Undefined if the request names a model. */
   readonly profile: Pick<RoutingProfile, 'pinsPromptCacheKeys'> | undefined;
 }
@@ -17,12 +19,18 @@ export interface PinnedRequest {
  * from this service's header, else from `prompt_cache_key`, if the profile says so: one such key may be shared by many
  * conversations. Undefined if a request has no session.
  */
-export function pinKeyOf({ principalId, headers, generation, profile }: PinnedRequest): string | undefined {
+export function pinKeyOf({
+  principalId,
+  headers,
+  model,
+  generation,
+  profile,
+}: PinnedRequest): string | undefined {
   const session = sessionIdOf(headers);
   const id = session || (profile?.pinsPromptCacheKeys ? generation.promptCacheKey : undefined);
   if (!id) return undefined;
   const source = session ? 'session' : 'prompt_cache_key';
-  return sha256(JSON.stringify([principalId, source, id, generation.model])).toString('base64url');
+  return sha256(JSON.stringify([principalId, source, id, model])).toString('base64url');
 }
 
 /** The key of the pin for a route that the target of the session's pin does not serve. */

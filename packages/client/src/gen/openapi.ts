@@ -1430,7 +1430,7 @@ export interface components {
             reset: string | null;
         };
         InferenceRequest: {
-            /** @description `<provider>/<model_name>`, or `router/<profile>` */
+            /** @description `<provider>/<model_name>`, `router/<profile>`, or another name of a model (docs/models.md) */
             model: string;
         } & {
             [key: string]: unknown;
@@ -11146,7 +11146,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description `<provider>/<model_name>`. Its slashes need no encoding.
+                 * @description `<provider>/<model_name>`, or another name. Its slashes need no encoding.
                  * @example acme/support-1
                  */
                 model: string;

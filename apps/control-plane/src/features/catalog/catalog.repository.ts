@@ -1,7 +1,7 @@
 import type { Database, ModelPrices, Models, Tx } from '@weighbridge/database';
 import { type ExpressionBuilder, type Insertable, type Selectable, sql, type Updateable } from 'kysely';
 import { containsText } from '../../shared/containsText.ts';
-import type { ModelFacts, ShippedJson } from './catalog.ts';
+import type { ModelFacts, ModelNameFacts, ShippedJson } from './catalog.ts';
 import { ENDED_PRICE, PRICE_COLUMNS, type PriceColumns, priceColumns } from './priceColumns.ts';
 import type { Price } from './prices.ts';
 
@@ -209,7 +209,7 @@ export async function updateModel(
     Updateable<Models>,
     'origin' | 'disabled' | 'overridden' | 'deleted_at' | 'updated_at' | 'shipped'
   >,
-  facts: Partial<ModelFacts> = {},
+  facts: Partial<ModelFacts & ModelNameFacts> = {},
 ): Promise<ModelRow> {
   return await tx
     .updateTable('models')
@@ -263,9 +263,15 @@ function isPriced(row: ExpressionBuilder<{ models: Models }, 'models'>) {
   return sql<boolean>`coalesce(NOT (${newest}), false)`;
 }
 
-function factColumns({ benchmark_scores, capabilities, ...facts }: Partial<ModelFacts>) {
+function factColumns({
+  benchmark_scores,
+  capabilities,
+  other_names,
+  ...facts
+}: Partial<ModelFacts & ModelNameFacts>) {
   return {
     ...facts,
+    ...(other_names && { other_names: [...other_names] }),
     ...(capabilities && { capabilities: [...capabilities] }),
     ...(benchmark_scores && { benchmark_scores: JSON.stringify(benchmark_scores) }),
   } as Omit<ModelFacts, 'benchmark_scores' | 'capabilities'> & {

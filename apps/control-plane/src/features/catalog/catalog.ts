@@ -18,9 +18,19 @@ export interface ModelFacts {
   readonly deprecated_at: Date | null;
 }
 
+/** What requests may call a model besides its id. Only a release sets it: operators have aliases. */
+export interface ModelNameFacts {
+  /** What else its provider calls it. */
+  readonly other_names: readonly string[];
+  /** Its provider makes it, rather than serve another's. */
+  readonly own: boolean;
+}
+
 /** A model as the release ships it, stored in a JSON column beside the operator's settings. */
 export type ShippedJson = Omit<ModelFacts, 'deprecated_at'> & {
   readonly deprecated_at: string | null;
+  /** Absent: an earlier release stored it. */
+  readonly names?: ModelNameFacts;
   /** Null: no price is known. */
   readonly price: PriceJson | null;
 };
@@ -95,12 +105,18 @@ export function shippedJson(model: ShippedModel): ShippedJson {
     benchmark_scores: model.benchmarkScores,
     // In UTC, whatever the time zone of the database.
     deprecated_at: model.deprecatedAt && `${model.deprecatedAt}T00:00:00.000Z`,
+    names: { other_names: model.otherNames, own: model.own },
     price: model.price && priceToJson(model.price),
   };
 }
 
-export function shippedFacts({ price: _, deprecated_at, ...facts }: ShippedJson): ModelFacts {
-  return { ...facts, deprecated_at: deprecated_at === null ? null : new Date(deprecated_at) };
+export function shippedFacts({
+  price: _,
+  names,
+  deprecated_at,
+  ...facts
+}: ShippedJson): ModelFacts & Partial<ModelNameFacts> {
+  return { ...facts, ...names, deprecated_at: deprecated_at === null ? null : new Date(deprecated_at) };
 }
 
 function parseDeprecation(text: string | null): Date | null {

@@ -95,7 +95,14 @@ describe('a dated price', () => {
     sources: [],
   });
   const file = (...models: object[]) =>
-    JSON.stringify({ provider: 'acme', as_of: '2026-01-01', source: 'x', sources: {}, models });
+    JSON.stringify({
+      provider: 'acme',
+      as_of: '2026-01-01',
+      source: 'x',
+      own_models: true,
+      sources: {},
+      models,
+    });
   const dated = parseCatalogFile(
     'acme.json',
     file(

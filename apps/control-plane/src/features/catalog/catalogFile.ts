@@ -48,6 +48,7 @@ const Score = Type.Object({ score: Type.Number({ minimum: 0, maximum: 100 }), so
 
 const FileModel = Strict({
   name: Type.String({ minLength: 1 }),
+  own: Type.Optional(Type.Boolean()),
   other_names: Type.Array(Type.String({ minLength: 1 })),
   prices: Type.Array(DatedPrice),
   unpriced: Type.Optional(Type.String()),
@@ -69,6 +70,7 @@ const CatalogFile = Strict({
   provider: Type.String({ pattern: '^[a-z0-9-]+$' }),
   as_of: Type.String({ format: 'date' }),
   source: Type.String({ minLength: 1 }),
+  own_models: Type.Boolean(),
   sources: Type.Record(
     Type.String(),
     Strict({ name: Type.String(), url: Type.Optional(Type.String()), date: Type.String({ format: 'date' }) }),
@@ -84,6 +86,10 @@ export interface CatalogFileModel {
   readonly id: string;
   readonly provider: string;
   readonly upstreamName: string;
+  /** What else the provider calls it. */
+  readonly otherNames: readonly string[];
+  /** The provider makes it, rather than serve another's. */
+  readonly own: boolean;
   /** Oldest first. Empty: no price is known. */
   readonly prices: readonly DatedPrice[];
   readonly contextWindow: number;
@@ -115,11 +121,13 @@ export function parseCatalogFile(file: string, text: string): CatalogFileModel[]
   const content: unknown = JSON.parse(text);
   const [error] = Errors(CatalogFile, content);
   if (error) throw new Error(`catalog/${file} ${error.instancePath}: ${error.message}`);
-  const { provider, models } = content as Static<typeof CatalogFile>;
+  const { provider, own_models, models } = content as Static<typeof CatalogFile>;
   return models.map((model) => ({
     id: `${provider}/${model.name}`,
     provider,
     upstreamName: model.name,
+    otherNames: model.other_names,
+    own: model.own ?? own_models,
     prices: model.prices.map(datedPrice),
     contextWindow: model.context_window,
     maxOutputTokens: model.max_output_tokens,

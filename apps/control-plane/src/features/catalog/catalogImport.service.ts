@@ -92,7 +92,7 @@ async function updateFromRelease(tx: Tx, row: ModelRow, model: ShippedModel, now
   else if (row.origin === 'catalog') {
     const facts = Object.entries(shippedFacts(shipped)).filter(([name]) => !row.overridden.includes(name));
     await updateModel(tx, row.id, { updated_at: now }, Object.fromEntries(facts));
-  }
+  } else if (shipped.names) await updateModel(tx, row.id, { updated_at: now }, shipped.names);
   return true;
 }
 

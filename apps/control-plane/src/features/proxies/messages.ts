@@ -98,6 +98,8 @@ export function modelMessage(row: PricedModel): MessageInitShape<typeof ModelSch
     ...(row.max_output_tokens !== null && { maxOutputTokens: row.max_output_tokens }),
     ...(avg_score !== undefined && { score: avg_score }),
     capabilities: row.capabilities,
+    otherNames: row.other_names,
+    own: row.own,
   };
 }
 

@@ -1,0 +1,169 @@
+import Anthropic from '@anthropic-ai/sdk';
+import OpenAI from 'openai';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { ALICE, type TestProxy, type TestProxyOptions } from './proxy.ts';
+import { startProxyForTest, useVendor } from './useProxy.ts';
+
+/** The names that requests give to models, other than their ids. */
+
+const vendor = useVendor();
+const nanoPerToken = 1n;
+const messages = [{ role: 'user' as const, content: 'Hello' }];
+const MODELS: NonNullable<TestProxyOptions['models']> = [
+  { id: 'mock/gpt-9', nanoPerToken, own: true, otherNames: ['gpt-9-2026-01-01', 'gpt-9-latest', 'GPT.9'] },
+  { id: 'mock/gpt-9-mini', nanoPerToken: 2n, own: true },
+  { id: 'other/gpt-9', nanoPerToken },
+  { id: 'other/only', nanoPerToken },
+  { id: 'other/mock/inner', nanoPerToken },
+  { id: 'gone/lost', nanoPerToken, own: true },
+];
+const CONNECTORS = [{}, { provider: 'other' }];
+
+let proxy: TestProxy;
+async function start(more: Partial<TestProxyOptions> = {}): Promise<void> {
+  const common = { vendorUrl: vendor.url, models: MODELS, connectors: CONNECTORS };
+  proxy = await startProxyForTest({ ...common, ...more });
+}
+beforeEach(() => start());
+
+function openai(headers: Record<string, string> = {}): OpenAI {
+  return new OpenAI({ baseURL: `${proxy.url}/v1`, apiKey: ALICE, maxRetries: 0, defaultHeaders: headers });
+}
+
+/** The model in the newest request of the vendor. */
+function lastSent(): string {
+  return JSON.parse(vendor.requests.at(-1)?.body.toString() ?? '{}').model;
+}
+
+/** What served a request that names a model so, and what the vendor got. */
+async function asked(model: string, headers?: Record<string, string>) {
+  const { response } = await openai(headers).chat.completions.create({ model, messages }).withResponse();
+  return {
+    served: response.headers.get('x-svc-model'),
+    sent: lastSent(),
+    cache: response.headers.get('x-svc-cache'),
+  };
+}
+
+async function refused(model: string, more: object = {}): Promise<InstanceType<typeof OpenAI.APIError>> {
+  const call = openai().chat.completions.create({ model, messages, ...more } as never);
+  return await call.then(
+    () => expect.unreachable(),
+    (error) => error,
+  );
+}
+
+describe('a bare name', () => {
+  it.each([
+    ['gpt-9', 'mock/gpt-9', 'gpt-9'],
+    ['only', 'other/only', 'only'],
+    ['mock/inner', 'other/mock/inner', 'mock/inner'],
+    ['gpt/with/slashes', 'mock/gpt/with/slashes', 'gpt/with/slashes'],
+    ['gpt-9-2026-01-01', 'mock/gpt-9', 'gpt-9-2026-01-01'],
+    ['mock/gpt-9-latest', 'mock/gpt-9', 'gpt-9-latest'],
+    ['GPT.9', 'mock/gpt-9', 'gpt-9'],
+    ['us.mock.gpt-9-mini-v1:0', 'mock/gpt-9-mini', 'gpt-9-mini'],
+    ['other/gpt-9', 'other/gpt-9', 'gpt-9'],
+  ])('%s is served by %s, which gets %s', async (name, served, sent) => {
+    expect(await asked(name)).toMatchObject({ served, sent });
+    expect(proxy.events.at(-1)).toMatchObject({ model: served, modelRequested: name });
+  });
+
+  it('works in the SDKs, on every route', async () => {
+    const { response } = await openai().responses.create({ model: 'gpt-9', input: 'Hello' }).withResponse();
+    expect(response.headers.get('x-svc-model')).toBe('mock/gpt-9');
+    const embedded = await openai().embeddings.create({ model: 'gpt-9', input: 'Hello' }).withResponse();
+    expect(embedded.response.headers.get('x-svc-model')).toBe('mock/gpt-9');
+    const anthropic = new Anthropic({ baseURL: proxy.url, apiKey: ALICE, maxRetries: 0 });
+    const asked = { model: 'gpt-9-2026-01-01', max_tokens: 9, messages };
+    const answer = await anthropic.messages.create(asked).withResponse();
+    expect(answer.response.headers.get('x-svc-model')).toBe('mock/gpt-9');
+    expect(lastSent()).toBe('gpt-9-2026-01-01');
+    expect((await openai().models.retrieve('gpt-9-latest')).id).toBe('gpt-9-latest');
+    await expect(openai().models.retrieve('gpt-8')).rejects.toThrow(OpenAI.NotFoundError);
+  });
+
+  it('goes to who can serve it, if its maker has no connector', async () => {
+    await start({ connectors: [{ provider: 'other' }] });
+    expect(await asked('gpt-9')).toMatchObject({ served: 'other/gpt-9' });
+    await start({ connectors: [{ models: ['mock/echo'] }, { provider: 'other' }] });
+    expect(await asked('gpt-9')).toMatchObject({ served: 'other/gpt-9' });
+  });
+
+  it('goes out as the account calls the model', async () => {
+    await start({ connectors: [{ upstreamNames: { 'mock/gpt-9': 'my-deployment' } }] });
+    for (const name of ['gpt-9', 'gpt-9-latest', 'mock/gpt-9'])
+      expect(await asked(name)).toMatchObject({ served: 'mock/gpt-9', sent: 'my-deployment' });
+  });
+
+  it('shares the session pin of its model', async () => {
+    const session = { 'x-svc-session-id': 'one' };
+    await asked('mock/gpt-9', session);
+    await asked('gpt-9', session);
+    expect(proxy.pinResults).toEqual(['new', 'known']);
+  });
+
+  it('shares cached responses of its model; a dated name has its own', async () => {
+    await start({ policyCache: { policyId: 'pol_1', scope: 'principal', ttlMs: 60_000 } });
+    expect(await asked('mock/gpt-9')).toMatchObject({ cache: 'miss' });
+    expect(await asked('gpt-9')).toMatchObject({ cache: 'hit', served: 'mock/gpt-9' });
+    expect(await asked('gpt-9-2026-01-01')).toMatchObject({ cache: 'miss', sent: 'gpt-9-2026-01-01' });
+    expect(await asked('mock/gpt-9-2026-01-01')).toMatchObject({ cache: 'hit' });
+    expect(await asked('gpt-9-mini')).toMatchObject({ cache: 'miss' });
+  });
+});
+
+describe('a policy', () => {
+  it('forbids a model under every spelling', async () => {
+    proxy.allows = (model) => model !== 'mock/gpt-9';
+    for (const name of ['gpt-9', 'gpt-9-latest', 'mock/gpt-9-latest', 'us.mock.gpt-9-v1:0', 'models/gpt-9']) {
+      expect([name, await refused(name)]).toMatchObject([name, { status: 403, code: 'model_not_allowed' }]);
+      await expect(openai().models.retrieve(name)).rejects.toThrow(OpenAI.NotFoundError);
+    }
+    expect(vendor.requests).toEqual([]);
+  });
+
+  it('forbids other names of a model that a request names beside its own', async () => {
+    await start({ restrictsModels: true });
+    proxy.allows = (model) => model !== 'mock/gpt-9';
+    for (const name of ['gpt-9', 'gpt-9-latest', 'mock/gpt-9-latest', 'us.mock.gpt-9-v1:0']) {
+      const error = await refused('gpt-9-mini', { models: [name] });
+      expect([name, error]).toMatchObject([name, { status: 403, code: 'model_not_allowed' }]);
+    }
+    expect(vendor.requests).toEqual([]);
+  });
+});
+
+describe('an unknown name', () => {
+  it.each([
+    ['gpt-8', 'mock/gpt-9'],
+    ['gtp-9-mini', 'mock/gpt-9-mini'],
+    ['gpt-9-lates', 'mock/gpt-9-latest'],
+    ['mock/gpt-9-mni', 'mock/gpt-9-mini'],
+    ['GPT-9', 'mock/gpt-9'],
+  ])('%s is a 404 that names %s', async (name, near) => {
+    const error = await refused(name);
+    expect(error).toMatchObject({ status: 404, code: 'model_not_found', param: 'model' });
+    expect(error.message).toContain(near);
+    expect(error).toBeInstanceOf(OpenAI.NotFoundError);
+  });
+
+  it('names nothing that the key or the route can not reach', async () => {
+    await start({ connectors: [{ routes: [1] }, { provider: 'other' }] });
+    expect((await refused('gpt-9-mni')).message).toContain('mock/gpt-9-mini');
+    const error = await openai()
+      .responses.create({ model: 'gpt-9-mni', input: 'x' })
+      .catch((reason) => reason);
+    expect(error.status).toBe(404);
+    expect(error.message).not.toContain('mock/');
+    proxy.allows = (model) => model.startsWith('other/');
+    expect((await refused('gpt-9-mni')).message).not.toContain('mock/');
+    expect((await refused('lost')).message).not.toContain('gone/');
+  });
+
+  it('of a fine-tuned model says what is missing', async () => {
+    expect((await refused('ft:gpt-9:acme::abc')).message).toContain(
+      'A fine-tuned model has prices of its own',
+    );
+  });
+});
