@@ -99,7 +99,7 @@ it('the spool of a killed proxy is replayed once, with attempts in flight at the
   expect(await rows()).toEqual(ledger);
   const states = await db.selectFrom('producers').select('state').execute();
   expect(states).toEqual([{ state: 'closed' }]);
-  expect(await readdir(spoolDir)).toEqual(['producer']);
+  expect(await readdir(spoolDir)).toEqual(['producer', 'producer.key']);
 
   // A copy changes nothing, and damaged records are reported.
   const [segment = ''] = (await readdir(copy, { recursive: true })).filter((name) => name.endsWith('.spool'));

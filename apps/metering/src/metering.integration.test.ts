@@ -4,7 +4,10 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { createInProcessUsageStream, type UsageStream } from '@weighbridge/bus';
 import {
   AttributionSchema,
+  newProducerKey,
   Outcome,
+  type ProducerKey,
+  signBatch,
   TokenUsageSchema,
   UsageBatchSchema,
   UsageConfirmQuerySchema,
@@ -14,7 +17,13 @@ import {
   usageShard,
 } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
-import { findQuarantined, readAcks, readSpend, releaseQuarantined } from '@weighbridge/ledger';
+import {
+  findQuarantined,
+  readAcks,
+  readSpend,
+  registerProducer,
+  releaseQuarantined,
+} from '@weighbridge/ledger';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { eventually, useDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
@@ -93,8 +102,15 @@ const shard = usageShard({ policyId: 'pol_1', subject: 'policy' });
 interface Source {
   readonly producerId: string;
   readonly epoch: string;
+  /** Undefined: it signs nothing. */
+  readonly key: ProducerKey | undefined;
 }
-const newSource = (): Source => ({ producerId: randomUUID(), epoch: newUuid() });
+function newSource(): Source {
+  const { key } = newProducerKey();
+  return { producerId: key.producerId, epoch: newUuid(), key };
+}
+/** A proxy of an earlier release. */
+const newOldSource = (): Source => ({ producerId: newUuid(), epoch: newUuid(), key: undefined });
 /** As its producer sends it. */
 const publish = (payload: Uint8Array, inShard = shard) =>
   stream.publish(inShard, producerIn(payload), randomUUID(), payload);
@@ -106,14 +122,15 @@ function producerIn(payload: Uint8Array): string {
   }
 }
 const batchOf = (source: Source, firstN: number, events: readonly UsageEvent[], inShard = shard) =>
-  toBinary(
-    UsageBatchSchema,
-    create(UsageBatchSchema, {
-      ...source,
+  signBatch(
+    {
+      producerId: source.producerId,
+      epoch: source.epoch,
       shard: inShard,
       firstN: BigInt(firstN),
       events: events.map((one) => toBinary(UsageEventSchema, one)),
-    }),
+    },
+    source.key,
   );
 
 /** Waits until this many events are in the ledger, and this many entries in quarantine. */
@@ -284,6 +301,60 @@ describe('metering', () => {
       });
     }
     expect(await spent()).toBe(11n);
+  });
+
+  it("drops usage that names a producer that did not sign it, counts it, and takes no number of that one's for it", async () => {
+    const [forger, victim] = [newSource(), newSource()];
+    const spend = [event({ costNanoUsd: 1_000n })];
+    const asVictim = { producerId: victim.producerId, epoch: victim.epoch };
+    const real = batchOf(victim, 1, [event({ costNanoUsd: 11n })]);
+    const changed = Buffer.from(real);
+    const at = changed.indexOf('mock/echo');
+    changed[at] = 'M'.charCodeAt(0);
+    const unfinished = fromBinary(UsageBatchSchema, real);
+    const forged = [
+      batchOf({ ...asVictim, key: undefined }, 1, spend),
+      // Signed by another key, which is sent along, or the victim's.
+      batchOf({ ...asVictim, key: forger.key }, 1, spend),
+      signBatch({ ...asVictim, shard, firstN: 1n, events: unfinished.events }, {
+        privateKey: forger.key?.privateKey,
+        publicKey: victim.key?.publicKey,
+      } as ProducerKey),
+      changed,
+      // What follows the signature would be signed by no one.
+      Buffer.concat([
+        real,
+        toBinary(UsageBatchSchema, create(UsageBatchSchema, { events: unfinished.events })),
+      ]),
+      batchOf({ ...newOldSource(), key: forger.key }, 1, spend),
+      // Made up: no control plane knows it.
+      batchOf(newOldSource(), 1, spend),
+    ];
+    for (const payload of forged) await publish(payload);
+    await publish(real);
+    await settled(1, 0);
+    await eventually(async () =>
+      expect(await metrics.text()).toMatch(
+        new RegExp(`^weighbridge_usage_forged_total ${forged.length}$`, 'm'),
+      ),
+    );
+    expect(await spent()).toBe(11n);
+    expect(await readAcks(database.db, victim.producerId, [victim.epoch])).toMatchObject([{ n: 1n }]);
+    expect(await database.db.selectFrom('producers').select('producer_id').execute()).toEqual([
+      { producer_id: victim.producerId },
+    ]);
+  });
+
+  it('records what a proxy of an earlier release sends, which signs nothing, once the control plane knows it', async () => {
+    const old = newOldSource();
+    await publish(batchOf(old, 1, [event()]));
+    await eventually(async () => expect(await metrics.text()).toMatch(/^weighbridge_usage_forged_total 1$/m));
+    const { producerId, epoch } = old;
+    await registerProducer(database.db, { producerId, epoch, name: 'host', now: new Date() });
+    // The proxy sends it again, since it got no ack.
+    await publish(batchOf(old, 1, [event()]));
+    await settled(1, 0);
+    expect(await readAcks(database.db, producerId, [epoch])).toMatchObject([{ n: 1n }]);
   });
 
   it('reports spend as incomplete for the principals that quarantined usage may belong to, and counts it once when released', async () => {

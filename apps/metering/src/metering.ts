@@ -6,6 +6,7 @@ import { addEvidence } from '@weighbridge/evidence';
 import {
   createDecodeCache,
   type DecodeCache,
+  type DecodedBatch,
   decodeBatch,
   MAX_EVENTS_PER_TRANSACTION,
   readIdRange,
@@ -26,6 +27,7 @@ import { answerAckRequests } from './acks.ts';
 import { announceThreshold } from './announceThreshold.ts';
 import { startMaintenance } from './maintenance.ts';
 import { createMeteringMetrics, type MeteringMetrics } from './meteringMetrics.ts';
+import { SenderCheck } from './senderCheck.ts';
 
 export interface MeteringDeps {
   readonly db: Database;
@@ -42,6 +44,7 @@ export interface MeteringDeps {
 interface Worker extends Omit<MeteringDeps, 'metrics'> {
   readonly metrics: MeteringMetrics;
   readonly ackSender: AckSender;
+  readonly senders: SenderCheck;
   readonly logger: Logger;
   /** Shared by all shards: events are sharded by policy, so shards see the same models. */
   readonly decodeCache: DecodeCache;
@@ -58,7 +61,8 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
   onShutdown('requests for acks', () => requests.stop());
   const ackSender = createAckSender(deps.stream);
   onShutdown('acks', () => ackSender.stop());
-  const worker = { ...deps, metrics, ackSender, logger, decodeCache: createDecodeCache() };
+  const senders = new SenderCheck({ db: deps.db, metrics, logger });
+  const worker = { ...deps, metrics, ackSender, senders, logger, decodeCache: createDecodeCache() };
   const subscriptions: Subscription[] = [];
   // Waits until the batches in progress are committed and acknowledged to the stream.
   const stop = async () => void (await Promise.all(subscriptions.map((subscription) => subscription.stop())));
@@ -73,7 +77,7 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
 
 /**
  * Handles a batch of messages. The stream forgets them only when this resolves:
- * 1. Decode and validate, before any SQL.
+ * 1. Decode and validate, before any SQL. What its producer did not sign is dropped here.
  * 2. Commit the valid events to the ledger, each once, and the others to quarantine.
  * 3. Queue acks, which let the proxies delete the events from their spools.
  * 4. Update when the keys were last used.
@@ -129,15 +133,15 @@ async function record(
 /** A few milliseconds of work. */
 const EVENTS_PER_TURN = 256;
 
-/** Decodes messages, in portions that fit a transaction. */
+/** Decodes the messages that their producers sent, in portions that fit a transaction. */
 async function decode(
-  { db, now, decodeCache }: Pick<Worker, 'db' | 'now' | 'decodeCache'>,
+  { db, now, decodeCache, senders }: Pick<Worker, 'db' | 'now' | 'decodeCache' | 'senders'>,
   batch: readonly UsageMessage[],
 ): Promise<readonly UsageToRecord[]> {
   const ids = await readIdRange(db);
   // All events would be refused, through no fault of theirs.
   if (ids.before <= now()) throw new Error('the ledger has no partition for the current month yet');
-  const messages: UsageToRecord[] = [];
+  const messages: DecodedBatch[] = [];
   let events = 0;
   for (const { payload, producerId } of batch) {
     const message = decodeBatch(payload, ids, decodeCache, producerId);
@@ -147,11 +151,12 @@ async function decode(
     // Yield: the transactions of other shards hold locks while they wait for this process.
     if (Math.floor(before / EVENTS_PER_TURN) < Math.floor(events / EVENTS_PER_TURN)) await setImmediate();
   }
-  return portionsOf(messages, events);
+  return portionsOf(await senders.pass(messages));
 }
 
 /** Joins messages into portions of about equal size, since a transaction costs much the same for few events as for many. */
-function portionsOf(messages: readonly UsageToRecord[], events: number): readonly UsageToRecord[] {
+function portionsOf(messages: readonly UsageToRecord[]): readonly UsageToRecord[] {
+  const events = messages.reduce((sum, message) => sum + sizeOf(message), 0);
   const enough = Math.ceil(events / Math.ceil(events / MAX_EVENTS_PER_TRANSACTION));
   const portions: { -readonly [K in keyof UsageToRecord]: UsageToRecord[K][number][] }[] = [];
   for (const message of messages) {

@@ -5,6 +5,8 @@ export interface MeteringMetrics extends LedgerGauges {
   readonly recorded: Count;
   readonly repeated: Count;
   readonly refused: Count;
+  /** Messages that were not sent by the producer that they name. */
+  readonly forged: Count;
   /** The duration of a batch, from its delivery until it is in the ledger, and the number of its events. */
   readonly batchSeconds: Histogram;
   readonly batchEvents: Histogram;
@@ -35,6 +37,10 @@ export function createMeteringMetrics(metrics: Metrics): MeteringMetrics {
       'Usage events delivered again, which the ledger already had.',
     ),
     refused: count('weighbridge_usage_refused_total', 'Usage events and messages put in quarantine.'),
+    forged: count(
+      'weighbridge_usage_forged_total',
+      'Messages of the usage stream without the signature of the producer that they name; nothing of them is recorded.',
+    ),
     batchSeconds: metrics
       .histogramFamily(
         'weighbridge_usage_batch_duration_seconds',

@@ -15,3 +15,11 @@ export {
 } from './usageCodec/readUsageEvent.ts';
 export * from './usageLimits.ts';
 export * from './usageShards.ts';
+export { type BatchProof, batchProof } from './usageSignature/batchProof.ts';
+export {
+  isSigningProducer,
+  newProducerKey,
+  type ProducerKey,
+  readProducerKey,
+} from './usageSignature/producerKey.ts';
+export { signBatch } from './usageSignature/signBatch.ts';

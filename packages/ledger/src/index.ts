@@ -13,7 +13,7 @@ export { setBucketLimits } from './budgets/setBucketLimits.ts';
 export { recordOverdueThresholds, type ThresholdReached } from './budgets/thresholds.ts';
 export { type BillingDetails, detailsColumn, detailsOf } from './events/billingDetails.ts';
 export { createDecodeCache, type DecodeCache } from './events/decodeCache.ts';
-export { decodeBatch } from './events/decodeUsage.ts';
+export { type DecodedBatch, decodeBatch } from './events/decodeUsage.ts';
 export {
   type Ack,
   type EventOrigin,
@@ -40,6 +40,7 @@ export { readUnattributed } from './leases/readUnattributed.ts';
 export { maintainPartitions, type Retention, readIdRange, retainedFrom } from './maintenance/partitions.ts';
 export { type LedgerState, type LostProducer, readLedgerState } from './maintenance/readLedgerState.ts';
 export { type RebuildResult, RebuildRunningError, rebuildBuckets } from './maintenance/rebuild.ts';
+export { findKnownEpochs } from './producers/findKnownEpochs.ts';
 export { ledgerAsOf } from './producers/ledgerAsOf.ts';
 export {
   type ListedProducer,

@@ -1,6 +1,7 @@
-import { rm } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
-import { UsageBatchSchema, UsageEventSchema } from '@weighbridge/contracts';
+import { readProducerKey, signBatch, UsageBatchSchema, UsageEventSchema } from '@weighbridge/contracts';
 import { eventually } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -115,7 +116,10 @@ describe('metering', () => {
     poison.costNanoUsd = -1n;
     batch.events[at] = toBinary(UsageEventSchema, poison);
     await cluster.nats.remove(message.sequence);
-    await cluster.nats.publish({ ...message, payload: toBinary(UsageBatchSchema, batch) });
+    // As if the proxy had a mistake: only its key makes metering read it.
+    const key = readProducerKey(await readFile(join(cluster.spoolDir(proxy), 'producer.key'), 'utf8'));
+    expect(key?.producerId).toBe(batch.producerId);
+    await cluster.nats.publish({ ...message, payload: signBatch(batch, key) });
     await startWorkers();
     await eventually(
       async () => expect(await cluster.nats.deliveries()).toMatchObject({ waiting: 0, unacknowledged: 0 }),

@@ -13,6 +13,7 @@ import { PROTOCOL } from './protocol.cases.ts';
 import { openScene, type Scene } from './scene.ts';
 import { STREAMS } from './streams.cases.ts';
 import { TOOL_CASES } from './tools.cases.ts';
+import { forgeryCases } from './usageForgery.cases.ts';
 import { VENDORS } from './vendors.cases.ts';
 import { WALLS } from './walls.cases.ts';
 
@@ -41,7 +42,8 @@ export function hostileSuite(mode: Mode): void {
     for (const { row, title, run } of INFERENCE) it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('deployment', () => {
-    for (const { row, title, run } of deploymentCases(mode)) it(`${row}: ${title}`, () => run(scene));
+    for (const { row, title, run } of [...deploymentCases(mode), ...forgeryCases(mode)])
+      it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('vendors', () => {
     for (const { row, title, run } of VENDORS) it(`${row}: ${title}`, () => run(scene));

@@ -1,9 +1,11 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import {
+  newProducerKey,
   Outcome,
   PriceSource,
+  type ProducerKey,
+  signBatch,
   USAGE_SHARDS,
-  UsageBatchSchema,
   UsageEventSchema,
   usageShard,
 } from '@weighbridge/contracts';
@@ -73,24 +75,31 @@ export function generateBatches(
     for (let at = 0; at < ofShard.length; at += eventsPerBatch) {
       const batch = ofShard.slice(at, at + eventsPerBatch);
       const producer = (at / eventsPerBatch) % producers;
-      const producerId = uuid(0xaaaa_0000 + producer);
+      const key = keyOf(producer);
+      const { producerId } = key;
       const epoch = uuid(0xbbbb_0000 + producer);
       const firstN = nextN.get(`${producer}/${shard}`) ?? 1;
       nextN.set(`${producer}/${shard}`, firstN + batch.length);
-      const payload = toBinary(
-        UsageBatchSchema,
-        create(UsageBatchSchema, {
-          producerId,
-          epoch,
-          shard,
-          firstN: BigInt(firstN),
-          events: batch.map((event) => event.bytes),
-        }),
-      );
+      const signed = {
+        producerId,
+        epoch,
+        shard,
+        firstN: BigInt(firstN),
+        events: batch.map(({ bytes }) => bytes),
+      };
+      const payload = signBatch(signed, key);
       batches.push({ producerId, epoch, shard, firstN, count: batch.length, payload });
     }
   }
   return interleaveShards(batches);
+}
+
+/** Of this process: the ids of producers are hashes of their keys. */
+const keys: ProducerKey[] = [];
+
+function keyOf(producer: number): ProducerKey {
+  keys[producer] ??= newProducerKey().key;
+  return keys[producer];
 }
 
 /** Interleaves the shards, as in production. */

@@ -3,7 +3,12 @@ import { byTag, USAGE_BATCH_TAG } from './fields.ts';
 import { ProtoReader, UNSUPPORTED_ENCODING } from './protoReader.ts';
 
 /** A message of the usage stream. */
-export type UsageBatchFields = Pick<UsageBatch, 'producerId' | 'epoch' | 'shard' | 'firstN' | 'events'>;
+export type UsageBatchFields = Pick<
+  UsageBatch,
+  'producerId' | 'epoch' | 'shard' | 'firstN' | 'events' | 'publicKey' | 'signature'
+>;
+
+const NO_BYTES = Buffer.alloc(0);
 
 type Writable<T> = { -readonly [Name in keyof T]: T[Name] };
 type FieldReader = (reader: ProtoReader, batch: Writable<UsageBatchFields>) => void;
@@ -24,6 +29,12 @@ const READERS = byTag<keyof typeof USAGE_BATCH_TAG, FieldReader>(USAGE_BATCH_TAG
   firstN: (reader, batch) => {
     batch.firstN = BigInt(reader.varint());
   },
+  publicKey: (reader, batch) => {
+    batch.publicKey = reader.subarray();
+  },
+  signature: (reader, batch) => {
+    batch.signature = reader.subarray();
+  },
 });
 
 /**
@@ -39,7 +50,15 @@ export function readUsageBatch(payload: Uint8Array): UsageBatchFields | undefine
 }
 
 function readFields(reader: ProtoReader): UsageBatchFields {
-  const batch: Writable<UsageBatchFields> = { producerId: '', events: [], epoch: '', shard: 0, firstN: 0n };
+  const batch: Writable<UsageBatchFields> = {
+    producerId: '',
+    events: [],
+    epoch: '',
+    shard: 0,
+    firstN: 0n,
+    publicKey: NO_BYTES,
+    signature: NO_BYTES,
+  };
   let last = 0;
   while (reader.at < reader.end) {
     const tag = reader.tag();

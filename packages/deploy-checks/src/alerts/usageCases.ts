@@ -8,6 +8,7 @@ const WATERMARK_AGE = ofPod('weighbridge_usage_mark_age_seconds');
 const metering = (metric: string, labels = '') => ofPod(metric, 'metering-0', labels);
 const LAG = metering('weighbridge_ledger_lag_seconds');
 const GAP = metering('weighbridge_ledger_longest_gap_seconds');
+const FORGED = metering('weighbridge_usage_forged_total');
 const HELD = metering('weighbridge_quarantine_held');
 const LOST = metering(
   'weighbridge_lost_producer_seconds',
@@ -111,6 +112,16 @@ export const USAGE_CASES: readonly AlertCase[] = [
       says: '3 entries are in quarantine, and spend is reported as incomplete. `weighbridge quarantine list` shows them.',
     },
     quiet: { series: { [HELD]: '0+0x20' }, at: '10m' },
+  },
+  {
+    alert: 'WeighbridgeUsageForged',
+    fires: {
+      series: { [FORGED]: '0 0 4+0x20' },
+      at: '5m',
+      labels: { namespace: NAMESPACE },
+      says: 'At least 4 messages in ten minutes named a producer that did not sign them. The log of metering names it.',
+    },
+    quiet: { series: { [FORGED]: '4+0x20' }, at: '15m' },
   },
   {
     alert: 'WeighbridgeProducerLost',

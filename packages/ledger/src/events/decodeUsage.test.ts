@@ -195,6 +195,8 @@ describe('a message decoded in place', () => {
     shard: fc.nat({ max: 3 }),
     firstN: fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
     events: fc.array(fc.uint8Array({ maxLength: 20 }), { maxLength: 4 }),
+    publicKey: fc.uint8Array({ maxLength: 20 }),
+    signature: fc.uint8Array({ maxLength: 20 }),
   });
   const encode = (fields: MessageInitShape<typeof UsageBatchSchema>) =>
     toBinary(UsageBatchSchema, create(UsageBatchSchema, fields));
@@ -207,13 +209,18 @@ describe('a message decoded in place', () => {
         const inPlace = readUsageBatch(payload);
         if (!inPlace) return;
         read++;
-        const { producerId, epoch, shard, firstN, events } = fromBinary(UsageBatchSchema, payload);
+        const { producerId, epoch, shard, firstN, events, publicKey, signature } = fromBinary(
+          UsageBatchSchema,
+          payload,
+        );
         expect(inPlace).toEqual({
           producerId,
           epoch,
           shard,
           firstN,
           events: events.map((one) => Buffer.from(one)),
+          publicKey: Buffer.from(publicKey),
+          signature: Buffer.from(signature),
         });
       }),
       { numRuns: 1_000 },

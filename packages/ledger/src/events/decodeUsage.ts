@@ -1,5 +1,7 @@
 import { type DescMessage, fromBinary, type MessageShape } from '@bufbuild/protobuf';
 import {
+  type BatchProof,
+  batchProof,
   readUsageBatch,
   readUsageEvent,
   USAGE_SHARDS,
@@ -24,6 +26,14 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** More than any proxy writes, and far below the maximum of a bigint column. */
 const MAX_N = 2n ** 53n;
 
+/** A message of the usage stream, decoded. */
+export interface DecodedBatch extends UsageToRecord {
+  /** Undefined if it could not be decoded. Nothing of a `forged` message is decoded. */
+  readonly proof: BatchProof | undefined;
+  /** Where it says that it comes from, if it could be decoded. */
+  readonly source: Pick<EventOrigin, 'producerId' | 'epoch' | 'shard'> | undefined;
+}
+
 /**
  * Decodes and validates a message of the usage stream. Never throws. A message that can't be decoded, or has no valid producer,
  * is refused as a whole, and so is one that names another producer than `sentBy`; otherwise each event is accepted or refused by
@@ -34,11 +44,14 @@ export function decodeBatch(
   ids: IdRange,
   cache: DecodeCache = createDecodeCache(),
   sentBy?: string,
-): UsageToRecord {
+): DecodedBatch {
   let batch: UsageBatchFields;
+  let proof: BatchProof | undefined;
   try {
     batch = readUsageBatch(payload) ?? decodeMessage(UsageBatchSchema, payload);
     checkBatch(batch);
+    proof = batchProof(payload, batch);
+    if (proof === 'forged') return { events: [], refused: [], received: [], proof, source: sourceOf(batch) };
     checkSender(batch, sentBy);
   } catch (error) {
     const reason = reasonOf(error);
@@ -48,6 +61,8 @@ export function decodeBatch(
         { kind: 'batch', payload, reason, origin: undefined, principalId: undefined, sentBy: uuidOf(sentBy) },
       ],
       received: [],
+      proof: undefined,
+      source: undefined,
     };
   }
   const { producerId, epoch, shard, firstN } = batch;
@@ -64,7 +79,13 @@ export function decodeBatch(
     events,
     refused,
     received: [{ producerId, epoch, shard, firstN, count: batch.events.length }],
+    proof,
+    source: sourceOf(batch),
   };
+}
+
+function sourceOf({ producerId, epoch, shard }: UsageBatchFields): DecodedBatch['source'] {
+  return { producerId, epoch, shard };
 }
 
 /** Decodes and validates one event of the quarantine. */
@@ -135,7 +156,7 @@ function checkBatch({ producerId, epoch, shard, firstN, events }: UsageBatchFiel
   }
 }
 
-/** Only its own subjects are open to a producer: usage under another's number would take the place of what that one spent. */
+/** Where each proxy has its own NATS user, only its own subjects are open to it. */
 function checkSender({ producerId }: UsageBatchFields, sentBy: string | undefined): void {
   if (sentBy === undefined || sentBy === producerId) return;
   throw new Error(`producer_id is ${producerId}, but the message came on the subject of ${sentBy}`);

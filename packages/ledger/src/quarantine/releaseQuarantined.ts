@@ -1,7 +1,8 @@
 import type { Database, Tx } from '@weighbridge/database';
-import { decodeBatch, decodeEvent } from '../events/decodeUsage.ts';
+import { type DecodedBatch, decodeBatch, decodeEvent } from '../events/decodeUsage.ts';
 import type { UsageToRecord } from '../events/usage.ts';
 import { readIdRange } from '../maintenance/partitions.ts';
+import { findKnownEpochs } from '../producers/findKnownEpochs.ts';
 import { type LastStep, recordInTransaction } from '../recording/recordUsage.ts';
 import type { QuarantinedRow } from './quarantine.ts';
 
@@ -39,6 +40,7 @@ async function releaseWithin(
     .executeTakeFirst();
   if (!held) return undefined;
   const usage = await decodeHeld(tx, held);
+  if (!usage) return { stillRefused: UNPROVEN };
   const [refused] = usage.refused;
   if (refused?.kind === held.kind) return { stillRefused: refused.reason };
   await recordInTransaction(tx, usage, now, { announces: false, lastStep });
@@ -50,13 +52,25 @@ async function releaseWithin(
   return 'released';
 }
 
-async function decodeHeld(tx: Tx, held: QuarantinedRow): Promise<UsageToRecord> {
+const UNPROVEN = 'the message is not signed by the producer that it names';
+
+/** Undefined if it is a message that its producer did not send. */
+async function decodeHeld(tx: Tx, held: QuarantinedRow): Promise<UsageToRecord | undefined> {
   const ids = await readIdRange(tx);
-  if (held.kind === 'batch') return decodeBatch(held.payload, ids, undefined, held.producer_id ?? undefined);
+  if (held.kind === 'batch') {
+    const batch = decodeBatch(held.payload, ids, undefined, held.producer_id ?? undefined);
+    return (await isProven(tx, batch)) ? batch : undefined;
+  }
   const { producer_id: producerId, epoch, shard, n } = held;
   if (producerId === null || epoch === null || shard === null || n === null) {
     // It was quarantined before events had numbers.
     return { ...decodeEvent(held.payload, undefined, ids), received: [] };
   }
   return { ...decodeEvent(held.payload, { producerId, epoch, shard, n }, ids), received: [] };
+}
+
+/** As metering asks of every message. */
+async function isProven(tx: Tx, { proof, source }: DecodedBatch): Promise<boolean> {
+  if (proof !== 'unsigned' || !source) return proof !== 'forged';
+  return (await findKnownEpochs(tx, [source])).length > 0;
 }

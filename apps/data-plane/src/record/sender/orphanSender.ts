@@ -1,3 +1,4 @@
+import { isSigningProducer } from '@weighbridge/contracts';
 import type { CloseEpoch } from '../../control/controlClient.ts';
 import type { Spool, SpoolEpoch } from '../spool/types.ts';
 import { closeEpochOnceAcked } from './closeEpoch.ts';
@@ -17,6 +18,8 @@ export interface OrphanSender {
 
 /** A sibling spool becomes orphaned when the process that holds it dies. */
 const SCAN_MS = 10_000;
+const KEY_LOST =
+  'the key of this producer is lost, and metering refuses its usage without it: put its file producer.key back into the spool';
 /** A process that crashed repeatedly may have left any number of epochs. */
 const MAX_PARALLEL = 4;
 
@@ -85,6 +88,9 @@ export function startOrphanSender(deps: OrphanSenderDeps): OrphanSender {
 async function sendOrphan(deps: OrphanSenderDeps, epoch: SpoolEpoch, signal: AbortSignal): Promise<boolean> {
   const { epoch: id, producerId } = epoch;
   deps.logger.info({ epoch: id, producerId }, 'sending the usage of an orphaned epoch');
+  if (!epoch.key && isSigningProducer(producerId)) {
+    deps.logger.error({ epoch: id, producerId }, KEY_LOST);
+  }
   const sender = startEpochSender(deps, epoch, { askFirst: true });
   try {
     // If the ledger already has all of it, this closes before anything is sent.

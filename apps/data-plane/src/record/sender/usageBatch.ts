@@ -1,5 +1,4 @@
-import { create, toBinary } from '@bufbuild/protobuf';
-import { UsageBatchSchema } from '@weighbridge/contracts';
+import { signBatch } from '@weighbridge/contracts';
 import type { SettledEvent, SpoolEpoch } from '../spool/types.ts';
 
 export const MAX_BATCH_EVENTS = 256;
@@ -26,12 +25,9 @@ export function lastNOf(batch: Batch): bigint {
   return batch[0].n + BigInt(batch.length) - 1n;
 }
 
-/** The stream message. The events are embedded as they are, without decoding. */
-export function encodeBatch({ producerId, epoch }: SpoolEpoch, batch: Batch): Uint8Array {
+/** The signed stream message. The events are embedded as they are, without decoding. */
+export function encodeBatch({ producerId, epoch, key }: SpoolEpoch, batch: Batch): Uint8Array {
   const [{ shard, n }] = batch;
   const events = batch.map(({ bytes }) => bytes);
-  return toBinary(
-    UsageBatchSchema,
-    create(UsageBatchSchema, { producerId, epoch, shard, firstN: n, events }),
-  );
+  return signBatch({ producerId, epoch, shard, firstN: n, events }, key);
 }

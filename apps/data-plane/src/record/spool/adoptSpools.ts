@@ -1,7 +1,15 @@
 import { rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Logger } from '@weighbridge/runtime';
-import { adoptedFolder, epochFolders, readProducer, subfolders, tryShortHold } from './spoolFolder.ts';
+import { copyKey } from './producerKeys.ts';
+import {
+  adoptedFolder,
+  epochFolders,
+  isAdopted,
+  readProducer,
+  subfolders,
+  tryShortHold,
+} from './spoolFolder.ts';
 
 /**
  * Moves the epochs of sibling spools that no process holds into `dir`. Each sibling is held only while its epochs move, so
@@ -27,6 +35,8 @@ async function adopt(folder: string, dir: string, logger: Logger): Promise<void>
   if (!lock) return;
   try {
     for (const name of await epochFolders(folder)) {
+      // One that was adopted before has its own producer's key in it.
+      if (!isAdopted(name)) await copyKey(folder, join(folder, name));
       await rename(join(folder, name), join(dir, adoptedFolder(name, producerId)));
       logger.warn({ folder, epoch: name }, 'adopted an epoch of an orphaned spool');
     }

@@ -1,9 +1,12 @@
+import type { ProducerKey } from '@weighbridge/contracts';
 import type { FileSystem } from './fileSystem.ts';
 import type { Segment } from './segment.ts';
 
 /** What memory holds of an epoch: its segments, oldest first, and its event numbers by shard. */
 export interface EpochIndex {
   readonly producerId: string;
+  /** Undefined if the producer is of an older release, or its key is lost. */
+  readonly key: ProducerKey | undefined;
   readonly epoch: string;
   readonly folder: string;
   /** Starting value of the records' checksums; see recordFormat.ts. */

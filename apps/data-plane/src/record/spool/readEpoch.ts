@@ -4,6 +4,7 @@ import { type EpochIndex, raiseNumbers } from './epochIndex.ts';
 import { EpochState, SegmentLoader } from './epochState.ts';
 import type { UnsettledIntent } from './epochWriter.ts';
 import type { FileSystem } from './fileSystem.ts';
+import { findKey } from './producerKeys.ts';
 import {
   decodeHeader,
   epochSeed,
@@ -68,7 +69,16 @@ export async function readEpoch(
   );
   const producerId = found.find(({ header }) => header)?.header?.producerId ?? location.producerId;
   return {
-    index: { ...location, producerId, seed, segments, lastN, ackedN, addToDiskUse },
+    index: {
+      ...location,
+      producerId,
+      key: await findKey(location.folder, producerId),
+      seed,
+      segments,
+      lastN,
+      ackedN,
+      addToDiskUse,
+    },
     unsettled: live.unsettled,
     leases: live.leases,
     nextSeq: (found.at(-1)?.segment.seq ?? 0) + 1,

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import {
@@ -6,6 +6,7 @@ import {
   filesOf,
   headOf,
   newPlace,
+  placeIn,
   type SpoolPlace,
   tailOf,
   unackedEvents,
@@ -32,6 +33,83 @@ function record(spool: Spool, count: number, padding = 100): void {
     spool.flush();
   }
 }
+
+describe("a spool's key", () => {
+  const keyFile = (place: SpoolPlace) => join(place.dir, 'producer.key');
+  const OLD_ID = '0198e7b1-6f3a-7c55-8d1e-4f2a9b3c7d60';
+
+  it('is made once, readable by its owner only, and signs for its own and its earlier epochs', async () => {
+    const place = newTrackedPlace();
+    const first = await place.open();
+    record(first, 2);
+    expect(first.own.key?.producerId).toBe(first.producerId);
+    expect(statSync(keyFile(place)).mode & 0o777).toBe(0o600);
+    await first.close();
+    const second = await place.open();
+    const [epoch] = await second.takeOrphanedEpochs();
+    expect([second.own.key?.producerId, epoch?.key?.producerId]).toEqual([
+      first.producerId,
+      first.producerId,
+    ]);
+    await second.close();
+  });
+
+  it('goes with an epoch that a sibling adopts, and again when that one is adopted', async () => {
+    const first = newTrackedPlace();
+    const dead = await first.open();
+    record(dead, 2);
+    await dead.close();
+    for (const name of ['second', 'third']) {
+      const spool = await placeIn(join(first.dir, '..'), name).open();
+      const orphans = await spool.takeOrphanedEpochs();
+      const adopted = orphans.find(({ epoch }) => epoch === dead.epoch);
+      expect([adopted?.producerId, adopted?.key?.producerId]).toEqual([dead.producerId, dead.producerId]);
+      await spool.close();
+      rmSync(keyFile(first), { force: true });
+    }
+  });
+
+  it('is found beside an epoch that an older release adopted without it', async () => {
+    const first = newTrackedPlace();
+    const dead = await first.open();
+    record(dead, 2);
+    await dead.close();
+    const second = placeIn(join(first.dir, '..'), 'second');
+    await (await second.open()).close();
+    renameSync(join(first.dir, dead.epoch), join(second.dir, `${dead.epoch}@${dead.producerId}`));
+    const spool = await second.open();
+    const orphans = await spool.takeOrphanedEpochs();
+    expect(orphans.find(({ epoch }) => epoch === dead.epoch)?.key?.producerId).toBe(dead.producerId);
+    await spool.close();
+  });
+
+  it('is new, with a new producer, where it is missing or unreadable; earlier epochs keep their producer', async () => {
+    const place = newTrackedPlace();
+    let spool = await place.open();
+    for (const lose of [() => rmSync(keyFile(place)), () => writeFileSync(keyFile(place), 'broken')]) {
+      const { producerId, epoch } = spool;
+      record(spool, 2);
+      await spool.close({ suspend: true });
+      lose();
+      spool = await place.open();
+      expect(spool.producerId).not.toBe(producerId);
+      const orphans = await spool.takeOrphanedEpochs();
+      expect(orphans.find((one) => one.epoch === epoch)).toMatchObject({ producerId, key: undefined });
+    }
+    await spool.close();
+  });
+
+  it("replaces the id of an older release's spool", async () => {
+    const place = newTrackedPlace();
+    await (await place.open()).close();
+    rmSync(keyFile(place));
+    writeFileSync(join(place.dir, 'producer'), `${OLD_ID}\n`);
+    const spool = await place.open();
+    expect(spool.producerId).not.toBe(OLD_ID);
+    expect(readFileSync(join(place.dir, 'producer'), 'utf8').trim()).toBe(spool.producerId);
+    await spool.close();
+  });
+});
 
 describe('a spool', () => {
   it('settles an attempt once, and begins one attempt per event id', async () => {

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { isSigningProducer, type ProducerKey } from '@weighbridge/contracts';
 import { ensureFolder, type FolderLock, type Logger } from '@weighbridge/runtime';
 import { DiskSpace } from './diskSpace.ts';
 import type { EpochIndex } from './epochIndex.ts';
@@ -6,10 +7,11 @@ import { EpochWriter } from './epochWriter.ts';
 import { type FileSystem, nodeFileSystem } from './fileSystem.ts';
 import { FolderSpool } from './folderSpool.ts';
 import { OrphanRecovery } from './orphanRecovery.ts';
+import { readOrMakeProducer } from './producerKeys.ts';
 import { readEpoch, type StoredEpoch } from './readEpoch.ts';
 import { decodeLease, epochSeed } from './recordFormat.ts';
 import { perShard } from './segment.ts';
-import { lockSpool, readOrMakeProducer } from './spoolFolder.ts';
+import { lockSpool } from './spoolFolder.ts';
 import { takeSuspended } from './suspendedEpoch.ts';
 import type { Spool, SpoolOptions } from './types.ts';
 
@@ -30,24 +32,24 @@ const SEGMENT_BYTES = 16 * 1024 * 1024;
 
 /** Opens the spool in a folder, created if missing. Rejects if another process uses it or it can't be written. */
 export async function openSpool(options: SpoolOptions): Promise<Spool> {
-  const { dir, newId, logger } = options;
+  const { dir, logger } = options;
   await ensureFolder(dir, 0o700);
   const lock = await lockSpool(dir);
   try {
-    const producerId = await readOrMakeProducer(dir, newId, logger);
-    return await openEpoch(options, producerId, lock);
+    return await openEpoch(options, await readOrMakeProducer(dir, logger), lock);
   } catch (error) {
     await lock.release();
     throw error;
   }
 }
 
-async function openEpoch(options: SpoolOptions, producerId: string, lock: FolderLock): Promise<Spool> {
+async function openEpoch(options: SpoolOptions, key: ProducerKey, lock: FolderLock): Promise<Spool> {
   const { dir, maxBytes, sync, now, logger, files = nodeFileSystem } = options;
   const segmentBytes = Math.min(options.segmentBytes ?? SEGMENT_BYTES, Math.floor(maxBytes / 8));
+  const { producerId } = key;
   const space = new DiskSpace(maxBytes);
   const resumed = await resumeSuspended({ dir, producerId, files, logger, addToDiskUse: space.addToDiskUse });
-  const epoch = resumed?.index ?? newIndex(dir, producerId, options.newId(), space);
+  const epoch = resumed?.index ?? newIndex(dir, key, options.newId(), space);
   for (const { bytes } of epoch.segments) space.addToDiskUse(bytes);
   const writer = new EpochWriter({
     ...(resumed && { nextSeq: resumed.nextSeq, leases: resumed.leases }),
@@ -113,16 +115,19 @@ async function resumeSuspended({
   if (epoch === undefined) return undefined;
   try {
     const stored = await readEpoch(deps, { folder: join(dir, epoch), epoch, producerId });
-    return stored.unsettled.size === 0 && stored.damagedRecords === 0 ? stored : undefined;
+    const { index, unsettled, damagedRecords } = stored;
+    const canSend = index.key !== undefined || !isSigningProducer(index.producerId);
+    return canSend && unsettled.size === 0 && damagedRecords === 0 ? stored : undefined;
   } catch (error) {
     deps.logger.warn({ err: error, epoch }, 'failed to resume a suspended epoch; closing it instead');
     return undefined;
   }
 }
 
-function newIndex(dir: string, producerId: string, epoch: string, space: DiskSpace): EpochIndex {
+function newIndex(dir: string, key: ProducerKey, epoch: string, space: DiskSpace): EpochIndex {
   return {
-    producerId,
+    producerId: key.producerId,
+    key,
     epoch,
     folder: join(dir, epoch),
     seed: epochSeed(epoch),

@@ -115,6 +115,7 @@ export function orphanedEpoch(
 function readable(files: FileSystem, epoch: EpochIndex) {
   return {
     producerId: epoch.producerId,
+    key: epoch.key,
     epoch: epoch.epoch,
     lastN: (shard: number) => numberOf(epoch.lastN, shard),
     ackedN: (shard: number) => numberOf(epoch.ackedN, shard),

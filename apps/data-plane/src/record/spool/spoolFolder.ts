@@ -1,16 +1,17 @@
-import { readdir, readFile, rename, stat, writeFile } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type FolderLock, type Logger, lockFolder } from '@weighbridge/runtime';
+import { type FolderLock, lockFolder } from '@weighbridge/runtime';
 
-// A spool's folder: `producer` names its producer, `lock` the process that holds it, and each epoch has a folder.
+// A spool's folder: `producer` names its producer and `producer.key` is its key, `lock` names the process that holds it, and each
+// epoch has a folder.
 
 /** The lock text of a process that holds a folder briefly, to move or count its epochs. */
 const SHORT_HOLD = 'adopting';
 const SHORT_HOLD_TIMEOUT_MS = 5_000;
 const POLL_MS = 50;
 
-const PRODUCER_FILE = 'producer';
+export const PRODUCER_FILE = 'producer';
 const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 const PRODUCER_ID = new RegExp(`^${UUID}$`);
 /** `<epoch>`, or `<epoch>@<producer>` if it was adopted from another spool. */
@@ -44,18 +45,6 @@ export async function readProducer(folder: string): Promise<string | undefined> 
   });
   const producerId = text.trim();
   return PRODUCER_ID.test(producerId) ? producerId : undefined;
-}
-
-export async function readOrMakeProducer(dir: string, newId: () => string, logger: Logger): Promise<string> {
-  const existing = await readProducer(dir);
-  if (existing) return existing;
-  const producerId = newId();
-  const file = join(dir, PRODUCER_FILE);
-  // Renamed into place, so that the file is never partial.
-  await writeFile(`${file}.new`, `${producerId}\n`, { mode: 0o600, flush: true });
-  await rename(`${file}.new`, file);
-  logger.info({ dir, producerId }, 'created a spool');
-  return producerId;
 }
 
 /** The names of the epochs' folders, sorted. */

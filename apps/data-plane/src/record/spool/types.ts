@@ -1,3 +1,4 @@
+import type { ProducerKey } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
 import type { FileSystem } from './fileSystem.ts';
 
@@ -93,6 +94,8 @@ export interface SettledEvent {
 /** The settled events of one epoch; its states are described in spoolEpoch.ts. */
 export interface SpoolEpoch {
   readonly producerId: string;
+  /** Signs its batches; undefined if the producer is of an older release, or its key is lost. */
+  readonly key: ProducerKey | undefined;
   readonly epoch: string;
   /** The last number of a shard, 0 if it has none. Final for an orphaned epoch. */
   lastN(shard: number): bigint;

@@ -1,0 +1,44 @@
+import { createPublicKey, type KeyObject, verify } from 'node:crypto';
+import type { UsageBatchFields } from '../usageCodec/readUsageBatch.ts';
+import { isSigningProducer, producerIdOf } from './producerKey.ts';
+import { SIGNATURE_BYTES, SIGNATURE_FIELD_BYTES, SIGNATURE_HEAD, signedDigest } from './signBatch.ts';
+
+/**
+ * Who sent a batch. `signed`: the producer that it names. `unsigned`: a producer of an older release, or someone who says so.
+ * `forged`: not the producer that it names, or the batch was changed.
+ */
+export type BatchProof = 'signed' | 'unsigned' | 'forged';
+
+/** Parsed keys by their bytes; a proxy's key stays the same. Emptied when full: anyone can make up keys. */
+const parsedKeys = new Map<string, KeyObject>();
+const MAX_PARSED_KEYS = 1_000;
+
+/** `batch` as read from `payload`. */
+export function batchProof(
+  payload: Uint8Array,
+  { producerId, publicKey, signature }: Pick<UsageBatchFields, 'producerId' | 'publicKey' | 'signature'>,
+): BatchProof {
+  if (!isSigningProducer(producerId)) return signature.length === 0 ? 'unsigned' : 'forged';
+  if (signature.length !== SIGNATURE_BYTES || producerIdOf(publicKey) !== producerId) return 'forged';
+  const end = payload.length - SIGNATURE_FIELD_BYTES;
+  // A field of that name elsewhere, or a second one, would leave bytes behind it that no one signed.
+  if (end < 0 || !SIGNATURE_HEAD.equals(payload.subarray(end, end + SIGNATURE_HEAD.length))) return 'forged';
+  const sent = payload.subarray(payload.length - SIGNATURE_BYTES);
+  const digest = signedDigest(payload.subarray(0, end));
+  try {
+    return verify(null, digest, parsedKey(publicKey), sent) ? 'signed' : 'forged';
+  } catch {
+    // 32 bytes that are no point of the curve.
+    return 'forged';
+  }
+}
+
+function parsedKey(publicKey: Uint8Array): KeyObject {
+  const x = Buffer.from(publicKey).toString('base64url');
+  const known = parsedKeys.get(x);
+  if (known) return known;
+  const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' });
+  if (parsedKeys.size >= MAX_PARSED_KEYS) parsedKeys.clear();
+  parsedKeys.set(x, key);
+  return key;
+}

@@ -1,0 +1,58 @@
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+} from 'node:crypto';
+
+// A producer's id is a hash of its public key. So a batch proves by itself that its producer sent it: no one needs a list of
+// keys, and no other producer can take an id, before or after its owner.
+
+/** The key pair of a producer. */
+export interface ProducerKey {
+  /** A UUIDv8. */
+  readonly producerId: string;
+  /** 32 bytes. */
+  readonly publicKey: Buffer;
+  readonly privateKey: KeyObject;
+}
+
+/** Changing it changes every id. */
+const ID_CONTEXT = 'weighbridge.producer-id.v1\0';
+
+/** A new key, and the text to store it: PKCS #8 in PEM. */
+export function newProducerKey(): { readonly key: ProducerKey; readonly text: string } {
+  const { privateKey } = generateKeyPairSync('ed25519');
+  return { key: keyOf(privateKey), text: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() };
+}
+
+/** Undefined if the text is no such key. The text is in no error, since it is a secret. */
+export function readProducerKey(text: string): ProducerKey | undefined {
+  try {
+    const privateKey = createPrivateKey(text);
+    return privateKey.asymmetricKeyType === 'ed25519' ? keyOf(privateKey) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function keyOf(privateKey: KeyObject): ProducerKey {
+  const { x = '' } = createPublicKey(privateKey).export({ format: 'jwk' });
+  const publicKey = Buffer.from(x, 'base64url');
+  return { producerId: producerIdOf(publicKey), publicKey, privateKey };
+}
+
+/** 122 bits of a SHA-256, as a UUIDv8 (https://www.rfc-editor.org/rfc/rfc9562#name-uuid-version-8). */
+export function producerIdOf(publicKey: Uint8Array): string {
+  const id = createHash('sha256').update(ID_CONTEXT).update(publicKey).digest().subarray(0, 16);
+  id[6] = 0x80 | ((id[6] ?? 0) & 0x0f);
+  id[8] = 0x80 | ((id[8] ?? 0) & 0x3f);
+  const hex = id.toString('hex');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+/** Whether batches of this producer are signed. Older releases made other versions of UUIDs, and signed nothing. */
+export function isSigningProducer(producerId: string): boolean {
+  return producerId[14] === '8';
+}

@@ -1,0 +1,79 @@
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { describe, expect, it } from 'vitest';
+import { UsageBatchSchema } from '../gen/weighbridge/v1/usage_pb.ts';
+import { readUsageBatch } from '../usageCodec/readUsageBatch.ts';
+import { batchProof } from './batchProof.ts';
+import { isSigningProducer, newProducerKey, type ProducerKey, readProducerKey } from './producerKey.ts';
+import { signBatch } from './signBatch.ts';
+
+const { key, text } = newProducerKey();
+const { key: otherKey } = newProducerKey();
+const EPOCH = '0198e7b1-6f3a-7c55-8d1e-4f2a9b3c7d60';
+const batch = {
+  producerId: key.producerId,
+  epoch: EPOCH,
+  shard: 2,
+  firstN: 300n,
+  events: [Buffer.from('one'), Buffer.alloc(0), Buffer.from('three')],
+};
+const proofOf = (payload: Uint8Array) => batchProof(payload, fromBinary(UsageBatchSchema, payload));
+
+describe('a producer', () => {
+  it('has an id that is a hash of its key, and the same one wherever its key is read', () => {
+    expect(key.producerId).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    expect(isSigningProducer(key.producerId)).toBe(true);
+    expect(isSigningProducer(EPOCH)).toBe(false);
+    expect(readProducerKey(text)).toMatchObject({ producerId: key.producerId, publicKey: key.publicKey });
+    expect(otherKey.producerId).not.toBe(key.producerId);
+  });
+
+  it.each(['', 'no key', text.slice(0, 60), text.replace('PRIVATE', 'PUBLIC')])(
+    'has no key in %j, and says nothing of it',
+    (broken) => expect(readProducerKey(broken)).toBeUndefined(),
+  );
+});
+
+describe('a signed batch', () => {
+  const payload = signBatch(batch, key);
+
+  it('proves its producer, by either reader, and is read as any batch', () => {
+    const fast = readUsageBatch(payload);
+    expect(fast && batchProof(payload, fast)).toBe('signed');
+    expect(proofOf(payload)).toBe('signed');
+    expect(fast).toMatchObject(batch);
+  });
+
+  it('proves nothing once any byte of it is changed, removed or added', () => {
+    for (let at = 0; at < payload.length; at++) {
+      const changed = Buffer.from(payload);
+      changed[at] = (changed[at] ?? 0) ^ 1;
+      const fields = readUsageBatch(changed);
+      if (fields) expect(batchProof(changed, fields), `byte ${at}`).not.toBe('signed');
+    }
+    const fields = fromBinary(UsageBatchSchema, payload);
+    expect(batchProof(payload.subarray(1), fields)).toBe('forged');
+    expect(batchProof(Buffer.concat([payload, Buffer.from([0x18, 1])]), fields)).toBe('forged');
+    expect(batchProof(new Uint8Array(0), fields)).toBe('forged');
+  });
+
+  it("is forged under another producer's key, with that key or the named one's", () => {
+    expect(proofOf(signBatch(batch, otherKey))).toBe('forged');
+    const mixed: ProducerKey = { ...otherKey, publicKey: key.publicKey };
+    expect(proofOf(signBatch(batch, mixed))).toBe('forged');
+    expect(proofOf(signBatch({ ...batch, producerId: otherKey.producerId }, key))).toBe('forged');
+    expect(proofOf(signBatch(batch, { ...key, publicKey: Buffer.alloc(32, 0xff) }))).toBe('forged');
+  });
+
+  it('may be unsigned only if its producer never signs', () => {
+    expect(proofOf(signBatch(batch, undefined))).toBe('forged');
+    expect(proofOf(signBatch({ ...batch, producerId: EPOCH }, undefined))).toBe('unsigned');
+    expect(proofOf(signBatch({ ...batch, producerId: EPOCH }, key))).toBe('forged');
+  });
+
+  it('is still read by a release that knows no signatures', () => {
+    const { publicKey: _, signature: __, ...known } = fromBinary(UsageBatchSchema, payload);
+    expect(
+      toBinary(UsageBatchSchema, { ...known, publicKey: new Uint8Array(), signature: new Uint8Array() }),
+    ).toEqual(new Uint8Array(signBatch(batch, undefined)));
+  });
+});
