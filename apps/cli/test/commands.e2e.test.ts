@@ -189,6 +189,25 @@ describe('the command with a running service', () => {
     });
     const changed = await json(['policies', 'update', id, '--limit-usd', 'unlimited', '--self-service']);
     expect(changed).toMatchObject({ limit_micro_usd: null, self_service: true, window: 'day' });
+    const settings = [
+      '--cache',
+      'policy:60',
+      '--threshold',
+      '80,100',
+      '--threshold',
+      '50',
+      '--profile',
+      'none',
+    ];
+    expect(await json(['policies', 'update', id, ...settings])).toMatchObject({
+      cache: { scope: 'policy', ttl_seconds: 60 },
+      thresholds: [50, 80, 100],
+      profile_id: null,
+    });
+    const cleared = await json(['policies', 'update', id, '--cache', 'none', '--threshold', 'none']);
+    expect(cleared).toMatchObject({ cache: null, thresholds: [] });
+    for (const cache of ['key:60', 'policy', 'policy:1.5'])
+      expect((await weighbridge(['policies', 'update', id, '--cache', cache])).code).toBe(2);
     expect((await weighbridge(['policies', 'list', '--name', 'tri'])).out).toContain('unlimited');
     await json(['policies', 'delete', id]);
     expect((await weighbridge(['policies', 'show', id])).err).toContain('policy_not_found');

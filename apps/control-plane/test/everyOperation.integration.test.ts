@@ -248,6 +248,16 @@ describe.each(managed)('$operation ($method $path)', (operation) => {
     expect((await api.call('GET', '/keys?page_size=1')).status).toBe(200);
   });
 
+  if (operation.method !== 'GET') {
+    it('rejects an unknown field, also if it takes no body', async () => {
+      const response = await call({ ...operation, takesBody: true }, { body: { no_such_field: 1 } });
+      expect([response.status, (response.body.error as { code?: string }).code]).toEqual([
+        400,
+        'invalid_request',
+      ]);
+    });
+  }
+
   it('rejects an unknown query parameter', async () => {
     const response = await call({ ...operation, path: `${operation.path}?no_such_parameter=1` });
     expect(response.status).toBe(400);

@@ -45,15 +45,18 @@ export function parseDuration(text: string): number {
   return Number(amount) * SECONDS[unit as keyof typeof SECONDS];
 }
 
-/** A date-time, or a duration from now. */
+const TIME = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2}))?$/i;
+
+/** A date-time, a day, or a duration from now. */
 export function parseTime(now: () => Date): (text: string) => string {
   return (text) => {
     if (/^\d{1,7}[smhd]$/.test(text))
       return new Date(now().getTime() + parseDuration(text) * 1_000).toISOString();
+    // A time without an offset would depend on the machine. Days begin in UTC.
     const at = new Date(text);
-    if (/^\d{4}-\d{2}-\d{2}/.test(text) && !Number.isNaN(at.getTime())) return at.toISOString();
+    if (TIME.test(text) && !Number.isNaN(at.getTime())) return at.toISOString();
     throw new InvalidArgumentError(
-      'It must be a date-time such as 2030-01-31T00:00:00Z, or a duration such as 30d.',
+      'It must be a date-time such as 2030-01-31T00:00:00Z, a day such as 2030-01-31 (UTC), or a duration such as 30d.',
     );
   };
 }

@@ -1,11 +1,12 @@
 import { bodyOf, type components } from '@weighbridge/client';
-import { Command, Option } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import { type Column, usd } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
 import { collectList, limitOf, listOptions, parseMicroUsd, parsePositiveInteger } from './options.ts';
 
 type Policy = components['schemas']['Policy'];
+type CacheSettings = components['schemas']['CacheSettings'];
 type PolicyChanges = components['schemas']['PolicyChanges'];
 
 const COLUMNS: readonly Column<Policy>[] = [
@@ -87,7 +88,7 @@ export function policiesCommand(cli: Cli): Command {
   return policies;
 }
 
-/** Fields of a policy; `none` clears one. `apply` sets the few that are missing here. */
+/** Fields of a policy; `none` clears one. */
 function policyOptions(command: Command): Command {
   return command
     .option('--limit-usd <amount>', 'limit per window in dollars, such as 12.50, or unlimited', limitMicroUsd)
@@ -134,6 +135,17 @@ function policyOptions(command: Command): Command {
     .option('--requests-per-minute <n>', 'limit of requests per minute, or none', countOrNone)
     .option('--tokens-per-minute <n>', 'limit of tokens per minute, or none', countOrNone)
     .option('--max-parallel <n>', 'limit of requests at the same time, or none', countOrNone)
+    .option('--profile <profile_id>', 'the routing profile that router/default names, or none')
+    .option(
+      '--cache <scope:seconds>',
+      'who shares cached responses, and for how long: such as policy:3600 or principal:60, or none',
+      cacheOrNone,
+    )
+    .option(
+      '--threshold <percent>',
+      'a percentage of the limit to report on; may be repeated, or none',
+      thresholdsOrNone,
+    )
     .option('--parent <policy_id>', 'the parent policy, whose budget applies too, or none')
     .addOption(
       new Option('--default-for <kind>', 'the kind of keys without another policy that it governs').choices([
@@ -165,13 +177,30 @@ function changes(options: Readonly<Record<string, never>>): PolicyChanges {
     parent_policy_id: noneAsNull(options.parent),
     default_for: noneAsNull(options.defaultFor),
     self_service: options.selfService,
+    profile_id: noneAsNull(options.profile),
+    cache: noneAsNull(options.cache),
+    thresholds: options.threshold,
   };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
 /** Commander treats null from a parser as no value, so parsers return `none` or `unlimited` instead. */
-function noneAsNull(value: string | number | undefined): string | number | null | undefined {
+function noneAsNull<T extends string | number | object | undefined>(value: T): T | null {
   return value === 'none' || value === 'unlimited' ? null : value;
+}
+
+function cacheOrNone(text: string): CacheSettings | 'none' {
+  if (text === 'none') return text;
+  const [, scope, seconds] = /^(principal|policy):(\d{1,7})$/.exec(text) ?? [];
+  if (scope === undefined) {
+    throw new InvalidArgumentError('It must be principal or policy, ":" and a number of seconds, or none.');
+  }
+  return { scope: scope as CacheSettings['scope'], ttl_seconds: Number(seconds) };
+}
+
+/** Numbers of percent, as they are collected; `none` clears them. */
+function thresholdsOrNone(text: string, before: readonly number[] | undefined): number[] {
+  return text === 'none' ? [] : [...(before ?? []), ...text.split(',').map(parsePositiveInteger)];
 }
 
 function countOrNone(text: string): number | 'none' {

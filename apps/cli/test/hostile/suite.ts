@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ANSWERS } from './answers.cases.ts';
+import { CONTRACT } from './contract.cases.ts';
 import { deploymentCases } from './deployment.cases.ts';
 import { DIMENSIONS } from './dimensions.cases.ts';
 import type { HostileCase } from './hostileCase.ts';
@@ -50,6 +51,9 @@ export function hostileSuite(mode: Mode): void {
   });
   describe.concurrent('management', () => {
     for (const { row, title, run } of MANAGEMENT) it(`${row}: ${title}`, () => run(scene));
+  });
+  describe.concurrent('contract', () => {
+    for (const { row, title, run } of CONTRACT) it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('protocol', () => {
     for (const { row, title, run } of PROTOCOL) it(`${row}: ${title}`, () => run(scene));

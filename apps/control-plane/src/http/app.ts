@@ -42,6 +42,7 @@ import { SCOPES } from '../shared/scopes.ts';
 import { encodeModelInPath } from './modelPaths.ts';
 import { signPageTokens } from './pageTokens.ts';
 import { rejectInvalidText } from './rejectInvalidText.ts';
+import { rejectUnknownFields } from './rejectUnknownFields.ts';
 import { countRequests } from './requestMetrics.ts';
 import { traceRequests } from './requestTrace.ts';
 
@@ -77,6 +78,7 @@ export function buildApp(
       authorizeRequests(api, deps);
       signPageTokens(api, deps.peppers);
       rejectInvalidText(api);
+      rejectUnknownFields(api);
       checkIdempotencyKeys(api);
       acceptWait(api, deps.db);
       registerFeatures(api.withTypeProvider<TypeBoxTypeProvider>(), deps);

@@ -138,6 +138,54 @@ it('proxies learn whether a profile pins by prompt_cache_key', async () => {
   expect([changed.body.pin_prompt_cache_keys, await inSnapshot()]).toEqual([false, false]);
 });
 
+it('a profile can be deleted once no policy has it, however the policy lost it', async () => {
+  const { body: profile } = await api.call('POST', '/profiles', { body: { ...cheap, name: 'in-use' } });
+  const { body: policy } = await api.call('POST', '/policies', {
+    body: { name: 'p', profile_id: profile.id },
+  });
+  const path = `/profiles/${profile.id}`;
+  expect(await outcome(api.call('DELETE', path))).toEqual([409, 'profile_in_use']);
+  const deleted = await api.call('DELETE', `/policies/${policy.id}`);
+  expect(deleted.body.profile_id).toBe(profile.id);
+  expect(await outcome(api.call('DELETE', path))).toEqual([200, undefined]);
+});
+
+it('of several requests for one name at once, one gets it', async () => {
+  const create = (name: string) => outcome(api.call('POST', '/profiles', { body: { ...cheap, name } }));
+  const taken = [409, 'profile_name_taken'];
+  const created = await Promise.all(Array.from({ length: 6 }, () => create('wanted')));
+  expect(created.filter(([status]) => status === 201)).toHaveLength(1);
+  expect(created.filter(([status]) => status !== 201)).toEqual(Array(5).fill(taken));
+  const others = await Promise.all(
+    [1, 2, 3].map(
+      async (n) => await api.call('POST', '/profiles', { body: { ...cheap, name: `other-${n}` } }),
+    ),
+  );
+  const renamed = await Promise.all(
+    others.map(({ body }) =>
+      outcome(api.call('PATCH', `/profiles/${body.id}`, { body: { name: 'renamed' } })),
+    ),
+  );
+  expect(renamed.filter(([status]) => status === 200)).toHaveLength(1);
+  expect(renamed.filter(([status]) => status !== 200)).toEqual([taken, taken]);
+});
+
+it('no policy gets a profile that is deleted at that moment', async () => {
+  for (let round = 0; round < 5; round++) {
+    const { body: profile } = await api.call('POST', '/profiles', {
+      body: { ...cheap, name: `going-${round}` },
+    });
+    const [policy, deleted] = await Promise.all([
+      outcome(api.call('POST', '/policies', { body: { name: 'p', profile_id: profile.id } })),
+      outcome(api.call('DELETE', `/profiles/${profile.id}`)),
+    ]);
+    expect([
+      [201, undefined, 409, 'profile_in_use'],
+      [422, 'profile_not_found', 200, undefined],
+    ]).toContainEqual([...policy, ...deleted]);
+  }
+});
+
 it('a key uses the profile of the nearest policy in its chain that names one', async () => {
   const profile = async (name: string) =>
     (await api.call('POST', '/profiles', { body: { ...cheap, name } })).body.id;

@@ -1,5 +1,5 @@
 import type { Database, Profiles, Tx } from '@weighbridge/database';
-import type { Insertable, Selectable, Updateable } from 'kysely';
+import { type Insertable, type Selectable, sql, type Updateable } from 'kysely';
 import { containsText } from '../../shared/containsText.ts';
 
 export type ProfileRow = Selectable<Profiles>;
@@ -51,19 +51,46 @@ export async function updateProfile(tx: Tx, id: string, changes: Updateable<Prof
     .executeTakeFirstOrThrow();
 }
 
+/** Removes a profile that no policy names. Deleted policies keep their rows, and forget it. */
 export async function removeProfile(tx: Tx, id: string): Promise<void> {
+  await tx
+    .updateTable('policies')
+    .set({ profile_id: null })
+    .where('profile_id', '=', id)
+    .where('deleted_at', 'is not', null)
+    .execute();
   await tx.deleteFrom('profiles').where('id', '=', id).execute();
 }
 
-/** Whether a policy, deleted or not, names the profile. */
+/** A policy that names the profile. */
 export async function findProfileUser(tx: Tx, id: string): Promise<string | undefined> {
   const user = await tx
     .selectFrom('policies')
     .select('id')
     .where('profile_id', '=', id)
+    .where('deleted_at', 'is', null)
     .limit(1)
     .executeTakeFirst();
   return user?.id;
+}
+
+/** Whether a profile exists. It is not deleted before the transaction ends. */
+export async function keepProfile(tx: Tx, id: string): Promise<boolean> {
+  const row = await tx
+    .selectFrom('profiles')
+    .select('id')
+    .where('id', '=', id)
+    .forKeyShare()
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/** An arbitrary number, the same in every control plane. */
+const NAMES_LOCK = 5_213_844_109;
+
+/** Lets no other transaction add or rename a profile before this one ends. */
+export async function lockProfileNames(tx: Tx): Promise<void> {
+  await sql`SELECT pg_advisory_xact_lock(${NAMES_LOCK})`.execute(tx);
 }
 
 /** Reads a profile and locks it until the transaction ends. */

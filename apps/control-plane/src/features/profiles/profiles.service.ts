@@ -14,7 +14,9 @@ import {
   findProfiles,
   findProfileUser,
   insertProfile,
+  keepProfile,
   lockProfile,
+  lockProfileNames,
   type ProfileRow,
   removeProfile,
   updateProfile,
@@ -38,8 +40,9 @@ export interface ProfileDeps {
   readonly now: () => Date;
 }
 
+/** Whether there is a profile that a policy may name. It is not deleted before the transaction ends. */
 export async function profileExists(tx: Tx, id: string): Promise<boolean> {
-  return isId('prf', id) && (await findProfile(tx, id)) !== undefined;
+  return isId('prf', id) && (await keepProfile(tx, id));
 }
 
 export async function existingProfile(db: Database, id: string): Promise<ProfileRow> {
@@ -73,6 +76,7 @@ export async function createProfile(deps: ProfileDeps, caller: Caller, input: Ne
   const name = validProfileName(input.name);
   const targets = JSON.stringify(validTargets(input.targets));
   return await deps.db.transaction().execute(async (tx) => {
+    await lockProfileNames(tx);
     await assertNameFree(tx, id, name);
     if ((await countProfiles(tx)) >= MAX_PROFILES) throw tooManyProfiles();
     const constraints = JSON.stringify(input.constraints ?? {});
@@ -109,7 +113,10 @@ export async function changeProfile(
     const before = toProfile((await lockProfile(tx, id)) ?? raise(profileNotFound()));
     const changed = fieldChanges<ProfileSettings>(before, input);
     if (Object.keys(changed).length === 0) return before;
-    if (input.name !== undefined) await assertNameFree(tx, id, validProfileName(input.name));
+    if (changed.name) {
+      await lockProfileNames(tx);
+      await assertNameFree(tx, id, validProfileName(changed.name.to as string));
+    }
     const row = await updateProfile(tx, id, {
       ...(input.name !== undefined && { name: input.name }),
       ...(input.strategy !== undefined && { strategy: input.strategy }),
