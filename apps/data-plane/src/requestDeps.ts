@@ -1,6 +1,7 @@
 import type { KeyValueBucket } from '@weighbridge/bus';
 import { newUuid } from '@weighbridge/domain';
 import type { Metrics, ServiceContext, Tracing } from '@weighbridge/runtime';
+import { RecentFailures } from './attempt/recentFailures.ts';
 import { openResponseCache, type SharedCache } from './cache/openResponseCache.ts';
 import type { DataPlaneConfig } from './config.ts';
 import type { ControlPlane } from './control/controlPlane.ts';
@@ -77,6 +78,7 @@ export function createRequestDeps(parts: ProxyParts, context: ServiceContext): A
     upstreams: parts.upstreams,
     health,
     retries: config.retries,
+    recentFailures: new RecentFailures(() => performance.now()),
     random: Math.random,
     strata: evidence.strata,
     recordFeedback: controlPlane.recordFeedback,

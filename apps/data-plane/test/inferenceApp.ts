@@ -13,6 +13,7 @@ import {
 import { mintToken, newUuid } from '@weighbridge/domain';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { onTestFinished } from 'vitest';
+import { RecentFailures } from '../src/attempt/recentFailures.ts';
 import { openResponseCache } from '../src/cache/openResponseCache.ts';
 import { createKeyCache } from '../src/control/keyCache.ts';
 import { createKeyStore } from '../src/control/keyStore.ts';
@@ -95,6 +96,7 @@ export async function startInferenceApp(
     upstreams,
     health: new ConnectorHealth(() => performance.now()),
     retries: { maxRetries: 0, retryWithinMs: 1_000 },
+    recentFailures: new RecentFailures(() => performance.now()),
     random: Math.random,
     strata: () => undefined,
     recordFeedback: async () => create(RecordFeedbackResponseSchema),

@@ -25,6 +25,7 @@ import {
   type Tracing,
   toHandler,
 } from '@weighbridge/runtime';
+import { RecentFailures } from '../src/attempt/recentFailures.ts';
 import { openResponseCache, type SharedCache } from '../src/cache/openResponseCache.ts';
 import type { PolicyCacheSetting } from '../src/control/cacheRule.ts';
 import { bucketKey } from '../src/control/keyPolicies.ts';
@@ -224,6 +225,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     upstreams,
     health,
     retries: { maxRetries: options.maxRetries ?? 0, retryWithinMs: 10_000 },
+    recentFailures: new RecentFailures(() => performance.now()),
     random: options.random ?? Math.random,
     strata: options.strata ?? (() => undefined),
     recordFeedback: options.recordFeedback ?? (async () => raise(new Error('the control plane is away'))),

@@ -14,6 +14,7 @@ import {
   readRefusal,
 } from './credentialRefusal.ts';
 import type { GenerationPlan } from './plan.ts';
+import type { RecentFailures } from './recentFailures.ts';
 import type { RequestAttempts } from './requestAttempts.ts';
 import { SupersededResponse } from './supersededResponse.ts';
 import {
@@ -35,6 +36,7 @@ export interface RetryLimits {
 export interface FailoverDeps extends TargetSelectorDeps {
   readonly health: ConnectorHealth;
   readonly retries: RetryLimits;
+  readonly recentFailures: RecentFailures;
   readonly now: () => Date;
   /** Called for each attempt that another one replaces, and for each connector that was skipped as busy. */
   readonly onFailover: (connectorId: string, reason: FailureReason | 'busy') => void;
@@ -81,6 +83,9 @@ class Failover {
   #failure: unknown;
   /** Why the first attempt that was not sent was refused. */
   #refusal: unknown;
+  /** A failed target was not tried again, since a request of the same key failed there a moment ago. */
+  #isLimited = false;
+  #hasGivenUp = false;
 
   constructor(deps: FailoverDeps, { plan, client, attempts }: GenerationForwarding) {
     this.#deps = deps;
@@ -114,6 +119,8 @@ class Failover {
       reportResult(verdict.result);
       next = verdict.retry && this.#choose();
       if (next && verdict.retry) this.#deps.onFailover(target.connector.id, verdict.retry);
+      else if (verdict.retry) this.#giveUp(verdict.retry);
+      else this.#deps.recentFailures.forget(this.#attempts.keyId, target);
       if (attempt.state !== 'answered')
         this.#failure = upstreamError(attempt.error, target.connector.provider);
       else if (refusal?.isOfCredential) await this.#hideRefusal(target, attempt);
@@ -153,7 +160,26 @@ class Failover {
     if (verdict.retry === 'timeout') this.#timedOutMs += attempt.waitedMs;
     if (verdict.retry === 'credential') this.#selector.exclude(target.connector);
     else this.#selector.recordFailure(target, performance.now(), requestedPauseMs(attempt, this.#deps.now()));
+    if (verdict.retry && this.#deps.recentFailures.has(this.#attempts.keyId, target)) {
+      this.#isLimited = true;
+      this.#selector.excludeTarget(target);
+    }
     return verdict;
+  }
+
+  /**
+   * No other attempt may help. What was retried here, the client's SDK must not retry as well: their tries would multiply. A
+   * vendor's wish that is left to the client, a long pause, stays one.
+   */
+  #giveUp(reason: FailureReason): void {
+    if (this.#sent === 1 && !this.#isLimited) return;
+    this.#hasGivenUp = true;
+    this.#client.headers.set('x-should-retry', 'false');
+    // Locks are free again soon.
+    if (reason === 'conflict' || reason === 'request_timeout') return;
+    for (const target of this.#selector.failed) {
+      this.#deps.recentFailures.note(this.#attempts.keyId, target);
+    }
   }
 
   async #supersede(target: Target, attempt: Attempt): Promise<void> {
@@ -173,13 +199,21 @@ class Failover {
 
   async #deliver(attempt: Attempt, response = attempt.response): Promise<Delivered> {
     if (isRedirect(response)) await refuseRedirect(attempt);
-    return { attempt, response, upstreamMs: this.#upstreamMs };
+    return { attempt, response: this.#asLast(response), upstreamMs: this.#upstreamMs };
+  }
+
+  /** The vendor's own word on retries does not count after the service has retried. */
+  #asLast(response: UpstreamResponse): UpstreamResponse {
+    if (!this.#hasGivenUp || response.headers['x-should-retry'] === undefined) return response;
+    const { 'x-should-retry': _vendors, ...headers } = response.headers;
+    return { status: response.status, headers, body: response.body };
   }
 
   async #deliverLastError(): Promise<Delivered> {
     const response = await this.#superseded?.take();
     if (!this.#superseded || !response) throw this.#failure ?? this.#refusal;
-    return { attempt: this.#superseded.attempt, response, upstreamMs: this.#upstreamMs };
+    const { attempt } = this.#superseded;
+    return { attempt, response: this.#asLast(response), upstreamMs: this.#upstreamMs };
   }
 }
 

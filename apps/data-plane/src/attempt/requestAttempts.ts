@@ -15,6 +15,11 @@ export class RequestAttempts implements AttemptCounter {
     this.#context = context;
   }
 
+  /** Of the key that the request came with. */
+  get keyId(): string {
+    return this.#context.key.id;
+  }
+
   start(): Attempt {
     this.#latest = new Attempt(this.#deps, this.#context, this);
     return this.#latest;

@@ -7,10 +7,9 @@ import { didYouMean, shortened } from '../routing/nearestNames.ts';
 import { reachableProfiles } from '../routing/profileTargets.ts';
 import { isAllowed } from './admitModel.ts';
 import { nearestModels } from './nearestModels.ts';
+import { type PresentedModel, presentModel } from './presentedModel.ts';
 import { resolveName } from './resolveModel.ts';
 
-/** Vendors give a release date; here it is unknown, and the epoch stands for that. */
-const UNKNOWN_DATE = new Date(0);
 const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 1_000;
 
@@ -18,12 +17,8 @@ export interface ModelsQuery {
   readonly limit?: unknown;
   readonly after_id?: unknown;
   readonly before_id?: unknown;
-}
-
-/** A model of the catalog, or `router/<profile>`. */
-interface ListedModel {
-  readonly id: string;
-  readonly provider: string;
+  /** Sent by Codex. */
+  readonly client_version?: unknown;
 }
 
 /** The models and profiles that a key can reach now, in the shape of a dialect. */
@@ -34,9 +29,10 @@ export function listModels(
   query: ModelsQuery,
 ): object {
   const models = reachableModels(key, table);
-  return dialect === 'anthropic'
-    ? page(models, query)
-    : { object: 'list', data: models.map((model) => present(model, dialect)) };
+  if (dialect === 'anthropic') return page(models, query);
+  const data = models.map((model) => presentModel(model, dialect));
+  // Codex reads `models`, its own descriptions with prompts; without any, it uses those that it ships.
+  return query.client_version === undefined ? { object: 'list', data } : { object: 'list', data, models: [] };
 }
 
 /**
@@ -46,34 +42,27 @@ export function listModels(
 export function retrieveModel(key: ResolvedKey, table: RoutingTable, dialect: Dialect, name: string): object {
   const id = table.models.has(name) ? name : (resolveName(name, key, table)?.target ?? name);
   const model = table.models.get(id);
-  const found =
-    model && isAllowed(key, id)
-      ? model
-      : id.startsWith(ROUTER_PREFIX) && profiles(key, table).find((one) => one.id === id);
-  const { provider } = found || raise(notFound(name, nearestModels(key, name, table)));
-  return present({ id: name, provider }, dialect);
+  const profile = id.startsWith(ROUTER_PREFIX) && profiles(key, table).find((one) => one.id === id);
+  const found: PresentedModel | false | undefined = model && isAllowed(key, id) ? model : profile;
+  const { provider, contextWindow, maxOutputTokens, capabilities } =
+    found || raise(notFound(name, nearestModels(key, name, table)));
+  return presentModel({ id: name, provider, contextWindow, maxOutputTokens, capabilities }, dialect);
 }
 
-function reachableModels(key: ResolvedKey, table: RoutingTable): ListedModel[] {
+function reachableModels(key: ResolvedKey, table: RoutingTable): PresentedModel[] {
   const models = [...table.models.values()].filter(({ id }) => isAllowed(key, id));
   return [...models, ...profiles(key, table)].sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-function profiles(key: ResolvedKey, table: RoutingTable): ListedModel[] {
+function profiles(key: ResolvedKey, table: RoutingTable): PresentedModel[] {
   return reachableProfiles(key, table).map((name) => ({
     id: `${ROUTER_PREFIX}${name}`,
     provider: ROUTER_PREFIX.slice(0, -1),
   }));
 }
 
-function present({ id, provider }: ListedModel, dialect: Dialect): object {
-  return dialect === 'anthropic'
-    ? { type: 'model', id, display_name: id, created_at: UNKNOWN_DATE.toISOString() }
-    : { id, object: 'model', created: UNKNOWN_DATE.getTime() / 1_000, owned_by: provider };
-}
-
 /** Anthropic's pagination: by the ids before and after a page. */
-function page(models: readonly ListedModel[], query: ModelsQuery): object {
+function page(models: readonly PresentedModel[], query: ModelsQuery): object {
   const limit = pageLimit(query.limit);
   const { after_id: after, before_id: before } = query;
   const rest = models.filter(
@@ -82,7 +71,7 @@ function page(models: readonly ListedModel[], query: ModelsQuery): object {
   const isBackwards = typeof before === 'string' && typeof after !== 'string';
   const shown = isBackwards ? rest.slice(-limit) : rest.slice(0, limit);
   return {
-    data: shown.map((model) => present(model, 'anthropic')),
+    data: shown.map((model) => presentModel(model, 'anthropic')),
     has_more: rest.length > shown.length,
     first_id: shown[0]?.id ?? null,
     last_id: shown.at(-1)?.id ?? null,

@@ -68,6 +68,15 @@ export class TargetSelector {
     this.#candidates = this.#candidates.filter((target) => target.connector !== connector);
   }
 
+  excludeTarget(target: Target): void {
+    this.#candidates = this.#candidates.filter((candidate) => candidate !== target);
+  }
+
+  /** The targets for which a failure was recorded. */
+  get failed(): Iterable<Target> {
+    return this.#failures.keys();
+  }
+
   /** Removes `failed`, and all targets that cost something. */
   restrictToFree(failed: Target): void {
     this.#candidates = this.#candidates.filter((target) => target.model.free && target !== failed);

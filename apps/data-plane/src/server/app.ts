@@ -35,6 +35,7 @@ import {
 import { allowOrigins } from './cors.ts';
 import { type FastPathDeps, fastPath } from './fastPath.ts';
 import { type BodyLimits, readBody, takeBodyMemory } from './readBody.ts';
+import { BODY_ENCODINGS, bodyEncoding, readEncodedBody } from './readEncodedBody.ts';
 import { splitUrl, withoutApiVersion } from './requestUrl.ts';
 import { dialectOfUnserved, routeNotServed } from './unservedRoutes.ts';
 import { refuseWebSocket } from './webSocket.ts';
@@ -174,12 +175,13 @@ function passBodiesUnparsed(app: FastifyInstance, deps: AppDeps): void {
   app.decorateRequest('memory', undefined);
   app.addHook('preParsing', (request, reply, payload, done) => {
     try {
-      expectJsonBody(request, reply.raw, () => {
+      const reserve = () => {
         const memory = new HeldMemory(deps.memory);
         reply.raw.once('close', () => request.memory?.close());
         request.memory = memory;
         takeBodyMemory(request.raw, bodyLimits(request, memory));
-      });
+      };
+      expectJsonBody(request, reply.raw, reserve, BODY_ENCODINGS);
       done(null, payload);
     } catch (error) {
       done(error as Error);
@@ -188,7 +190,12 @@ function passBodiesUnparsed(app: FastifyInstance, deps: AppDeps): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: IncomingMessage) => {
     const { memory = new HeldMemory(deps.memory) } = request;
-    return (await readBody(payload, bodyLimits(request, memory), (body) => body)) ?? raise(clientGone());
+    const limits = bodyLimits(request, memory);
+    const encoding = bodyEncoding(request.headers);
+    const body = await (encoding
+      ? readEncodedBody(payload, encoding, limits)
+      : readBody(payload, limits, (read) => read));
+    return body ?? raise(clientGone());
   });
 }
 

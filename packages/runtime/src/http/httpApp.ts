@@ -209,31 +209,42 @@ const WITHOUT_BODY = new Set(['GET', 'HEAD', 'TRACE']);
 
 /**
  * The last step before a body is read: throws a 415 if it is not JSON, and whatever `reserve` throws if there is no room for
- * it. Then a client that waits with it (`Expect: 100-continue`) may send it.
+ * it. Then a client that waits with it (`Expect: 100-continue`) may send it. `encodings`: the content codings that whoever
+ * reads the body decodes.
  */
 export function expectJsonBody(
   request: Pick<FastifyRequest, 'method' | 'headers' | 'raw'>,
   response: Pick<ServerResponse, 'writeContinue'>,
   reserve: () => void = () => {},
+  encodings: readonly string[] = [],
 ): void {
   if (WITHOUT_BODY.has(request.method)) return;
+  assertEncoding(request, encodings);
   assertJsonType(request);
   reserve();
   const { httpVersion } = request.raw;
   if (request.headers.expect !== undefined && httpVersion === '1.1') response.writeContinue();
 }
 
+/** Throws a 415 that says which content codings are taken (RFC 9110, section 12.5.3). */
+function assertEncoding({ headers }: Pick<FastifyRequest, 'headers'>, encodings: readonly string[]): void {
+  const encoding = headers['content-encoding'];
+  if (encoding === undefined) return;
+  const name = encoding.toLowerCase().replace(/^x-(?=gzip$)/, '');
+  if (name === 'identity' || encodings.includes(name)) return;
+  const accepted = [...encodings, 'identity'].join(', ');
+  const instead = encodings.length > 0 ? `as ${encodings.join(' or ')}, or ` : '';
+  throw new AppError(
+    'unsupported_media_type',
+    'unsupported_media_type',
+    `The body can't be decoded: send it ${instead}without the header "Content-Encoding" (it was "${encoding.slice(0, 100)}").`,
+    { param: 'content-encoding', headers: { 'accept-encoding': accepted } },
+  );
+}
+
 /** Throws if the body is not JSON, with a message that a user of `curl -d` understands. */
 function assertJsonType({ headers }: Pick<FastifyRequest, 'headers'>): void {
-  const { 'content-type': type, 'content-encoding': encoding = 'identity' } = headers;
-  if (encoding.toLowerCase() !== 'identity') {
-    throw new AppError(
-      'unsupported_media_type',
-      'unsupported_media_type',
-      `The body must not be encoded: send it without the header "Content-Encoding" (it was "${encoding.slice(0, 100)}").`,
-      { param: 'content-encoding' },
-    );
-  }
+  const type = headers['content-type'];
   if (!isJsonType(type)) throw notJsonType(type ?? '');
   // The framework refuses a header without a type.
   if (type !== undefined && BLANK.test(type)) delete headers['content-type'];
