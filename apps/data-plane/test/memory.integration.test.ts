@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { HELLO, HELLO_BY_ROUTE, post } from './post.ts';
 import { ALICE, BOB, type TestProxy } from './proxy.ts';
@@ -169,6 +170,36 @@ describe.each([
       await asked.then((response) => response.text()).catch(() => undefined);
     }
     await expect.poll(() => proxy.memory.usedBytes, { timeout: 10_000 }).toBe(0);
+  });
+
+  it.each([
+    ['leaves', ''],
+    ['breaks off within a chunk', '5\r\n{"mo'],
+    ['sends what is no chunk', 'nonsense\r\n\r\n'],
+    ['sends another request, which is none', `0\r\n\r\nnonsense\r\n\r\n`],
+    ['sends another one', `0\r\n\r\n${head(CHAT, { ...KEY, 'transfer-encoding': 'chunked' })}zz`],
+  ])('takes nothing for a client that %s while its key is looked up', async (_what, rest) => {
+    const proxy = await start();
+    for (const isWaiting of [true, false]) {
+      let found = () => {};
+      if (isWaiting) {
+        proxy.keyLookup = new Promise<void>((resolve) => {
+          found = resolve;
+        });
+      }
+      for (const length of [{ 'transfer-encoding': 'chunked' }, { 'content-length': 3_000 }]) {
+        const client = await connectTo(proxy.url);
+        client.write(`${head(CHAT, { ...KEY, ...length })}${rest}`);
+        await sleep(20);
+        client.destroy();
+      }
+      await sleep(50);
+      found();
+      proxy.keyLookup = undefined;
+      await sleep(20);
+      // One that was refused has two seconds to read the answer.
+      await expect.poll(() => proxy.memory.usedBytes, { timeout: 5_000 }).toBe(0);
+    }
   });
 
   it('gives back the body of a client that disconnects during the upload, whose fault it is not', async () => {

@@ -73,6 +73,8 @@ export interface TestProxy {
   readonly settledResponses: Parameters<UnfinishedDeps['settle']>[0][];
   /** Makes recording an owner fail. */
   failRecords: boolean;
+  /** What a look-up of a key waits for. */
+  keyLookup: Promise<unknown> | undefined;
   close(): Promise<void>;
 }
 
@@ -213,6 +215,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     },
     settledResponses: [],
     failRecords: false,
+    keyLookup: undefined,
     close: async () => {},
   };
   addMemoryMetrics(proxy.metrics, proxy.memory);
@@ -299,6 +302,7 @@ function keysOf(proxy: TestProxy, restrictsModels?: boolean) {
     [hash(RATED), ratedKey()],
   ]);
   const keyOf = async (sha256: Uint8Array) => {
+    if (proxy.keyLookup) await proxy.keyLookup;
     const key = keys.get(Buffer.from(sha256).toString('hex'));
     const policies = key?.policies.map((policy) => ({
       ...policy,

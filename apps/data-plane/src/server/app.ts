@@ -176,6 +176,8 @@ function passBodiesUnparsed(app: FastifyInstance, deps: AppDeps): void {
   app.addHook('preParsing', (request, reply, payload, done) => {
     try {
       const reserve = () => {
+        // A client that left while its key was looked up has closed already: nothing would return the memory.
+        if (reply.raw.destroyed || request.raw.socket.destroyed) throw clientGone();
         const memory = new HeldMemory(deps.memory);
         reply.raw.once('close', () => request.memory?.close());
         request.memory = memory;
