@@ -1,5 +1,6 @@
 import type { RequestListener } from 'node:http';
 import { describe, expect, it } from 'vitest';
+import type { ResolvedKey } from '../src/control/resolvedKey.ts';
 import { ALICE, RATED, type TestProxy } from './proxy.ts';
 import { startVendor } from './servers.ts';
 import { startProxyForTest } from './useProxy.ts';
@@ -45,6 +46,46 @@ async function read(proxy: TestProxy, method = 'GET', rest = '', key = ALICE) {
   return { status: response.status, text: await response.text(), headers: response.headers };
 }
 
+/** All that a client sees of an answer but the request's id and the time. */
+function shown({ status, text, headers }: Awaited<ReturnType<typeof read>>) {
+  const ids = /req_\w+/g;
+  const fields = [...headers].map(([name, value]) => [name, value.replace(ids, 'req')]);
+  return {
+    status,
+    text: text.replace(ids, 'req'),
+    fields: Object.fromEntries(fields.filter(([name]) => name !== 'date')),
+  };
+}
+
+function own(proxy: TestProxy, principalId: string): void {
+  const key = { id: 'key', principalId } as ResolvedKey;
+  const made = { objectIds: [], areLasting: false, connectorId: 'con_0', key, unfinished: undefined };
+  proxy.recorded.push({ responseId: 'resp_1', ...made });
+}
+
+it.each<[Account, number, string?]>([
+  ['has it', 200],
+  ['lacks it', 404, 'response_not_found'],
+  [400, 400],
+  [409, 409],
+  [429, 429],
+  [500, 500],
+  [401, 502, 'connector_unauthorized'],
+  [403, 502, 'connector_unauthorized'],
+  ['reset', 502, 'upstream_error'],
+  ['redirect', 502, 'upstream_redirect'],
+  ['stall', 504, 'upstream_timeout'],
+])(
+  "one's own stored response, whose account answers %s, is answered with %i",
+  async (account, status, code) => {
+    const { proxy, asked } = await startWith(account, 'has it');
+    own(proxy, 'alice');
+    const answer = await read(proxy);
+    expect([answer.status, asked]).toEqual([status, [0]]);
+    if (code) expect(answer.text).toContain(code);
+  },
+);
+
 describe('a stored response that was made elsewhere', () => {
   it.each<[Account[], number, number[]]>([
     [['has it', 'has it'], 200, [0]],
@@ -60,29 +101,34 @@ describe('a stored response that was made elsewhere', () => {
     [['redirect', 'has it'], 200, [0, 1]],
     [[401, 'has it'], 200, [0, 1]],
     [[403, 401, 'has it'], 200, [0, 1, 2]],
-    [['lacks it', 401], 502, [0, 1]],
-    [[403, 'lacks it'], 502, [0, 1]],
-    [[401], 502, [0]],
-    // It may be where the failure is.
-    [[500, 'lacks it', 'lacks it'], 500, [0, 1, 2]],
-    [['lacks it', 503, 'lacks it'], 503, [0, 1, 2]],
-    [['lacks it', 'lacks it', 500], 500, [0, 1, 2]],
-    [['lacks it', 'reset', 'lacks it'], 502, [0, 1, 2]],
-    [['stall', 'lacks it'], 504, [0, 1]],
-    [['lacks it', 'redirect'], 502, [0, 1]],
-    [[500, 503], 500, [0, 1]],
-    // An answer about the response itself is final.
-    [['lacks it', 400, 'has it'], 400, [0, 1]],
-    [[409, 'has it'], 409, [0]],
+    // An answer about something else hides nothing either.
+    [['lacks it', 400, 'has it'], 200, [0, 1, 2]],
+    [[409, 'has it'], 200, [0, 1]],
+    // It may be where the failure is, but no one may learn from that whether it is another principal's.
+    [['lacks it', 401], 404, [0, 1]],
+    [[403, 'lacks it'], 404, [0, 1]],
+    [[401], 404, [0]],
+    [[400], 404, [0]],
+    [[409], 404, [0]],
+    [[500, 'lacks it', 'lacks it'], 404, [0, 1, 2]],
+    [['lacks it', 503, 'lacks it'], 404, [0, 1, 2]],
+    [['lacks it', 'lacks it', 429], 404, [0, 1, 2]],
+    [['lacks it', 'reset', 'lacks it'], 404, [0, 1, 2]],
+    [['stall', 'lacks it'], 404, [0, 1]],
+    [['lacks it', 'redirect'], 404, [0, 1]],
+    [[500, 503], 404, [0, 1]],
   ])('at %j is answered with %i', async (accounts, status, order) => {
     const { proxy, asked } = await startWith(...accounts);
     const answer = await read(proxy);
     expect([answer.status, asked]).toEqual([status, order]);
     if (status === 200) expect(answer.text).toBe('{"id":"resp_1"}');
     const refused = accounts.filter((account) => account === 401 || account === 403);
-    if (refused.length > 0 && status !== 200) expect(answer.text).toContain('connector_unauthorized');
     expect(proxy.unauthorized).toHaveLength(refused.length);
     expect(proxy.events).toEqual([]);
+    if (status === 404) {
+      own(proxy, 'bob');
+      expect(shown(await read(proxy))).toEqual(shown(answer));
+    }
     await expect.poll(() => proxy.memory.usedBytes).toBe(0);
   });
 
@@ -99,7 +145,7 @@ describe('a stored response that was made elsewhere', () => {
   it('is not asked of a connector whose circuit is open, which may have it', async () => {
     for (const [account, status] of [
       ['has it', 200],
-      ['lacks it', 502],
+      ['lacks it', 404],
     ] as const) {
       const { proxy, asked } = await startWith(500, account);
       for (let at = 0; at < 30; at++) {

@@ -9,6 +9,7 @@ import { KEYS } from './keys.cases.ts';
 import { LIMITS } from './limits.cases.ts';
 import { MANAGEMENT } from './management.cases.ts';
 import { MEMORY } from './memory.cases.ts';
+import { OBJECTS } from './objects.cases.ts';
 import type { Mode } from './product.ts';
 import { PROTOCOL } from './protocol.cases.ts';
 import { openScene, type Scene } from './scene.ts';
@@ -59,7 +60,7 @@ export function hostileSuite(mode: Mode): void {
     for (const { row, title, run } of PROTOCOL) it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('walls', () => {
-    for (const { row, title, run } of WALLS) it(`${row}: ${title}`, () => run(scene));
+    for (const { row, title, run } of [...WALLS, ...OBJECTS]) it(`${row}: ${title}`, () => run(scene));
   });
   it('no attack made the product fail: no unexpected error is in its log', () => {
     const failures = scene.product

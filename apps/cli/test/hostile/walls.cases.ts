@@ -9,7 +9,7 @@ type Json = Record<string, unknown>;
 const OWN = { foreign_objects: 'own' };
 
 /** All that a caller sees of an answer, but for what names the request and the time. */
-function seen({ status, headers, text, json }: Answer): Json {
+export function seen({ status, headers, text, json }: Answer): Json {
   const id = String((json.error as Json | undefined)?.request_id ?? json.request_id ?? '-');
   const shown = Object.fromEntries(
     [...headers].filter(([name]) => !['date', 'request-id', 'x-request-id'].includes(name)),

@@ -14,7 +14,7 @@ import type { Upstreams } from '../upstream/upstreams.ts';
 import { AttemptBilling, type AttemptCounter, type BillingDeps } from './attemptBilling.ts';
 import type { ResponseResult } from './charge.ts';
 import type { ClientConnection } from './clientConnection.ts';
-import type { Plan, PreparedRequest } from './plan.ts';
+import { assertMaySend, type Plan, type PreparedRequest } from './plan.ts';
 import type { BilledRequest } from './usageEvent.ts';
 
 /**
@@ -187,6 +187,7 @@ export class Attempt {
       }
       this.#enter('reserved');
       client.assertWaiting();
+      assertMaySend(this.#context.plan);
       const recording = this.#billing?.record();
       if (recording) await recording;
       this.#enter('recorded');

@@ -13,6 +13,7 @@ import {
   type Refusal,
   readRefusal,
 } from './credentialRefusal.ts';
+import { isForAnyone, readObjectRefusal } from './objectRefusal.ts';
 import type { GenerationPlan } from './plan.ts';
 import type { RecentFailures } from './recentFailures.ts';
 import type { RequestAttempts } from './requestAttempts.ts';
@@ -108,6 +109,7 @@ class Failover {
       await attempt.run((key) => this.#plan.prepare(target, key));
       if (attempt.state === 'released') {
         reportResult('unknown');
+        if (attempt.error === this.#refused) throw attempt.error;
         this.#skip(target, attempt);
         next = this.#choose();
         continue;
@@ -128,6 +130,12 @@ class Failover {
       else return await this.#deliver(attempt, refusal?.response);
     }
     return await this.#deliverLastError();
+  }
+
+  /** Why no vendor may get the request. */
+  get #refused(): AppError | undefined {
+    const { objects } = this.#plan;
+    return objects?.isRefused ? objects.notFound : undefined;
   }
 
   get #isOver(): boolean {
@@ -197,7 +205,13 @@ class Failover {
     this.#failure = connectorUnauthorized(connector.provider);
   }
 
-  async #deliver(attempt: Attempt, response = attempt.response): Promise<Delivered> {
+  async #deliver(attempt: Attempt, answered = attempt.response): Promise<Delivered> {
+    const { objects } = this.#plan;
+    let response: UpstreamResponse | undefined = answered;
+    if (objects?.notFound && answered.status >= 300) {
+      response = await readObjectRefusal(attempt, answered, objects, this.#client.memory);
+      if (!response) throw this.#notFound(objects.notFound);
+    }
     if (isRedirect(response)) await refuseRedirect(attempt);
     return { attempt, response: this.#asLast(response), upstreamMs: this.#upstreamMs };
   }
@@ -209,7 +223,16 @@ class Failover {
     return { status: response.status, headers, body: response.body };
   }
 
+  /** As for an object that no vendor is asked for: without an attempt. */
+  #notFound(error: AppError): AppError {
+    this.#client.headers.delete('x-svc-attempts');
+    return error;
+  }
+
   async #deliverLastError(): Promise<Delivered> {
+    const { objects } = this.#plan;
+    const isSent = this.#sent > 0 && !this.#client.cancellation.isCancelled;
+    if (isSent && objects?.notFound && !isForAnyone(objects)) throw this.#notFound(objects.notFound);
     const response = await this.#superseded?.take();
     if (!this.#superseded || !response) throw this.#failure ?? this.#refusal;
     const { attempt } = this.#superseded;

@@ -25,7 +25,9 @@ type StoredDeps = Pick<FailoverDeps, 'onUnauthorized'> & {
 
 /**
  * Asks connectors for a stored response, one after another: an account that does not have it answers 404. One that fails is
- * passed over, since another may have it; but if none has it, the client gets the failure, since that one may.
+ * passed over, since another may have it. If none has a response of the caller's, the client gets the failure, since that one
+ * may. Of any other response, the client gets what a vendor has, or the one 404 of those that are not there or not its own:
+ * what else a vendor says, another principal's response would not be told.
  */
 export function findStored(deps: StoredDeps, forwarding: StoredForwarding): Promise<Delivered> {
   return new StoredSearch(deps, forwarding).run();
@@ -36,16 +38,18 @@ class StoredSearch {
   readonly #client: ClientConnection;
   readonly #attempts: RequestAttempts;
   readonly #connectors: readonly RoutableConnector[];
+  readonly #isOwn: boolean;
   #upstreamMs = 0;
   /** Of the first connector that failed: its error response, or why there was none. */
   #failure: SupersededResponse | Error | undefined;
   #isNotFound = false;
 
-  constructor(deps: StoredDeps, { plan: { connectors }, client, attempts }: StoredForwarding) {
+  constructor(deps: StoredDeps, { plan: { connectors, isOwn }, client, attempts }: StoredForwarding) {
     const { health } = deps;
     this.#deps = deps;
     this.#client = client;
     this.#attempts = attempts;
+    this.#isOwn = isOwn;
     const ready = connectors.filter((connector) => health.isReady(connector));
     const [skipped] = connectors.filter((connector) => !ready.includes(connector));
     // If none is ready, they are asked all the same.
@@ -62,11 +66,13 @@ class StoredSearch {
         ? await readRefusal(attempt, this.#client.memory)
         : undefined;
       if (refusal?.isOfCredential) await this.#hideRefusal(connector, attempt);
-      else if (refusal?.response) return this.#deliver(attempt, refusal.response);
       else if (attempt.state === 'answered') {
         const isLast = at === this.#connectors.length - 1 && !this.#failure;
-        if (isFinal(attempt) || (isLast && isRelayable(attempt))) return this.#deliver(attempt);
-        await this.#passOver(attempt);
+        const { response = attempt.response } = refusal ?? {};
+        if (this.#isOwn ? mayEnd(attempt, isLast) : response.status < 300) {
+          return this.#deliver(attempt, response);
+        }
+        await this.#passOver(attempt, refusal !== undefined);
       } else this.#failure ??= upstreamError(attempt.error, connector.provider);
       if (this.#client.hasDisconnected || this.#client.cancellation.isCancelled) break;
     }
@@ -74,7 +80,7 @@ class StoredSearch {
   }
 
   /** Another connector may have what this one does not have, or could not say. */
-  async #passOver(attempt: Attempt): Promise<void> {
+  async #passOver(attempt: Attempt, isRead: boolean): Promise<void> {
     const { response, prepared } = attempt;
     await attempt.supersede();
     if (isRedirect(response)) {
@@ -82,6 +88,7 @@ class StoredSearch {
       this.#failure ??= redirectError(prepared.connector.provider);
       return;
     }
+    if (isRead) return;
     const passedOver = new SupersededResponse(attempt, this.#client.memory);
     if (response.status === 404) this.#isNotFound = true;
     else this.#failure ??= passedOver;
@@ -94,6 +101,7 @@ class StoredSearch {
   }
 
   async #deliverLast(): Promise<Delivered> {
+    if (!this.#isOwn && !this.#client.cancellation.isCancelled) throw responseNotFound();
     const last = this.#failure ?? (this.#isNotFound ? responseNotFound() : undefined);
     if (!(last instanceof SupersededResponse)) throw last ?? new Error('no connector was asked');
     const response = await last.take();
@@ -111,13 +119,21 @@ class StoredSearch {
  * one: nothing in it tells which. So a vendor's own 404 is not passed on.
  */
 export function responseNotFound(param = 'response_id'): AppError {
-  const message = 'There is no response with this id.';
+  const message =
+    'There is no response with this id for this key, or the account that has it does not answer. If you are sure of the id, try again.';
   return new AppError('not_found', 'response_not_found', message, { param });
 }
 
 function failing({ provider }: RoutableConnector): AppError {
   const message = `The vendor ${provider}, which may have this response, fails at present. Try again.`;
   return new AppError('upstream', 'upstream_error', message);
+}
+
+/** Whether the client gets this answer about its own response. */
+function mayEnd(attempt: Attempt, isLast: boolean): boolean {
+  // A refusal that is not about the credential.
+  if (attempt.response.status === 403) return true;
+  return isFinal(attempt) || (isLast && isRelayable(attempt));
 }
 
 function isRelayable({ response }: Attempt): boolean {

@@ -1,10 +1,12 @@
 import type { RoutingProfile } from '@weighbridge/domain';
+import type { AppError } from '@weighbridge/errors';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutableConnector } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import type { Operation } from '../formats/operation.ts';
 import type { RequestBody } from '../formats/requestBody.ts';
+import type { NamedObject } from '../formats/storedObjects.ts';
 import type { PinDecision } from '../routing/sessionPins.ts';
 
 /** What is decided of a request before anything is sent. */
@@ -31,6 +33,8 @@ export interface GenerationPlan extends AnyPlan {
   readonly profile: RoutingProfile | undefined;
   /** The request belongs to a session, whose target is the first. */
   readonly isPinned: boolean;
+  /** Undefined if the request names no stored object. */
+  readonly objects: ObjectAccess | undefined;
   /**
    * The request for one target: the account may know the model by another name, and a hard budget limits the output of each
    * model differently. Rejects if the key may not use the target; may wait for headroom in the budgets.
@@ -51,6 +55,18 @@ export interface StoredPlan extends AnyPlan {
   readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
 }
 
+/** What a request may do with the stored objects that it names. */
+export interface ObjectAccess {
+  /** The connector that has them; undefined if no one knows. */
+  readonly connectorId: string | undefined;
+  /** Those that are not on record as the caller's. */
+  readonly others: readonly NamedObject[];
+  /** The one answer if those are not there, not the caller's, or not to be asked for; undefined if there are none. */
+  readonly notFound: AppError | undefined;
+  /** It is the answer whatever a vendor would say: none gets the request. */
+  readonly isRefused: boolean;
+}
+
 /** A request that is ready to be sent to one connector. */
 export interface PreparedRequest {
   readonly connector: RoutableConnector;
@@ -64,4 +80,12 @@ export interface ModelRequest extends Target {
   readonly generation: GenerationRequest;
   /** The other models that the request names: any of them may answer, at its own price. Default: none. */
   readonly alternatives?: readonly Target[];
+}
+
+/**
+ * Throws the 404 for a request that names another principal's object. Only now, when a vendor would be asked about an unknown
+ * one: the limits of the key are checked for both.
+ */
+export function assertMaySend(plan: Plan): void {
+  if (plan.kind === 'generation' && plan.objects?.isRefused) throw plan.objects.notFound;
 }

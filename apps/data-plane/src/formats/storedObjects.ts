@@ -8,15 +8,23 @@ export interface NamedObject {
   readonly id: string;
   /** Whether a vendor can have issued the id. */
   readonly isPossible: boolean;
+  /** Every field that names it is for objects that are made outside the service. */
+  readonly isMadeOutside: boolean;
 }
 
 /** The objects that a request names in the fields that the table of its operation classes as `stored`, each once. */
 export function findNamedObjects(bytes: Buffer, fields: Fields): NamedObject[] {
   const found = new Map<string, NamedObject>();
-  findNames(bytes, fields, 'stored', (path, id, { isPath = false }) => {
+  findNames(bytes, fields, 'stored', (path, id, { isPath = false, isMadeOutside = false }) => {
     const isPossible = isPath ? isObjectPath(id) : isObjectId(id);
     const known = found.get(id);
-    if (!known || (known.isPossible && !isPossible)) found.set(id, { path, id, isPossible });
+    const first = known && (isPossible || !known.isPossible) ? known.path : path;
+    found.set(id, {
+      path: first,
+      id,
+      isPossible: isPossible && (known?.isPossible ?? true),
+      isMadeOutside: isMadeOutside && (known?.isMadeOutside ?? true),
+    });
   });
   return [...found.values()];
 }

@@ -1,6 +1,7 @@
 import { AppError } from '@weighbridge/errors';
 import { responseNotFound } from '../attempt/findStored.ts';
-import type { ObjectOwners } from '../control/objectOwners.ts';
+import type { ObjectAccess } from '../attempt/plan.ts';
+import type { ObjectOwners, Owner } from '../control/objectOwners.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { findNamedObjects, type NamedObject } from '../formats/storedObjects.ts';
@@ -9,38 +10,53 @@ import { findNamedObjects, type NamedObject } from '../formats/storedObjects.ts'
 const MAX_OBJECTS = 2_048;
 
 /**
- * Checks that a request may name the stored objects that it names, which is a way to read them; returns the id of the connector
- * that has them, undefined if no one knows. Throws a 404 for another principal's, and for an unknown one if the policy refuses
- * those.
+ * Looks up the stored objects that a request names, which is a way to read them; undefined if it names none. Another
+ * principal's are refused, and unknown ones if the policy refuses those; which of them, no answer tells.
  */
-export async function connectorOfObjects(
+export async function accessToObjects(
   owners: ObjectOwners,
   key: ResolvedKey,
   { operation, body }: Pick<GenerationRequest, 'operation' | 'body'>,
-): Promise<string | undefined> {
+): Promise<ObjectAccess | undefined> {
   const named = body.read((bytes) => findNamedObjects(bytes, operation.requestFields));
   if (named.length === 0) return undefined;
   if (named.length > MAX_OBJECTS) throw tooMany(named.length);
-  const impossible = named.find(({ isPossible }) => !isPossible);
-  if (impossible) throw notFound(impossible);
+  const possible = named.filter(({ isPossible }) => isPossible);
   const found = await owners.findAll(
-    named.map(({ id }) => id),
+    possible.map(({ id }) => id),
     key.principalId,
   );
+  const ownerOf = new Map<NamedObject, Owner | undefined>(possible.map((object, at) => [object, found[at]]));
+  const others = named.filter((object) => ownerOf.get(object)?.kind !== 'own');
+  const [other] = others;
+  return {
+    connectorId: accountOf(named, ownerOf),
+    others,
+    // Of several, the first is named, whichever of them is whose.
+    notFound: other && notFound(other),
+    isRefused: others.some((object) => ownerOf.get(object)?.kind !== 'unknown' || key.refusesForeignObjects),
+  };
+}
+
+/** The connector that has the caller's own objects. */
+function accountOf(
+  named: readonly NamedObject[],
+  ownerOf: ReadonlyMap<NamedObject, Owner | undefined>,
+): string | undefined {
   let first: { readonly object: NamedObject; readonly connectorId: string } | undefined;
-  for (const [at, object] of named.entries()) {
-    const owner = found[at];
-    if (owner?.kind === 'own') {
-      if (first && first.connectorId !== owner.connectorId) throw severalAccounts(first.object, object);
-      first ??= { object, connectorId: owner.connectorId };
-    } else if (owner?.kind !== 'unknown' || key.refusesForeignObjects) throw notFound(object);
+  for (const object of named) {
+    const owner = ownerOf.get(object);
+    if (owner?.kind !== 'own') continue;
+    const { connectorId } = owner;
+    if (first && first.connectorId !== connectorId) throw severalAccounts(first.object, object);
+    first ??= { object, connectorId };
   }
   return first?.connectorId;
 }
 
 function notFound({ path }: NamedObject): AppError {
   if (path === 'previous_response_id') return responseNotFound(path);
-  const message = `There is no stored object with the id that ${path} names.`;
+  const message = `There is no stored object with the id that ${path} names for this key, or no vendor took the request that names it. Check the id; without it, the vendor says whether anything else is wrong.`;
   return new AppError('not_found', 'object_not_found', message, { param: path });
 }
 

@@ -3,7 +3,7 @@ import { parseWorkloadType, profileNameOf, type RoutingProfile, workloadTypeKey 
 import { AppError, raise } from '@weighbridge/errors';
 import { usageBacklog } from '../attempt/attemptBilling.ts';
 import { limitOutput } from '../attempt/limitOutput.ts';
-import type { GenerationPlan, PreparedRequest, StoredPlan } from '../attempt/plan.ts';
+import type { GenerationPlan, ObjectAccess, PreparedRequest, StoredPlan } from '../attempt/plan.ts';
 import { reportsUsageIfAsked } from '../attempt/streamUsage.ts';
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import { servesRoute } from '../control/connectorRoutes.ts';
@@ -25,8 +25,14 @@ import { targetAt, targetsForModels } from '../routing/modelTargets.ts';
 import { drawOf, pinKeyOf, routePinKey } from '../routing/pinKey.ts';
 import { findProfile, type ProfileDeps, targetsForProfile } from '../routing/profileTargets.ts';
 import type { PinDecision, SessionPins } from '../routing/sessionPins.ts';
-import { admitModel, assertAllowed, assertNamedModelsAllowed, namedTargets } from './admitModel.ts';
-import { connectorOfObjects } from './namedObjects.ts';
+import {
+  admitModel,
+  assertAllowed,
+  assertNamedModelsAllowed,
+  isAllowed,
+  namedTargets,
+} from './admitModel.ts';
+import { accessToObjects } from './namedObjects.ts';
 import { resolveRequested } from './resolveModel.ts';
 import { connectorsOfResponse } from './storedResponses.ts';
 
@@ -88,6 +94,8 @@ class GenerationPlanner {
   readonly #profile: RoutingProfile | undefined;
   /** What a hard budget found in the body, for the key that it was checked for. */
   #hard: { readonly key: ResolvedKey; readonly terms: HardTerms } | undefined;
+  /** Set once they are looked up. */
+  #objects: ObjectAccess | undefined;
 
   constructor(deps: PlanDeps, sender: Sender, generation: GenerationRequest, table: RoutingTable) {
     this.#deps = deps;
@@ -137,16 +145,14 @@ class GenerationPlanner {
 
   async #chooseByPin(pinKey: string): Promise<ChosenTargets> {
     const { route } = this.#generation.operation;
-    const { policies } = this.#sender.key;
+    const { key } = this.#sender;
     const { targets, savePin } = await this.#deps.pins.decide({
       key: pinKey,
       routeKey: routePinKey(pinKey, route),
       targets: this.#allTargets(drawOf(pinKey)),
       // Whether or not the profile still names it: edits of a profile apply to new sessions.
       find: (modelId, connectorId) =>
-        policies.every((policy) => policy.allows(modelId))
-          ? targetAt(modelId, connectorId, this.#table)
-          : undefined,
+        isAllowed(key, modelId) ? targetAt(modelId, connectorId, this.#table) : undefined,
       serves: ({ connector }) => servesRoute(connector, route),
     });
     return { targets, savePin, isPinned: true };
@@ -181,7 +187,8 @@ class GenerationPlanner {
   /** Only the account that has an object can use it; if that is unknown of a previous response, the first target is asked. */
   async #havingObjects(targets: Targets): Promise<Targets> {
     const generation = this.#generation;
-    const connectorId = await connectorOfObjects(this.#deps.owners, this.#sender.key, generation);
+    this.#objects = await accessToObjects(this.#deps.owners, this.#sender.key, generation);
+    const connectorId = this.#objects?.connectorId;
     if (connectorId === undefined && generation.previousResponseId === undefined) return targets;
     return [targets.find(({ connector }) => connector.id === connectorId) ?? targets[0]];
   }
@@ -201,6 +208,7 @@ class GenerationPlanner {
       targets,
       profile: this.#profile,
       isPinned,
+      objects: this.#objects,
       method: 'POST',
       path: operation.path,
       prepare: (target, current) => this.#prepare(target, current),

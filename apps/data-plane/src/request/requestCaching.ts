@@ -38,7 +38,9 @@ export function requestCaching(
   { key, headers, query }: CachedRequest,
   plan: GenerationPlan,
 ): RequestCaching | undefined {
-  const { generation, operation, profile } = plan;
+  const { generation, operation, profile, objects } = plan;
+  // Their content may change, and is not everyone's to read.
+  if (objects) return undefined;
   const rule = cacheRule(key, profile?.cache);
   if (!rule || !operation.isBilled || generation.body.length > MAX_BODY_BYTES) return undefined;
   const use = cacheUse(headers);

@@ -6,6 +6,7 @@ import type { ObjectOwners } from '../control/objectOwners.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutableConnector, RoutingTable } from '../control/routingTable.ts';
 import { isObjectId } from '../formats/storedObjects.ts';
+import { isAllowed } from './admitModel.ts';
 
 interface StoredAt {
   readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
@@ -35,16 +36,16 @@ export async function connectorsOfResponse(
   }
   if (key.refusesForeignObjects) throw responseNotFound();
   const [first, ...others] = enabled
-    .filter((connector) => servesRoute(connector, Route.RESPONSES) && isAllowed(connector, key, table))
+    .filter((connector) => servesRoute(connector, Route.RESPONSES) && reachesModel(connector, key, table))
     .sort((a, b) => a.priority - b.priority);
   if (!first) throw responseNotFound();
   return { connectors: [first, ...others], isOwn: false, isUnfinished: false };
 }
 
 /** A connector is allowed if one of its models is. */
-function isAllowed({ provider }: RoutableConnector, key: ResolvedKey, table: RoutingTable): boolean {
+function reachesModel({ provider }: RoutableConnector, key: ResolvedKey, table: RoutingTable): boolean {
   for (const model of table.models.values()) {
-    if (model.provider === provider && key.policies.every((policy) => policy.allows(model.id))) return true;
+    if (model.provider === provider && isAllowed(key, model.id)) return true;
   }
   return false;
 }

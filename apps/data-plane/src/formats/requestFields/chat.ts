@@ -7,6 +7,7 @@ import {
   model,
   object,
   only,
+  outsideId,
   priced,
   refersTo,
   serverTool,
@@ -21,7 +22,7 @@ import { CODE_CONTAINER } from './responsesTools.ts';
 
 const TEXT_FIELDS = freeFields('type', 'text', 'cache_control', 'prompt_cache_breakpoint');
 
-const CACHED_CONTENT = { ...stored('content that the vendor stores'), isPath: true };
+const CACHED_CONTENT = { ...stored('content that the vendor stores'), isPath: true, isMadeOutside: true };
 
 /** The parts of a message's content. */
 export const CHAT_PARTS = variants('type', {
@@ -43,7 +44,7 @@ export const CHAT_PARTS = variants('type', {
   document: unbounded(MEDIA),
   reference: unbounded(MEDIA),
   // OpenAI's and Mistral's.
-  file: refersTo({ file: object({ file_id: storedId }), file_id: storedId }, unbounded(MEDIA)),
+  file: refersTo({ file: object({ file_id: outsideId }), file_id: outsideId }, unbounded(MEDIA)),
 });
 
 /** A message of any role. */
@@ -82,9 +83,9 @@ export const CHAT_TOOLS = variants(
       kind: 'object',
       fields: { type: free, model },
     }),
-    document_library: refersTo({ library_ids: list(storedId) }, serverTool('document_library')),
+    document_library: refersTo({ library_ids: list(outsideId) }, serverTool('document_library')),
     connector: serverTool('connector'),
-    file_search: refersTo({ vector_store_ids: list(storedId) }, serverTool('file_search')),
+    file_search: refersTo({ vector_store_ids: list(outsideId) }, serverTool('file_search')),
     mcp: serverTool('mcp'),
   },
   // Some compatible vendors leave the type out. What Google runs has no type either, but other fields.

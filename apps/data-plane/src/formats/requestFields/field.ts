@@ -22,6 +22,8 @@ export interface Field<V extends Value = Value> {
   readonly refers?: Fields;
   /** The id of the stored object is a path, with slashes. */
   readonly isPath?: boolean;
+  /** No route of this service makes such objects: no principal's are on record. */
+  readonly isMadeOutside?: boolean;
 }
 
 /** A tool that the vendor runs, and bills besides the tokens of the request. */
@@ -100,6 +102,9 @@ export function stored(note: string, value: Value = ANY): Field {
 
 /** The id of an object that the vendor stores. */
 export const storedId = stored('an object that the vendor stores');
+
+/** The id of an object that is made outside the service, such as a file. */
+export const outsideId: Field = { ...storedId, isMadeOutside: true };
 
 /** A field that costs what it costs, and names stored objects in `fields`. */
 export function refersTo<F extends Field>(fields: Fields, field: F): F {

@@ -9,6 +9,7 @@ import {
   list,
   model,
   object,
+  outsideId,
   priced,
   refersTo,
   stored,
@@ -24,7 +25,7 @@ const BLOCK_FIELDS = freeFields('type', 'cache_control');
 const TEXT = object({ ...BLOCK_FIELDS, ...freeFields('text', 'citations', 'parsed_output') });
 /** For citations, the vendor marks each sentence. */
 const CITED = { citations: fillsContext } as const;
-const FILE = stored('a file that the vendor stores', { kind: 'object', fields: { file_id: storedId } });
+const FILE = stored('a file that the vendor stores', { kind: 'object', fields: { file_id: outsideId } });
 const IMAGE = refersTo({ source: variants('type', { file: FILE }) }, unbounded(MEDIA));
 const DOCUMENT = object({
   ...BLOCK_FIELDS,

@@ -8,6 +8,7 @@ import {
   model,
   object,
   only,
+  outsideId,
   priced,
   refersTo,
   stored,
@@ -30,7 +31,7 @@ const TEXT_FIELDS = freeFields(
 );
 
 /** Text apart, what a model sees or hears; it may be a file that the vendor stores. */
-const MEDIA_PART = refersTo({ file_id: storedId }, unbounded(MEDIA));
+const MEDIA_PART = refersTo({ file_id: outsideId }, unbounded(MEDIA));
 
 /** The parts of an item's content, or of the output of a call. */
 export const RESPONSES_PARTS = variants('type', {
@@ -60,7 +61,7 @@ const MESSAGE = object({
   content: CONTENT,
 });
 /** Where a shell runs. */
-const CONTAINER = { container_id: storedId, file_ids: list(storedId) } as const;
+const CONTAINER = { container_id: storedId, file_ids: list(outsideId) } as const;
 const OUTPUT = object({ ...CALL_FIELDS, output: textOr(RESPONSES_PARTS) });
 
 /** The items of the input. */
@@ -130,7 +131,7 @@ export const RESPONSES_FIELDS = {
     scalar: free,
     object: stored('a prompt that the vendor stores', {
       kind: 'object',
-      fields: { id: storedId, variables: { cost: 'free', value: { kind: 'map', item: MEDIA_PART } } },
+      fields: { id: outsideId, variables: { cost: 'free', value: { kind: 'map', item: MEDIA_PART } } },
     }),
   }),
   context_management: list(

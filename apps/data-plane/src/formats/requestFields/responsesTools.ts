@@ -8,6 +8,7 @@ import {
   model,
   object,
   only,
+  outsideId,
   refersTo,
   serverTool,
   storedId,
@@ -42,13 +43,13 @@ const IMAGE_GENERATION = serverTool('image_generation', undefined, {
     ...freeFields('type', 'action', 'background', 'complexity', 'frame_count', 'frame_duration_ms'),
     ...freeFields('input_fidelity', 'moderation', 'output_compression', 'output_format'),
     ...freeFields('partial_images', 'quality', 'size'),
-    input_image_mask: object({ file_id: storedId, image_url: free }),
+    input_image_mask: object({ file_id: outsideId, image_url: free }),
     model,
     svg: object({ model, reasoning: free }),
   },
 });
 
-const FILES = list(storedId);
+const FILES = list(outsideId);
 /** Where a tool of the vendor runs. */
 const CONTAINER = { container_id: storedId, file_ids: FILES } as const;
 export const CODE_CONTAINER = {
@@ -89,7 +90,7 @@ export const RESPONSES_TOOLS = variants('type', {
   x_search: serverTool('x_search', 'max_tool_calls'),
   code_interpreter: refersTo(CODE_CONTAINER, serverTool('code_interpreter', 'max_tool_calls')),
   // What it searches is stored at the vendor.
-  file_search: refersTo({ vector_store_ids: list(storedId) }, serverTool('file_search')),
+  file_search: refersTo({ vector_store_ids: list(outsideId) }, serverTool('file_search')),
   image_generation: IMAGE_GENERATION,
   mcp: serverTool('mcp'),
   programmatic_tool_calling: serverTool('programmatic_tool_calling'),
