@@ -1,4 +1,4 @@
-import { OPERATIONS } from '../src/formats/operation.ts';
+import { GEMINI_OPERATIONS, OPERATIONS, type Operation } from '../src/formats/operation.ts';
 import type { Field, Fields } from '../src/formats/requestFields/field.ts';
 
 const INTRODUCTION = `# What a hard budget accepts
@@ -18,18 +18,27 @@ This page is generated from the tables that the proxy checks requests against.
 | stored    | names an object that the vendor stores: refused                           |
 | unbounded | nothing in the request bounds it: refused                                 |
 
+Gemini's fields may also be written in the other spelling that Google's APIs take: \`max_output_tokens\`.
+
 A field whose value is \`null\`, \`false\` or empty is the same as an absent one. A tool marked _removed_ is cut out of the
 request; \`x-svc-dropped\` names it.
 `;
 
 /** The documentation of the tables of request fields, in Markdown. */
 export function hardModeDocument(): string {
-  const sections = OPERATIONS.map(({ path, requestFields }) => {
-    const same = OPERATIONS.find((other) => other.requestFields === requestFields);
-    if (same && same.path !== path) return `## \`POST /v1${path}\`\n\nThe fields of \`/v1${same.path}\`.\n`;
-    return `## \`POST /v1${path}\`\n\n${new Section().render(requestFields)}\n`;
+  const all = [...OPERATIONS, ...GEMINI_OPERATIONS.filter(({ isBilled }) => isBilled)];
+  const sections = all.map((operation) => {
+    const { requestFields } = operation;
+    const title = `## \`POST ${pathOf(operation)}\``;
+    const same = all.find((other) => other.requestFields === requestFields) ?? operation;
+    if (same !== operation) return `${title}\n\nThe fields of \`${pathOf(same)}\`.\n`;
+    return `${title}\n\n${new Section().render(requestFields)}\n`;
   });
   return [INTRODUCTION, ...sections].join('\n');
+}
+
+function pathOf({ dialect, path }: Operation): string {
+  return `${dialect === 'gemini' ? '/v1beta' : '/v1'}${path}`;
 }
 
 type Row = readonly [path: string, cost: string, text: string];
@@ -43,13 +52,18 @@ class Section {
     const free = Object.keys(fields).filter((name) => isPlain(fields[name]));
     for (const [name, field] of sorted(fields)) if (!isPlain(field)) this.#field(name, field);
     const header: Row = ['field', 'cost', 'what bounds it, or what it may hold'];
-    return `Free, with any value: ${names(free)}.\n\n${table([header, ...this.#rows])}`;
+    const plain = free.length > 0 ? `Free, with any value: ${names(free)}.\n\n` : '';
+    return `${plain}${table([header, ...this.#rows])}`;
   }
 
   #field(path: string, field: Field): void {
     const { cost, note = '', value } = field;
     if (cost === 'unbounded' || cost === 'stored') {
       this.#rows.push([path, cost, note]);
+      return;
+    }
+    if (field.tool && !field.tool.uses) {
+      this.#rows.push([path, cost, '_removed_: nothing bounds its uses']);
       return;
     }
     switch (value.kind) {
@@ -128,11 +142,13 @@ class Section {
 
 /** Free, whatever it holds. */
 function isPlain(field: Field | undefined): boolean {
-  return field?.cost === 'free' && field.value.kind === 'any';
+  return field?.cost === 'free' && field.value.kind === 'any' && field.sameAs === undefined;
 }
 
 function sorted(fields: Fields): [string, Field][] {
-  return Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1));
+  return Object.entries(fields)
+    .filter(([, { sameAs }]) => sameAs === undefined)
+    .sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
 function names(list: readonly string[]): string {

@@ -156,7 +156,14 @@ export const PIN_BUCKET: KeyValueSettings = {
 };
 const PER_MILLION = 1_000_000n;
 
-const ALL_ROUTES = [Route.CHAT_COMPLETIONS, Route.RESPONSES, Route.MESSAGES, Route.EMBEDDINGS];
+const ALL_ROUTES = [
+  Route.CHAT_COMPLETIONS,
+  Route.RESPONSES,
+  Route.MESSAGES,
+  Route.EMBEDDINGS,
+  Route.GENERATE_CONTENT,
+  Route.EMBED_CONTENT,
+];
 
 /** The snapshot of the control plane. */
 function snapshotOf(options: TestProxyOptions): Snapshot {

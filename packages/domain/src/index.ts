@@ -4,6 +4,7 @@ export * from './dateTime.ts';
 export * from './dearestPrices.ts';
 export * from './estimate.ts';
 export * from './forwardHeaders.ts';
+export { usageFromGemini } from './geminiUsage.ts';
 export * from './ids.ts';
 export * from './keyToken.ts';
 export * from './messagesIterations.ts';

@@ -42,7 +42,7 @@ export interface MockVendorOptions {
   readonly traits?: Partial<VendorTraits>;
 }
 
-/** Starts a vendor with the `openai` and `anthropic` dialects. Rejects if it cannot listen. */
+/** Starts a vendor with the `openai`, `anthropic` and `gemini` dialects. Rejects if it cannot listen. */
 export async function startMockVendor(options: MockVendorOptions = {}): Promise<MockVendor> {
   const { host = '127.0.0.1', port = 0, keep = DEFAULT_KEEP, apiKey } = options;
   const traits = { ...LENIENT, ...options.traits };

@@ -1,5 +1,7 @@
 import { chatCompletions } from './dialects/chatCompletions.ts';
 import { embeddings } from './dialects/embeddings.ts';
+import { countContentTokens, generateContent, streamGenerateContent } from './dialects/gemini.ts';
+import { batchEmbedContents, embedContent } from './dialects/geminiEmbeddings.ts';
 import { countTokens, messages } from './dialects/messages.ts';
 import { models } from './dialects/models.ts';
 import { responses } from './dialects/responses.ts';
@@ -11,6 +13,10 @@ import {
 } from './dialects/storedResponses.ts';
 import type { Handler } from './http/exchange.ts';
 import { VendorError } from './shared/vendorError.ts';
+
+function gemini(method: string): RegExp {
+  return new RegExp(`^/v1(beta)?/models/[^/]+:${method}$`);
+}
 
 /** All operations, each with its handler. */
 const ROUTES: readonly { method: string; path: RegExp; handler: Handler }[] = [
@@ -24,11 +30,17 @@ const ROUTES: readonly { method: string; path: RegExp; handler: Handler }[] = [
   { method: 'POST', path: /^\/v1\/messages\/count_tokens$/, handler: countTokens },
   { method: 'POST', path: /^\/v1\/embeddings$/, handler: embeddings },
   { method: 'GET', path: /^\/v1\/models$/, handler: models },
+  { method: 'POST', path: gemini('generateContent'), handler: generateContent },
+  { method: 'POST', path: gemini('streamGenerateContent'), handler: streamGenerateContent },
+  { method: 'POST', path: gemini('countTokens'), handler: countContentTokens },
+  { method: 'POST', path: gemini('embedContent'), handler: embedContent },
+  { method: 'POST', path: gemini('batchEmbedContents'), handler: batchEmbedContents },
 ];
 
 /** The handler of a request. Throws OpenAI's 404 or 405. */
 export function findRoute(method: string, pathAndQuery: string): Handler {
-  const path = pathAndQuery.replace(/\?.*$/s, '');
+  // Google's compatible API is below its own.
+  const path = pathAndQuery.replace(/\?.*$/s, '').replace(/^\/v1beta\/openai\//, '/v1/');
   const routes = ROUTES.filter((route) => route.path.test(path));
   if (routes.length === 0) {
     throw new VendorError(404, `Invalid URL (${method} ${path})`, { code: 'unknown_url' });

@@ -18,6 +18,7 @@ import type { VendorTraits } from './shared/traits.ts';
 import {
   anthropicErrorBody,
   errorOfStatus,
+  googleErrorBody,
   openaiErrorBody,
   serverError,
   VendorError,
@@ -52,7 +53,7 @@ async function serve(deps: ServerDeps, request: IncomingMessage, response: Serve
     const body = await readBody(request);
     deps.recorder.record({ requestId, method, path, rawHeaders, headers, body });
     const handler = findRoute(method, path);
-    authenticate(deps.apiKey, headers);
+    authenticate(deps.apiKey, headers, isGemini(pathOf(path)));
 
     const behaviour = parseBehaviour(headers);
     reply = createReply(response, context, behaviour);
@@ -63,6 +64,7 @@ async function serve(deps: ServerDeps, request: IncomingMessage, response: Serve
     await handler({
       requestId,
       path: pathOf(path),
+      query: path.slice(pathOf(path).length),
       body,
       account,
       behaviour,
@@ -77,8 +79,12 @@ async function serve(deps: ServerDeps, request: IncomingMessage, response: Serve
   }
 }
 
-function authenticate(apiKey: string | undefined, headers: IncomingHttpHeaders): void {
-  const { authorization, 'x-api-key': ownHeader } = headers;
+function authenticate(apiKey: string | undefined, headers: IncomingHttpHeaders, isGemini: boolean): void {
+  const { authorization, 'x-api-key': ownHeader = headers['x-goog-api-key'] } = headers;
+  if (isGemini && apiKey !== undefined && ownHeader !== apiKey) {
+    const message = 'API key not valid. Please pass a valid API key.';
+    throw new VendorError(400, message, { code: 'invalid_api_key' });
+  }
   if (apiKey === undefined || authorization === `Bearer ${apiKey}` || ownHeader === apiKey) return;
   if (authorization === undefined && ownHeader === undefined) {
     const message = "You didn't provide an API key. Send it in a header: Authorization: Bearer YOUR_KEY.";
@@ -87,12 +93,25 @@ function authenticate(apiKey: string | undefined, headers: IncomingHttpHeaders):
   throw errorOfStatus(401);
 }
 
-function accountOf({ authorization, 'x-api-key': ownHeader }: IncomingHttpHeaders): string {
-  return String(ownHeader ?? authorization?.replace(/^Bearer /, '') ?? '');
+function accountOf({
+  authorization,
+  'x-api-key': ownHeader,
+  'x-goog-api-key': googleHeader,
+}: IncomingHttpHeaders): string {
+  return String(ownHeader ?? googleHeader ?? authorization?.replace(/^Bearer /, '') ?? '');
 }
 
 function pathOf(pathAndQuery: string): string {
   return pathAndQuery.replace(/\?.*$/s, '');
+}
+
+function isGemini(path: string): boolean {
+  return /^\/v1(beta)?\/models\/[^/]+:/.test(path);
+}
+
+function bodyOf(error: VendorError, path: string): object {
+  if (path.startsWith('/v1/messages')) return anthropicErrorBody(error);
+  return isGemini(path) ? googleErrorBody(error) : openaiErrorBody(error);
 }
 
 async function sendError(
@@ -108,7 +127,7 @@ async function sendError(
     return;
   }
   const shown = error instanceof VendorError ? error : serverError();
-  const body = path.startsWith('/v1/messages') ? anthropicErrorBody(shown) : openaiErrorBody(shown);
+  const body = bodyOf(shown, path);
   try {
     await reply.json(shown.status, body, shown.headers);
   } catch {

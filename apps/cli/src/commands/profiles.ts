@@ -47,6 +47,8 @@ export function profilesCommand(cli: Cli): Command {
         'responses',
         'messages',
         'embeddings',
+        'generate_content',
+        'embed_content',
       ]),
     )
     .option('--key <key_id>', 'as for a request with this key')

@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import { extractSchemas, replaceInComponents } from './components.ts';
 import { type ErrorShape, errorResponseName, errorResponses, errorStatuses } from './errors.ts';
 import { exampleOf, exampleParameter } from './examples.ts';
+import { geminiPaths } from './gemini.ts';
 import { inferencePaths } from './inference.ts';
 import { addLinks } from './links.ts';
 import { REQUEST_EXAMPLES } from './requestExamples.ts';
@@ -16,10 +17,10 @@ export const FRAME = {
   info: {
     title: 'Weighbridge',
     description:
-      'A gateway for language models. Management operations are under `/api/v1`, inference operations under `/v1`. Both ' +
+      'A gateway for language models. Management operations are under `/api/v1`, inference operations under `/v1` and `/v1beta`. Both ' +
       'take a key as `Authorization: Bearer sk-svc-…`. A management operation requires the scope in its ' +
       '`x-required-scope`; inference accepts any valid key. All errors have the same shape, except those of the ' +
-      'messages routes, which have the shape of that API.',
+      'messages routes and of those below `/v1beta`, which have the shapes of those APIs.',
     license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
   },
   servers: [{ url: '/', description: 'This service' }],
@@ -45,7 +46,7 @@ export const FRAME = {
  * examples, and moves every schema with a `title` to the components.
  */
 export function completeDocument(routes: OpenApiDocument): OpenApiDocument {
-  const paths = { ...routes.paths, ...structuredClone(inferencePaths) };
+  const paths = { ...routes.paths, ...structuredClone({ ...inferencePaths, ...geminiPaths }) };
   for (const [path, method, operation] of operations({ ...routes, paths })) {
     const successes = Object.fromEntries(
       Object.entries(operation.responses)
@@ -112,6 +113,7 @@ function errorsOf(path: string, method: string, operation: Operation) {
 
 function shapeOf(path: string): ErrorShape {
   if (path.startsWith('/api/')) return 'management';
+  if (path.startsWith('/v1beta/')) return 'google';
   return path.startsWith('/v1/messages') ? 'messages' : 'inference';
 }
 

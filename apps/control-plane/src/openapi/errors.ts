@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import { AppError, type ErrorKind, toHttpError, toMessagesError } from '@weighbridge/errors';
+import { AppError, type ErrorKind, toGoogleError, toHttpError, toMessagesError } from '@weighbridge/errors';
 import type { Operation, Response, Schema } from './types.ts';
 
 /** The body of an error. Some codes add further members to `error`. */
@@ -42,6 +42,31 @@ const MessagesErrorSchema: Schema = {
       },
     },
     request_id: { type: 'string', description: 'Quote it when you report a problem.' },
+  },
+};
+
+/** The same in Google's shape. */
+const GoogleErrorSchema: Schema = {
+  title: 'GoogleError',
+  type: 'object',
+  required: ['error'],
+  properties: {
+    error: {
+      title: 'GoogleErrorDetail',
+      type: 'object',
+      required: ['code', 'message', 'status', 'details'],
+      properties: {
+        code: { type: 'integer', description: 'The HTTP status.' },
+        message: { type: 'string', description: 'What happened, and what to do about it.' },
+        status: { type: 'string', description: 'The class of the error.' },
+        details: {
+          type: 'array',
+          description:
+            "Of this service: an `ErrorInfo` with the stable identifier in `metadata.code`, and a `RequestInfo` with the request's id.",
+          items: { title: 'GoogleErrorInfo', type: 'object', additionalProperties: true },
+        },
+      },
+    },
   },
 };
 
@@ -150,16 +175,23 @@ const HEADERS_OF: Readonly<Record<number, Readonly<Record<string, object>>>> = {
 const OF_PROTOCOL = [408, 417, 431, 501];
 
 /** Who answers an operation, which decides the shapes of its errors. */
-export type ErrorShape = 'management' | 'inference' | 'messages';
+export type ErrorShape = 'management' | 'inference' | 'messages' | 'google';
 
 const REQUEST_ID = 'req_01kafyq2s0e5fvf6m8x4n9r7td';
 /** The statuses of a vendor that clients see. Its 401 and 403 about the service's credential become a 502. */
 const OF_VENDORS = new Set([400, 404, 409, 413, 422, 429, 500, 502, 503, 504]);
 
+const PREFIXES: Readonly<Record<ErrorShape, string>> = {
+  management: '',
+  inference: 'Inference',
+  messages: 'Messages',
+  google: 'Google',
+};
+
 /** The name of the response of an error among the components. */
 export function errorResponseName(shape: ErrorShape, status: number): string {
   const name = (STATUS_CODES[status] ?? String(status)).replaceAll(/[^A-Za-z]/g, '');
-  return shape === 'management' ? name : `${shape === 'messages' ? 'Messages' : 'Inference'}${name}`;
+  return `${PREFIXES[shape]}${name}`;
 }
 
 /** The error responses by name, which operations refer to. */
@@ -168,6 +200,7 @@ export const errorResponses: Readonly<Record<string, Response>> = Object.fromEnt
     const error = new AppError(kind, code, message, param === undefined ? {} : { param });
     const { status, body } = toHttpError(error, REQUEST_ID);
     const ofMessages = toMessagesError(error, REQUEST_ID).body;
+    const ofGoogle = toGoogleError(error, REQUEST_ID).body;
     const ofVendor = OF_VENDORS.has(status) ? [VendorBody] : [];
     return [
       [errorResponseName('management', status), errorResponse(status, [ErrorSchema], body)],
@@ -175,6 +208,10 @@ export const errorResponses: Readonly<Record<string, Response>> = Object.fromEnt
       [
         errorResponseName('messages', status),
         errorResponse(status, [MessagesErrorSchema, ...ofVendor], ofMessages),
+      ],
+      [
+        errorResponseName('google', status),
+        errorResponse(status, [GoogleErrorSchema, ...ofVendor], ofGoogle),
       ],
     ];
   }),

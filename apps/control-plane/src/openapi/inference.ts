@@ -23,7 +23,7 @@ const HEADERS: readonly (readonly [name: string, description: string])[] = [
   ['X-Svc-Pod', 'Kubernetes pod of the client'],
 ];
 
-const attribution: readonly Parameter[] = HEADERS.map(([name, description]) => ({
+export const attribution: readonly Parameter[] = HEADERS.map(([name, description]) => ({
   name,
   in: 'header',
   required: false,
@@ -58,7 +58,7 @@ const vendorHeaders = {
   },
 };
 
-const routingHeaders = {
+export const routingHeaders = {
   ...vendorHeaders,
   'x-svc-model': { description: 'The model that served the request.', schema: { type: 'string' } },
   'x-svc-attempts': { description: 'How many attempts it took.', schema: { type: 'integer' } },
@@ -159,7 +159,7 @@ function storedRead(operationId: string, summary: string, example: object): Oper
 const RESPONSE = { id: 'resp_68af4030592c81938ec0a5fbab4a3e9f', object: 'response', status: 'completed' };
 const MODEL = { id: 'mock/echo', object: 'model', created: 1_795_132_800, owned_by: 'mock' };
 const LISTS =
-  "The models that the key can use, and the routing profiles. In OpenAI's format, or in Anthropic's if the request has the header `anthropic-version`.";
+  "The models that the key can use, and the routing profiles. In OpenAI's format, in Anthropic's if the request has the header `anthropic-version`, or in Google's if it has `x-goog-api-key`.";
 
 const REQUEST_ID = 'req_01kafyq2s0e5fvf6m8x4n9r7td';
 

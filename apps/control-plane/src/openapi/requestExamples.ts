@@ -62,6 +62,11 @@ export const REQUEST_EXAMPLES: Readonly<Record<string, Readonly<Record<string, u
   createMessage: { model: 'mock/echo', max_tokens: 256, messages: MESSAGES },
   countMessageTokens: { model: 'mock/echo', messages: MESSAGES },
   createEmbeddings: { model: 'mock/echo', input: 'Hello, weighbridge!' },
+  generateContent: { contents: [{ role: 'user', parts: [{ text: 'Hello, weighbridge!' }] }] },
+  streamGenerateContent: { contents: [{ role: 'user', parts: [{ text: 'Hello, weighbridge!' }] }] },
+  countContentTokens: { contents: [{ role: 'user', parts: [{ text: 'Hello, weighbridge!' }] }] },
+  embedContent: { content: { parts: [{ text: 'Hello, weighbridge!' }] } },
+  batchEmbedContents: { requests: [{ content: { parts: [{ text: 'Hello, weighbridge!' }] } }] },
   giveFeedback: { request_id: 'req_01kafyq2s0e5fvf6m8x4n9r7td', score: 0.8, comment: 'Right, but long.' },
 };
 

@@ -218,7 +218,7 @@ export class Attempt {
   /** recorded → sent → answered, or → failed → settled. */
   async #send(permit: ReturnType<Upstreams['acquirePermit']>): Promise<void> {
     const { plan, headers: clientHeaders, query, client, observed } = this.#context;
-    const { connector, body, modelRequest } = this.prepared;
+    const { connector, body, modelRequest, nativePath } = this.prepared;
     this.#enter('sent');
     this.#sentAt = performance.now();
     let status = 0;
@@ -226,11 +226,12 @@ export class Attempt {
       const headers = upstreamHeaders(clientHeaders, {
         dialect: plan.operation.dialect,
         connector,
-        plain: plan.hideUsage,
+        plain: plan.hideUsage || plan.streamsArray === true,
         hasBody: body !== undefined,
         trace: observed.trace?.attempt(plan.operation, this.prepared),
       });
-      const request = { method: plan.method, path: plan.path + query, headers, body };
+      const path = nativePath ?? plan.path + query;
+      const request = { method: plan.method, path, isNative: nativePath !== undefined, headers, body };
       const response = await permit.send(request, client.cancellation);
       status = response.status;
       const begun = modelRequest && status < 300 ? response.body.started() : undefined;

@@ -5,7 +5,7 @@ import type { UpstreamResponse } from '../upstream/httpExchange.ts';
 import type { Attempt } from './attempt.ts';
 import { SupersededResponse } from './supersededResponse.ts';
 
-/** A 401 or 403 of a vendor. */
+/** A 401 or 403 of a vendor; of Gemini's own API, also a 400. */
 export interface Refusal {
   /** The vendor refuses the connector's credential; otherwise this request, whoever sends it. */
   readonly isOfCredential: boolean;
@@ -17,7 +17,9 @@ const MAX_DECODED_BYTES = 256 * 1024;
 
 /** Whether the response may refuse the credential, which is the service's own: the client's never goes out. */
 export function mayRefuseCredential(attempt: Attempt): boolean {
-  return attempt.state === 'answered' && (attempt.response.status === 401 || attempt.response.status === 403);
+  if (attempt.state !== 'answered') return false;
+  const { status } = attempt.response;
+  return status === 401 || status === 403 || (status === 400 && attempt.prepared.nativePath !== undefined);
 }
 
 /** Reads a 401 or 403. The body of a 401 is not waited for. `memory` holds it until the request ends. */
@@ -32,7 +34,8 @@ export async function readRefusal(attempt: Attempt, memory: HeldMemory): Promise
     encoding === undefined || encoding === 'unknown'
       ? bytes
       : await decodeBody(encoding, bytes, MAX_DECODED_BYTES);
-  if (plain === undefined || refusesCredential(plain.toString('utf8'))) return OF_CREDENTIAL;
+  const refuses = status === 400 ? refusesGoogleKey : refusesCredential;
+  if (plain === undefined || refuses(plain.toString('utf8'))) return OF_CREDENTIAL;
   return { isOfCredential: false, response: await held.take() };
 }
 
@@ -58,6 +61,15 @@ export function refusesCredential(body: string): boolean {
   if (words.some((word) => REQUEST_WORD.test(word))) return false;
   if (words.some((word) => CREDENTIAL_WORD.test(word))) return true;
   return !sentences.some((sentence) => REQUEST_SENTENCE.test(sentence));
+}
+
+/** Google answers an API key that it does not know, or that has expired, with 400 (https://cloud.google.com/apis/design/errors). */
+export function refusesGoogleKey(body: string): boolean {
+  const { words, sentences } = errorParts(body);
+  return (
+    words.some((word) => /^api_key_/.test(word)) ||
+    sentences.some((text) => /^API key (not valid|expired)/i.test(text))
+  );
 }
 
 const FIELDS = ['type', 'code', 'status', 'reason', '__type', 'message', 'error', 'detail'];

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { type HttpError, toGoogleError, toHttpError, toMessagesError } from '@weighbridge/errors';
+import type { EventsToArray } from '../formats/eventsToArray.ts';
 import { type Dialect, type Operation, RESPONSES } from '../formats/operation.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import type { ResponseHeaders } from './responseHeaders.ts';
@@ -21,11 +22,12 @@ export function errorResponse(dialect: Dialect, error: unknown, requestId: strin
 export function sendFailure(
   { client, operation, requestId }: FailedRequest,
   error: unknown,
-  { emitsPlainText }: { readonly emitsPlainText: boolean },
+  { emitsPlainText, array }: { readonly emitsPlainText: boolean; readonly array?: EventsToArray | undefined },
 ): void {
   const { response } = client;
   if (!response.headersSent)
     sendError(response, client.headers, errorResponse(operation.dialect, error, requestId), requestId);
+  else if (array) response.end(array.end(JSON.stringify(toGoogleError(error, requestId).body)));
   else if (emitsPlainText) response.end(errorEvent(operation, error, requestId));
   // Ending half a document in order would make it look complete.
   else response.destroy();

@@ -250,7 +250,7 @@ async function refuseRedirect(attempt: Attempt): Promise<never> {
 const CANCELLED: Verdict = { retry: undefined, result: 'unknown' };
 
 function verdictOn(attempt: Attempt, refusal: Refusal | undefined): Verdict {
-  if (refusal?.isOfCredential === false) return REQUEST_REFUSED;
+  if (refusal) return refusal.isOfCredential ? verdictOnStatus(401) : REQUEST_REFUSED;
   return attempt.state === 'answered'
     ? verdictOnStatus(attempt.response.status)
     : verdictOnError(attempt.error);

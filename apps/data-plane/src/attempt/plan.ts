@@ -16,6 +16,8 @@ interface AnyPlan {
   readonly operation: Operation;
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
+  /** The client gets the events of a stream as one JSON array. Default: false. */
+  readonly streamsArray?: boolean;
   /** Drop the usage chunk of a stream: the client did not ask for it. */
   readonly hideUsage: boolean;
 }
@@ -70,6 +72,8 @@ export interface ObjectAccess {
 /** A request that is ready to be sent to one connector. */
 export interface PreparedRequest {
   readonly connector: RoutableConnector;
+  /** Below the base URL of the vendor's own API; undefined: the path of the plan, below the connector's base URL. */
+  readonly nativePath?: string;
   readonly body: RequestBody | undefined;
   /** Undefined for a stored response, which no model works on. */
   readonly modelRequest: ModelRequest | undefined;

@@ -1,3 +1,4 @@
+import { EventsToArray } from '../formats/eventsToArray.ts';
 import { StreamReader } from '../formats/streamReader.ts';
 import { upstreamError } from '../upstream/upstreamErrors.ts';
 import { mostOutput } from './charge.ts';
@@ -17,11 +18,14 @@ export async function relayStream(relay: Relay): Promise<void> {
   const reader = new StreamReader({
     format,
     hideUsage,
+    decodes: plan.streamsArray,
     contentEncoding,
     memory: client.memory,
     onEvent: relay.capture?.add,
   });
   if (reader.emitsDecoded) headers.delete('content-encoding');
+  const array = plan.streamsArray && reader.emitsPlainText ? new EventsToArray() : undefined;
+  if (array) headers.set('content-type', 'application/json; charset=UTF-8');
   let firstByteAt: number | undefined;
   let failure: unknown;
   const hold = relay.ownership && new OwnershipHold(reader, relay.ownership);
@@ -31,7 +35,8 @@ export async function relayStream(relay: Relay): Promise<void> {
     isServed ||= reader.facts.isOver && !client.dropsBytes;
   };
   const write = (bytes: Buffer): Promise<void> | undefined => {
-    const writing = hold ? hold.write(bytes, client) : client.write(bytes);
+    const shown = array ? array.push(bytes) : bytes;
+    const writing = hold ? hold.write(shown, client) : client.write(shown);
     if (writing) return writing.then(noteServed);
     noteServed();
     return undefined;
@@ -66,8 +71,8 @@ export async function relayStream(relay: Relay): Promise<void> {
   if (client.hasDisconnected) return;
   if (failure) {
     const error = upstreamError(failure, attempt.prepared.connector.provider);
-    sendFailure(failedRequest(relay), error, { emitsPlainText });
-  } else client.response.end();
+    sendFailure(failedRequest(relay), error, { emitsPlainText, array });
+  } else client.response.end(array?.end());
   if (isCacheable(relay, outcome)) relay.capture?.endStream(contentTypeOf(response) ?? 'text/event-stream');
 }
 

@@ -1,5 +1,6 @@
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { isRecord } from '../formats/jsonFields.ts';
+import type { Dialect } from '../formats/operation.ts';
 import type { CanonicalMember } from './canonicalJson.ts';
 
 /**
@@ -10,7 +11,10 @@ const EXTERNAL_FIELDS = new Set([
   'audio',
   'background',
   'cached_content',
+  'cachedContent',
   'container',
+  'continuation_token',
+  'continuationToken',
   'conversation',
   'mcp_servers',
   'plugins',
@@ -21,6 +25,8 @@ const EXTERNAL_FIELDS = new Set([
 ]);
 /** Tools that the client runs. A vendor's tools have to run for each request. */
 const CLIENT_TOOLS = new Set<unknown>([undefined, null, 'function', 'custom']);
+/** What an object of Gemini's tools may have, if the client runs all of them. */
+const CLIENT_TOOL_MEMBERS = new Set(['functionDeclarations', 'function_declarations']);
 const UNSET = new Set(['null', 'false']);
 
 /** Whether the response depends on the request alone, and leaves nothing at the vendor. */
@@ -29,15 +35,19 @@ export function isCacheable(generation: GenerationRequest, members: readonly Can
   return members.every(({ name, value }) => {
     // With escapes it may spell any of the names below; no client writes names this way.
     if (name.includes('\\')) return false;
-    if (name === 'tools') return areClientTools(value);
+    if (name === 'tools') return areClientTools(value, generation.operation.dialect);
     // Vendors honour it on routes that store nothing by default.
     if (name === 'store') return value.toString('latin1') !== 'true';
     return !EXTERNAL_FIELDS.has(name) || UNSET.has(value.toString('latin1', 0, 5));
   });
 }
 
-function areClientTools(value: Buffer): boolean {
+function areClientTools(value: Buffer, dialect: Dialect): boolean {
   const tools: unknown = JSON.parse(value.toString('utf8'));
   if (!Array.isArray(tools)) return tools === null;
-  return tools.every((tool) => isRecord(tool) && CLIENT_TOOLS.has(tool.type));
+  return tools.every((tool) => {
+    if (!isRecord(tool)) return false;
+    if (dialect === 'gemini') return Object.keys(tool).every((name) => CLIENT_TOOL_MEMBERS.has(name));
+    return CLIENT_TOOLS.has(tool.type);
+  });
 }

@@ -14,6 +14,9 @@ const CHAT_REASONS = new Set<unknown>(['stop', 'tool_calls', 'function_call']);
 /** Without `max_tokens`, `model_context_window_exceeded`, `pause_turn` and `refusal`. */
 const MESSAGES_REASONS = new Set<unknown>(['end_turn', 'stop_sequence', 'tool_use']);
 
+/** Without `MAX_TOKENS`, and what a filter stopped. */
+const isStopped = ({ finishReason }: JsonRecord) => finishReason === 'STOP';
+
 const ENDINGS: Partial<Record<Route, Ending>> = {
   [Route.CHAT_COMPLETIONS]: {
     isCompleteBody({ choices, error }) {
@@ -47,6 +50,28 @@ const ENDINGS: Partial<Record<Route, Ending>> = {
         !events.some(({ type }) => type === 'error')
       );
     },
+  },
+  [Route.GENERATE_CONTENT]: {
+    isCompleteBody({ candidates, error }) {
+      const all = recordsIn(candidates);
+      return !error && all.length > 0 && all.every(isStopped);
+    },
+    isCompleteStream(chunks) {
+      const stopped = new Map<unknown, boolean>();
+      for (const { candidates, error } of chunks) {
+        if (error) return false;
+        for (const candidate of recordsIn(candidates)) {
+          const index = candidate.index ?? 0;
+          stopped.set(index, stopped.get(index) === true || isStopped(candidate));
+        }
+      }
+      return stopped.size > 0 && [...stopped.values()].every((isDone) => isDone);
+    },
+  },
+  [Route.EMBED_CONTENT]: {
+    isCompleteBody: ({ embedding, embeddings, error }) =>
+      !error && (isRecord(embedding) || recordsIn(embeddings).length > 0),
+    isCompleteStream: () => false,
   },
   [Route.RESPONSES]: {
     isCompleteBody: isCompleted,

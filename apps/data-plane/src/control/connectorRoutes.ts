@@ -21,4 +21,6 @@ export const ROUTE_PATHS: Readonly<Record<Route, string>> = {
   [Route.RESPONSES]: '/v1/responses',
   [Route.MESSAGES]: '/v1/messages',
   [Route.EMBEDDINGS]: '/v1/embeddings',
+  [Route.GENERATE_CONTENT]: '/v1beta/models/{model}:generateContent',
+  [Route.EMBED_CONTENT]: '/v1beta/models/{model}:embedContent',
 };

@@ -33,6 +33,10 @@ export interface GenerationRequest {
   readonly spans: ReadonlyMap<string, Span>;
   /** After the opening brace of the body: an empty span. */
   readonly start: Span;
+  /** Where an output limit goes that the body lacks, and the text around it. Default: at `start`. */
+  readonly limitSlot?: { readonly span: Span; readonly before: string; readonly after: string } | undefined;
+  /** Where the body repeats the name of the model that its path has, in the form `models/<name>`. Default: nowhere. */
+  readonly modelSpans?: readonly Span[];
   /** Adds `stream_options.include_usage`, for vendors that report usage only if asked; undefined if it is there. */
   readonly usageEdit: Edit | undefined;
   /** The conditions of service that the request asks for, as it names them; undefined where it asks for none. */
@@ -164,31 +168,35 @@ function choices(body: Buffer, spans: ReadonlyMap<string, Span>): number {
  * report its usage (`asksForUsage`: this vendor's would not), and, under a hard budget, its output limit and what is removed.
  */
 export function upstreamBody(
-  { body, spans, start, usageEdit, hard }: GenerationRequest,
+  generation: GenerationRequest,
   upstreamModel: string,
   asksForUsage: boolean,
 ): RequestBody {
+  const { body, spans, usageEdit, hard, modelSpans } = generation;
   const edits: Edit[] = [];
   const model = spans.get('model');
   if (model) edits.push({ span: model, text: JSON.stringify(upstreamModel) });
+  for (const span of modelSpans ?? NOWHERE)
+    edits.push({ span, text: JSON.stringify(`models/${upstreamModel}`) });
   if (usageEdit && asksForUsage) edits.push(usageEdit);
-  if (hard) edits.push(...hardEdits(body, spans, start, hard));
+  if (hard) edits.push(...hardEdits(generation, hard));
   return body.withEdits(edits);
 }
 
+const NOWHERE: readonly Span[] = [];
+
 function hardEdits(
-  body: RequestBody,
-  spans: ReadonlyMap<string, Span>,
-  start: Span,
+  { body, spans, start, limitSlot = { span: start, before: '', after: ',' } }: GenerationRequest,
   { limit, removedFields, cuts }: HardLimits,
 ): Edit[] {
   const edits: Edit[] = [];
   if (limit) {
     const given = spans.get(limit.field);
+    const { span, before, after } = limitSlot;
     edits.push(
       given
         ? { span: given, text: String(limit.tokens) }
-        : { span: start, text: `"${limit.field}":${limit.tokens},` },
+        : { span, text: `${before}"${limit.field}":${limit.tokens}${after}` },
     );
   }
   for (const span of cuts) edits.push({ span, text: '' });
@@ -268,7 +276,7 @@ function afterBrace(body: Buffer, from: number): Span {
   return { start: at, end: at };
 }
 
-function isObject(body: Buffer, span: Span | undefined): span is Span {
+export function isObject(body: Buffer, span: Span | undefined): span is Span {
   return span !== undefined && body[span.start] === 0x7b;
 }
 
@@ -278,12 +286,12 @@ function countAt(body: Buffer, span: Span | undefined): number | undefined {
   return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined;
 }
 
-function textAt(body: Buffer, span: Span | undefined): string | undefined {
+export function textAt(body: Buffer, span: Span | undefined): string | undefined {
   const value = valueAt(body, span);
   return typeof value === 'string' ? value : undefined;
 }
 
-function valueAt(body: Buffer, span: Span | undefined): unknown {
+export function valueAt(body: Buffer, span: Span | undefined): unknown {
   if (!span) return undefined;
   const text = body.toString('utf8', span.start, span.end);
   // Without escapes, the text between the quotes is the value.

@@ -28,7 +28,7 @@ export interface HardTerms {
 /** Tokens that vendors add to the input of a request with tools: up to 804 at https://docs.anthropic.com. */
 const TOOL_PROMPT_TOKENS = 1_024;
 /** What only makes sense beside tools: vendors refuse it without. */
-const TOOL_FIELDS = ['tools', 'tool_choice', 'parallel_tool_calls'];
+const TOOL_FIELDS = ['tools', 'tool_choice', 'parallel_tool_calls', 'toolConfig', 'tool_config'];
 const CHOICE_FIELDS = new Set(['tools', 'tool_choice']);
 const MAX_CHOICE_BYTES = 16 * 1024;
 const LIMITS = new Set(['max_tool_calls']);

@@ -1,10 +1,17 @@
 import { Route } from '@weighbridge/contracts';
 import { chatFormat } from './chatFormat.ts';
+import { geminiFormat } from './geminiFormat.ts';
 import { itemListFormat } from './itemListFormat.ts';
 import { messagesFormat } from './messagesFormat.ts';
 import { CHAT_FIELDS } from './requestFields/chat.ts';
 import { EMBEDDINGS_FIELDS } from './requestFields/embeddings.ts';
 import type { Fields } from './requestFields/field.ts';
+import {
+  BATCH_EMBED_FIELDS,
+  COUNT_CONTENT_FIELDS,
+  EMBED_CONTENT_FIELDS,
+  GENERATE_CONTENT_FIELDS,
+} from './requestFields/gemini.ts';
 import { MESSAGES_FIELDS } from './requestFields/messages.ts';
 import { RESPONSES_FIELDS } from './requestFields/responses.ts';
 import type { ResponseFormat } from './responseFormat.ts';
@@ -15,8 +22,10 @@ export type Dialect = 'openai' | 'anthropic' | 'gemini';
 
 /** An inference operation. All differences between the operations are declared here. */
 export interface Operation {
-  /** Below `/v1` of this service, and below the connector's base URL. */
+  /** Below `/v1` of this service, and below the connector's base URL; of the `gemini` dialect, a template below `/v1beta`. */
   readonly path: string;
+  /** Of the `gemini` dialect: what follows the model in the path. */
+  readonly method?: string;
   /** The route that a connector must serve. */
   readonly route: Route;
   readonly dialect: Dialect;
@@ -154,6 +163,56 @@ const EMBEDDINGS: Operation = {
   cacheIgnoredFields: new Set(['user']),
 };
 
+/** Gemini's own API (https://ai.google.dev/api). Its model, and whether it streams, are in the path. */
+export const GENERATE_CONTENT: Operation = {
+  path: '/models/{model}:generateContent',
+  method: 'generateContent',
+  route: Route.GENERATE_CONTENT,
+  dialect: 'gemini',
+  fields: new Set(),
+  requestFields: GENERATE_CONTENT_FIELDS,
+  outputLimits: ['maxOutputTokens'],
+  needsIncludeUsage: false,
+  responseFormat: geminiFormat,
+  isBilled: true,
+  isStored: false,
+  namesObjects: false,
+  cacheIgnoredFields: new Set(['labels']),
+};
+
+const COUNT_CONTENT: Operation = {
+  ...GENERATE_CONTENT,
+  path: '/models/{model}:countTokens',
+  method: 'countTokens',
+  requestFields: COUNT_CONTENT_FIELDS,
+  outputLimits: undefined,
+  isBilled: false,
+};
+
+const EMBED_CONTENT: Operation = {
+  ...GENERATE_CONTENT,
+  path: '/models/{model}:embedContent',
+  method: 'embedContent',
+  route: Route.EMBED_CONTENT,
+  requestFields: EMBED_CONTENT_FIELDS,
+  outputLimits: undefined,
+};
+
+const BATCH_EMBED: Operation = {
+  ...EMBED_CONTENT,
+  path: '/models/{model}:batchEmbedContents',
+  method: 'batchEmbedContents',
+  requestFields: BATCH_EMBED_FIELDS,
+};
+
+/** The operations of Gemini's dialect. */
+export const GEMINI_OPERATIONS: readonly Operation[] = [
+  GENERATE_CONTENT,
+  COUNT_CONTENT,
+  EMBED_CONTENT,
+  BATCH_EMBED,
+];
+
 /** Reads or deletes a response that a vendor stores: no model works, so nothing is charged. */
 export const STORED_RESPONSE: Operation = {
   ...RESPONSES,
@@ -170,7 +229,7 @@ export const INPUT_ITEMS: Operation = {
   responseFormat: itemListFormat,
 };
 
-/** Every operation with a generation route. */
+/** Every operation with a generation route of its own, in the dialects of OpenAI and Anthropic. */
 export const OPERATIONS: readonly Operation[] = [
   CHAT_COMPLETIONS,
   RESPONSES,

@@ -17,9 +17,22 @@ const ENCODED_MEDIA = /^(data:[\w/+.-]+;base64,|[A-Za-z0-9+/=_-]{1024})/;
 const MAX_DEPTH = 64;
 
 /** The fields of a body, in any dialect, that the model reads. */
-const PROMPT_FIELDS = ['system', 'instructions', 'messages', 'input', 'prompt', 'tools'];
+const PROMPT_FIELDS = [
+  'system',
+  'instructions',
+  'messages',
+  'input',
+  'prompt',
+  'tools',
+  // Gemini's, in both spellings.
+  'systemInstruction',
+  'system_instruction',
+  'contents',
+  'content',
+  'requests',
+];
 const WANTED = new Set(PROMPT_FIELDS);
-const LISTS_OF_MESSAGES = new Set(['messages', 'input']);
+const LISTS_OF_MESSAGES = new Set(['messages', 'input', 'contents']);
 
 export interface RequestText {
   readonly text: string;
@@ -42,7 +55,17 @@ export function textOfRequest(body: Buffer): RequestText {
 }
 
 /** Members that describe a part, and are not its content. */
-const DESCRIPTIVE = new Set(['role', 'type', 'id', 'tool_call_id', 'tool_use_id', 'cache_control', 'detail']);
+const DESCRIPTIVE = new Set([
+  'role',
+  'type',
+  'id',
+  'tool_call_id',
+  'tool_use_id',
+  'cache_control',
+  'detail',
+  'thoughtSignature',
+  'thought_signature',
+]);
 
 /** Collects the strings of values, without parsing what is around them. */
 class TextReader {

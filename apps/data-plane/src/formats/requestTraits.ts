@@ -18,6 +18,11 @@ const MEDIA_MARKS = [
   '"video',
   '"file',
   '"document',
+  // Gemini's.
+  '"inlineData',
+  '"inline_data',
+  '"responseModalities',
+  '"response_modalities',
 ];
 
 /**

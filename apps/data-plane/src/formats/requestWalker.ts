@@ -32,6 +32,31 @@ export function walkRequest(bytes: Buffer, fields: Fields, rules: WalkRules): Re
   return walker.findings;
 }
 
+/** What to cut out of a list or an object, with the commas, so that some of its parts are gone. */
+class Cuts {
+  readonly spans: Span[] = [];
+  #kept = 0;
+  #previousEnd: number;
+
+  /** `start`: of the first part. */
+  constructor(start: number) {
+    this.#previousEnd = start;
+  }
+
+  /** All of its parts are gone. */
+  get isEmptied(): boolean {
+    return this.#kept === 0 && this.spans.length > 0;
+  }
+
+  /** `next`: where the part after it begins. */
+  add({ start, end }: Span, isRemoved: boolean, next: number): void {
+    if (!isRemoved) this.#kept++;
+    else if (this.#kept > 0) this.spans.push({ start: this.#previousEnd, end });
+    else this.spans.push({ start, end: next });
+    this.#previousEnd = end;
+  }
+}
+
 class RequestWalker {
   readonly findings: RequestFindings = {
     toolUses: {},
@@ -83,8 +108,7 @@ class RequestWalker {
         this.#cursor.skipValue();
         return false;
       case 'object':
-        this.#object(value, field);
-        return false;
+        return this.#object(value, field, isItem);
       case 'variants':
         return this.#variants(field, value, isItem);
       case 'list':
@@ -127,45 +151,72 @@ class RequestWalker {
     this.#refuse('value', field, start, end);
   }
 
-  #object(value: ObjectValue<Fields>, field?: Field): void {
+  /** True if it is an item of which nothing is left. */
+  #object(value: ObjectValue<Fields>, field?: Field, isItem = false): boolean {
     const cursor = this.#cursor;
     if (cursor.peek() !== OPEN_OBJECT) {
       this.#refuseValue('value', field);
-      return;
+      return false;
     }
     const seen = this.#names();
     const opened = cursor.at;
     cursor.at++;
     cursor.space();
     let hasRequired = value.requires === undefined;
+    const cuts = new Cuts(cursor.at);
     while (cursor.peek() !== CLOSE_OBJECT) {
+      const start = cursor.at;
       const name = cursor.key();
       this.#path.push(name);
       if (name === value.requires) hasRequired = cursor.peek() === QUOTE || cursor.peek() === OPEN_OBJECT;
-      this.#member(value.fields, name, seen);
+      const isRemoved = this.#member(value.fields, name, seen);
       this.#path.pop();
-      this.#next();
+      const end = cursor.at;
+      const hasNext = this.#next();
+      cuts.add({ start, end }, isRemoved, hasNext ? cursor.at : end);
     }
     cursor.at++;
-    if (hasRequired || value.requires === undefined) return;
+    if (isItem && cuts.isEmptied) return true;
+    this.findings.cuts.push(...cuts.spans);
+    if (hasRequired || value.requires === undefined) return false;
     this.#path.push(value.requires);
     this.#refuse('missing', field, opened, cursor.at);
     this.#path.pop();
+    return false;
   }
 
-  #member(fields: Fields, name: string, seen: Set<string>): void {
+  /** True if it is a tool to be removed from its object. */
+  #member(fields: Fields, name: string, seen: Set<string>): boolean {
     const { at } = this.#cursor;
-    // Vendors differ in which of two they read.
-    if (seen.has(name)) this.#refuse('duplicate', undefined, at, at);
-    seen.add(name);
     const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
+    const meant = field?.sameAs ?? name;
+    // Vendors differ in which of two they read.
+    if (seen.has(meant)) this.#refuse('duplicate', undefined, at, at);
+    seen.add(meant);
+    if (field?.tool) return this.#memberTool(field, field.tool, meant);
     if (field) {
       if (name === 'tools' || name === 'functions') this.findings.hasTools = true;
       this.#value(field);
-      return;
+      return false;
     }
     const { start, end } = this.#skipped();
     this.#refuse('unlisted', undefined, start, end, fields);
+    return false;
+  }
+
+  /** A tool that the vendor runs, as a member of an object that names tools. True if it is to be removed. */
+  #memberTool(field: Field, { name, uses }: ServerTool, member: string): boolean {
+    const { findings } = this;
+    const isNull = this.#startsWith('null');
+    const { start, end } = this.#skipped();
+    if (isNull) return false;
+    const isAllowed = this.#rules.allows(this.#pathText(true), member);
+    if (isAllowed || findings.removedTools.length >= MAX_REMOVED_TOOLS) {
+      this.#refuse('cost', field, start, end);
+      return false;
+    }
+    findings.removedTools.push({ path: this.#pathText(false), tool: name, names: [member], bound: uses });
+    return true;
   }
 
   #list(field: Field, item: Field): void {
@@ -178,8 +229,7 @@ class RequestWalker {
     cursor.space();
     const at = this.#path.length;
     let index = 0;
-    let kept = 0;
-    let previousEnd = cursor.at;
+    const cuts = new Cuts(cursor.at);
     while (cursor.peek() !== CLOSE_ARRAY) {
       this.#path.push(index++);
       const start = cursor.at;
@@ -187,13 +237,11 @@ class RequestWalker {
       this.#path.length = at;
       const end = cursor.at;
       const hasNext = this.#next();
-      if (!isRemoved) kept++;
-      else if (kept > 0) this.findings.cuts.push({ start: previousEnd, end });
-      else this.findings.cuts.push({ start, end: hasNext ? cursor.at : end });
-      previousEnd = end;
+      cuts.add({ start, end }, isRemoved, hasNext ? cursor.at : end);
     }
     cursor.at++;
-    if (index > 0 && kept === 0) this.findings.emptied.push(this.#pathText(false));
+    this.findings.cuts.push(...cuts.spans);
+    if (cuts.isEmptied) this.findings.emptied.push(this.#pathText(false));
   }
 
   #variants(field: Field, value: VariantsValue<Fields>, isItem: boolean): boolean {

@@ -45,6 +45,9 @@ export interface ResponseFacts {
   failed: boolean;
   /** Part of the response could not be read, so what it reports may be incomplete. */
   unreadable: boolean;
+  /** Of a stream with several choices: those that began, and those that ended, one bit for each. */
+  begunChoices: number;
+  endedChoices: number;
 }
 
 /** Objects that an answer names, in the order in which it does, up to a number that no answer reaches. */
@@ -107,6 +110,8 @@ export function noFacts(): ResponseFacts {
     pending: false,
     failed: false,
     unreadable: false,
+    begunChoices: 0,
+    endedChoices: 0,
   };
 }
 

@@ -14,7 +14,7 @@ export function expectedToolUses(
   if (!span || tools.length === 0) return undefined;
   return body.read((bytes) => {
     const sent = bytes.subarray(span.start, span.end);
-    if (!tools.some((tool) => sent.includes(`"${tool}`))) return undefined;
+    if (!tools.some((tool) => isNamed(sent, tool))) return undefined;
     const { toolUses, removedTools } = walkRequest(bytes, operation.requestFields, {
       allows: () => false,
       refuse: () => {},
@@ -24,4 +24,13 @@ export function expectedToolUses(
     for (const { tool } of removedTools) uses[tool] = (uses[tool] ?? 0) + 1;
     return uses;
   });
+}
+
+/** Under its name in prices, or that name as Gemini's clients write it: `googleSearch`. */
+function isNamed(tools: Buffer, tool: string): boolean {
+  return tools.includes(`"${tool}`) || tools.includes(`"${inCamelCase(tool)}`);
+}
+
+function inCamelCase(name: string): string {
+  return name.replaceAll(/_[a-z]/g, (letter) => letter.slice(1).toUpperCase());
 }

@@ -15,17 +15,24 @@ export interface NamedObject {
 /** The objects that a request names in the fields that the table of its operation classes as `stored`, each once. */
 export function findNamedObjects(bytes: Buffer, fields: Fields): NamedObject[] {
   const found = new Map<string, NamedObject>();
-  findNames(bytes, fields, 'stored', (path, id, { isPath = false, isMadeOutside = false }) => {
-    const isPossible = isPath ? isObjectPath(id) : isObjectId(id);
-    const known = found.get(id);
-    const first = known && (isPossible || !known.isPossible) ? known.path : path;
-    found.set(id, {
-      path: first,
-      id,
-      isPossible: isPossible && (known?.isPossible ?? true),
-      isMadeOutside: isMadeOutside && (known?.isMadeOutside ?? true),
-    });
-  });
+  findNames(
+    bytes,
+    fields,
+    'stored',
+    (path, name, { isPath = false, isUri = false, isMadeOutside = false }) => {
+      const id = isUri ? objectInUri(name) : name;
+      if (id === undefined) return;
+      const isPossible = isPath || isUri ? isObjectPath(id) : isObjectId(id);
+      const known = found.get(id);
+      const first = known && (isPossible || !known.isPossible) ? known.path : path;
+      found.set(id, {
+        path: first,
+        id,
+        isPossible: isPossible && (known?.isPossible ?? true),
+        isMadeOutside: isMadeOutside && (known?.isMadeOutside ?? true),
+      });
+    },
+  );
   return [...found.values()];
 }
 
@@ -40,6 +47,15 @@ export function isObjectId(text: string): boolean {
 /** Google names what it caches by a path, such as `cachedContents/abc`. */
 function isObjectPath(text: string): boolean {
   return PATH.test(text) && text.split('/').every((segment) => isObjectId(segment));
+}
+
+const GOOGLE_URI = /^https?:\/\/[^/?#]*\.googleapis\.com\.?(?=[/:?#]|$)(?::\d+)?(?:\/v\d\w*)?\/*/i;
+const OTHER_URI = /^https?:\/\//i;
+
+/** The object that a URI leads to, by its path at Google: `files/abc`. Undefined for one that leads to another host. */
+function objectInUri(uri: string): string | undefined {
+  const path = uri.trim().replace(GOOGLE_URI, '');
+  return OTHER_URI.test(path) ? undefined : path;
 }
 
 const WATCHES = new WeakMap<Fields, KeyWatch | null>();
@@ -62,7 +78,7 @@ export function watchForObjects(fields: Fields): KeyWatch | undefined {
 function addKeys(keys: Set<string>, name: string, field: Field): void {
   if (!names(field, 'stored')) return;
   if (field.cost === 'stored') {
-    keys.add(name);
+    keys.add(name.toLowerCase());
     return;
   }
   const value = valueWithNames(field);

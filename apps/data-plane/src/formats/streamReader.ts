@@ -10,6 +10,8 @@ const NOTHING = Buffer.alloc(0);
 export interface StreamReaderOptions {
   readonly format: ResponseFormat;
   readonly hideUsage: boolean;
+  /** The client gets decoded bytes, whatever the encoding. Default: false. */
+  readonly decodes?: boolean | undefined;
   /** The response's `content-encoding`. */
   readonly contentEncoding: unknown;
   /** Holds what is buffered of the response. */
@@ -34,14 +36,14 @@ export class StreamReader {
   /** The client gets plain text, so an event of the proxy's own may follow it. */
   readonly emitsPlainText: boolean;
 
-  constructor({ format, hideUsage, contentEncoding, memory, onEvent }: StreamReaderOptions) {
+  constructor({ format, hideUsage, decodes = false, contentEncoding, memory, onEvent }: StreamReaderOptions) {
     const encoding = encodingOf(contentEncoding);
     this.#tap = new StreamTap({ format, hideUsage, onEvent, memory });
     this.#prefix = new ResponsePrefix(memory);
     this.#isUnknown = encoding === 'unknown';
     if (this.#isUnknown) this.#tap.facts.unreadable = true;
     this.#decoder = isSupported(encoding) ? new StreamDecoder(encoding, memory) : undefined;
-    this.emitsDecoded = this.#decoder !== undefined && hideUsage;
+    this.emitsDecoded = this.#decoder !== undefined && (hideUsage || decodes);
     this.emitsPlainText = encoding === undefined || this.emitsDecoded;
   }
 

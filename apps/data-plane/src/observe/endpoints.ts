@@ -7,6 +7,8 @@ export type Endpoint =
   | 'messages'
   | 'count_tokens'
   | 'embeddings'
+  | 'generate_content'
+  | 'embed_content'
   | 'stored_responses'
   | 'models'
   | 'feedback'
@@ -18,6 +20,11 @@ const ENDPOINT_OF_PATH: Readonly<Record<string, Endpoint>> = {
   '/messages': 'messages',
   '/messages/count_tokens': 'count_tokens',
   '/embeddings': 'embeddings',
+  '/models/{model}:generateContent': 'generate_content',
+  '/models/{model}:countTokens': 'count_tokens',
+  '/models/{model}:embedContent': 'embed_content',
+  '/models/{model}:batchEmbedContents': 'embed_content',
+  '/models/{model}:streamGenerateContent': 'generate_content',
   '/models': 'models',
   '/models/*': 'models',
   '/feedback': 'feedback',
@@ -27,15 +34,17 @@ export function endpointOf({ path }: Pick<Operation, 'path'>): Endpoint {
   return ENDPOINT_OF_PATH[path] ?? 'other';
 }
 
-/** `path`: the template of a route below its prefix, such as `/responses/:id`; undefined if a path has no route. */
-export function endpointOfRoute(path: string | undefined): Endpoint {
-  if (path === undefined) return 'other';
+/** `route`: the template of a route below its prefix, such as `/responses/:id`; undefined if a path has no route. */
+export function endpointOfRoute(route: string | undefined): Endpoint {
+  if (route === undefined) return 'other';
+  const path = route.replace('/:model/::', '/{model}:');
   return path.startsWith('/responses/:id') ? 'stored_responses' : (ENDPOINT_OF_PATH[path] ?? 'other');
 }
 
 /** The operation's name in the OpenTelemetry GenAI conventions (https://opentelemetry.io/docs/specs/semconv/gen-ai/). */
-export function genAiOperation({ path }: Pick<Operation, 'path'>): 'chat' | 'embeddings' {
-  return path === '/embeddings' ? 'embeddings' : 'chat';
+export function genAiOperation(operation: Pick<Operation, 'path'>): 'chat' | 'embeddings' {
+  const endpoint = endpointOf(operation);
+  return endpoint === 'embeddings' || endpoint === 'embed_content' ? 'embeddings' : 'chat';
 }
 
 /** The provider's name in the conventions, if they have one; else its id. */

@@ -15,6 +15,8 @@ const ROUTES: Readonly<Record<Endpoint, string | undefined>> = {
   messages: '/v1/messages',
   count_tokens: '/v1/messages/count_tokens',
   embeddings: '/v1/embeddings',
+  generate_content: '/v1beta/models/{model}:generateContent',
+  embed_content: '/v1beta/models/{model}:embedContent',
   stored_responses: '/v1/responses/{id}',
   models: '/v1/models',
   feedback: '/v1/feedback',

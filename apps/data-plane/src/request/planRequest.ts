@@ -10,12 +10,14 @@ import { servesRoute } from '../control/connectorRoutes.ts';
 import type { ObjectOwners } from '../control/objectOwners.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import {
+  priceAt,
   type RoutableConnector,
   type RoutableModel,
   type RoutingTable,
   upstreamNameAt,
 } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
+import { type GeminiTarget, geminiPath, readGeminiRequest } from '../formats/geminiRequest.ts';
 import { type GenerationRequest, readGenerationRequest, upstreamBody } from '../formats/generationRequest.ts';
 import { type HardTerms, hardTerms } from '../formats/hardMode.ts';
 import { INPUT_ITEMS, type Operation, STORED_RESPONSE } from '../formats/operation.ts';
@@ -50,6 +52,8 @@ export interface GenerationAction {
   readonly kind: 'generation';
   readonly operation: Operation;
   readonly body: RequestBody;
+  /** Of the `gemini` dialect: what the path says. */
+  readonly gemini?: GeminiTarget;
 }
 
 /** A request for a response that a vendor stored. */
@@ -71,10 +75,11 @@ interface Sender {
 export function planGeneration(
   deps: PlanDeps,
   sender: Sender,
-  { operation, body }: GenerationAction,
+  { operation, body, gemini }: GenerationAction,
   table: RoutingTable,
 ): GenerationPlan | Promise<GenerationPlan> {
-  return new GenerationPlanner(deps, sender, readGenerationRequest(operation, body), table).plan();
+  const generation = gemini ? readGeminiRequest(gemini, body) : readGenerationRequest(operation, body);
+  return new GenerationPlanner(deps, sender, generation, gemini?.isArray ?? false, table).plan();
 }
 
 interface ChosenTargets extends PinDecision {
@@ -85,6 +90,7 @@ class GenerationPlanner {
   readonly #deps: PlanDeps;
   readonly #sender: Sender;
   readonly #generation: GenerationRequest;
+  readonly #streamsArray: boolean;
   readonly #table: RoutingTable;
   /** What the requested name stands for: the id of a model, or `router/<profile>`. */
   readonly #model: string;
@@ -97,10 +103,17 @@ class GenerationPlanner {
   /** Set once they are looked up. */
   #objects: ObjectAccess | undefined;
 
-  constructor(deps: PlanDeps, sender: Sender, generation: GenerationRequest, table: RoutingTable) {
+  constructor(
+    deps: PlanDeps,
+    sender: Sender,
+    generation: GenerationRequest,
+    streamsArray: boolean,
+    table: RoutingTable,
+  ) {
     this.#deps = deps;
     this.#sender = sender;
     this.#generation = generation;
+    this.#streamsArray = streamsArray;
     this.#table = table;
     const { model } = generation;
     // Most requests name a model by its id: that takes no more than a look-up.
@@ -211,6 +224,7 @@ class GenerationPlanner {
       objects: this.#objects,
       method: 'POST',
       path: operation.path,
+      streamsArray: this.#streamsArray,
       prepare: (target, current) => this.#prepare(target, current),
       savePin,
       hideUsage: operation.needsIncludeUsage && generation.stream && !generation.wantsUsage,
@@ -226,6 +240,7 @@ class GenerationPlanner {
     }
     if (!isHard) return this.#prepared(target, this.#generation);
     const terms = this.#hardTerms(key);
+    if (this.#generation.operation.dialect === 'gemini') assertWritesText(key, target);
     return limitOutput(this.#deps.budget, key, this.#generation, terms, target).then((limited) =>
       this.#prepared(target, limited),
     );
@@ -240,6 +255,10 @@ class GenerationPlanner {
   #prepared({ model, connector }: Target, generation: GenerationRequest): PreparedRequest {
     const name = this.#upstreamName(model, connector);
     const body = upstreamBody(generation, name, reportsUsageIfAsked(connector));
+    if (generation.operation.dialect === 'gemini') {
+      const nativePath = geminiPath(generation, name);
+      return { connector, body, nativePath, modelRequest: { model, connector, generation } };
+    }
     if (!generation.namesSeveralModels)
       return { connector, body, modelRequest: { model, connector, generation } };
     const alternatives = namedTargets(generation, connector, this.#table);
@@ -264,6 +283,19 @@ class GenerationPlanner {
     return this.#hard.terms;
   }
 }
+
+/** Of a model that may write images or audio unasked, no field limits their tokens. Throws a 400. */
+function assertWritesText({ hardAllowFields }: ResolvedKey, { model, connector }: Target): void {
+  const { price } = priceAt(model, connector);
+  const isText = [price, ...price.variants].every(
+    (one) => one.outputImage === undefined && one.outputAudio === undefined,
+  );
+  if (isText || hardAllowFields.has(MODALITIES)) return;
+  const message = `The model ${model.id} writes images or audio, whose cost cannot be known in advance. This key has a hard budget: use another model; or an operator can add "${MODALITIES}" to the hard_allow_fields of its policy, or set its budget_mode to balanced.`;
+  throw new AppError('invalid_request', 'not_allowed_in_hard_mode', message, { param: MODALITIES });
+}
+
+const MODALITIES = 'generationConfig.responseModalities';
 
 /** An output limit that this service sets would cut what no one waits for. */
 function unboundedBackground(): AppError {

@@ -42,6 +42,8 @@ export function requestCaching(
   // Their content may change, and is not everyone's to read.
   if (objects) return undefined;
   const rule = cacheRule(key, profile?.cache);
+  // What is stored are events.
+  if (plan.streamsArray) return undefined;
   if (!rule || !operation.isBilled || generation.body.length > MAX_BODY_BYTES) return undefined;
   const use = cacheUse(headers);
   if (use === 'bypass') return undefined;
@@ -61,7 +63,7 @@ export function requestCaching(
       operation.dialect,
       plan.targets.map(({ connector }) => connector),
     ),
-    query: withoutCredentials(query),
+    query: operation.dialect === 'gemini' ? '' : withoutCredentials(query),
   });
   const { ttlMs } = rule;
   const { route } = operation;

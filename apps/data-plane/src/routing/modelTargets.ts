@@ -80,4 +80,10 @@ function notServed(model: RoutableModel, route: Route, table: RoutingTable): App
   return new AppError('invalid_request', 'route_not_supported', message, { param: 'model' });
 }
 
-const GENERATING_ROUTES = [Route.CHAT_COMPLETIONS, Route.MESSAGES, Route.RESPONSES, Route.EMBEDDINGS];
+const GENERATING_ROUTES = [
+  Route.CHAT_COMPLETIONS,
+  Route.MESSAGES,
+  Route.RESPONSES,
+  Route.EMBEDDINGS,
+  Route.GENERATE_CONTENT,
+];

@@ -19,6 +19,7 @@ import { type Endpoint, endpointOf, endpointOfRoute } from '../observe/endpoints
 import type { RequestObservation } from '../observe/requestObservation.ts';
 import { authenticate } from '../request/authenticate.ts';
 import { readFeedback } from '../request/feedback.ts';
+import { type GeminiModelsQuery, listGeminiModels, retrieveGeminiModel } from '../request/geminiModels.ts';
 import { listModels, type ModelsQuery, retrieveModel } from '../request/listModels.ts';
 import type { StoredResponseAction } from '../request/planRequest.ts';
 import { type FeedbackDeps, giveFeedback } from '../request/recordFeedback.ts';
@@ -34,6 +35,7 @@ import {
 } from './clientPaths.ts';
 import { allowOrigins } from './cors.ts';
 import { type FastPathDeps, fastPath } from './fastPath.ts';
+import { addGeminiOperations, isGeminiPath, withOneModel } from './geminiRoutes.ts';
 import { type BodyLimits, readBody, takeBodyMemory } from './readBody.ts';
 import { BODY_ENCODINGS, bodyEncoding, readEncodedBody } from './readEncodedBody.ts';
 import { splitUrl, withoutApiVersion } from './requestUrl.ts';
@@ -65,7 +67,7 @@ export async function inferenceHandler(app: FastifyInstance, deps: AppDeps): Pro
 export function buildApp(deps: AppDeps): FastifyInstance {
   const app = createHttpApp({
     ...deps,
-    rewriteUrl: withOneDeployment,
+    rewriteUrl: (url) => withOneModel(withOneDeployment(url)),
     routeNotFound: (method, path, { url, headers }) =>
       routeNotServed(method, path, dialectOfUnserved(url, headers)),
     errorResponse: (error, request) => {
@@ -80,9 +82,13 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   passBodiesUnparsed(app, deps);
   allowOrigins(app, deps.corsOrigins);
   app.addHook('onRequest', async ({ headers }) => refuseWebSocket(headers));
-  app.register(surface(deps, [addOperations(OPERATIONS), addStoredResponses, addModels, addFeedback]), {
-    prefix: '/v1',
-  });
+  app.register(
+    surface(deps, [addOperations(OPERATIONS), addStoredResponses, addModels, addGemini, addFeedback]),
+    {
+      prefix: '/v1',
+    },
+  );
+  app.register(surface(deps, [addModels, addGemini]), { prefix: '/v1beta' });
   for (const prefix of OPENAI_PREFIXES) {
     app.register(surface(deps, [addOperations(OPENAI_OPERATIONS), addStoredResponses, addModels]), {
       prefix,
@@ -138,16 +144,24 @@ function addStoredResponses(api: FastifyInstance, deps: AppDeps): void {
 }
 
 function addModels(api: FastifyInstance, deps: AppDeps): void {
-  api.get<{ Querystring: ModelsQuery }>('/models', (request) =>
-    answerHere(deps, request, 'models', () =>
-      listModels(request.key, currentTable(deps), dialectOf(request), request.query),
-    ),
+  api.get<{ Querystring: ModelsQuery & GeminiModelsQuery }>('/models', (request) =>
+    answerHere(deps, request, 'models', () => {
+      const { key, query } = request;
+      const dialect = dialectOf(request);
+      return dialect === 'gemini'
+        ? listGeminiModels(key, currentTable(deps), query)
+        : listModels(key, currentTable(deps), dialect, query);
+    }),
   );
   // A model's name has slashes in it, which some clients escape and others do not.
   api.get<{ Params: { '*': string } }>('/models/*', (request) =>
-    answerHere(deps, request, 'models', () =>
-      retrieveModel(request.key, currentTable(deps), dialectOf(request), request.params['*']),
-    ),
+    answerHere(deps, request, 'models', () => {
+      const { key, params } = request;
+      const dialect = dialectOf(request);
+      return dialect === 'gemini'
+        ? retrieveGeminiModel(key, currentTable(deps), params['*'])
+        : retrieveModel(key, currentTable(deps), dialect, params['*']);
+    }),
   );
 }
 
@@ -160,6 +174,13 @@ function addFeedback(api: FastifyInstance, deps: AppDeps): void {
       return { request_id: feedback.requestId, status };
     }),
   );
+}
+
+function addGemini(api: FastifyInstance, deps: AppDeps): void {
+  addGeminiOperations(api, (request, reply, gemini) => {
+    const { operation } = gemini;
+    return run(deps, request, reply, { kind: 'generation', operation, body: bodyOf(request), gemini });
+  });
 }
 
 const NO_BODY = new RequestBody([]);
@@ -271,12 +292,13 @@ export function refusalResponse(error: AppError, requestId: string, url: string)
 }
 
 const MESSAGES_PATH = /^\/v1\/messages(?=[/?]|$)/;
-const GEMINI_PATH = /^\/v1beta(?=[/?]|$)/;
 const MODELS_PATH = /^\/v1\/models(?=[/?]|$)/;
 
 /** The dialect of a request: by its path, and on `/v1/models`, which several dialects have, by a header. */
 function dialectOf({ url, headers }: Pick<FastifyRequest, 'url' | 'headers'>): Dialect {
   if (MESSAGES_PATH.test(url)) return 'anthropic';
-  if (GEMINI_PATH.test(url)) return 'gemini';
-  return MODELS_PATH.test(url) && headers['anthropic-version'] !== undefined ? 'anthropic' : 'openai';
+  if (isGeminiPath(url)) return 'gemini';
+  if (!MODELS_PATH.test(url)) return 'openai';
+  if (headers['anthropic-version'] !== undefined) return 'anthropic';
+  return headers['x-goog-api-key'] === undefined ? 'openai' : 'gemini';
 }

@@ -28,7 +28,7 @@ export function withOneDeployment(url: string): string {
   );
 }
 
-const PREFIX = /^\/(?:v1|openai\/v1|openai\/deployments\/:deployment|openai)(?=\/)/;
+const PREFIX = /^\/(?:v1|v1beta|openai\/v1|openai\/deployments\/:deployment|openai)(?=\/)/;
 
 /** The template of a route below its prefix, such as `/responses/:id`; undefined for a route of another surface. */
 export function belowPrefix(route: string | undefined): string | undefined {

@@ -1,5 +1,5 @@
 import { AppError } from '@weighbridge/errors';
-import { type Dialect, OPERATIONS } from '../formats/operation.ts';
+import { type Dialect, GEMINI_OPERATIONS, OPERATIONS } from '../formats/operation.ts';
 import { splitUrl } from './requestUrl.ts';
 
 const OTHERS: Readonly<Record<Dialect, readonly string[]>> = {
@@ -10,7 +10,7 @@ const OTHERS: Readonly<Record<Dialect, readonly string[]>> = {
     'GET /v1/models',
   ],
   anthropic: ['GET /v1/models'],
-  gemini: [],
+  gemini: ['POST /v1beta/models/{model}:streamGenerateContent', 'GET /v1beta/models'],
 };
 const SERVED: Readonly<Record<Dialect, readonly string[]>> = {
   openai: servedIn('openai'),
@@ -20,14 +20,17 @@ const SERVED: Readonly<Record<Dialect, readonly string[]>> = {
 const MAX_SHOWN = 200;
 
 function servedIn(dialect: Dialect): string[] {
-  const operations = OPERATIONS.filter((operation) => operation.dialect === dialect);
-  return [...operations.map(({ path }) => `POST /v1${path}`), ...OTHERS[dialect]];
+  const operations = [...OPERATIONS, ...GEMINI_OPERATIONS].filter(
+    (operation) => operation.dialect === dialect,
+  );
+  const prefix = dialect === 'gemini' ? '/v1beta' : '/v1';
+  return [...operations.map(({ path }) => `POST ${prefix}${path}`), ...OTHERS[dialect]];
 }
 
 /** The 404 for a route that this service does not have: names those of the caller's dialect. */
 export function routeNotServed(method: string, path: string, dialect: Dialect): AppError {
   const shown = path.length > MAX_SHOWN ? `${path.slice(0, MAX_SHOWN)}…` : path;
-  const served = SERVED[dialect].length > 0 ? SERVED[dialect] : SERVED.openai;
+  const served = SERVED[dialect];
   const message = `${method} ${shown} is not served here.${hintFor(path)} Served are: ${served.join(', ')}.`;
   return new AppError('not_found', 'route_not_served', message, { details: { served } });
 }

@@ -27,6 +27,8 @@ interface UpstreamPermit {
 interface UpstreamRequest {
   /** Appended to the connector's base URL: `/chat/completions`, with the query string. */
   readonly path: string;
+  /** The path is below the base URL of the vendor's own API, where its compatible one is `/openai` below that. */
+  readonly isNative?: boolean;
   readonly method: 'GET' | 'POST' | 'DELETE';
   /** Names and values, alternating. */
   readonly headers: string[];
@@ -88,6 +90,7 @@ interface ConnectorPool {
   readonly allowsPrivateAddress: boolean;
   readonly timeouts: UpstreamOptions;
   readonly path: string;
+  readonly nativePath: string;
   readonly hostname: string;
   readonly connections: Pool;
   inFlight: number;
@@ -103,10 +106,10 @@ class PoolPermit implements UpstreamPermit {
   }
 
   send(
-    { method, path, headers, body }: UpstreamRequest,
+    { method, path, isNative = false, headers, body }: UpstreamRequest,
     cancellation: Cancellation,
   ): Promise<UpstreamResponse> {
-    const { allowsPrivateAddress, hostname, path: basePath, connections } = this.#pool;
+    const { allowsPrivateAddress, hostname, path: basePath, nativePath, connections } = this.#pool;
     try {
       if (!allowsPrivateAddress) assertPublic(hostname);
     } catch (error) {
@@ -115,7 +118,7 @@ class PoolPermit implements UpstreamPermit {
     }
     const request = {
       method,
-      path: basePath + path,
+      path: (isNative ? nativePath : basePath) + path,
       headers,
       body: body ? toUndiciBody(body, headers) : null,
     };
@@ -155,6 +158,7 @@ function openPool({ baseUrl, allowPrivateAddress }: Connector, timeouts: Upstrea
     allowsPrivateAddress: allowPrivateAddress,
     timeouts,
     path: pathname.replace(/\/$/, ''),
+    nativePath: pathname.replace(/(\/openai)?\/?$/, ''),
     hostname,
     connections,
     inFlight: 0,

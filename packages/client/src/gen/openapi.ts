@@ -953,7 +953,7 @@ export interface paths {
         };
         /**
          * List models in the format of the SDKs
-         * @description The models that the key can use, and the routing profiles. In OpenAI's format, or in Anthropic's if the request has the header `anthropic-version`.
+         * @description The models that the key can use, and the routing profiles. In OpenAI's format, in Anthropic's if the request has the header `anthropic-version`, or in Google's if it has `x-goog-api-key`.
          */
         get: operations["listInferenceModels"];
         put?: never;
@@ -973,11 +973,151 @@ export interface paths {
         };
         /**
          * Retrieve a model in the format of the SDKs
-         * @description The models that the key can use, and the routing profiles. In OpenAI's format, or in Anthropic's if the request has the header `anthropic-version`.
+         * @description The models that the key can use, and the routing profiles. In OpenAI's format, in Anthropic's if the request has the header `anthropic-version`, or in Google's if it has `x-goog-api-key`.
          */
         get: operations["getInferenceModel"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List models in Google's format
+         * @description The models that the key can use by Gemini's operations, in Google's format. `/v1/models` answers in it too, to a request with the header `x-goog-api-key`.
+         */
+        get: operations["listGeminiModels"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/models/{model}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve a model in Google's format
+         * @description The models that the key can use by Gemini's operations, in Google's format. `/v1/models` answers in it too, to a request with the header `x-goog-api-key`.
+         */
+        get: operations["getGeminiModel"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/models/{model}:generateContent": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Generate content (Gemini)
+         * @description It goes to Gemini's own API: a model of another provider gets 400 `route_not_supported`. The key may also be in `x-goog-api-key` or `?key=`; `Authorization` takes precedence. Errors have Google's shape. Also served below `/v1`.
+         */
+        post: operations["generateContent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/models/{model}:streamGenerateContent": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Generate content as a stream (Gemini)
+         * @description It goes to Gemini's own API: a model of another provider gets 400 `route_not_supported`. The key may also be in `x-goog-api-key` or `?key=`; `Authorization` takes precedence. Errors have Google's shape. Also served below `/v1`.
+         */
+        post: operations["streamGenerateContent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/models/{model}:countTokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Count the tokens of contents (Gemini)
+         * @description It goes to Gemini's own API: a model of another provider gets 400 `route_not_supported`. It costs nothing. The key may also be in `x-goog-api-key` or `?key=`; `Authorization` takes precedence. Errors have Google's shape. Also served below `/v1`.
+         */
+        post: operations["countContentTokens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/models/{model}:embedContent": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create an embedding (Gemini)
+         * @description It goes to Gemini's own API: a model of another provider gets 400 `route_not_supported`. The key may also be in `x-goog-api-key` or `?key=`; `Authorization` takes precedence. Errors have Google's shape. Also served below `/v1`.
+         */
+        post: operations["embedContent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1beta/models/{model}:batchEmbedContents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create embeddings (Gemini)
+         * @description It goes to Gemini's own API: a model of another provider gets 400 `route_not_supported`. The key may also be in `x-goog-api-key` or `?key=`; `Authorization` takes precedence. Errors have Google's shape. Also served below `/v1`.
+         */
+        post: operations["batchEmbedContents"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1415,6 +1555,28 @@ export interface components {
             tiers: components["schemas"]["PriceTier"][];
             variants: components["schemas"]["PriceVariant"][];
             tool_prices: components["schemas"]["ToolPrices"];
+        };
+        /** @description The body of Google's operation. Where it names a model, that must be the model of the path. */
+        GeminiRequest: {
+            [key: string]: unknown;
+        };
+        /** @enum {string} */
+        GeminiStreamFormat: "json" | "sse";
+        GoogleError: {
+            error: components["schemas"]["GoogleErrorDetail"];
+        };
+        GoogleErrorDetail: {
+            /** @description The HTTP status. */
+            code: number;
+            /** @description What happened, and what to do about it. */
+            message: string;
+            /** @description The class of the error. */
+            status: string;
+            /** @description Of this service: an `ErrorInfo` with the stable identifier in `metadata.code`, and a `RequestInfo` with the request's id. */
+            details: components["schemas"]["GoogleErrorInfo"][];
+        };
+        GoogleErrorInfo: {
+            [key: string]: unknown;
         };
         HeadroomCounter: {
             /** @description Null for a parent policy's counter, unless the caller is an operator. */
@@ -2103,7 +2265,7 @@ export interface components {
             descendants?: components["schemas"]["RevokedDescendants"];
         };
         /** @enum {string} */
-        Route: "chat_completions" | "responses" | "messages" | "embeddings";
+        Route: "chat_completions" | "responses" | "messages" | "embeddings" | "generate_content" | "embed_content";
         /** @enum {string} */
         SpendBucket: "hour" | "day" | "month";
         /** @description One value for each name in group_by; null for requests that have none. */
@@ -2292,6 +2454,577 @@ export interface components {
                  *     }
                  */
                 "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The vendor failed. Or the vendor answered with this status. */
+        GoogleBadGateway: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": 502,
+                 *         "message": "The vendor could not be reached.",
+                 *         "status": "UNAVAILABLE",
+                 *         "details": [
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                 *             "reason": "UPSTREAM_UNREACHABLE",
+                 *             "domain": "weighbridge",
+                 *             "metadata": {
+                 *               "code": "upstream_unreachable"
+                 *             }
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RequestInfo",
+                 *             "requestId": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GoogleError"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description The request is malformed. Or the vendor answered with this status. */
+        GoogleBadRequest: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": 400,
+                 *         "message": "name: must be string.",
+                 *         "status": "INVALID_ARGUMENT",
+                 *         "details": [
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                 *             "reason": "INVALID_REQUEST",
+                 *             "domain": "weighbridge",
+                 *             "metadata": {
+                 *               "code": "invalid_request",
+                 *               "param": "name"
+                 *             }
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RequestInfo",
+                 *             "requestId": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.BadRequest",
+                 *             "fieldViolations": [
+                 *               {
+                 *                 "field": "name",
+                 *                 "description": "name: must be string."
+                 *               }
+                 *             ]
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GoogleError"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description An `Expect` other than `100-continue`. */
+        GoogleExpectationFailed: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": 417,
+                 *         "message": "The header \"Expect\" can only be \"100-continue\". Leave it out.",
+                 *         "status": "INVALID_ARGUMENT",
+                 *         "details": [
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                 *             "reason": "EXPECTATION_FAILED",
+                 *             "domain": "weighbridge",
+                 *             "metadata": {
+                 *               "code": "expectation_failed",
+                 *               "param": "expect"
+                 *             }
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RequestInfo",
+                 *             "requestId": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GoogleError"];
+            };
+        };
+        /** @description The key or token does not permit this operation. */
+        GoogleForbidden: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": 403,
+                 *         "message": "This key lacks the scope keys:write.",
+                 *         "status": "PERMISSION_DENIED",
+                 *         "details": [
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                 *             "reason": "INSUFFICIENT_SCOPE",
+                 *             "domain": "weighbridge",
+                 *             "metadata": {
+                 *               "code": "insufficient_scope"
+                 *             }
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RequestInfo",
+                 *             "requestId": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GoogleError"];
+            };
+        };
+        /** @description The vendor did not respond in time. Or the vendor answered with this status. */
+        GoogleGatewayTimeout: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": 504,
+                 *         "message": "The vendor did not respond in time.",
+                 *         "status": "DEADLINE_EXCEEDED",
+                 *         "details": [
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                 *             "reason": "UPSTREAM_TIMEOUT",
+                 *             "domain": "weighbridge",
+                 *             "metadata": {
+                 *               "code": "upstream_timeout"
+                 *             }
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RequestInfo",
+                 *             "requestId": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GoogleError"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description Internal error. Or the vendor answered with this status. */
+        GoogleInternalServerError: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": 500,
+                 *         "message": "Internal error. Try again; if it persists, report the request_id.",
+                 *         "status": "INTERNAL",
+                 *         "details": [
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                 *             "reason": "INTERNAL_ERROR",
+                 *             "domain": "weighbridge",
+                 *             "metadata": {
+                 *               "code": "internal_error"
+                 *             }
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RequestInfo",
+                 *             "requestId": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GoogleError"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description The resource does not exist, or the key may not see it. Or the vendor answered with this status. */
+        GoogleNotFound: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": 404,
+                 *         "message": "There is no key with this id.",
+                 *         "status": "NOT_FOUND",
+                 *         "details": [
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                 *             "reason": "KEY_NOT_FOUND",
+                 *             "domain": "weighbridge",
+                 *             "metadata": {
+                 *               "code": "key_not_found"
+                 *             }
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RequestInfo",
+                 *             "requestId": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GoogleError"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description A `Transfer-Encoding` other than `chunked`. */
+        GoogleNotImplemented: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": 501,
+                 *         "message": "The transfer coding \"gzip\" is not supported. Send the body with \"Content-Length\", or with \"Transfer-Encoding: chunked\".",
+                 *         "status": "UNIMPLEMENTED",
+                 *         "details": [
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                 *             "reason": "TRANSFER_CODING_NOT_SUPPORTED",
+                 *             "domain": "weighbridge",
+                 *             "metadata": {
+                 *               "code": "transfer_coding_not_supported",
+                 *               "param": "transfer-encoding"
+                 *             }
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RequestInfo",
+                 *             "requestId": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GoogleError"];
+            };
+        };
+        /** @description The body is too large. Or the vendor answered with this status. */
+        GooglePayloadTooLarge: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": 413,
+                 *         "message": "The body is larger than this service accepts.",
+                 *         "status": "INVALID_ARGUMENT",
+                 *         "details": [
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                 *             "reason": "BODY_TOO_LARGE",
+                 *             "domain": "weighbridge",
+                 *             "metadata": {
+                 *               "code": "body_too_large"
+                 *             }
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RequestInfo",
+                 *             "requestId": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GoogleError"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description The headers are too large. */
+        GoogleRequestHeaderFieldsTooLarge: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": 431,
+                 *         "message": "The headers of the request are larger than this service accepts. Send fewer or shorter ones.",
+                 *         "status": "INVALID_ARGUMENT",
+                 *         "details": [
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                 *             "reason": "HEADERS_TOO_LARGE",
+                 *             "domain": "weighbridge",
+                 *             "metadata": {
+                 *               "code": "headers_too_large"
+                 *             }
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RequestInfo",
+                 *             "requestId": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GoogleError"];
+            };
+        };
+        /** @description The head or the body of the request did not arrive in time. */
+        GoogleRequestTimeout: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": 408,
+                 *         "message": "The request was not received in time. Send it again, faster.",
+                 *         "status": "DEADLINE_EXCEEDED",
+                 *         "details": [
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                 *             "reason": "REQUEST_TIMEOUT",
+                 *             "domain": "weighbridge",
+                 *             "metadata": {
+                 *               "code": "request_timeout"
+                 *             }
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RequestInfo",
+                 *             "requestId": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GoogleError"];
+            };
+        };
+        /** @description The service is unavailable. Try again after `retry-after` seconds. Or the vendor answered with this status. */
+        GoogleServiceUnavailable: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                /** @description After how many seconds to try again. */
+                "retry-after"?: string;
+                /** @description Whether trying again can help. */
+                "x-should-retry"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": 503,
+                 *         "message": "Database unavailable. Before retrying a write, check whether it was applied.",
+                 *         "status": "UNAVAILABLE",
+                 *         "details": [
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                 *             "reason": "DATABASE_UNAVAILABLE",
+                 *             "domain": "weighbridge",
+                 *             "metadata": {
+                 *               "code": "database_unavailable"
+                 *             }
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RequestInfo",
+                 *             "requestId": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RetryInfo",
+                 *             "retryDelay": "1s"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GoogleError"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description A budget is used up or a rate limit is reached; the code says which. Or the vendor answered with this status. */
+        GoogleTooManyRequests: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                /** @description After how many seconds to try again. */
+                "retry-after"?: string;
+                /** @description Whether trying again can help. */
+                "x-should-retry"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": 429,
+                 *         "message": "Too many requests. Try again in 12 s.",
+                 *         "status": "RESOURCE_EXHAUSTED",
+                 *         "details": [
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                 *             "reason": "RATE_LIMIT_EXCEEDED",
+                 *             "domain": "weighbridge",
+                 *             "metadata": {
+                 *               "code": "rate_limit_exceeded"
+                 *             }
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RequestInfo",
+                 *             "requestId": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GoogleError"] | components["schemas"]["VendorBody"];
+            };
+        };
+        /** @description A segment of the path is too long. */
+        GoogleURITooLong: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": 414,
+                 *         "message": "A segment of the path is longer than 2048 characters.",
+                 *         "status": "INVALID_ARGUMENT",
+                 *         "details": [
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                 *             "reason": "PATH_TOO_LONG",
+                 *             "domain": "weighbridge",
+                 *             "metadata": {
+                 *               "code": "path_too_long"
+                 *             }
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RequestInfo",
+                 *             "requestId": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GoogleError"];
+            };
+        };
+        /** @description The key is missing, unknown, disabled or expired, or the token is not accepted. */
+        GoogleUnauthorized: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                /** @description The scheme to use. */
+                "www-authenticate"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": 401,
+                 *         "message": "The API key is unknown. Check it for missing characters, or ask an operator whether it still exists.",
+                 *         "status": "UNAUTHENTICATED",
+                 *         "details": [
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                 *             "reason": "INVALID_API_KEY",
+                 *             "domain": "weighbridge",
+                 *             "metadata": {
+                 *               "code": "invalid_api_key"
+                 *             }
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RequestInfo",
+                 *             "requestId": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GoogleError"];
+            };
+        };
+        /** @description The body is not JSON. */
+        GoogleUnsupportedMediaType: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": 415,
+                 *         "message": "The body must be JSON.",
+                 *         "status": "INVALID_ARGUMENT",
+                 *         "details": [
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                 *             "reason": "UNSUPPORTED_MEDIA_TYPE",
+                 *             "domain": "weighbridge",
+                 *             "metadata": {
+                 *               "code": "unsupported_media_type",
+                 *               "param": "content-type"
+                 *             }
+                 *           },
+                 *           {
+                 *             "@type": "type.googleapis.com/google.rpc.RequestInfo",
+                 *             "requestId": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GoogleError"];
             };
         };
         /** @description The vendor failed. Or the vendor answered with this status. */
@@ -11188,6 +11921,659 @@ export interface operations {
             502: components["responses"]["InferenceBadGateway"];
             503: components["responses"]["InferenceServiceUnavailable"];
             504: components["responses"]["InferenceGatewayTimeout"];
+        };
+    };
+    listGeminiModels: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "models": [
+                     *         {
+                     *           "name": "models/mock/echo",
+                     *           "displayName": "mock/echo",
+                     *           "supportedGenerationMethods": [
+                     *             "generateContent"
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VendorBody"];
+                };
+            };
+            400: components["responses"]["GoogleBadRequest"];
+            401: components["responses"]["GoogleUnauthorized"];
+            403: components["responses"]["GoogleForbidden"];
+            404: components["responses"]["GoogleNotFound"];
+            408: components["responses"]["GoogleRequestTimeout"];
+            417: components["responses"]["GoogleExpectationFailed"];
+            429: components["responses"]["GoogleTooManyRequests"];
+            431: components["responses"]["GoogleRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["GoogleInternalServerError"];
+            501: components["responses"]["GoogleNotImplemented"];
+            502: components["responses"]["GoogleBadGateway"];
+            503: components["responses"]["GoogleServiceUnavailable"];
+            504: components["responses"]["GoogleGatewayTimeout"];
+        };
+    };
+    getGeminiModel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `<provider>/<model_name>`, `router/<profile>`, or a bare name of Google's. Its slashes need no encoding.
+                 * @example acme/support-1
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "models/mock/echo",
+                     *       "displayName": "mock/echo",
+                     *       "supportedGenerationMethods": [
+                     *         "generateContent"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VendorBody"];
+                };
+            };
+            400: components["responses"]["GoogleBadRequest"];
+            401: components["responses"]["GoogleUnauthorized"];
+            403: components["responses"]["GoogleForbidden"];
+            404: components["responses"]["GoogleNotFound"];
+            408: components["responses"]["GoogleRequestTimeout"];
+            414: components["responses"]["GoogleURITooLong"];
+            417: components["responses"]["GoogleExpectationFailed"];
+            429: components["responses"]["GoogleTooManyRequests"];
+            431: components["responses"]["GoogleRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["GoogleInternalServerError"];
+            501: components["responses"]["GoogleNotImplemented"];
+            502: components["responses"]["GoogleBadGateway"];
+            503: components["responses"]["GoogleServiceUnavailable"];
+            504: components["responses"]["GoogleGatewayTimeout"];
+        };
+    };
+    generateContent: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Conversation id of the client. The first routing decision is pinned to it, so a change of the profile does not change the model during a conversation. */
+                "X-Svc-Session-Id"?: string;
+                /** @description User to attribute the cost to */
+                "X-Svc-User"?: string;
+                /** @description Team to attribute the cost to */
+                "X-Svc-Team"?: string;
+                /** @description Project to attribute the cost to */
+                "X-Svc-Project"?: string;
+                /** @description Environment to attribute the cost to */
+                "X-Svc-Env"?: string;
+                /** @description Labels to attribute the cost to, as `key1=val1,key2=val2`. Malformed pairs are skipped */
+                "X-Svc-Labels"?: string;
+                /** @description Workload type, declared by the client */
+                "X-Svc-Workload-Type"?: string;
+                /** @description Kubernetes namespace of the client */
+                "X-Svc-Namespace"?: string;
+                /** @description Kubernetes workload of the client */
+                "X-Svc-Workload"?: string;
+                /** @description Kubernetes pod of the client */
+                "X-Svc-Pod"?: string;
+            };
+            path: {
+                /**
+                 * @description `<provider>/<model_name>`, `router/<profile>`, or a bare name of Google's. Its slashes need no encoding.
+                 * @example acme/support-1
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "contents": [
+                 *         {
+                 *           "role": "user",
+                 *           "parts": [
+                 *             {
+                 *               "text": "Hello, weighbridge!"
+                 *             }
+                 *           ]
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["GeminiRequest"];
+            };
+        };
+        responses: {
+            /** @description The vendor's response. */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
+                    /** @description The model that served the request. */
+                    "x-svc-model"?: string;
+                    /** @description How many attempts it took. */
+                    "x-svc-attempts"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "candidates": [
+                     *         {
+                     *           "content": {
+                     *             "role": "model",
+                     *             "parts": [
+                     *               {
+                     *                 "text": "Hello, weighbridge!"
+                     *               }
+                     *             ]
+                     *           },
+                     *           "finishReason": "STOP",
+                     *           "index": 0
+                     *         }
+                     *       ],
+                     *       "usageMetadata": {
+                     *         "promptTokenCount": 8,
+                     *         "candidatesTokenCount": 5,
+                     *         "totalTokenCount": 13
+                     *       },
+                     *       "modelVersion": "echo"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VendorBody"];
+                };
+            };
+            400: components["responses"]["GoogleBadRequest"];
+            401: components["responses"]["GoogleUnauthorized"];
+            403: components["responses"]["GoogleForbidden"];
+            404: components["responses"]["GoogleNotFound"];
+            408: components["responses"]["GoogleRequestTimeout"];
+            413: components["responses"]["GooglePayloadTooLarge"];
+            414: components["responses"]["GoogleURITooLong"];
+            415: components["responses"]["GoogleUnsupportedMediaType"];
+            417: components["responses"]["GoogleExpectationFailed"];
+            429: components["responses"]["GoogleTooManyRequests"];
+            431: components["responses"]["GoogleRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["GoogleInternalServerError"];
+            501: components["responses"]["GoogleNotImplemented"];
+            502: components["responses"]["GoogleBadGateway"];
+            503: components["responses"]["GoogleServiceUnavailable"];
+            504: components["responses"]["GoogleGatewayTimeout"];
+        };
+    };
+    streamGenerateContent: {
+        parameters: {
+            query?: {
+                /** @description With `sse`, the stream is server-sent events; else it is one JSON array. */
+                alt?: components["schemas"]["GeminiStreamFormat"];
+            };
+            header?: {
+                /** @description Conversation id of the client. The first routing decision is pinned to it, so a change of the profile does not change the model during a conversation. */
+                "X-Svc-Session-Id"?: string;
+                /** @description User to attribute the cost to */
+                "X-Svc-User"?: string;
+                /** @description Team to attribute the cost to */
+                "X-Svc-Team"?: string;
+                /** @description Project to attribute the cost to */
+                "X-Svc-Project"?: string;
+                /** @description Environment to attribute the cost to */
+                "X-Svc-Env"?: string;
+                /** @description Labels to attribute the cost to, as `key1=val1,key2=val2`. Malformed pairs are skipped */
+                "X-Svc-Labels"?: string;
+                /** @description Workload type, declared by the client */
+                "X-Svc-Workload-Type"?: string;
+                /** @description Kubernetes namespace of the client */
+                "X-Svc-Namespace"?: string;
+                /** @description Kubernetes workload of the client */
+                "X-Svc-Workload"?: string;
+                /** @description Kubernetes pod of the client */
+                "X-Svc-Pod"?: string;
+            };
+            path: {
+                /**
+                 * @description `<provider>/<model_name>`, `router/<profile>`, or a bare name of Google's. Its slashes need no encoding.
+                 * @example acme/support-1
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "contents": [
+                 *         {
+                 *           "role": "user",
+                 *           "parts": [
+                 *             {
+                 *               "text": "Hello, weighbridge!"
+                 *             }
+                 *           ]
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["GeminiRequest"];
+            };
+        };
+        responses: {
+            /** @description The vendor's response. */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
+                    /** @description The model that served the request. */
+                    "x-svc-model"?: string;
+                    /** @description How many attempts it took. */
+                    "x-svc-attempts"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "candidates": [
+                     *           {
+                     *             "content": {
+                     *               "role": "model",
+                     *               "parts": [
+                     *                 {
+                     *                   "text": "Hello, weighbridge!"
+                     *                 }
+                     *               ]
+                     *             },
+                     *             "finishReason": "STOP",
+                     *             "index": 0
+                     *           }
+                     *         ],
+                     *         "usageMetadata": {
+                     *           "promptTokenCount": 8,
+                     *           "candidatesTokenCount": 5,
+                     *           "totalTokenCount": 13
+                     *         },
+                     *         "modelVersion": "echo"
+                     *       }
+                     *     ]
+                     */
+                    "application/json": components["schemas"]["VendorBody"][];
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["GoogleBadRequest"];
+            401: components["responses"]["GoogleUnauthorized"];
+            403: components["responses"]["GoogleForbidden"];
+            404: components["responses"]["GoogleNotFound"];
+            408: components["responses"]["GoogleRequestTimeout"];
+            413: components["responses"]["GooglePayloadTooLarge"];
+            414: components["responses"]["GoogleURITooLong"];
+            415: components["responses"]["GoogleUnsupportedMediaType"];
+            417: components["responses"]["GoogleExpectationFailed"];
+            429: components["responses"]["GoogleTooManyRequests"];
+            431: components["responses"]["GoogleRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["GoogleInternalServerError"];
+            501: components["responses"]["GoogleNotImplemented"];
+            502: components["responses"]["GoogleBadGateway"];
+            503: components["responses"]["GoogleServiceUnavailable"];
+            504: components["responses"]["GoogleGatewayTimeout"];
+        };
+    };
+    countContentTokens: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Conversation id of the client. The first routing decision is pinned to it, so a change of the profile does not change the model during a conversation. */
+                "X-Svc-Session-Id"?: string;
+                /** @description User to attribute the cost to */
+                "X-Svc-User"?: string;
+                /** @description Team to attribute the cost to */
+                "X-Svc-Team"?: string;
+                /** @description Project to attribute the cost to */
+                "X-Svc-Project"?: string;
+                /** @description Environment to attribute the cost to */
+                "X-Svc-Env"?: string;
+                /** @description Labels to attribute the cost to, as `key1=val1,key2=val2`. Malformed pairs are skipped */
+                "X-Svc-Labels"?: string;
+                /** @description Workload type, declared by the client */
+                "X-Svc-Workload-Type"?: string;
+                /** @description Kubernetes namespace of the client */
+                "X-Svc-Namespace"?: string;
+                /** @description Kubernetes workload of the client */
+                "X-Svc-Workload"?: string;
+                /** @description Kubernetes pod of the client */
+                "X-Svc-Pod"?: string;
+            };
+            path: {
+                /**
+                 * @description `<provider>/<model_name>`, `router/<profile>`, or a bare name of Google's. Its slashes need no encoding.
+                 * @example acme/support-1
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "contents": [
+                 *         {
+                 *           "role": "user",
+                 *           "parts": [
+                 *             {
+                 *               "text": "Hello, weighbridge!"
+                 *             }
+                 *           ]
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["GeminiRequest"];
+            };
+        };
+        responses: {
+            /** @description The vendor's response. */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
+                    /** @description The model that served the request. */
+                    "x-svc-model"?: string;
+                    /** @description How many attempts it took. */
+                    "x-svc-attempts"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "totalTokens": 8
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VendorBody"];
+                };
+            };
+            400: components["responses"]["GoogleBadRequest"];
+            401: components["responses"]["GoogleUnauthorized"];
+            403: components["responses"]["GoogleForbidden"];
+            404: components["responses"]["GoogleNotFound"];
+            408: components["responses"]["GoogleRequestTimeout"];
+            413: components["responses"]["GooglePayloadTooLarge"];
+            414: components["responses"]["GoogleURITooLong"];
+            415: components["responses"]["GoogleUnsupportedMediaType"];
+            417: components["responses"]["GoogleExpectationFailed"];
+            429: components["responses"]["GoogleTooManyRequests"];
+            431: components["responses"]["GoogleRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["GoogleInternalServerError"];
+            501: components["responses"]["GoogleNotImplemented"];
+            502: components["responses"]["GoogleBadGateway"];
+            503: components["responses"]["GoogleServiceUnavailable"];
+            504: components["responses"]["GoogleGatewayTimeout"];
+        };
+    };
+    embedContent: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Conversation id of the client. The first routing decision is pinned to it, so a change of the profile does not change the model during a conversation. */
+                "X-Svc-Session-Id"?: string;
+                /** @description User to attribute the cost to */
+                "X-Svc-User"?: string;
+                /** @description Team to attribute the cost to */
+                "X-Svc-Team"?: string;
+                /** @description Project to attribute the cost to */
+                "X-Svc-Project"?: string;
+                /** @description Environment to attribute the cost to */
+                "X-Svc-Env"?: string;
+                /** @description Labels to attribute the cost to, as `key1=val1,key2=val2`. Malformed pairs are skipped */
+                "X-Svc-Labels"?: string;
+                /** @description Workload type, declared by the client */
+                "X-Svc-Workload-Type"?: string;
+                /** @description Kubernetes namespace of the client */
+                "X-Svc-Namespace"?: string;
+                /** @description Kubernetes workload of the client */
+                "X-Svc-Workload"?: string;
+                /** @description Kubernetes pod of the client */
+                "X-Svc-Pod"?: string;
+            };
+            path: {
+                /**
+                 * @description `<provider>/<model_name>`, `router/<profile>`, or a bare name of Google's. Its slashes need no encoding.
+                 * @example acme/support-1
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "content": {
+                 *         "parts": [
+                 *           {
+                 *             "text": "Hello, weighbridge!"
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["GeminiRequest"];
+            };
+        };
+        responses: {
+            /** @description The vendor's response. */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
+                    /** @description The model that served the request. */
+                    "x-svc-model"?: string;
+                    /** @description How many attempts it took. */
+                    "x-svc-attempts"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "embedding": {
+                     *         "values": [
+                     *           0.01,
+                     *           -0.02
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VendorBody"];
+                };
+            };
+            400: components["responses"]["GoogleBadRequest"];
+            401: components["responses"]["GoogleUnauthorized"];
+            403: components["responses"]["GoogleForbidden"];
+            404: components["responses"]["GoogleNotFound"];
+            408: components["responses"]["GoogleRequestTimeout"];
+            413: components["responses"]["GooglePayloadTooLarge"];
+            414: components["responses"]["GoogleURITooLong"];
+            415: components["responses"]["GoogleUnsupportedMediaType"];
+            417: components["responses"]["GoogleExpectationFailed"];
+            429: components["responses"]["GoogleTooManyRequests"];
+            431: components["responses"]["GoogleRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["GoogleInternalServerError"];
+            501: components["responses"]["GoogleNotImplemented"];
+            502: components["responses"]["GoogleBadGateway"];
+            503: components["responses"]["GoogleServiceUnavailable"];
+            504: components["responses"]["GoogleGatewayTimeout"];
+        };
+    };
+    batchEmbedContents: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Conversation id of the client. The first routing decision is pinned to it, so a change of the profile does not change the model during a conversation. */
+                "X-Svc-Session-Id"?: string;
+                /** @description User to attribute the cost to */
+                "X-Svc-User"?: string;
+                /** @description Team to attribute the cost to */
+                "X-Svc-Team"?: string;
+                /** @description Project to attribute the cost to */
+                "X-Svc-Project"?: string;
+                /** @description Environment to attribute the cost to */
+                "X-Svc-Env"?: string;
+                /** @description Labels to attribute the cost to, as `key1=val1,key2=val2`. Malformed pairs are skipped */
+                "X-Svc-Labels"?: string;
+                /** @description Workload type, declared by the client */
+                "X-Svc-Workload-Type"?: string;
+                /** @description Kubernetes namespace of the client */
+                "X-Svc-Namespace"?: string;
+                /** @description Kubernetes workload of the client */
+                "X-Svc-Workload"?: string;
+                /** @description Kubernetes pod of the client */
+                "X-Svc-Pod"?: string;
+            };
+            path: {
+                /**
+                 * @description `<provider>/<model_name>`, `router/<profile>`, or a bare name of Google's. Its slashes need no encoding.
+                 * @example acme/support-1
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "requests": [
+                 *         {
+                 *           "content": {
+                 *             "parts": [
+                 *               {
+                 *                 "text": "Hello, weighbridge!"
+                 *               }
+                 *             ]
+                 *           }
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["GeminiRequest"];
+            };
+        };
+        responses: {
+            /** @description The vendor's response. */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
+                    /** @description The model that served the request. */
+                    "x-svc-model"?: string;
+                    /** @description How many attempts it took. */
+                    "x-svc-attempts"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "embeddings": [
+                     *         {
+                     *           "values": [
+                     *             0.01,
+                     *             -0.02
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VendorBody"];
+                };
+            };
+            400: components["responses"]["GoogleBadRequest"];
+            401: components["responses"]["GoogleUnauthorized"];
+            403: components["responses"]["GoogleForbidden"];
+            404: components["responses"]["GoogleNotFound"];
+            408: components["responses"]["GoogleRequestTimeout"];
+            413: components["responses"]["GooglePayloadTooLarge"];
+            414: components["responses"]["GoogleURITooLong"];
+            415: components["responses"]["GoogleUnsupportedMediaType"];
+            417: components["responses"]["GoogleExpectationFailed"];
+            429: components["responses"]["GoogleTooManyRequests"];
+            431: components["responses"]["GoogleRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["GoogleInternalServerError"];
+            501: components["responses"]["GoogleNotImplemented"];
+            502: components["responses"]["GoogleBadGateway"];
+            503: components["responses"]["GoogleServiceUnavailable"];
+            504: components["responses"]["GoogleGatewayTimeout"];
         };
     };
 }

@@ -7,8 +7,8 @@ import { optionalInteger, parseModel, parseObject } from '../shared/parameters.t
 import { tokensOfText } from '../shared/tokens.ts';
 import { assertSold, badRequest, invalidType, missingParameter } from '../shared/vendorError.ts';
 
-const DEFAULT_DIMENSIONS = 8;
-const MAX_DIMENSIONS = 4096;
+export const DEFAULT_DIMENSIONS = 8;
+export const MAX_DIMENSIONS = 4096;
 const MAX_INPUTS = 2048;
 const HASH_BYTES = 32;
 
@@ -74,7 +74,7 @@ function isTokenIds(value: unknown): value is number[] {
 }
 
 /** The same text gives the same vector of length 1, in float32 as on the wire of base64. */
-function vectorOf(text: string, dimensions: number): number[] {
+export function vectorOf(text: string, dimensions: number): number[] {
   const raw: number[] = [];
   for (let block = 0; raw.length < dimensions; block += 1) {
     const hash = createHash('sha256').update(`${block}:${text}`).digest();

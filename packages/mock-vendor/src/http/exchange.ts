@@ -9,6 +9,8 @@ export interface Exchange {
   readonly requestId: string;
   /** Without the query, undecoded. */
   readonly path: string;
+  /** With its question mark; empty if there is none. */
+  readonly query: string;
   readonly body: Buffer;
   /** The credential; empty if there was none. */
   readonly account: string;

@@ -8,8 +8,10 @@ const STORED_TOKENS = 5_000;
 /** Per iteration, or per use of another model. */
 const EXTRA_TOKENS = 500;
 const MEDIA = /^(image|image_url|input_image|input_audio|audio|file|input_file|document|video_url)$/;
+/** Gemini's parts say by a member what they are. */
+const MEDIA_MEMBER = /^(inlinedata|filedata)$/;
 const STORED =
-  /^(previous_response_id|conversation|prompt|container|file_id|vector_store_ids|item_reference|thread)$/;
+  /^(previous_response_id|conversation|prompt|container|file_id|vector_store_ids|item_reference|thread|cachedcontent)$/;
 const COMPACTION = /^compact/;
 
 /** What a greedy vendor adds to a request, whatever its own count says. */
@@ -40,8 +42,9 @@ export function greedOf({ asked, body }: Conversation, { greedy, prices }: Vendo
       if (COMPACTION.test(value)) seen.compacts = true;
     }
     if (value === null || value === undefined || value === '') return;
+    if (MEDIA_MEMBER.test(name)) seen.media++;
     if (STORED.test(name)) seen.stored++;
-    if (/^(thinking|reasoning|reasoning_effort)$/.test(name)) seen.reasons = true;
+    if (/^(thinking|reasoning|reasoning_effort|thinkingconfig)$/.test(name)) seen.reasons = true;
     if (name === 'compaction') seen.compacts = true;
   });
   return {

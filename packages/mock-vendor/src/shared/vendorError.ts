@@ -42,6 +42,35 @@ export function anthropicErrorBody({ status, message }: VendorError) {
   return { type: 'error', error: { type, message } };
 }
 
+const GOOGLE_STATUS: Readonly<Record<number, string>> = {
+  400: 'INVALID_ARGUMENT',
+  401: 'UNAUTHENTICATED',
+  403: 'PERMISSION_DENIED',
+  404: 'NOT_FOUND',
+  429: 'RESOURCE_EXHAUSTED',
+  500: 'INTERNAL',
+  503: 'UNAVAILABLE',
+  504: 'DEADLINE_EXCEEDED',
+};
+
+/** Google's error body. It answers a key that it does not know with 400. */
+export function googleErrorBody({ status, message, code }: VendorError) {
+  const details =
+    code === 'invalid_api_key'
+      ? [
+          {
+            '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
+            reason: 'API_KEY_INVALID',
+            domain: 'googleapis.com',
+            metadata: { service: 'generativelanguage.googleapis.com' },
+          },
+        ]
+      : undefined;
+  return {
+    error: { code: status, message, status: GOOGLE_STATUS[status] ?? 'UNKNOWN', ...(details && { details }) },
+  };
+}
+
 /** A 400 about one parameter, or about the request as a whole. */
 export function badRequest(message: string, param?: string, code?: string): VendorError {
   return new VendorError(400, message, { ...(param && { param }), ...(code && { code }) });

@@ -1,5 +1,11 @@
 /** A route of the inference API, by its path below `/v1`. Routes below it belong to it. */
-export type RouteName = 'chat_completions' | 'responses' | 'messages' | 'embeddings';
+export type RouteName =
+  | 'chat_completions'
+  | 'responses'
+  | 'messages'
+  | 'embeddings'
+  | 'generate_content'
+  | 'embed_content';
 
 /** A known vendor. Its key in the environment defines a connector. */
 export interface Provider {
@@ -39,7 +45,8 @@ export const PROVIDERS: readonly Provider[] = [
   {
     name: 'gemini',
     dialect: 'openai',
-    routes: ['chat_completions', 'embeddings'],
+    // Its own routes are beside the compatible ones: at the base URL without `/openai`.
+    routes: ['chat_completions', 'embeddings', 'generate_content', 'embed_content'],
     baseUrl: 'https://generativelanguage.googleapis.com/v1beta/openai',
     keyVariable: 'GEMINI_API_KEY',
     baseUrlVariable: 'GEMINI_BASE_URL',
@@ -87,6 +94,15 @@ export const PROVIDERS: readonly Provider[] = [
   },
 ];
 
+const ALL_ROUTES: readonly RouteName[] = [
+  'chat_completions',
+  'responses',
+  'messages',
+  'embeddings',
+  'generate_content',
+  'embed_content',
+];
+
 const ROUTES_OF_DIALECT: Record<Provider['dialect'], readonly RouteName[]> = {
   openai: ['chat_completions', 'responses', 'embeddings'],
   anthropic: ['messages'],
@@ -94,7 +110,7 @@ const ROUTES_OF_DIALECT: Record<Provider['dialect'], readonly RouteName[]> = {
 
 /** The routes that a connector serves: those of its provider if it is known, else those of its dialect. */
 export function routesOf(provider: string, dialect: Provider['dialect']): readonly RouteName[] {
-  if (provider === 'mock') return ['chat_completions', 'responses', 'messages', 'embeddings'];
+  if (provider === 'mock') return ALL_ROUTES;
   return PROVIDERS.find(({ name }) => name === provider)?.routes ?? ROUTES_OF_DIALECT[dialect];
 }
 

@@ -4,7 +4,10 @@ import { Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 import { Money } from '../catalog/prices.schemas.ts';
 import { Strategy } from '../profiles/profiles.schemas.ts';
 
-const Route = OneOf(['chat_completions', 'responses', 'messages', 'embeddings'], { title: 'Route' });
+const Route = OneOf(
+  ['chat_completions', 'responses', 'messages', 'embeddings', 'generate_content', 'embed_content'],
+  { title: 'Route' },
+);
 
 /** The facts of a request that its routing depends on. */
 export const ExplainRequest = Strict(

@@ -74,6 +74,8 @@ const ROUTES: Record<RouteName, Route> = {
   responses: Route.RESPONSES,
   messages: Route.MESSAGES,
   embeddings: Route.EMBEDDINGS,
+  generate_content: Route.GENERATE_CONTENT,
+  embed_content: Route.EMBED_CONTENT,
 };
 
 export function feedbackResult(result: FeedbackResult): RecordFeedbackResponse_Result {

@@ -12,7 +12,7 @@ export interface Field<V extends Value = Value> {
   /** What bounds, prices or unbinds it. */
   readonly note?: string;
   readonly value: V;
-  /** Only for items of a list of tools: the vendor runs it. */
+  /** Only for items of a list of tools, and members of such an item: the vendor runs it. */
   readonly tool?: ServerTool;
   /** Its cost is bounded only by the model's context window, which is reserved. */
   readonly fillsContext?: boolean;
@@ -24,6 +24,10 @@ export interface Field<V extends Value = Value> {
   readonly isPath?: boolean;
   /** No route of this service makes such objects: no principal's are on record. */
   readonly isMadeOutside?: boolean;
+  /** The id of the stored object is in a URI, which may also lead elsewhere. */
+  readonly isUri?: boolean;
+  /** This is another spelling of the field of this name. */
+  readonly sameAs?: string;
 }
 
 /** A tool that the vendor runs, and bills besides the tokens of the request. */

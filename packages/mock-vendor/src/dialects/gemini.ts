@@ -1,0 +1,132 @@
+import type { Exchange } from '../http/exchange.ts';
+import { composeOutput, type ModelOutput } from '../model/modelOutput.ts';
+import { complete } from '../records/bill.ts';
+import { newId } from '../shared/ids.ts';
+import { textOfTokens } from '../shared/tokens.ts';
+import { googleErrorBody, serverError } from '../shared/vendorError.ts';
+import { type GeminiRequest, modelInPath, parseCountRequest, parseGeminiRequest } from './geminiRequest.ts';
+import { promptDetails, usageMetadata } from './geminiUsage.ts';
+import { chargeReasoning, chargeWhole, generate, generationTime, openBill } from './generation.ts';
+
+/** `POST /v1beta/models/{model}:generateContent`. */
+export async function generateContent(exchange: Exchange): Promise<void> {
+  const { body, behaviour, traits, path } = exchange;
+  const request = parseGeminiRequest(body, modelInPath(path), false, traits);
+  const output = composeOutput(request, behaviour, traits);
+  const entry = openBill(exchange, request, output);
+  chargeWhole(entry, request, output);
+  await generationTime(exchange);
+  const head = headOf(output);
+  const response = {
+    candidates: eachChoice(request, (index) => ({
+      content: {
+        parts: [...thoughtParts(output, behaviour.hidesReasoning), partOf(output, output.text)],
+        role: 'model',
+      },
+      finishReason: finishReason(output),
+      index,
+      ...grounding(output),
+    })),
+    ...usageOf(request, output, exchange, output.textTokens),
+    ...head,
+  };
+  await complete(entry, () => exchange.reply.json(200, response));
+}
+
+/** `POST /v1beta/models/{model}:streamGenerateContent`: events with `alt=sse`, else one JSON array. */
+export async function streamGenerateContent(exchange: Exchange): Promise<void> {
+  const { body, behaviour, traits, path, query, reply } = exchange;
+  const request = parseGeminiRequest(body, modelInPath(path), true, traits);
+  const output = composeOutput(request, behaviour, traits);
+  const isEvents = new URLSearchParams(query).get('alt') === 'sse';
+  const entry = openBill(exchange, request, output);
+  await generationTime(exchange);
+  const type = isEvents ? 'text/event-stream' : 'application/json; charset=UTF-8';
+  await reply.start(200, { 'content-type': type });
+  const head = headOf(output);
+  let sent = 0;
+  const write = async (chunk: object) => {
+    const separator = sent++ === 0 ? '[' : ',\r\n';
+    await reply.write(
+      isEvents ? `data: ${JSON.stringify(chunk)}\r\n\r\n` : separator + JSON.stringify(chunk),
+    );
+  };
+  const send = (content: object, candidate: object, written: number) =>
+    write({
+      candidates: [{ content: { ...content, role: 'model' }, ...candidate }],
+      // What was used so far, in each.
+      ...usageOf(request, output, exchange, written),
+      ...head,
+    });
+
+  chargeReasoning(entry, request, output);
+  for (const part of thoughtParts(output, behaviour.hidesReasoning))
+    await send({ parts: [part] }, { index: 0 }, 0);
+  const base = entry.outputTokens;
+  const isWhole = await generate(exchange, entry, request, output, async (piece, index) => {
+    // Calls come whole.
+    if (output.toolName === undefined)
+      await send({ parts: [{ text: piece }] }, { index }, (entry.outputTokens - base) / request.choices);
+  });
+  if (!isWhole) {
+    await write(googleErrorBody(serverError()));
+    return await reply.end();
+  }
+  const last = output.toolName === undefined ? { text: '' } : partOf(output, output.text);
+  for (let index = 0; index < request.choices - 1; index++) {
+    await send({ parts: [last] }, { finishReason: finishReason(output), index }, output.textTokens);
+  }
+  const chunk = { finishReason: finishReason(output), index: request.choices - 1, ...grounding(output) };
+  await send({ parts: [last] }, chunk, output.textTokens);
+  await complete(entry, async () => {
+    if (!isEvents) await reply.write(']');
+    await reply.end();
+  });
+}
+
+/** `POST /v1beta/models/{model}:countTokens`. */
+export async function countContentTokens({ body, behaviour, traits, path, reply }: Exchange): Promise<void> {
+  const output = composeOutput(parseCountRequest(body, modelInPath(path), traits), behaviour);
+  await reply.json(200, { totalTokens: output.inputTokens, promptTokensDetails: promptDetails(output) });
+}
+
+function usageOf(request: GeminiRequest, output: ModelOutput, { behaviour }: Exchange, textTokens: number) {
+  const usage = usageMetadata(request, output, behaviour, textTokens);
+  return usage && { usageMetadata: usage };
+}
+
+function headOf({ serving }: ModelOutput) {
+  return { modelVersion: serving.model, responseId: newId('gem') };
+}
+
+function eachChoice<Candidate>({ choices }: GeminiRequest, make: (index: number) => Candidate): Candidate[] {
+  return Array.from({ length: choices }, (_, index) => make(index));
+}
+
+function thoughtParts({ reasoningTokens }: ModelOutput, areHidden: boolean): object[] {
+  return areHidden || reasoningTokens === 0 ? [] : [{ text: textOfTokens(reasoningTokens), thought: true }];
+}
+
+function partOf({ toolName, cut }: ModelOutput, text: string): object {
+  if (toolName === undefined || cut) return { text };
+  return {
+    functionCall: { name: toolName, args: JSON.parse(text), id: newId('call') },
+    thoughtSignature: 'bW9jaw==',
+  };
+}
+
+function finishReason({ cut }: ModelOutput): string {
+  return cut ? 'MAX_TOKENS' : 'STOP';
+}
+
+/** What the vendor's searches leave in a candidate. */
+function grounding({ serving }: ModelOutput): object {
+  const { google_search: searches = 0, google_maps: places = 0 } = serving.toolUses;
+  if (searches + places === 0) return {};
+  return {
+    groundingMetadata: {
+      ...(searches > 0 && { webSearchQueries: Array.from({ length: searches }, (_, at) => `query ${at}`) }),
+      ...(places > 0 && { groundingChunks: [{ maps: { title: 'A place' } }] }),
+    },
+  };
+}
