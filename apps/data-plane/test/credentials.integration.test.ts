@@ -43,7 +43,7 @@ it("answers in Google's shape below /v1beta, also to a key that is wrong", async
     error: {
       code: 404,
       status: 'NOT_FOUND',
-      details: [{ reason: 'ROUTE_NOT_FOUND', domain: 'weighbridge' }, { requestId: expect.any(String) }],
+      details: [{ reason: 'ROUTE_NOT_SERVED', domain: 'weighbridge' }, { requestId: expect.any(String) }],
     },
   });
   expect(body).not.toContain('sk-svc-wrong');

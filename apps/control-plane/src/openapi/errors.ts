@@ -63,7 +63,12 @@ const GoogleErrorSchema: Schema = {
           type: 'array',
           description:
             "Of this service: an `ErrorInfo` with the stable identifier in `metadata.code`, and a `RequestInfo` with the request's id.",
-          items: { title: 'GoogleErrorInfo', type: 'object', additionalProperties: true },
+          items: {
+            title: 'GoogleErrorInfo',
+            type: 'object',
+            properties: { '@type': { type: 'string' } },
+            additionalProperties: true,
+          },
         },
       },
     },

@@ -23,8 +23,11 @@ const alt: Parameter = {
 const BODY: Schema = {
   title: 'GeminiRequest',
   type: 'object',
+  properties: {
+    model: { type: 'string', description: 'If it is there, `models/` and the model of the path.' },
+  },
   additionalProperties: true,
-  description: "The body of Google's operation. Where it names a model, that must be the model of the path.",
+  description: "The body of Google's operation.",
 };
 const USAGE = { promptTokenCount: 8, candidatesTokenCount: 5, totalTokenCount: 13 };
 const RESPONSE = {

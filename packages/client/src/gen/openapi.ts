@@ -1556,8 +1556,11 @@ export interface components {
             variants: components["schemas"]["PriceVariant"][];
             tool_prices: components["schemas"]["ToolPrices"];
         };
-        /** @description The body of Google's operation. Where it names a model, that must be the model of the path. */
+        /** @description The body of Google's operation. */
         GeminiRequest: {
+            /** @description If it is there, `models/` and the model of the path. */
+            model?: string;
+        } & {
             [key: string]: unknown;
         };
         /** @enum {string} */
@@ -1576,6 +1579,8 @@ export interface components {
             details: components["schemas"]["GoogleErrorInfo"][];
         };
         GoogleErrorInfo: {
+            "@type"?: string;
+        } & {
             [key: string]: unknown;
         };
         HeadroomCounter: {
