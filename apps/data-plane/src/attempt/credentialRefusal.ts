@@ -64,7 +64,7 @@ export function refusesCredential(body: string): boolean {
 }
 
 /** Google answers an API key that it does not know, or that has expired, with 400 (https://cloud.google.com/apis/design/errors). */
-export function refusesGoogleKey(body: string): boolean {
+function refusesGoogleKey(body: string): boolean {
   const { words, sentences } = errorParts(body);
   return (
     words.some((word) => /^api_key_/.test(word)) ||
