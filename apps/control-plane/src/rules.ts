@@ -1,5 +1,7 @@
 import { isPrincipalId, parseRfc3339 } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import type { NewAlias } from './features/aliases/aliases.schemas.ts';
+import { validAliasName, validAliasTarget } from './features/aliases/aliases.ts';
 import { parseNewModelId } from './features/catalog/catalog.ts';
 import type { NewPrice } from './features/catalog/prices.schemas.ts';
 import { parsePrice } from './features/catalog/prices.ts';
@@ -34,6 +36,12 @@ export function checkPolicy({ name, timezone }: NewPolicy): void {
 export function checkProfile({ name, targets }: NewProfile): void {
   validProfileName(name);
   validTargets(targets);
+}
+
+/** An alias. Whether its target exists is not known here. */
+export function checkAlias({ name, target }: Pick<NewAlias, 'name' | 'target'>): void {
+  validAliasName(name);
+  validAliasTarget(target);
 }
 
 export function checkPrincipal({ id }: { readonly id: string }): void {

@@ -38,6 +38,8 @@ const PARAMETERS: Readonly<Record<string, (api: TestApi, operation: string) => P
     }
     return model;
   },
+  alias_id: async (api) =>
+    await made(api, '/aliases', { name: `made-${Math.random()}`, target: 'mock/echo' }),
   profile_id: async (api) => await made(api, '/profiles', { ...PROFILE, name: `made-${Math.random()}` }),
 };
 

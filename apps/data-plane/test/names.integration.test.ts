@@ -167,3 +167,102 @@ describe('an unknown name', () => {
     );
   });
 });
+
+describe('an alias', () => {
+  const profile = { id: 'prf_1', name: 'cheap', targets: [{ model: 'mock/gpt-9-mini' }] };
+  const alias = (name: string, target: string, policyId?: string) => {
+    return { id: `als_${name}`, name, target, ...(policyId && { policyId }) };
+  };
+  const startWith = (...aliases: ReturnType<typeof alias>[]) => start({ aliases, profiles: [profile] });
+
+  it('stands for a model or a profile, exactly or by a beginning', async () => {
+    await startWith(
+      alias('fast', 'mock/gpt-9-mini'),
+      alias('claude-*', 'router/cheap'),
+      alias('claude-opus*', 'mock/gpt-9'),
+    );
+    expect(await asked('fast')).toMatchObject({ served: 'mock/gpt-9-mini', sent: 'gpt-9-mini' });
+    expect(await asked('claude-sonnet-4-5')).toMatchObject({ served: 'mock/gpt-9-mini', sent: 'gpt-9-mini' });
+    expect(await asked('claude-opus-4-5-20251101')).toMatchObject({ served: 'mock/gpt-9', sent: 'gpt-9' });
+    expect(proxy.events.at(-1)).toMatchObject({ modelRequested: 'claude-opus-4-5-20251101' });
+  });
+
+  it('goes before a name of the catalog, and after ids', async () => {
+    await startWith(alias('gpt-9', 'other/only'), alias('*', 'mock/gpt-9-mini'));
+    expect(await asked('gpt-9')).toMatchObject({ served: 'other/only', sent: 'only' });
+    expect(await asked('mock/gpt-9')).toMatchObject({ served: 'mock/gpt-9' });
+    expect(await asked('anything')).toMatchObject({ served: 'mock/gpt-9-mini' });
+    expect(await refused('mock/anything')).toMatchObject({ status: 404, code: 'model_not_found' });
+    expect(await refused('router/anything')).toMatchObject({ status: 404, code: 'model_not_found' });
+  });
+
+  it("of a policy is its keys' alone", async () => {
+    await startWith(
+      alias('gpt-9', 'other/only', 'pol_1'),
+      alias('gpt-9-mini', 'other/only', 'pol_of_others'),
+      alias('fast', 'mock/gpt-9', 'pol_of_others'),
+    );
+    expect(await asked('gpt-9')).toMatchObject({ served: 'other/only' });
+    expect(await asked('gpt-9-mini')).toMatchObject({ served: 'mock/gpt-9-mini' });
+    expect(await refused('fast')).toMatchObject({ status: 404 });
+  });
+
+  it('is no way around a policy, for the model of a request and for those that it names beside', async () => {
+    await start({
+      aliases: [alias('innocent', 'mock/gpt-9'), alias('cheap', 'router/cheap')],
+      profiles: [profile],
+      restrictsModels: true,
+    });
+    proxy.allows = (model) => model !== 'mock/gpt-9';
+    const error = await refused('innocent');
+    expect(error).toMatchObject({ status: 403, code: 'model_not_allowed' });
+    expect(error.message).toContain('mock/gpt-9, for which innocent stands');
+    expect(await refused('gpt-9-mini', { models: ['innocent'] })).toMatchObject({ status: 403 });
+    proxy.allows = (model) => model !== 'mock/gpt-9-mini';
+    expect(await refused('cheap')).toMatchObject({ status: 403, code: 'model_not_allowed' });
+    expect(vendor.requests).toEqual([]);
+  });
+
+  it.each([
+    ['lost', 'gone/lost-model', 'The alias lost stands for gone/lost-model'],
+    ['lost-*', 'router/none', 'The alias lost-1 (lost-*) stands for router/none'],
+  ])('%s to what can not be reached is a 404 that names both', async (name, target, message) => {
+    await startWith(alias(name, target));
+    const error = await refused(name.replace('*', '1'));
+    expect(error).toMatchObject({ status: 404, code: 'model_not_found', param: 'model' });
+    expect(error.message).toContain(message);
+    await expect(openai().models.retrieve(name.replace('*', '1'))).rejects.toThrow(OpenAI.NotFoundError);
+  });
+
+  it('is listed and retrieved, if the key can reach its target, and suggested', async () => {
+    await startWith(
+      alias('fast', 'mock/gpt-9-mini'),
+      alias('best', 'mock/gpt-9'),
+      alias('claude-*', 'router/cheap'),
+    );
+    proxy.allows = (model) => model !== 'mock/gpt-9';
+    const ids = (await openai().models.list()).data.map(({ id }) => id);
+    expect(ids).toContain('fast');
+    for (const id of ['best', 'claude-*']) expect(ids).not.toContain(id);
+    expect(await openai().models.retrieve('fast')).toMatchObject({ id: 'fast', owned_by: 'mock' });
+    expect(await openai().models.retrieve('claude-3')).toMatchObject({ id: 'claude-3', owned_by: 'router' });
+    await expect(openai().models.retrieve('best')).rejects.toThrow(OpenAI.NotFoundError);
+    expect((await refused('fats')).message).toContain('Did you mean fast?');
+  });
+
+  it('shares pins and cached responses with its target', async () => {
+    const policyCache = { policyId: 'pol_1', scope: 'principal', ttlMs: 60_000 } as const;
+    await start({
+      aliases: [alias('fast', 'mock/gpt-9-mini'), alias('easy', 'router/cheap')],
+      profiles: [profile],
+      policyCache,
+    });
+    expect(await asked('mock/gpt-9-mini')).toMatchObject({ cache: 'miss' });
+    expect(await asked('fast')).toMatchObject({ cache: 'hit' });
+    expect(await asked('router/cheap')).toMatchObject({ cache: 'miss' });
+    expect(await asked('easy')).toMatchObject({ cache: 'hit', served: 'mock/gpt-9-mini' });
+    const session = { 'x-svc-session-id': 'one', 'cache-control': 'no-store' };
+    for (const name of ['router/cheap', 'easy', 'mock/gpt-9-mini', 'fast']) await asked(name, session);
+    expect(proxy.pinResults).toEqual(['new', 'known', 'new', 'known']);
+  });
+});

@@ -2,6 +2,7 @@ import type { RequestListener } from 'node:http';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { createInProcessBucket, type KeyValueBucket, type KeyValueSettings } from '@weighbridge/bus';
 import {
+  type AliasSchema,
   BucketRefSchema,
   type Connector,
   ConnectorSchema,
@@ -103,6 +104,7 @@ export interface TestProxyOptions {
   /** In addition to the three default models. */
   readonly models?: readonly TestModel[];
   readonly profiles?: readonly MessageInitShape<typeof ProfileSchema>[];
+  readonly aliases?: readonly MessageInitShape<typeof AliasSchema>[];
   /** Default: no evidence. */
   readonly strata?: Strata;
   /** Default: the control plane is unavailable. */
@@ -189,6 +191,7 @@ function snapshotOf(options: TestProxyOptions): Snapshot {
       ...models.map(({ nanoPerToken, ...model }) => modelMessage(model, everyRate(nanoPerToken))),
     ],
     profiles: [...profiles],
+    aliases: [...(options.aliases ?? [])],
   });
 }
 

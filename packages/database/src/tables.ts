@@ -23,6 +23,15 @@ export type JsonValue = JsonArray | JsonObject | JsonPrimitive;
 
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 
+export interface Aliases {
+  created_at: Timestamp;
+  id: string;
+  name: string;
+  policy_id: string | null;
+  target: string;
+  updated_at: Timestamp;
+}
+
 export interface AuditLog {
   action: string;
   actor_key_id: string | null;
@@ -455,6 +464,7 @@ export interface UsageEvents {
 }
 
 export interface DB {
+  aliases: Aliases;
   audit_log: AuditLog;
   budget_leases: BudgetLeases;
   budget_thresholds_reached: BudgetThresholdsReached;

@@ -6,6 +6,7 @@ import {
   type ApplyFile,
   ApplyFileError,
   type DesiredResource,
+  identityOf,
   type Json,
   NAME_FIELD,
   type Rule,
@@ -112,10 +113,9 @@ function readSections(document: Document, content: Json, rule: Rule, errors: Fil
     const resources = ((content[section] ?? []) as Json[]).map((fields, index): DesiredResource => {
       const offset = offsetOf(document, [section, index]);
       const line = errors.lineAt(offset);
-      const key = fields[NAME_FIELD[section]];
+      const key = identityOf(section, fields);
       const before = seen.get(key);
-      if (before !== undefined)
-        errors.add(offset, `${section}: ${String(key)} is already named in line ${before}`);
+      if (before !== undefined) errors.add(offset, `${section}: ${key} is already named in line ${before}`);
       else seen.set(key, line);
       try {
         const read = withMoney(fields) as Json;

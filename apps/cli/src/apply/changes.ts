@@ -8,6 +8,7 @@ export interface CurrentState {
   readonly principals: readonly Json[];
   readonly models: readonly Json[];
   readonly connectors: readonly Json[];
+  readonly aliases: readonly Json[];
   readonly prices: Readonly<Record<string, readonly Json[]>>;
 }
 
@@ -42,7 +43,7 @@ export function idOf(section: string, name: string): string {
 
 /** Creates a resource with an id and a name, or changes the fields that differ. */
 export function resourceChange(
-  section: 'profiles' | 'policies' | 'connectors',
+  section: 'profiles' | 'policies' | 'connectors' | 'aliases',
   desired: Json,
   found: Json | undefined,
 ): Change[] {

@@ -13,6 +13,7 @@ export interface ApplyFile {
   readonly principals: readonly DesiredResource[];
   readonly models: readonly DesiredResource[];
   readonly connectors: readonly DesiredResource[];
+  readonly aliases: readonly DesiredResource[];
 }
 
 export type Section = keyof ApplyFile;
@@ -24,7 +25,14 @@ export const NAME_FIELD: Readonly<Record<Section, string>> = {
   principals: 'id',
   models: 'model',
   connectors: 'name',
+  aliases: 'name',
 };
+
+/** What tells a resource of the file from the others of its section: an alias may be named once for each policy. */
+export function identityOf(section: Section, fields: Json): string {
+  const name = String(fields[NAME_FIELD[section]]);
+  return section === 'aliases' && fields.policy != null ? `${name} of ${String(fields.policy)}` : name;
+}
 
 /** The errors of a file, one per line, each with its place. */
 export class ApplyFileError extends Error {

@@ -32,6 +32,7 @@ export function fileSchema(published: OpenApiSchemas): Schema {
       { prices: { type: 'object', additionalProperties: price } },
       ['credential'],
     ),
+    aliases: withFields(published.NewAlias, { policy: NameOrNone }, ['policy_id']),
   };
   const known = Object.entries(sections).filter(([, schema]) => schema !== undefined);
   return {

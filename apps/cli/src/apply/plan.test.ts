@@ -7,7 +7,7 @@ import { runPlan } from './runPlan.ts';
 import { showPlan, summary } from './showPlan.ts';
 
 type Section = keyof ApplyFile;
-const SECTIONS: Section[] = ['profiles', 'policies', 'principals', 'models', 'connectors'];
+const SECTIONS: Section[] = ['profiles', 'policies', 'principals', 'models', 'connectors', 'aliases'];
 
 function fileOf(sections: Partial<Record<Section, Json[]>>): ApplyFile {
   let line = 0;
@@ -23,6 +23,7 @@ const NOTHING: CurrentState = {
   principals: [],
   models: [],
   connectors: [],
+  aliases: [],
   prices: {},
 };
 
@@ -351,5 +352,44 @@ describe('plan', () => {
     };
     await expect(runPlan(changes, send, ({ name }) => done.push(name))).rejects.toThrow('refused');
     expect(done).toEqual(['a']);
+  });
+});
+
+describe('aliases', () => {
+  const file = {
+    policies: [{ name: 'team' }],
+    aliases: [
+      { name: 'fast', target: 'mock/echo' },
+      { name: 'fast', target: 'router/cheap', policy: 'team' },
+    ],
+  };
+
+  it('are created after what they refer to, once for each policy', async () => {
+    const { calls, bodies, send } = service();
+    await runPlan(planned(file), send, () => {});
+    expect(calls).toEqual(['POST /api/v1/policies', 'POST /api/v1/aliases', 'POST /api/v1/aliases']);
+    expect(bodies.slice(1)).toEqual([
+      { name: 'fast', target: 'mock/echo', policy_id: null },
+      { name: 'fast', target: 'router/cheap', policy_id: 'id_1' },
+    ]);
+  });
+
+  it('are changed in place, and deleted with --prune before their policies', () => {
+    const policies = [
+      { id: 'pol_1', name: 'team' },
+      { id: 'pol_2', name: 'gone' },
+    ];
+    const aliases = [
+      { id: 'als_1', name: 'fast', target: 'mock/echo', policy_id: null },
+      { id: 'als_2', name: 'fast', target: 'mock/other', policy_id: 'pol_1' },
+      { id: 'als_3', name: 'fast', target: 'mock/echo', policy_id: 'pol_2' },
+    ];
+    const changes = planned(file, { policies, aliases }, ['aliases', 'policies']);
+    expect(changes.map(({ action, kind, name, calls }) => [action, kind, name, calls[0]?.path])).toEqual([
+      ['update', 'aliases', 'fast of team', '/api/v1/aliases/als_2'],
+      ['delete', 'aliases', 'fast', '/api/v1/aliases/als_3'],
+      ['delete', 'policies', 'gone', '/api/v1/policies/pol_2'],
+    ]);
+    expect(changes[0]?.calls[0]?.body).toEqual({ target: 'router/cheap' });
   });
 });

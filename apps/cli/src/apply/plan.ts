@@ -11,6 +11,7 @@ import {
   type ApplyFile,
   ApplyFileError,
   type DesiredResource,
+  identityOf,
   type Json,
   type Rule,
 } from './desiredState.ts';
@@ -41,6 +42,7 @@ export function plan(
     ...file.connectors.flatMap((desired) =>
       planner.connectorChanges(desired, rule, prune.includes('prices')),
     ),
+    ...file.aliases.flatMap((desired) => planner.aliasChange(desired)),
     ...deletions(file, current, prune),
   ];
   if (planner.errors.length > 0) throw new ApplyFileError(planner.errors.join('\n'));
@@ -94,6 +96,20 @@ class Planner {
       ...(profile_id !== undefined && { profile_id }),
     };
     return resourceChange('policies', changed, found);
+  }
+
+  /** The service's alias of the same name for the same policy is changed in place. */
+  aliasChange(desired: DesiredResource): Change[] {
+    const { policy: _, ...fields } = desired.fields;
+    const policy_id = this.#reference('policies', desired, 'policy') ?? null;
+    const found = this.#current.aliases.find(
+      (alias) => alias.name === fields.name && alias.policy_id === policy_id,
+    );
+    const identity = identityOf('aliases', desired.fields);
+    return resourceChange('aliases', { ...fields, policy_id }, found).map((change) => ({
+      ...change,
+      name: identity,
+    }));
   }
 
   principalChange(desired: DesiredResource): Change[] {

@@ -2,7 +2,7 @@ import { type Call, type Change, type CurrentState, deletion } from './changes.t
 import { type ApplyFile, type Json, NAME_FIELD, type Section } from './desiredState.ts';
 
 /** The kinds that `--prune` may delete; principals stay, since their spend is on record. */
-export const PRUNABLE = ['profiles', 'policies', 'models', 'connectors', 'prices'] as const;
+export const PRUNABLE = ['aliases', 'profiles', 'policies', 'models', 'connectors', 'prices'] as const;
 export type Prunable = (typeof PRUNABLE)[number];
 
 /** Deletes what the file does not name, of these kinds. A resource is deleted before those it refers to. */
@@ -23,11 +23,27 @@ export function deletions(file: ApplyFile, current: CurrentState, prune: readonl
     return parent ? 1 + depth(parent) : 0;
   };
   return [
+    ...surplusAliases(file, current, prune).map(byId('aliases')),
     ...surplus('connectors').filter(isOperators).map(byId('connectors')),
     ...surplus('models').flatMap(modelRemoval),
     ...[...policies].sort((one, other) => depth(other) - depth(one)).map(byId('policies')),
     ...surplus('profiles').map(byId('profiles')),
   ];
+}
+
+function surplusAliases(
+  file: ApplyFile,
+  { aliases, policies }: CurrentState,
+  prune: readonly Prunable[],
+): Json[] {
+  if (!prune.includes('aliases')) return [];
+  const policyOf = ({ policy_id }: Json) => policies.find(({ id }) => id === policy_id)?.name ?? null;
+  return aliases.filter(
+    (alias) =>
+      !file.aliases.some(
+        ({ fields }) => fields.name === alias.name && (fields.policy ?? null) === policyOf(alias),
+      ),
+  );
 }
 
 /** Deletes an operator's model; a shipped one returns to its shipped state. */

@@ -14,6 +14,7 @@ export async function loadServiceRules(): Promise<{ published: OpenApiSchemas; r
       // The schema check has already ensured that each resource has the fields that its rules read.
       const resource = fields as never;
       if (section === 'profiles') rules.checkProfile(resource);
+      if (section === 'aliases') rules.checkAlias(resource);
       if (section === 'policies') rules.checkPolicy(resource);
       if (section === 'principals') rules.checkPrincipal(resource);
       if (section === 'models') rules.checkModelPrice(fields.model as never, fields.price as never);

@@ -12,7 +12,7 @@ import { collectList } from './options.ts';
 
 export function applyCommand(cli: Cli): Command {
   return new Command('apply')
-    .description('make policies, principals, profiles, connectors and the catalog match a YAML file')
+    .description('make policies, principals, profiles, aliases, connectors and the catalog match a YAML file')
     .requiredOption('-f, --file <file>', 'the YAML file')
     .option('--dry-run', 'show the changes without making them')
     .option(
@@ -91,10 +91,14 @@ async function readCurrentState(
   }
   return {
     profiles: await list('/api/v1/profiles', uses('profiles') || uses('policies')),
-    policies: await list('/api/v1/policies', uses('policies') || file.principals.length > 0),
+    policies: await list(
+      '/api/v1/policies',
+      uses('policies') || uses('aliases') || file.principals.length > 0,
+    ),
     principals: await list('/api/v1/principals', file.principals.length > 0),
     models: await list('/api/v1/catalog/models', uses('models')),
     connectors,
+    aliases: await list('/api/v1/aliases', uses('aliases')),
     prices,
   };
 }

@@ -63,12 +63,20 @@ export function catalogCommand(cli: Cli): Command {
           };
           return { fields: { ...facts, price, ...more } as Json, line: 0 };
         });
-      const file: ApplyFile = { profiles: [], policies: [], principals: [], connectors: [], models: wanted };
+      const file: ApplyFile = {
+        profiles: [],
+        policies: [],
+        principals: [],
+        connectors: [],
+        aliases: [],
+        models: wanted,
+      };
       const present = {
         profiles: [],
         policies: [],
         principals: [],
         connectors: [],
+        aliases: [],
         prices: {},
         models: known,
       };

@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { printable } from '../session/output.ts';
 import type { Cli } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
+import { aliasesCommand } from './aliases.ts';
 import { applyCommand } from './apply.ts';
 import { auditCommand } from './audit.ts';
 import { catalogCommand } from './catalog.ts';
@@ -46,6 +47,7 @@ export function createProgram(cli: Cli): Command {
     policiesCommand(cli),
     connectorsCommand(cli),
     profilesCommand(cli),
+    aliasesCommand(cli),
     evidenceCommand(cli),
     spendCommand(cli),
     requestsCommand(cli),

@@ -11,6 +11,7 @@ import {
 } from '@weighbridge/runtime';
 import type { FastifyInstance } from 'fastify';
 import { type AccessDeps, authenticate } from '../features/access/access.service.ts';
+import { aliasRoutes } from '../features/aliases/aliases.routes.ts';
 import { auditRoutes } from '../features/audit/audit.routes.ts';
 import { catalogRoutes } from '../features/catalog/catalog.routes.ts';
 import { connectorPriceRoutes } from '../features/connectors/connectorPrices.routes.ts';
@@ -95,6 +96,7 @@ function registerFeatures(api: App, deps: AppDeps): void {
   policyRoutes(api, deps);
   principalRoutes(api, deps);
   profileRoutes(api, deps);
+  aliasRoutes(api, deps);
   explainRoutes(api, { ...deps, random: Math.random, readStrata: () => currentStrata(deps) });
   proxyRoutes(api, deps);
   auditRoutes(api, deps);

@@ -11,6 +11,7 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
   parent_policy_id: null,
   connector_id: `con_${ID}`,
   profile_id: `prf_${ID}`,
+  alias_id: `als_${ID}`,
   request_id: `req_${ID}`,
   proxy_id: '019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b',
   quarantine_id: '7',
@@ -73,6 +74,7 @@ const ID_PREFIX: Readonly<Record<string, string>> = {
   policies: 'pol',
   connectors: 'con',
   profiles: 'prf',
+  aliases: 'als',
   requests: 'req',
   audit: 'aud',
 };

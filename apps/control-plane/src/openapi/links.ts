@@ -23,6 +23,7 @@ const SOURCES: Readonly<Record<string, readonly Source[]>> = {
   policy_id: [created('createPolicy'), listed('listPolicies')],
   principal_id: [read('putPrincipal', '$response.body#/id'), listed('listPrincipals')],
   profile_id: [created('createProfile'), listed('listProfiles')],
+  alias_id: [created('createAlias'), listed('listAliases')],
   connector_id: [created('createConnector'), listed('listConnectors')],
   proxy_id: [listed('listProxies')],
   quarantine_id: [listed('listQuarantine')],

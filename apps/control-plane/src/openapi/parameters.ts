@@ -20,6 +20,7 @@ export const PATH_PARAMETERS: Readonly<Record<string, Schema>> = {
   key_id: idOf('key', 'The id of a key.'),
   policy_id: idOf('pol', 'The id of a policy.'),
   profile_id: idOf('prf', 'The id of a routing profile.'),
+  alias_id: idOf('als', 'The id of an alias.'),
   connector_id: idOf('con', 'The id of a connector.'),
   request_id: idOf('req', 'The id of a request: the `x-request-id` of its response.'),
   principal_id: {

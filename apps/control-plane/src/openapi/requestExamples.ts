@@ -34,6 +34,8 @@ export const REQUEST_EXAMPLES: Readonly<Record<string, Readonly<Record<string, u
   putPrincipal: { policy_id: null },
   createProfile: { name: 'support', strategy: 'ordered', targets: [{ model: 'mock/echo' }] },
   updateProfile: { strategy: 'weighted', targets: [{ model: 'mock/echo', weight: 1 }] },
+  createAlias: { name: 'claude-*', target: 'mock/echo' },
+  updateAlias: { target: 'router/default' },
   explainProfile: { route: 'chat_completions', workload_type: 'support' },
   createCorrection: { amount_micro_usd: -1, reason: "The vendor's invoice of May charges less for it." },
   rebuildLedger: { apply: false },
@@ -77,6 +79,7 @@ export const CREATED_BY: Readonly<Record<string, string>> = {
   Policy: 'createPolicy',
   Principal: 'putPrincipal',
   Profile: 'createProfile',
+  Alias: 'createAlias',
   Connector: 'createConnector',
   Correction: 'createCorrection',
 };

@@ -4,6 +4,7 @@ export const TAG_DESCRIPTIONS: Readonly<Record<string, string>> = {
   Policies: 'Limits per window, rate limits, and the models that keys may use.',
   Principals: 'The persons, services and teams to which spend belongs.',
   Profiles: 'Routing profiles: which model serves a request for `router/<name>`.',
+  Aliases: "Operators' names for models and profiles.",
   Proxies: 'The proxies that serve inference, and how complete their usage is.',
   Audit: 'Who changed what, and when.',
   Evidence: 'How models did recently, by workload type.',

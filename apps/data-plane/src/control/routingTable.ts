@@ -103,7 +103,7 @@ export function routingTable(snapshot: Snapshot, previous?: RoutingTable): Routi
     revision: snapshot.revision,
     models,
     connectors,
-    names: modelNames(models, connectors),
+    names: modelNames(models, connectors, snapshot.aliases),
     profiles: new Map(snapshot.profiles.map((profile) => [profile.name, routingProfile(profile)])),
   };
 }
@@ -112,12 +112,13 @@ export function routingTable(snapshot: Snapshot, previous?: RoutingTable): Routi
 function modelNames(
   models: RoutingTable['models'],
   connectors: ReadonlyMap<string, readonly RoutableConnector[]>,
+  aliases: Snapshot['aliases'],
 ): ModelNames {
   const preferred = ({ id, provider }: Pick<RoutableModel, 'id' | 'provider'>) =>
     connectors.get(provider)?.find((connector) => connector.serves(id));
   return new ModelNames({
     models: [...models.values()].filter((model) => preferred(model) !== undefined),
-    aliases: [],
+    aliases,
     providers: connectors.keys(),
     priorityOf: (model) => preferred(model)?.priority ?? 0,
   });

@@ -8,7 +8,7 @@ import { reachableProfiles } from '../routing/profileTargets.ts';
 import { isAllowed } from './admitModel.ts';
 import { nearestModels } from './nearestModels.ts';
 import { type PresentedModel, presentModel } from './presentedModel.ts';
-import { resolveName } from './resolveModel.ts';
+import { policyIdsOf, resolveName } from './resolveModel.ts';
 
 const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 1_000;
@@ -21,7 +21,7 @@ export interface ModelsQuery {
   readonly client_version?: unknown;
 }
 
-/** The models and profiles that a key can reach now, in the shape of a dialect. */
+/** The models, profiles and exact aliases that a key can reach now, in the shape of a dialect. */
 export function listModels(
   key: ResolvedKey,
   table: RoutingTable,
@@ -42,19 +42,34 @@ export function listModels(
 export function retrieveModel(key: ResolvedKey, table: RoutingTable, dialect: Dialect, name: string): object {
   const id = table.models.has(name) ? name : (resolveName(name, key, table)?.target ?? name);
   const model = table.models.get(id);
-  const profile = id.startsWith(ROUTER_PREFIX) && profiles(key, table).find((one) => one.id === id);
+  const profile = id.startsWith(ROUTER_PREFIX) && listedProfiles(key, table).find((one) => one.id === id);
   const found: PresentedModel | false | undefined = model && isAllowed(key, id) ? model : profile;
-  const { provider, contextWindow, maxOutputTokens, capabilities } =
-    found || raise(notFound(name, nearestModels(key, name, table)));
-  return presentModel({ id: name, provider, contextWindow, maxOutputTokens, capabilities }, dialect);
+  return presentModel(
+    namedAs(name, found || raise(notFound(name, nearestModels(key, name, table)))),
+    dialect,
+  );
+}
+
+/** A model under another name. */
+function namedAs(
+  name: string,
+  { provider, contextWindow, maxOutputTokens, capabilities }: PresentedModel,
+): PresentedModel {
+  return { id: name, provider, contextWindow, maxOutputTokens, capabilities };
 }
 
 function reachableModels(key: ResolvedKey, table: RoutingTable): PresentedModel[] {
   const models = [...table.models.values()].filter(({ id }) => isAllowed(key, id));
-  return [...models, ...profiles(key, table)].sort((a, b) => (a.id < b.id ? -1 : 1));
+  const profiles = listedProfiles(key, table);
+  const byId = new Map<string, PresentedModel>([...models, ...profiles].map((one) => [one.id, one]));
+  const aliases = table.names.aliasesOf(policyIdsOf(key, table)).flatMap(({ name, target }) => {
+    const found = byId.get(target);
+    return found ? namedAs(name, found) : [];
+  });
+  return [...byId.values(), ...aliases].sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-function profiles(key: ResolvedKey, table: RoutingTable): PresentedModel[] {
+function listedProfiles(key: ResolvedKey, table: RoutingTable): PresentedModel[] {
   return reachableProfiles(key, table).map((name) => ({
     id: `${ROUTER_PREFIX}${name}`,
     provider: ROUTER_PREFIX.slice(0, -1),

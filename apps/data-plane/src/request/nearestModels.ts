@@ -2,10 +2,11 @@ import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutableConnector, RoutableModel, RoutingTable } from '../control/routingTable.ts';
 import { servingConnectors } from '../routing/modelTargets.ts';
 import { nearestNames } from '../routing/nearestNames.ts';
+import { policyIdsOf } from './resolveModel.ts';
 
 /**
- * Names of models that the key may use at such a connector, the most similar first: by ids, by their other names behind the
- * provider, and by the names that vendors give them.
+ * Names of models that the key may use at such a connector, the most similar first: by ids, aliases, their other names
+ * behind the provider, and the names that vendors give them.
  */
 export function nearestModels(
   key: ResolvedKey,
@@ -27,6 +28,10 @@ export function nearestModels(
     for (const name of model.otherNames) byName.set(`${model.provider}/${name}`, model);
   }
   for (const model of models) byName.set(model.id, model);
+  for (const { name, target } of table.names.aliasesOf(policyIdsOf(key, table))) {
+    const model = table.models.get(target);
+    if (model) byName.set(name, model);
+  }
   const suggested = new Set<RoutableModel>();
   return nearestNames(wanted, byName.keys(), (name) => {
     const model = byName.get(name);

@@ -224,6 +224,58 @@ export interface paths {
         patch: operations["updateProfile"];
         trace?: never;
     };
+    "/api/v1/aliases": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List aliases by name
+         * @description List aliases by name. Requires the scope `operator`.
+         */
+        get: operations["listAliases"];
+        put?: never;
+        /**
+         * Create an alias of a model or a profile
+         * @description Create an alias of a model or a profile. Requires the scope `operator`.
+         */
+        post: operations["createAlias"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/aliases/{alias_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve an alias
+         * @description Retrieve an alias. Requires the scope `operator`.
+         */
+        get: operations["getAlias"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete an alias
+         * @description Delete an alias. Requires the scope `operator`.
+         */
+        delete: operations["deleteAlias"];
+        options?: never;
+        head?: never;
+        /**
+         * Update an alias
+         * @description Update an alias. Requires the scope `operator`.
+         */
+        patch: operations["updateAlias"];
+        trace?: never;
+    };
     "/api/v1/profiles/{profile_id}/explain": {
         parameters: {
             query?: never;
@@ -1128,6 +1180,47 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        Alias: {
+            id: string;
+            /**
+             * @description What requests send as `model`: an exact name, or a beginning followed by `*`.
+             * @example claude-*
+             */
+            name: string;
+            /**
+             * @description What the name stands for: `<provider>/<model>` or `router/<profile>`, never another alias.
+             * @example mock/echo
+             */
+            target: string;
+            /** @description The policy whose keys have the alias. Null: all keys have it. */
+            policy_id: string | null;
+            /** @description Requests can use it now, as far as their policies allow the target. */
+            usable: boolean;
+            unusable_reason: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        AliasChanges: {
+            /**
+             * @description What requests send as `model`: an exact name, or a beginning followed by `*`.
+             * @example claude-*
+             */
+            name?: string;
+            /**
+             * @description What the name stands for: `<provider>/<model>` or `router/<profile>`, never another alias.
+             * @example mock/echo
+             */
+            target?: string;
+            /** @description The policy whose keys have the alias. Null: all keys have it. */
+            policy_id?: string | null;
+        };
+        AliasPage: {
+            data: components["schemas"]["Alias"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+        };
         Attempt: {
             event_id: string;
             model_requested: string;
@@ -1727,6 +1820,20 @@ export interface components {
             currency_code: components["schemas"]["CurrencyCode"];
             units: number;
             nanos: number;
+        };
+        NewAlias: {
+            /**
+             * @description What requests send as `model`: an exact name, or a beginning followed by `*`.
+             * @example claude-*
+             */
+            name: string;
+            /**
+             * @description What the name stands for: `<provider>/<model>` or `router/<profile>`, never another alias.
+             * @example mock/echo
+             */
+            target: string;
+            /** @description The policy whose keys have the alias. Null: all keys have it. */
+            policy_id?: string | null;
         };
         NewBenchmarkScores: {
             mmlu?: number;
@@ -5459,6 +5566,314 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["Profile"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    listAliases: {
+        parameters: {
+            query?: {
+                /** @description The most items of a page. */
+                page_size?: number;
+                /** @description The next_page_token of the previous page. Empty for the first page. */
+                page_token?: string;
+                /** @description Only names that contain this text, in any case. */
+                name_contains?: string;
+                /** @description Only with this policy. */
+                policy_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "als_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "name": "claude-*",
+                     *           "target": "mock/echo",
+                     *           "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "usable": true,
+                     *           "unusable_reason": null,
+                     *           "created_at": "2026-11-20T10:00:00.000Z",
+                     *           "updated_at": "2026-11-20T10:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AliasPage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    createAlias: {
+        parameters: {
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "claude-*",
+                 *       "target": "mock/echo"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewAlias"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "als_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "name": "claude-*",
+                     *       "target": "mock/echo",
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "usable": true,
+                     *       "unusable_reason": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Alias"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    getAlias: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of an alias.
+                 * @example als_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                alias_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "als_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "name": "claude-*",
+                     *       "target": "mock/echo",
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "usable": true,
+                     *       "unusable_reason": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Alias"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    deleteAlias: {
+        parameters: {
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of an alias.
+                 * @example als_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                alias_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "als_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "name": "claude-*",
+                     *       "target": "mock/echo",
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "usable": true,
+                     *       "unusable_reason": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Alias"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    updateAlias: {
+        parameters: {
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of an alias.
+                 * @example als_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                alias_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "target": "router/default"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AliasChanges"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "als_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "name": "claude-*",
+                     *       "target": "mock/echo",
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "usable": true,
+                     *       "unusable_reason": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Alias"];
                 };
             };
             400: components["responses"]["BadRequest"];

@@ -10,7 +10,7 @@ export interface Alias {
 }
 
 /** Stands for the rest of a name, at its end. */
-export const WILDCARD = '*';
+const WILDCARD = '*';
 
 /** Finds the alias for a name: the exact one, else the one with the longest beginning. */
 export class AliasIndex<One extends Alias> {
@@ -28,6 +28,11 @@ export class AliasIndex<One extends Alias> {
     this.#lengths = [...new Set([...this.#byBeginning.keys()].map(({ length }) => length))].sort(
       (a, b) => b - a,
     );
+  }
+
+  /** Those without `*`. */
+  exact(): Iterable<One> {
+    return this.#exact.values();
   }
 
   find(name: string): One | undefined {

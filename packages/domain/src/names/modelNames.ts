@@ -25,8 +25,7 @@ export interface ResolvedName {
 }
 
 /** In the order in which they are tried: `id` is `<provider>/<model>` or `router/<profile>`. */
-export const NAME_KINDS = ['id', 'alias', 'name', 'other_name'] as const;
-export type NameKind = (typeof NAME_KINDS)[number];
+export type NameKind = 'id' | 'alias' | 'name' | 'other_name';
 
 export interface NamesInput {
   readonly models: Iterable<NameableModel>;
@@ -86,9 +85,14 @@ export class ModelNames {
     return target === undefined ? undefined : resolved(target, 'other_name');
   }
 
-  /** Every name that resolves to a model and is not its id, with that id. */
-  *known(): Iterable<readonly [name: string, modelId: string]> {
-    for (const [name, { target }] of this.#byName) yield [name, target];
+  /** The exact aliases that keys of these policies have, the nearest policy's of each name. */
+  aliasesOf(policyIds: readonly string[]): Alias[] {
+    const indexes = [...policyIds.flatMap((id) => this.#byPolicy.get(id) ?? []), this.#forAll];
+    const byName = new Map<string, Alias>();
+    for (const index of indexes) {
+      for (const alias of index.exact()) if (!byName.has(alias.name)) byName.set(alias.name, alias);
+    }
+    return [...byName.values()].filter(({ name }) => !this.#beginsWithProvider(name));
   }
 
   #byAlias(name: string, policyIds: readonly string[]): ResolvedName | undefined {

@@ -24,6 +24,16 @@ export async function findModel(db: Database, id: string): Promise<ModelRow | un
     .executeTakeFirst();
 }
 
+/** The providers of the catalog, and of the connectors. */
+export async function findProviders(db: Database): Promise<string[]> {
+  const rows = await db
+    .selectFrom('models')
+    .select('provider')
+    .union(db.selectFrom('connectors').select('provider'))
+    .execute();
+  return rows.map(({ provider }) => provider);
+}
+
 export async function findModelsById(db: Database, ids: readonly string[]): Promise<ModelRow[]> {
   if (ids.length === 0) return [];
   return await db

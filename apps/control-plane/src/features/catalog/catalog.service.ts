@@ -9,6 +9,7 @@ import {
   findNewestPrices,
   findPricedModels,
   findPriceVersion,
+  findProviders,
   lockModel,
   type ModelRow,
 } from './catalog.repository.ts';
@@ -28,6 +29,16 @@ export type PricedModel = ModelRow & { readonly version: number; readonly price:
 /** Reads a model of the catalog, routable or not; throws a 404 if it does not exist. */
 export async function existingModel(db: Database, id: string): Promise<ModelRow> {
   return (isStorable(id) && (await findModel(db, id))) || raise(modelNotFound());
+}
+
+/** Whether the catalog has a model, routable or not. */
+export async function modelExists(db: Database, id: string): Promise<boolean> {
+  return isStorable(id) && (await findModel(db, id)) !== undefined;
+}
+
+/** The providers of the catalog and of the connectors. */
+export async function catalogProviders(db: Database): Promise<ReadonlySet<string>> {
+  return new Set(await findProviders(db));
 }
 
 /** As `existingModel`, and locks the model and its price until the transaction ends. */

@@ -7,9 +7,9 @@ export type PolicyRow = Selectable<Policies>;
 /** The policy that governs a key, and which of the key, its principal or the defaults names it. */
 export type GoverningPolicy = PolicyRow & { source: 'key' | 'principal' | 'default' };
 
-/** A key, principal or policy that names a policy. */
+/** A key, principal, policy or alias that names a policy. */
 export interface PolicyUser {
-  readonly kind: 'key' | 'principal' | 'policy';
+  readonly kind: 'key' | 'principal' | 'policy' | 'alias';
   readonly id: string;
 }
 
@@ -104,6 +104,7 @@ export async function findPolicyUser(db: Database, id: string): Promise<PolicyUs
     SELECT 'key' AS kind, id FROM keys WHERE policy_id = ${id} AND revoked_at IS NULL
     UNION ALL SELECT 'principal', id FROM principals WHERE policy_id = ${id}
     UNION ALL SELECT 'policy', id FROM policies WHERE parent_policy_id = ${id} AND deleted_at IS NULL
+    UNION ALL SELECT 'alias', id FROM aliases WHERE policy_id = ${id}
     LIMIT 1`.execute(db);
   return rows[0];
 }

@@ -143,7 +143,7 @@ export async function changePolicy(
   });
 }
 
-/** Deletes a policy; a 409 while a key, a principal or another policy names it. */
+/** Deletes a policy; a 409 while a key, a principal, an alias or another policy names it. */
 export async function deletePolicy(deps: PolicyAdminDeps, caller: Caller, id: string): Promise<Policy> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {

@@ -1,4 +1,5 @@
 import type { Database, Profiles, Tx } from '@weighbridge/database';
+import { ROUTER_PREFIX } from '@weighbridge/domain';
 import { type Insertable, type Selectable, sql, type Updateable } from 'kysely';
 import { containsText } from '../../shared/containsText.ts';
 
@@ -91,6 +92,17 @@ const NAMES_LOCK = 5_213_844_109;
 /** Lets no other transaction add or rename a profile before this one ends. */
 export async function lockProfileNames(tx: Tx): Promise<void> {
   await sql`SELECT pg_advisory_xact_lock(${NAMES_LOCK})`.execute(tx);
+}
+
+/** The id of an alias that stands for the profile of this name. */
+export async function findProfileAlias(tx: Tx, name: string): Promise<string | undefined> {
+  const alias = await tx
+    .selectFrom('aliases')
+    .select('id')
+    .where('target', '=', `${ROUTER_PREFIX}${name}`)
+    .limit(1)
+    .executeTakeFirst();
+  return alias?.id;
 }
 
 /** Reads a profile and locks it until the transaction ends. */

@@ -10,6 +10,7 @@ import {
   countProfiles,
   findAllProfiles,
   findProfile,
+  findProfileAlias,
   findProfileByName,
   findProfiles,
   findProfileUser,
@@ -43,6 +44,12 @@ export interface ProfileDeps {
 /** Whether there is a profile that a policy may name. It is not deleted before the transaction ends. */
 export async function profileExists(tx: Tx, id: string): Promise<boolean> {
   return isId('prf', id) && (await keepProfile(tx, id));
+}
+
+/** Whether there is a profile that an alias may name. It is not deleted before the transaction ends. */
+export async function profileNameExists(tx: Tx, name: string): Promise<boolean> {
+  const profile = await findProfileByName(tx, name);
+  return profile !== undefined && (await keepProfile(tx, profile.id));
 }
 
 export async function existingProfile(db: Database, id: string): Promise<ProfileRow> {
@@ -116,6 +123,7 @@ export async function changeProfile(
     if (changed.name) {
       await lockProfileNames(tx);
       await assertNameFree(tx, id, validProfileName(changed.name.to as string));
+      await assertNoAlias(tx, before.name);
     }
     const row = await updateProfile(tx, id, {
       ...(input.name !== undefined && { name: input.name }),
@@ -152,6 +160,7 @@ export async function deleteProfile(deps: ProfileDeps, caller: Caller, id: strin
         `The policy ${policy} has this profile. Give that policy another profile first.`,
       );
     }
+    await assertNoAlias(tx, row.name);
     await removeProfile(tx, id);
     await recordChange(tx, {
       actor: caller,
@@ -162,6 +171,14 @@ export async function deleteProfile(deps: ProfileDeps, caller: Caller, id: strin
     });
     return toProfile(row);
   });
+}
+
+/** An alias names its profile, so it would stand for nothing. */
+async function assertNoAlias(tx: Tx, name: string): Promise<void> {
+  const alias = await findProfileAlias(tx, name);
+  if (alias === undefined) return;
+  const message = `The alias ${alias} stands for this profile. Give that alias another target first, or delete it.`;
+  throw new AppError('conflict', 'profile_in_use', message);
 }
 
 async function assertNameFree(tx: Tx, id: string, name: string): Promise<void> {

@@ -14,7 +14,7 @@ export interface ChangeFeedDeps {
 /** A proxy that missed more changes gets a snapshot. */
 export const MAX_CHANGES = 10_000;
 
-/** Changes of these kinds affect only keys. All others may affect the models, connectors and profiles of every proxy. */
+/** Changes of these kinds affect only keys. All others may affect the models, connectors, profiles and aliases of every proxy. */
 const KEY_KINDS = new Set(['key', 'policy', 'principal']);
 
 /**
@@ -92,7 +92,7 @@ export class ChangeFeed {
 
   /** Everything that a proxy needs besides keys, with the position it was read at. */
   async snapshot(): Promise<Snapshot> {
-    const { connectors, models, profiles } = await this.#readTables();
+    const { connectors, models, profiles, aliases } = await this.#readTables();
     if (!this.#position) throw new Error('the change feed has no position: call advance first');
     const { databaseSystemId, timeline, revision } = this.#position;
     return create(SnapshotSchema, {
@@ -100,6 +100,7 @@ export class ChangeFeed {
       connectors,
       models,
       profiles,
+      aliases,
       position: { databaseSystemId, timeline, revision },
     });
   }

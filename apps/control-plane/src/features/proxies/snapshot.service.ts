@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { SnapshotSchema } from '@weighbridge/contracts';
+import { routedAliases } from '../aliases/aliases.service.ts';
 import { currentRevision } from '../changes/changes.service.ts';
 import { negotiatedPrices } from '../connectors/connectorPrices.service.ts';
 import { usableConnectors } from '../connectors/connectors.service.ts';
@@ -25,6 +26,7 @@ export async function readSnapshot(deps: ModelDeps): Promise<MessageInitShape<ty
         connectors: connectors.map((row) => connectorMessage(row, prices.get(row.id) ?? [])),
         models: (await servedModels(tx, connectors)).map(modelMessage),
         profiles: (await routingProfiles(tx)).map(profileMessage),
+        aliases: await routedAliases(tx),
       };
     });
 }
