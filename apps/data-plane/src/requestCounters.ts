@@ -5,7 +5,7 @@ import type { RoutableConnector } from './control/routingTable.ts';
 const UNAUTHORIZED_LOG_MS = 60_000;
 
 /** The counters that requests increment through their dependencies. */
-export function createRequestCounters(metrics: Metrics, logger: Pick<Logger, 'error'>) {
+export function createRequestCounters(metrics: Metrics, logger: Pick<Logger, 'error' | 'warn'>) {
   const lookUps = metrics.counterFamily('weighbridge_key_lookups_total', 'Look-ups in the key cache.', [
     'met',
   ]);
@@ -25,19 +25,42 @@ export function createRequestCounters(metrics: Metrics, logger: Pick<Logger, 'er
     'Responses of a vendor that refuse the credential of a connector.',
     ['connector'],
   );
-  /** By connector: when its last line was logged. A new routing table makes new connectors only for changed ones. */
-  const loggedAtMs = new WeakMap<RoutableConnector, number>();
+  const suspected = metrics.counter(
+    'weighbridge_connector_refusals_total',
+    'Responses of a vendor that may refuse the credential of a connector, or only what the request asks for.',
+    ['connector'],
+  );
+  const refused = oncePerConnector(UNAUTHORIZED_LOG_MS);
+  const unclear = oncePerConnector(UNAUTHORIZED_LOG_MS);
   return {
     onUnauthorized(connector: RoutableConnector, status: number) {
       const { id, provider } = connector;
       unauthorized.inc({ connector: id });
-      const nowMs = performance.now();
-      if (nowMs - (loggedAtMs.get(connector) ?? Number.NEGATIVE_INFINITY) < UNAUTHORIZED_LOG_MS) return;
-      loggedAtMs.set(connector, nowMs);
+      if (!refused(connector)) return;
       logger.error({ connectorId: id, provider, status }, 'the vendor refused the credential of a connector');
+    },
+    onSuspected(connector: RoutableConnector, status: number) {
+      const { id, provider } = connector;
+      suspected.inc({ connector: id });
+      if (!unclear(connector)) return;
+      logger.warn({ connectorId: id, provider, status }, UNCLEAR);
     },
     onKeyLookUp: (result: 'hit' | 'miss') => (result === 'hit' ? hits : misses).add(1),
     onReserveExceeded: (model: string) => reserveExceeded.inc({ model }),
     onFailover: (connector: string, reason: string) => failovers.inc({ connector, reason }),
+  };
+}
+
+const UNCLEAR =
+  'a vendor refused a request; the account of this connector may lack a right to the model or to what the request names';
+
+/** True at most once in this time for each connector. A new routing table makes new connectors only for changed ones. */
+function oncePerConnector(everyMs: number): (connector: RoutableConnector) => boolean {
+  const lastMs = new WeakMap<RoutableConnector, number>();
+  return (connector) => {
+    const nowMs = performance.now();
+    if (nowMs - (lastMs.get(connector) ?? Number.NEGATIVE_INFINITY) < everyMs) return false;
+    lastMs.set(connector, nowMs);
+    return true;
   };
 }

@@ -25,6 +25,7 @@ import { openSessionPins } from './routing/openSessionPins.ts';
 import type { AppDeps } from './server/app.ts';
 import { addMemoryMetrics, MemoryBudget } from './shared/memoryBudget.ts';
 import { addHealthMetrics, ConnectorHealth } from './upstream/connectorHealth.ts';
+import { CredentialCheck } from './upstream/credentialCheck.ts';
 import type { Upstreams } from './upstream/upstreams.ts';
 
 /** The parts of a proxy that its requests use. */
@@ -85,6 +86,13 @@ export function createRequestDeps(parts: ProxyParts, context: ServiceContext): A
     onFailover: counters.onFailover,
     owners: createObjectOwners(controlPlane, parts.producerId),
     onUnauthorized: counters.onUnauthorized,
+    credentials: new CredentialCheck({
+      upstreams: parts.upstreams,
+      health,
+      nowMs: () => performance.now(),
+      onSuspected: counters.onSuspected,
+      onConfirmed: counters.onUnauthorized,
+    }),
     unfinished: settleBackgroundResponses(parts, memory, context),
     pins: openSessionPins({ bucket: parts.pinBucket, ttlMs: config.pins.ttlMs, health, metrics }),
     countTokens: createTokenCounter(),

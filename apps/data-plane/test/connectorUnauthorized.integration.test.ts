@@ -22,6 +22,11 @@ const REFUSAL = JSON.stringify({
   error: { message: HINT, type: 'invalid_request_error', code: 'invalid_api_key' },
 });
 const FORBIDDEN = JSON.stringify({ type: 'error', error: { type: 'permission_error', message: HINT } });
+const GEMINI = JSON.stringify([
+  {
+    error: { code: 400, message: HINT, status: 'INVALID_ARGUMENT', details: [{ reason: 'API_KEY_INVALID' }] },
+  },
+]);
 const FLAGGED = JSON.stringify({
   error: { message: 'Your input was flagged.', code: 'content_policy_violation' },
 });
@@ -69,6 +74,7 @@ describe('a vendor that refuses the credential', () => {
     ['403 of a permission', { status: 403, body: FORBIDDEN }],
     ['403 of a permission, compressed', { status: 403, body: FORBIDDEN, encoding: 'gzip' } as const],
     ['403 without a reason', { status: 403, body: '' }],
+    ['400 of an invalid key', { status: 400, body: GEMINI, encoding: 'gzip' } as const],
   ])('is 502 connector_unauthorized on every route, and costs nothing: %s', async (_what, reply) => {
     for (const [path, body] of ROUTES) {
       const { proxy, ask } = await startWith([reply]);
@@ -85,8 +91,10 @@ describe('a vendor that refuses the credential', () => {
           : { error: { type: 'upstream_error', code: 'connector_unauthorized' } },
       );
       expect(text).not.toMatch(/sk-proj|org-ours|permission_error/);
-      expect(error.error.message).toContain('The vendor mock refused the credential');
-      expect(proxy.unauthorized).toEqual([`con_0: ${reply.status}`]);
+      expect(error.error.message).toContain('The vendor mock refused');
+      // Of a 403 only the vendor's list of models tells, which this vendor refuses too.
+      await expect.poll(() => proxy.unauthorized).toEqual([`con_0: ${reply.status}`]);
+      expect(proxy.suspected).toEqual(reply.status === 403 ? ['con_0: 403'] : []);
       for (const event of proxy.events) {
         expect([event.costNanoUsd, event.outcome]).toEqual([0n, Outcome.UPSTREAM_ERROR]);
       }
@@ -103,9 +111,11 @@ describe('a vendor that refuses the credential', () => {
       const { proxy, asked, ask } = await startWith([refusal, { status: 200, body: good }]);
       expect(await ask()).toMatchObject({ status: 200, text: good });
       // The first is dead.
+      await expect.poll(() => proxy.unauthorized).toEqual([`con_0: ${refusal.status}`]);
       expect(await ask()).toMatchObject({ status: 200 });
       expect([asked, proxy.unauthorized, proxy.failovers]).toEqual([
-        [0, 1, 1],
+        // The vendor's list of models, too, if it is unclear what a refusal is about.
+        refusal.status === 401 ? [0, 1, 1] : [0, 0, 1, 1],
         [`con_0: ${refusal.status}`],
         ['con_0: credential'],
       ]);

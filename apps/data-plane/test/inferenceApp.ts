@@ -108,6 +108,7 @@ export async function startInferenceApp(
       findAll: async (ids) => ids.map(() => ({ kind: 'unknown' })),
     },
     onUnauthorized: () => {},
+    credentials: { suspect: () => {} },
     unfinished: { watch: () => {}, tell: () => {} },
     pins: { decide: async ({ targets }) => ({ targets, savePin: () => {} }) },
     countTokens: createTokenCounter(),

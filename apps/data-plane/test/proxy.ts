@@ -45,6 +45,7 @@ import { createSessionPins, type PinResult } from '../src/routing/sessionPins.ts
 import { type AppDeps, buildApp, inferenceHandler, refusalResponse } from '../src/server/app.ts';
 import { addMemoryMetrics, MemoryBudget } from '../src/shared/memoryBudget.ts';
 import { ConnectorHealth } from '../src/upstream/connectorHealth.ts';
+import { CredentialCheck } from '../src/upstream/credentialCheck.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
 import { openTestLimits } from './limits.ts';
 import { openTestUsageLog } from './usageLog.ts';
@@ -60,6 +61,8 @@ export interface TestProxy {
   readonly failovers: string[];
   /** `<connector>: <status>` of the responses that refused a credential, oldest first. */
   readonly unauthorized: string[];
+  /** Refusals that may be about the credential. */
+  readonly suspected: string[];
   readonly metrics: Metrics;
   readonly memory: MemoryBudget;
   /** The cache setting and the allowed models of the policy that all keys have. */
@@ -214,6 +217,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     recorded: [],
     failovers,
     unauthorized: [],
+    suspected: [],
     metrics: createMetrics(),
     memory: new MemoryBudget(options.memoryBudgetBytes ?? 256 * 1024 * 1024),
     policyCache: options.policyCache,
@@ -230,6 +234,8 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
   };
   addMemoryMetrics(proxy.metrics, proxy.memory);
   const unfinished = unfinishedOf(proxy, { table: () => table, upstreams, memory: proxy.memory });
+  const onUnauthorized: AppDeps['onUnauthorized'] = ({ id }, status) =>
+    void proxy.unauthorized.push(`${id}: ${status}`);
   const deps: AppDeps = {
     keys: keysOf(proxy, options.restrictsModels),
     table: () => table,
@@ -242,7 +248,14 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     random: options.random ?? Math.random,
     strata: options.strata ?? (() => undefined),
     recordFeedback: options.recordFeedback ?? (async () => raise(new Error('the control plane is away'))),
-    onUnauthorized: ({ id }, status) => void proxy.unauthorized.push(`${id}: ${status}`),
+    onUnauthorized,
+    credentials: new CredentialCheck({
+      upstreams,
+      health,
+      nowMs: () => performance.now(),
+      onSuspected: ({ id }, status) => void proxy.suspected.push(`${id}: ${status}`),
+      onConfirmed: onUnauthorized,
+    }),
     onFailover: (connectorId, reason) => void failovers.push(`${connectorId}: ${reason}`),
     owners: ownersOf(proxy),
     unfinished,

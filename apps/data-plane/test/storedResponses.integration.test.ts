@@ -28,7 +28,8 @@ async function startWith(...accounts: Account[]) {
   const vendors = await Promise.all(
     accounts.map((account, at) =>
       startVendor((request, response) => {
-        asked.push(at);
+        // An unclear refusal makes the proxy ask for the models.
+        if (!request.url?.endsWith('/models')) asked.push(at);
         handlerOf(account)(request, response);
       }),
     ),
@@ -123,7 +124,7 @@ describe('a stored response that was made elsewhere', () => {
     expect([answer.status, asked]).toEqual([status, order]);
     if (status === 200) expect(answer.text).toBe('{"id":"resp_1"}');
     const refused = accounts.filter((account) => account === 401 || account === 403);
-    expect(proxy.unauthorized).toHaveLength(refused.length);
+    await expect.poll(() => proxy.unauthorized).toHaveLength(refused.length);
     expect(proxy.events).toEqual([]);
     if (status === 404) {
       own(proxy, 'bob');

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ANSWERS } from './answers.cases.ts';
 import { CONTRACT } from './contract.cases.ts';
+import { CREDENTIAL_REFUSALS } from './credentialRefusals.cases.ts';
 import { deploymentCases } from './deployment.cases.ts';
 import { DIMENSIONS } from './dimensions.cases.ts';
 import type { HostileCase } from './hostileCase.ts';
@@ -48,7 +49,8 @@ export function hostileSuite(mode: Mode): void {
       it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('vendors', () => {
-    for (const { row, title, run } of VENDORS) it(`${row}: ${title}`, () => run(scene));
+    for (const { row, title, run } of [...VENDORS, ...CREDENTIAL_REFUSALS])
+      it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('management', () => {
     for (const { row, title, run } of MANAGEMENT) it(`${row}: ${title}`, () => run(scene));

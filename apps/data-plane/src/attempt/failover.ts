@@ -3,6 +3,7 @@ import type { RoutableConnector } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import { TargetSelector, type TargetSelectorDeps } from '../routing/targetSelector.ts';
 import type { ConnectorHealth } from '../upstream/connectorHealth.ts';
+import type { CredentialCheck } from '../upstream/credentialCheck.ts';
 import type { UpstreamResponse } from '../upstream/httpExchange.ts';
 import { isBusy, isRedirect, redirectError, upstreamError } from '../upstream/upstreamErrors.ts';
 import type { Attempt } from './attempt.ts';
@@ -20,7 +21,7 @@ import type { RequestAttempts } from './requestAttempts.ts';
 import { SupersededResponse } from './supersededResponse.ts';
 import {
   type FailureReason,
-  REQUEST_REFUSED,
+  ON_REFUSAL,
   retryAfterMs,
   type Verdict,
   verdictOnError,
@@ -43,6 +44,8 @@ export interface FailoverDeps extends TargetSelectorDeps {
   readonly onFailover: (connectorId: string, reason: FailureReason | 'busy') => void;
   /** Called for each response that refuses a connector's credential. */
   readonly onUnauthorized: (connector: RoutableConnector, status: number) => void;
+  /** Told of each response that may do so. */
+  readonly credentials: Pick<CredentialCheck, 'suspect'>;
 }
 
 export interface GenerationForwarding {
@@ -125,7 +128,7 @@ class Failover {
       else this.#deps.recentFailures.forget(this.#attempts.keyId, target);
       if (attempt.state !== 'answered')
         this.#failure = upstreamError(attempt.error, target.connector.provider);
-      else if (refusal?.isOfCredential) await this.#hideRefusal(target, attempt);
+      else if (refusal && refusal.about !== 'request') await this.#hideRefusal(target, attempt, refusal);
       else if (next) await this.#supersede(target, attempt);
       else return await this.#deliver(attempt, refusal?.response);
     }
@@ -164,7 +167,9 @@ class Failover {
     this.#sent++;
     this.#upstreamMs += attempt.waitedMs;
     this.#client.headers.set('x-svc-attempts', String(this.#sent));
-    const verdict = this.#client.cancellation.isCancelled ? CANCELLED : verdictOn(attempt, refusal);
+    const verdict = this.#client.cancellation.isCancelled
+      ? CANCELLED
+      : this.#verdictOn(target, attempt, refusal);
     if (verdict.retry === 'timeout') this.#timedOutMs += attempt.waitedMs;
     if (verdict.retry === 'credential') this.#selector.exclude(target.connector);
     else this.#selector.recordFailure(target, performance.now(), requestedPauseMs(attempt, this.#deps.now()));
@@ -190,6 +195,15 @@ class Failover {
     }
   }
 
+  #verdictOn({ connector }: Target, attempt: Attempt, refusal: Refusal | undefined): Verdict {
+    const verdict = verdictOn(attempt, refusal);
+    if (verdict !== ON_REFUSAL.unclear) return verdict;
+    const isDead = this.#deps.health.state(connector) === 'dead';
+    this.#deps.credentials.suspect(connector, attempt.response.status, this.#attempts.principalId);
+    // It stays dead until something is accepted.
+    return isDead ? ON_REFUSAL.credential : verdict;
+  }
+
   async #supersede(target: Target, attempt: Attempt): Promise<void> {
     await attempt.supersede();
     this.#superseded = new SupersededResponse(attempt, this.#client.memory);
@@ -199,10 +213,10 @@ class Failover {
   }
 
   /** The vendor's words are about its account here: they are for the operator, not for the client. */
-  async #hideRefusal({ connector }: Target, attempt: Attempt): Promise<void> {
+  async #hideRefusal({ connector }: Target, attempt: Attempt, { about }: Refusal): Promise<void> {
     await attempt.supersede();
-    this.#deps.onUnauthorized(connector, attempt.response.status);
-    this.#failure = connectorUnauthorized(connector.provider);
+    if (about === 'credential') this.#deps.onUnauthorized(connector, attempt.response.status);
+    this.#failure = connectorUnauthorized(connector.provider, about);
   }
 
   async #deliver(attempt: Attempt, answered = attempt.response): Promise<Delivered> {
@@ -250,7 +264,7 @@ async function refuseRedirect(attempt: Attempt): Promise<never> {
 const CANCELLED: Verdict = { retry: undefined, result: 'unknown' };
 
 function verdictOn(attempt: Attempt, refusal: Refusal | undefined): Verdict {
-  if (refusal) return refusal.isOfCredential ? verdictOnStatus(401) : REQUEST_REFUSED;
+  if (refusal) return ON_REFUSAL[refusal.about];
   return attempt.state === 'answered'
     ? verdictOnStatus(attempt.response.status)
     : verdictOnError(attempt.error);

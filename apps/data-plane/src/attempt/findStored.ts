@@ -3,7 +3,12 @@ import type { RoutableConnector } from '../control/routingTable.ts';
 import { isRedirect, redirectError, upstreamError } from '../upstream/upstreamErrors.ts';
 import type { Attempt } from './attempt.ts';
 import type { ClientConnection } from './clientConnection.ts';
-import { connectorUnauthorized, mayRefuseCredential, readRefusal } from './credentialRefusal.ts';
+import {
+  connectorUnauthorized,
+  mayRefuseCredential,
+  type Refusal,
+  readRefusal,
+} from './credentialRefusal.ts';
 import type { Delivered, FailoverDeps } from './failover.ts';
 import type { StoredPlan } from './plan.ts';
 import type { RequestAttempts } from './requestAttempts.ts';
@@ -19,7 +24,7 @@ export interface StoredForwarding {
   readonly attempts: RequestAttempts;
 }
 
-type StoredDeps = Pick<FailoverDeps, 'onUnauthorized'> & {
+type StoredDeps = Pick<FailoverDeps, 'onUnauthorized' | 'credentials'> & {
   readonly health: Pick<FailoverDeps['health'], 'isReady'>;
 };
 
@@ -65,14 +70,14 @@ class StoredSearch {
       const refusal = mayRefuseCredential(attempt)
         ? await readRefusal(attempt, this.#client.memory)
         : undefined;
-      if (refusal?.isOfCredential) await this.#hideRefusal(connector, attempt);
+      if (refusal && refusal.about !== 'request') await this.#hideRefusal(connector, attempt, refusal);
       else if (attempt.state === 'answered') {
         const isLast = at === this.#connectors.length - 1 && !this.#failure;
         const { response = attempt.response } = refusal ?? {};
         if (this.#isOwn ? mayEnd(attempt, isLast) : response.status < 300) {
           return this.#deliver(attempt, response);
         }
-        await this.#passOver(attempt, refusal !== undefined);
+        await this.#passOver(attempt, refusal?.response !== undefined);
       } else this.#failure ??= upstreamError(attempt.error, connector.provider);
       if (this.#client.hasDisconnected || this.#client.cancellation.isCancelled) break;
     }
@@ -94,10 +99,12 @@ class StoredSearch {
     else this.#failure ??= passedOver;
   }
 
-  async #hideRefusal(connector: RoutableConnector, attempt: Attempt): Promise<void> {
+  async #hideRefusal(connector: RoutableConnector, attempt: Attempt, { about }: Refusal): Promise<void> {
+    const { status } = attempt.response;
     await attempt.supersede();
-    this.#deps.onUnauthorized(connector, attempt.response.status);
-    this.#failure ??= connectorUnauthorized(connector.provider);
+    if (about === 'credential') this.#deps.onUnauthorized(connector, status);
+    else this.#deps.credentials.suspect(connector, status, this.#attempts.principalId);
+    this.#failure ??= connectorUnauthorized(connector.provider, about);
   }
 
   async #deliverLast(): Promise<Delivered> {

@@ -20,6 +20,11 @@ export class RequestAttempts implements AttemptCounter {
     return this.#context.key.id;
   }
 
+  /** Whose request it is. */
+  get principalId(): string {
+    return this.#context.key.principalId;
+  }
+
   start(): Attempt {
     this.#latest = new Attempt(this.#deps, this.#context, this);
     return this.#latest;

@@ -1,5 +1,6 @@
 import type { AttemptResult } from '../upstream/connectorHealth.ts';
 import { isTimeout, wasNeverSent } from '../upstream/upstreamErrors.ts';
+import type { RefusedFor } from '../upstream/vendorRefusal.ts';
 
 /** Why another attempt replaces one. */
 export type FailureReason =
@@ -19,7 +20,7 @@ export interface Verdict {
   readonly result: AttemptResult;
 }
 
-/** The verdict on a response. A mistake in the request is one at any account. */
+/** The verdict on a response that refuses no credential. A mistake in the request is one at any account. */
 export function verdictOnStatus(status: number): Verdict {
   if (status >= 500) return { retry: 'server_error', result: 'bad' };
   // A redirect may not come from the vendor at all.
@@ -28,12 +29,17 @@ export function verdictOnStatus(status: number): Verdict {
 }
 
 const FINAL: Verdict = { retry: undefined, result: 'good' };
-/** The verdict on a 403 that is about the request: the vendor knows the credential, and another account is told the same. */
-export const REQUEST_REFUSED = FINAL;
+/** The verdicts on a response that refuses the credential, or may. */
+export const ON_REFUSAL: Readonly<Record<RefusedFor, Verdict>> = {
+  credential: { retry: 'credential', result: 'credential_rejected' },
+  // Another account may have the right that this one lacks. What it means for the connector, CredentialCheck finds out.
+  unclear: { retry: 'credential', result: 'unknown' },
+  // The vendor knows the credential, and another account is told the same.
+  request: FINAL,
+};
 const OF_STATUS: Readonly<Record<number, Verdict>> = {
-  401: { retry: 'credential', result: 'credential_rejected' },
-  402: { retry: 'credential', result: 'credential_rejected' },
-  403: { retry: 'credential', result: 'credential_rejected' },
+  // The account has too little money for this request, or for any.
+  402: ON_REFUSAL.unclear,
   408: { retry: 'request_timeout', result: 'unknown' },
   // OpenAI sends it for a lock that was not free in time.
   409: { retry: 'conflict', result: 'unknown' },

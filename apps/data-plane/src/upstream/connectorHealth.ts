@@ -8,11 +8,13 @@ export type AttemptResult = 'good' | 'bad' | 'credential_rejected' | 'unknown';
 /** `dead`: the vendor rejected the credential, and has accepted nothing with it since. */
 export type ConnectorState = CircuitBreakerState | 'dead';
 
-/** A dead connector is probed this often: the rejection may have been about one client's request only. */
+/** A dead connector is probed this often: the credential may have been renewed, or the account paid, at the vendor. */
 export const DEAD_PROBE_MS = 60_000;
 
 interface Health {
   readonly breaker: CircuitBreaker;
+  /** When the vendor last accepted the credential. */
+  acceptedAtMs: number;
   /** Undefined if it is not dead. */
   deadSinceMs: number | undefined;
   /** Of a dead connector: when its credential was last rejected, or the last probe began. */
@@ -69,20 +71,38 @@ export class ConnectorHealth {
     const end = health.breaker.begin(begunAtMs);
     return (result) => {
       // A dead connector that accepts its credential again, whether it was probed or tried for want of a better one.
-      if (result === 'good') health.deadSinceMs = undefined;
-      if (result === 'credential_rejected') {
-        health.probedAtMs = this.#nowMs();
-        health.deadSinceMs ??= health.probedAtMs;
-      }
+      if (result === 'good') this.accept(connector);
+      if (result === 'credential_rejected') this.reject(connector);
       // The probe said nothing: the next attempt is one.
       if (result === 'unknown' && health.probedAtMs === begunAtMs) health.probedAtMs = probedBeforeMs;
       end(result === 'good' ? true : result === 'bad' ? false : undefined, this.#nowMs());
     };
   }
 
+  /** The vendor accepts the connector's credential. */
+  accept(connector: RoutableConnector): void {
+    const health = this.#of(connector);
+    health.deadSinceMs = undefined;
+    health.acceptedAtMs = this.#nowMs();
+  }
+
+  /** The vendor refuses the connector's credential, whoever uses it. */
+  reject(connector: RoutableConnector): void {
+    const health = this.#of(connector);
+    health.probedAtMs = this.#nowMs();
+    health.deadSinceMs ??= health.probedAtMs;
+  }
+
+  /** Whether the vendor accepted the credential within this time, and has not refused it since. */
+  wasAccepted(connector: RoutableConnector, withinMs: number): boolean {
+    const { acceptedAtMs, deadSinceMs } = this.#of(connector);
+    return deadSinceMs === undefined && this.#nowMs() - acceptedAtMs < withinMs;
+  }
+
   #of(connector: RoutableConnector): Health {
     const health = this.#healthOf.get(connector) ?? {
       breaker: new CircuitBreaker(),
+      acceptedAtMs: Number.NEGATIVE_INFINITY,
       deadSinceMs: undefined,
       probedAtMs: 0,
     };

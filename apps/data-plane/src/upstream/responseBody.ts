@@ -65,6 +65,21 @@ export class ResponseBody {
     return this.#isOver ? undefined : this.#nextEvent().then(() => this.started());
   }
 
+  /** What has arrived, without taking it: once that is all, fills the read-ahead, or `maxMs` are over. Call it first. */
+  async peek(maxMs: number): Promise<Buffer> {
+    const deadline = performance.now() + maxMs;
+    for (let left = maxMs; left > 0 && !this.#isOver && this.#bytes < READ_AHEAD_BYTES; ) {
+      let timer: NodeJS.Timeout | undefined;
+      const timeout = new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, left);
+      });
+      await Promise.race([this.#nextEvent(), timeout]);
+      clearTimeout(timer);
+      left = deadline - performance.now();
+    }
+    return Buffer.concat(this.#chunks);
+  }
+
   /** Discards the rest of the body. */
   destroy(): void {
     this.#chunks = [];
