@@ -30,7 +30,7 @@ import { RecentFailures } from '../src/attempt/recentFailures.ts';
 import { openResponseCache, type SharedCache } from '../src/cache/openResponseCache.ts';
 import type { PolicyCacheSetting } from '../src/control/cacheRule.ts';
 import { bucketKey } from '../src/control/keyPolicies.ts';
-import type { NewObjects, ObjectOwners, Owner } from '../src/control/objectOwners.ts';
+import { claimOf, type NewObjects, type ObjectOwners, type Owner } from '../src/control/objectOwners.ts';
 import type { ResolvedKey } from '../src/control/resolvedKey.ts';
 import { routingTable } from '../src/control/routingTable.ts';
 import { createTokenCounter } from '../src/formats/tokenCounter.ts';
@@ -357,7 +357,9 @@ function unfinishedOf(proxy: TestProxy, deps: ReadStoredDeps): UnfinishedRespons
 
 function ownersOf(proxy: TestProxy): ObjectOwners {
   const ownerOf = (id: string, principalId: string): Owner => {
-    const found = proxy.recorded.find((one) => one.responseId === id || one.objectIds.includes(id));
+    const recorded = (name: string) =>
+      proxy.recorded.find((one) => one.responseId === name || one.objectIds.includes(name));
+    const found = recorded(id) ?? recorded(claimOf(id));
     if (!found) return { kind: 'unknown' };
     return found.key.principalId === principalId
       ? { kind: 'own', connectorId: found.connectorId, isUnfinished: found.unfinished !== undefined }

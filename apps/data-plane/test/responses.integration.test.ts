@@ -161,7 +161,7 @@ describe('responses', () => {
     const { data: items } = await alice.responses.inputItems.list(begun.id);
     expect(proxy.recorded.slice(1)).toMatchObject([
       { responseId: begun.id, connectorId: 'con_0', objectIds: [done.output[0]?.id] },
-      { responseId: begun.id, connectorId: 'con_0', objectIds: [items[0]?.id] },
+      { responseId: begun.id, connectorId: 'con_0', objectIds: [`~${items[0]?.id}`] },
     ]);
     for (const id of [done.output[0]?.id, items[0]?.id]) {
       const input = [{ type: 'item_reference' as const, id: String(id) }];

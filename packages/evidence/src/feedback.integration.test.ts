@@ -72,10 +72,16 @@ describe('feedback', () => {
     expect(await scores()).toEqual([{ model: 'mock/echo', count: 1, scoreSum: 0.5 }]);
   });
 
-  it("is unknown for another principal's request or a missing one", async () => {
+  it("is the same for another principal's request and a missing one, and counts for neither", async () => {
     await served();
-    expect(await rate(0, { principalId: 'eve' }, { mayArrive: true })).toBe('unknown');
-    expect(await rate(0, { requestId: 'req_2' })).toBe('unknown');
+    for (const mayArrive of [true, false]) {
+      for (const requestId of ['req_1', 'req_2']) {
+        const result = await rate(0, { principalId: 'eve', requestId }, { mayArrive });
+        expect(result).toBe(mayArrive ? 'pending' : 'unknown');
+      }
+    }
+    // No one else's row shows it.
+    expect((await readFeedback(ledger.db, ['req_1'])).size).toBe(0);
     expect(await scores()).toEqual([{ model: 'mock/echo', count: 0, scoreSum: 0 }]);
   });
 

@@ -38,9 +38,12 @@ export async function recordFeedback(
   { now, mayArrive }: FeedbackRules,
 ): Promise<FeedbackResult> {
   return await db.transaction().execute(async (tx) => {
-    const response = await findResponse(tx, feedback.requestId);
-    if (response ? response.principalId !== feedback.principalId : !mayArrive) return 'unknown';
+    const found = await findResponse(tx, feedback.requestId);
+    // Another principal's is answered as one that is not there yet.
+    const response = found?.principalId === feedback.principalId ? found : undefined;
+    if (!response && !mayArrive) return 'unknown';
     if (!response && (await countPending(tx, feedback.principalId)) >= MAX_PENDING) return 'too_many';
+    if (found && !response) return 'pending';
     const before = await lockRow(tx, feedback, now);
     const counted = response && (await addScore(tx, response, feedback.score, before, now));
     const { keyId: key_id, score, comment = null } = feedback;

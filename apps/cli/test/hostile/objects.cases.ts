@@ -206,6 +206,24 @@ export const OBJECTS: readonly HostileCase[] = [
     },
   },
   {
+    row: "another principal's request",
+    title: 'is no other than one that has not arrived, to who scores it',
+    async run(scene) {
+      const [mine, other] = [await scene.tenant(), await scene.tenant()];
+      const { headers } = await mine.ask('/v1/chat/completions', chat('local/plain'));
+      const id = String(headers.get('x-request-id'));
+      await mine.rows(1);
+      // No row of the ledger has its id.
+      const unknown = await other.ask('/v1/chat/completions', chat('local/no-such'));
+      const score = (requestId: string) => other.ask('/v1/feedback', { request_id: requestId, score: 1 });
+      const answers = [await score(id), await score(String(unknown.headers.get('x-request-id')))];
+      expect(answers.map(({ status, json }) => [status, json.status])).toEqual([
+        [202, 'pending'],
+        [202, 'pending'],
+      ]);
+    },
+  },
+  {
     row: 'the memory of a body',
     title: 'is not lost if its client leaves while its key is looked up',
     async run(scene) {

@@ -1,5 +1,5 @@
-import type { NewObjects, ObjectOwners } from '../control/objectOwners.ts';
-import type { NamedFacts } from '../formats/responseFormat.ts';
+import { claimOf, type NewObjects, type ObjectOwners } from '../control/objectOwners.ts';
+import type { NamedFacts, NamedInAnswer } from '../formats/responseFormat.ts';
 
 export interface Answered extends Pick<NewObjects, 'connectorId' | 'key' | 'unfinished'> {
   /** The vendor stores the response itself. Otherwise, what it names may still be there, and is recorded too. */
@@ -8,6 +8,8 @@ export interface Answered extends Pick<NewObjects, 'connectorId' | 'key' | 'unfi
   readonly namesResponse: boolean;
   /** The stored response that is read, if none is made. */
   readonly readId?: string;
+  /** The unknown objects that the request itself named; `all`: the answer repeats what a request sent. */
+  readonly repeated?: ReadonlySet<string> | 'all' | undefined;
 }
 
 /** Records the owner of what one answer names, as far as it was read, each object once. */
@@ -37,7 +39,7 @@ export class AnswerOwnership {
     const isNewResponse = namesResponse && responseId !== '' && !this.#isResponseSaved;
     const isNewObject = objects !== undefined && objects.ids.size > this.#savedObjects;
     if (!isNewResponse && !isNewObject) return undefined;
-    const ids = [...(objects?.ids ?? [])].slice(this.#savedObjects);
+    const ids = objects ? this.#newIds(objects) : [];
     this.#savedObjects += ids.length;
     this.#isResponseSaved ||= isNewResponse;
     const { connectorId, key, unfinished, readId } = this.#answered;
@@ -51,5 +53,17 @@ export class AnswerOwnership {
       unfinished,
     };
     return isStored ? this.#owners.record(named) : this.#owners.recordSoon(named);
+  }
+
+  #newIds({ ids, conversation }: NamedInAnswer): string[] {
+    const { repeated, readId } = this.#answered;
+    const added = [...ids].slice(this.#savedObjects);
+    if (repeated === undefined && readId === undefined) return added;
+    return added.map((id) => {
+      // The conversation of a response that is read was named, or made, when that was.
+      const isRepeated =
+        repeated === 'all' || repeated?.has(id) || (readId !== undefined && id === conversation);
+      return isRepeated ? claimOf(id) : id;
+    });
   }
 }

@@ -1,5 +1,6 @@
 import { AppError } from '@weighbridge/errors';
 import { ChunkList } from '../formats/chunkList.ts';
+import { undecodable } from '../formats/contentEncoding.ts';
 import type { NamedFacts } from '../formats/responseFormat.ts';
 import type { AnswerOwnership } from './answerOwnership.ts';
 import type { ClientConnection } from './clientConnection.ts';
@@ -36,7 +37,10 @@ export class OwnershipHold {
   /** `begin` is called before the first byte is written. */
   write(bytes: Buffer, client: ClientConnection, begin?: () => void): Promise<void> | undefined {
     if (this.#failure !== undefined) return client.write(bytes);
-    const saving = this.#ownership.save(this.#reader.facts);
+    const { facts } = this.#reader;
+    // What can't be read may name anything.
+    if (facts.unreadable) return void this.#fail(undecodable(), client);
+    const saving = this.#ownership.save(facts);
     if (saving === undefined && this.#isOpen) {
       begin?.();
       return client.write(bytes);

@@ -1,5 +1,11 @@
 import { microFromNano, type NanoUsd } from '@weighbridge/domain';
-import { decodeBody, type Encoding, encodingOf } from '../formats/contentEncoding.ts';
+import {
+  decodeBody,
+  type Encoding,
+  encodingOf,
+  isSupported,
+  undecodable,
+} from '../formats/contentEncoding.ts';
 import { DocumentReader, factsOf } from '../formats/documentReader.ts';
 import { type ResponseFacts, type ResponseFormat, textOfBody } from '../formats/responseFormat.ts';
 import { upstreamError } from '../upstream/upstreamErrors.ts';
@@ -21,8 +27,11 @@ export async function relayDocument(relay: Relay): Promise<void> {
   let { failure } = read;
   const { body, plain, facts, firstByteAt, output } = read;
   if (response.status < 300 && failure === undefined) {
-    // Of a large response, its own id is recorded already; the items that it names are known now.
-    failure = await relay.ownership?.save(facts)?.then(() => undefined, reasonOf);
+    failure =
+      facts.unreadable && relay.ownership
+        ? undecodable()
+        : // Of a large response, all but its last part is recorded already.
+          await relay.ownership?.save(facts)?.then(() => undefined, reasonOf);
   }
   const outcome = outcomeOf(relay, failure, facts.failed);
   const cost = await attempt.settle({ outcome, facts, firstByteAt, output, isDocument: true });
@@ -88,7 +97,7 @@ async function readResponse(relay: Relay): Promise<ReadResponse> {
   const body = chunks.length === 1 && first ? first : Buffer.concat(chunks);
   const format = plan.operation.responseFormat;
   const encoding = encodingOf(response.headers['content-encoding']);
-  const held = encoding === undefined ? readPlain(format, body) : await readEncoded(relay, encoding, body);
+  const held = isSupported(encoding) ? await readEncoded(relay, encoding, body) : readPlain(format, body);
   const { plain, facts, output } = held;
   return { body, large, plain, facts, firstByteAt, output, failure };
 }
@@ -103,11 +112,11 @@ function readPlain(format: ResponseFormat, plain: Buffer): HeldResponse {
 
 async function readEncoded(
   { response, client, plan }: Relay,
-  encoding: Encoding | 'unknown',
+  encoding: Encoding,
   body: Buffer,
 ): Promise<HeldResponse> {
   const format = plan.operation.responseFormat;
-  const plain = encoding === 'unknown' ? undefined : await decodeBody(encoding, body, MAX_DECODED_BYTES);
+  const plain = await decodeBody(encoding, body, MAX_DECODED_BYTES);
   if (plain) return readPlain(format, plain);
   const reader = new DocumentReader(format, response.headers['content-encoding'], client.memory);
   await reader.push(body);

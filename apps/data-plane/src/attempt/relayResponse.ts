@@ -1,12 +1,35 @@
-import type { Relay } from './relay.ts';
+import { encodingOf, undecodable } from '../formats/contentEncoding.ts';
+import { noFacts } from '../formats/responseFormat.ts';
+import { sendFailure } from './errorResponse.ts';
+import { failedRequest, outcomeOf, type Relay } from './relay.ts';
 import { relayDocument } from './relayDocument.ts';
 import { relayStream } from './relayStream.ts';
 
 /** Passes a response on to its end, settles the attempt, and lets the client see the end. */
 export function relayResponse(relay: Relay): Promise<void> {
-  const relayed = isStream(relay) ? relayStream(relay) : relayDocument(relay);
+  const relayed = chooseRelay(relay)(relay);
   const { capture } = relay;
   return capture ? relayed.finally(() => capture.discard()) : relayed;
+}
+
+function chooseRelay(relay: Relay): (relay: Relay) => Promise<void> {
+  const encoding = relay.response.headers['content-encoding'];
+  if (encoding !== undefined && encodingOf(encoding) === 'unknown') return refuseUnread;
+  return isStream(relay) ? relayStream : relayDocument;
+}
+
+/**
+ * No vendor is asked for an encoding that this service can't read. What comes in one all the same may name objects whose owner is
+ * not recorded, or repeat a credential. It costs its reservation, as whatever broke off before it began.
+ */
+async function refuseUnread(relay: Relay): Promise<void> {
+  const { attempt, response, client } = relay;
+  response.body.destroy();
+  const error = undecodable();
+  const output = () => ({ text: '', ratio: 1 });
+  const outcome = outcomeOf(relay, error, false);
+  await attempt.settle({ outcome, facts: noFacts(), firstByteAt: undefined, output, isDocument: true });
+  if (!client.hasDisconnected) sendFailure(failedRequest(relay), error, { emitsPlainText: false });
 }
 
 /** Vendors mislabel streams; they answer a JSON document if they did not understand the request. */

@@ -45,12 +45,23 @@ export interface ObjectOwners {
   findAll(ids: readonly string[], principalId: string): Promise<readonly Owner[]>;
 }
 
+/**
+ * What a request names and its answer repeats was not made by it: it is claimed by whoever used it first. A vendor that issues
+ * the same id later makes it another object, which is its maker's. No vendor's id has this sign.
+ */
+export function claimOf(id: string): string {
+  return `~${id}`;
+}
+
 const RECORD_TRIES = 3;
 const RETRY_PAUSE_MS = 100;
 const SOON_MS = 1_000;
 const LATER_PAUSE_MS = 5_000;
 /** Answers that wait to be recorded. */
 const MAX_LATER = 10_000;
+/** At once: each is looked up as made and as claimed. */
+const MAX_ASKED = 1_000;
+const UNKNOWN: Owner = { kind: 'unknown' };
 /** At once, of a control plane that looks up one by one. */
 const MAX_CALLS = 16;
 
@@ -105,12 +116,22 @@ class ControlPlaneOwners implements ObjectOwners {
   }
 
   async findAll(ids: readonly string[], principalId: string): Promise<readonly Owner[]> {
-    const [only] = ids;
-    if (ids.length <= 1) return only === undefined ? [] : [await this.find(only, principalId)];
-    const { objects } = await this.#ask({ principalId, objectIds: [...ids] });
-    if (objects.length === ids.length) {
-      return objects.map(({ ownership, connectorId }) =>
+    const owners: Owner[] = [];
+    for (let at = 0; at < ids.length; at += MAX_ASKED) {
+      owners.push(...(await this.#findSome(ids.slice(at, at + MAX_ASKED), principalId)));
+    }
+    return owners;
+  }
+
+  /** The makers of objects, or else who claims them. */
+  async #findSome(ids: readonly string[], principalId: string): Promise<readonly Owner[]> {
+    const { objects } = await this.#ask({ principalId, objectIds: [...ids, ...ids.map(claimOf)] });
+    if (objects.length === 2 * ids.length) {
+      const found = objects.map(({ ownership, connectorId }) =>
         ownerOf({ ownership, connectorId, unfinished: undefined }),
+      );
+      return ids.map(
+        (_, at) => (found[at]?.kind === 'unknown' ? found[at + ids.length] : found[at]) ?? UNKNOWN,
       );
     }
     // A control plane of an earlier release, during a rollout.

@@ -11,6 +11,7 @@ import {
   type Inflate,
   inflate,
 } from 'node:zlib';
+import { AppError } from '@weighbridge/errors';
 import type { HeldMemory } from '../shared/memoryBudget.ts';
 
 const NOTHING = Buffer.alloc(0);
@@ -56,6 +57,14 @@ export function encodingOf(contentEncoding: unknown): Encoding | 'unknown' | und
 /** Whether a response is encoded, and can be decoded. */
 export function isSupported(encoding: Encoding | 'unknown' | undefined): encoding is Encoding {
   return encoding !== undefined && encoding !== 'unknown';
+}
+
+/** For a response that must be read before the client gets it. */
+export function undecodable(): AppError {
+  const message =
+    'The response of the vendor could not be decompressed: it is damaged, too large, in an encoding that was not asked for, or memory is short.';
+  // A retry would most likely pay for another one.
+  return new AppError('upstream', 'upstream_error', message, { headers: { 'x-should-retry': 'false' } });
 }
 
 // A truncated response decodes as far as it goes.

@@ -3,12 +3,12 @@ import { encodingOf, isSupported, StreamDecoder } from './contentEncoding.ts';
 import { JsonPruner } from './jsonPruner.ts';
 import {
   type NamedFacts,
+  nameObject,
   noFacts,
   type ResponseFacts,
   type ResponseFormat,
   readBody,
 } from './responseFormat.ts';
-import { responseIdOf } from './responseId.ts';
 import { StreamTap } from './streamTap.ts';
 
 const OPEN_BRACE = 0x7b;
@@ -25,6 +25,8 @@ export class DocumentReader {
   #document: JsonPruner | undefined;
   #stream: StreamTap | undefined;
   #readBytes = 0;
+  /** What was named when it was last asked for. */
+  #named: ResponseFacts | undefined;
 
   /** `memory` holds what is buffered of the response. */
   constructor(format: ResponseFormat, contentEncoding: unknown, memory: HeldMemory) {
@@ -37,9 +39,11 @@ export class DocumentReader {
 
   /** What was read so far. */
   get facts(): NamedFacts {
-    // The items of a document are known at its end.
-    if (this.#document) return { responseId: responseIdOf(this.#document.result.id), objects: undefined };
-    return this.#stream?.facts ?? NO_FACTS;
+    this.#named ??= noFacts();
+    const facts = this.#stream?.facts ?? this.#named;
+    if (this.#document) this.#format.readBody(this.#document.partial, facts);
+    facts.unreadable = this.#isUnreadable || (this.#decoder?.hasFailed ?? false);
+    return facts;
   }
 
   /** How much was read, decoded. */
@@ -67,6 +71,12 @@ export class DocumentReader {
     const facts = this.#stream?.facts ?? noFacts();
     if (this.#document) this.#format.readBody(this.#document.result, facts);
     facts.unreadable = hasFailed;
+    const named = this.#named;
+    if (named?.objects && facts.objects) {
+      // In the order in which they were told.
+      for (const id of facts.objects.ids) nameObject(named, id);
+      facts.objects = named.objects;
+    }
     return facts;
   }
 
@@ -92,8 +102,6 @@ export class DocumentReader {
     }
   }
 }
-
-const NO_FACTS = noFacts();
 
 /** What a response that is held whole reports. */
 export function factsOf(format: ResponseFormat, body: Buffer): ResponseFacts {

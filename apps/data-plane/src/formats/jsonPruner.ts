@@ -125,6 +125,15 @@ export class JsonPruner {
     return this.#state === 'end';
   }
 
+  /** What was read so far, with what is still open. */
+  get partial(): JsonRecord {
+    let inner: unknown;
+    for (let frame = this.#frame; frame; frame = frame.outer) {
+      inner = inner === undefined ? frame.result : withOpen(frame, inner);
+    }
+    return (inner ?? this.result) as JsonRecord;
+  }
+
   push(chunk: Buffer): void {
     this.#nextQuote = -1;
     this.#nextBackslash = -1;
@@ -372,6 +381,16 @@ export class JsonPruner {
     if (this.#pieceBytes > MAX_VALUE_BYTES) this.#pieces = [];
     else this.#pieces.push(Buffer.from(chunk.subarray(this.#from, end)));
   }
+}
+
+/** What a container would be if the value in it that is read now ended here. */
+function withOpen({ result, keeps, name }: Frame, inner: unknown): Frame['result'] {
+  if (!(result instanceof PrunedItems)) return name === undefined ? result : { ...result, [name]: inner };
+  const items = new PrunedItems();
+  items.count = result.count;
+  items.kept.push(...result.kept);
+  if (keeps?.(inner as JsonRecord)) items.kept.push(inner as JsonRecord);
+  return items;
 }
 
 /** The wanted parts of a JSON object that is held whole. */

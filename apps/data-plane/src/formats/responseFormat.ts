@@ -51,14 +51,16 @@ export interface ResponseFacts {
 }
 
 /** Objects that an answer names, in the order in which it does, up to a number that no answer reaches. */
-interface NamedInAnswer {
+export interface NamedInAnswer {
   readonly ids: Set<string>;
   /** The vendor keeps them until someone deletes them: they belong to a conversation. */
   areLasting: boolean;
+  /** The id of that conversation. */
+  conversation?: string;
 }
 
 /** What a response names, as far as it was read. */
-export type NamedFacts = Pick<ResponseFacts, 'responseId' | 'objects'>;
+export type NamedFacts = Pick<ResponseFacts, 'responseId' | 'objects' | 'unreadable'>;
 
 const MAX_NAMED = 1_024;
 

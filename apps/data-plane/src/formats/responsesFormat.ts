@@ -113,8 +113,11 @@ function readResponse(response: JsonRecord, facts: ResponseFacts, isEarly: boole
 function nameObjects({ conversation, output }: JsonRecord, facts: ResponseFacts): void {
   if (output instanceof PrunedItems) for (const item of output.kept) nameItem(facts, item);
   if (conversation === undefined || conversation === null) return;
-  nameObject(facts, isRecord(conversation) ? conversation.id : conversation);
-  if (facts.objects) facts.objects.areLasting = true;
+  const id = isRecord(conversation) ? conversation.id : conversation;
+  nameObject(facts, id);
+  if (!facts.objects) return;
+  facts.objects.areLasting = true;
+  facts.objects.conversation = responseIdOf(id);
 }
 
 function nameItem(facts: ResponseFacts, { id, container_id: container }: JsonRecord): void {

@@ -1,6 +1,5 @@
-import { AppError } from '@weighbridge/errors';
 import type { HeldMemory } from '../shared/memoryBudget.ts';
-import { encodingOf, isSupported, StreamDecoder } from './contentEncoding.ts';
+import { encodingOf, isSupported, StreamDecoder, undecodable } from './contentEncoding.ts';
 import type { ResponseFacts, ResponseFormat } from './responseFormat.ts';
 import { type OutputSample, ResponsePrefix } from './responsePrefix.ts';
 import { type OnEvent, StreamTap } from './streamTap.ts';
@@ -29,8 +28,6 @@ export class StreamReader {
   readonly #tap: StreamTap;
   readonly #prefix: ResponsePrefix;
   readonly #decoder: StreamDecoder | undefined;
-  /** The response has an encoding that this service can't decode. */
-  readonly #isUnknown: boolean;
   /** The client gets decoded bytes, so the vendor's `content-encoding` header must be removed. */
   readonly emitsDecoded: boolean;
   /** The client gets plain text, so an event of the proxy's own may follow it. */
@@ -40,8 +37,6 @@ export class StreamReader {
     const encoding = encodingOf(contentEncoding);
     this.#tap = new StreamTap({ format, hideUsage, onEvent, memory });
     this.#prefix = new ResponsePrefix(memory);
-    this.#isUnknown = encoding === 'unknown';
-    if (this.#isUnknown) this.#tap.facts.unreadable = true;
     this.#decoder = isSupported(encoding) ? new StreamDecoder(encoding, memory) : undefined;
     this.emitsDecoded = this.#decoder !== undefined && (hideUsage || decodes);
     this.emitsPlainText = encoding === undefined || this.emitsDecoded;
@@ -55,12 +50,11 @@ export class StreamReader {
   push(chunk: Buffer): Buffer | Promise<Buffer> {
     if (this.#decoder) return this.#read(this.#decoder.push(chunk), chunk);
     this.#prefix.add(chunk);
-    return this.#isUnknown ? chunk : this.#tap.push(chunk);
+    return this.#tap.push(chunk);
   }
 
   /** The last bytes for the client, after the vendor's stream ended without an error. */
   async end(): Promise<Buffer> {
-    if (this.#isUnknown) return NOTHING;
     const last = this.#decoder ? await this.#read(this.#decoder.end(), NOTHING) : NOTHING;
     const rest = this.#tap.end();
     return this.emitsPlainText ? Buffer.concat([last, rest]) : NOTHING;
@@ -85,9 +79,4 @@ export class StreamReader {
     const visible = this.#tap.push(decoded);
     return this.emitsDecoded ? visible : original;
   }
-}
-
-function undecodable(): AppError {
-  const message = 'The vendor sent a compressed response that is damaged, or too large when decompressed.';
-  return new AppError('upstream', 'upstream_error', message);
 }

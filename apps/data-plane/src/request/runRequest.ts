@@ -15,7 +15,7 @@ import type { ResponseCache } from '../cache/responseCache.ts';
 import type { KeyCache } from '../control/keyCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
-import { STORED_RESPONSE } from '../formats/operation.ts';
+import { INPUT_ITEMS, STORED_RESPONSE } from '../formats/operation.ts';
 import type { RemovedTool } from '../formats/requestFindings.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
 import type { Observer } from '../observe/observer.ts';
@@ -238,13 +238,16 @@ function ownershipOf(
       key,
       unfinished,
       readId,
+      repeated: plan.operation === INPUT_ITEMS ? 'all' : undefined,
     });
   }
   if (!modelRequest || !plan.operation.namesObjects) return undefined;
   const { isStored, operation } = modelRequest.generation;
   // On other routes, the answer's own id names a stored object only in a thread of messages.
   const namesResponse = isStored || operation.isStored;
-  return new AnswerOwnership(owners, { isStored, namesResponse, connectorId, key, unfinished });
+  const others = plan.objects?.others ?? [];
+  const repeated = others.length > 0 ? new Set(others.map(({ id }) => id)) : undefined;
+  return new AnswerOwnership(owners, { isStored, namesResponse, connectorId, key, unfinished, repeated });
 }
 
 /**
