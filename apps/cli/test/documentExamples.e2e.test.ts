@@ -1,9 +1,10 @@
 import { rm } from 'node:fs/promises';
-import { eventually } from '@weighbridge/testing';
+import { createTestDatabase, eventually, type TestDatabase } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Service } from './mainJob.ts';
 import type { RunningProcess } from './processes.ts';
 import { newDataDir, startUp } from './startUp.ts';
+import { addUnusualUsage } from './unusualUsage.ts';
 
 /** Sends the examples of the published document as they are, on the paths that its links lead to. */
 
@@ -21,22 +22,18 @@ interface Operation {
   readonly responses: Readonly<Record<string, { links?: Readonly<Record<string, Link>> }>>;
 }
 interface Exchange {
+  /** The path parameters of the request. */
+  readonly sent?: Readonly<Record<string, string>>;
   readonly status: number;
   readonly headers: Headers;
   readonly body: unknown;
 }
 
 /**
- * A new service has no lost proxy and no quarantined usage, and mock/echo ends a background response at once. Other tests show
- * their success: everyOperation of the control plane, and responses of the data plane.
+ * The example of a response is finished at once, and quarantined usage can only be released or discarded. Other tests show their
+ * success: everyOperation of the control plane, and responses of the data plane.
  */
-const WITHOUT_RESOURCE: Readonly<Record<string, number>> = {
-  cancelResponse: 400,
-  retireProxy: 409,
-  getQuarantined: 404,
-  releaseQuarantined: 404,
-  discardQuarantined: 404,
-};
+const TOO_LATE: Readonly<Record<string, number>> = { cancelResponse: 400, discardQuarantined: 409 };
 /** Creates first, and deletes last: what comes first is what the links of others lead to. */
 const STAGES: readonly ((method: string, operation: Operation) => boolean)[] = [
   (method, { operationId }) => method === 'put' && !operationId.endsWith('Price'),
@@ -48,6 +45,7 @@ const STAGES: readonly ((method: string, operation: Operation) => boolean)[] = [
   () => true,
 ];
 
+let database: TestDatabase;
 let dataDir: string;
 let process: RunningProcess;
 let service: Service;
@@ -58,7 +56,9 @@ const linked = new Map<string, { parameters: Record<string, string>; body: Recor
 
 beforeAll(async () => {
   dataDir = await newDataDir('weighbridge-examples-');
-  ({ process, service } = await startUp(dataDir));
+  database = await createTestDatabase();
+  ({ process, service } = await startUp(dataDir, { DATABASE_URL: database.url }));
+  await addUnusualUsage(database.url);
   const response = await fetch(`${service.managementUrl}/api/v1/openapi.json`);
   const document = (await response.json()) as { paths: Record<string, Record<string, Operation>> };
   operations = Object.entries(document.paths).flatMap(([path, item]) =>
@@ -70,6 +70,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await process?.stop();
+  await database?.drop();
   await rm(dataDir, { recursive: true, force: true });
 });
 
@@ -88,8 +89,10 @@ async function send(method: string, path: string, key: string, body?: unknown): 
 }
 
 /** The value of a runtime expression; a text that is none stands for itself. */
-function evaluate(expression: unknown, { headers, body }: Exchange): unknown {
+function evaluate(expression: unknown, { sent, headers, body }: Exchange): unknown {
   if (typeof expression !== 'string' || !expression.startsWith('$')) return expression;
+  const parameter = /^\$request\.path\.(.+)$/.exec(expression)?.[1];
+  if (parameter) return sent?.[parameter];
   const header = /^\$response\.header\.(.+)$/.exec(expression)?.[1];
   if (header) return headers.get(header);
   const pointer = expression.replace('$response.body#/', '').split('/');
@@ -110,13 +113,15 @@ function follow({ responses }: Operation, exchange: Exchange): void {
 
 async function sendExample({ method, path, operation }: (typeof operations)[number]): Promise<Exchange> {
   const { parameters = {}, body = {} } = linked.get(operation.operationId) ?? {};
+  const sent: Record<string, string> = {};
   const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const example = operation.parameters?.find((one) => one.in === 'path' && one.name === name)?.example;
-    return encodeURIComponent(parameters[name] ?? example ?? '');
+    sent[name] = parameters[name] ?? example ?? '';
+    return encodeURIComponent(sent[name]);
   });
   const example = operation.requestBody?.content['application/json'].example;
   const key = path.startsWith('/api/') ? keys.management : keys.inference;
-  return await send(method.toUpperCase(), filled, key, example && { ...example, ...body });
+  return { sent, ...(await send(method.toUpperCase(), filled, key, example && { ...example, ...body })) };
 }
 
 describe('the examples of the document', () => {
@@ -130,7 +135,7 @@ describe('the examples of the document', () => {
         const exchange = await sendExample(one);
         const documented = Object.keys(one.operation.responses).filter((status) => status.startsWith('2'));
         const expected =
-          WITHOUT_RESOURCE[operationId] ?? (documented.includes(String(exchange.status)) && exchange.status);
+          TOO_LATE[operationId] ?? (documented.includes(String(exchange.status)) && exchange.status);
         expect([operationId, exchange.status, JSON.stringify(exchange.body)]).toEqual([
           operationId,
           expected,
@@ -141,6 +146,8 @@ describe('the examples of the document', () => {
       }
     }
     expect(sent.size).toBe(operations.length);
+    const withId = operations.filter(({ path }) => path.includes('{'));
+    expect(withId.filter(({ operation }) => !linked.has(operation.operationId))).toEqual([]);
   });
 });
 

@@ -1,9 +1,10 @@
 import { rm } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { startTestIssuer, TEST_AUDIENCE } from '@weighbridge/testing';
+import { createTestDatabase, startTestIssuer, TEST_AUDIENCE } from '@weighbridge/testing';
 import { expect } from 'vitest';
 import { manage } from '../mainJob.ts';
 import { newDataDir, startUp } from '../startUp.ts';
+import { addUnusualUsage } from '../unusualUsage.ts';
 
 /** A new embedded service for a client to do anything with. It can't reach other machines. */
 export interface ServiceForClients {
@@ -28,12 +29,16 @@ const GUARD = new URL('loopbackOnly.mjs', import.meta.url).href;
 export async function startServiceForClients(): Promise<ServiceForClients> {
   const dataDir = await newDataDir('weighbridge-clients-');
   const issuer = await startTestIssuer();
+  const database = await createTestDatabase();
   const { process, service } = await startUp(dataDir, {
+    DATABASE_URL: database.url,
     NODE_OPTIONS: `--import=${GUARD}`,
     OIDC_ISSUER: issuer.url,
     OIDC_AUDIENCE: TEST_AUDIENCE,
     OIDC_SCOPE_MAP: JSON.stringify({ operators: [...SCOPES, 'operator'] }),
   });
+  // Enough for each to be read, released, discarded and retired.
+  await addUnusualUsage(database.url, 20);
   const known = await manage(service, 'PUT', '/api/v1/principals/oidc-operator', {
     body: { policy_id: null },
   });
@@ -50,6 +55,7 @@ export async function startServiceForClients(): Promise<ServiceForClients> {
     async close() {
       await process.stop();
       await issuer.close();
+      await database.drop();
       await rm(dataDir, { recursive: true, force: true });
     },
   };

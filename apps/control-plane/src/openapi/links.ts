@@ -6,6 +6,8 @@ interface Source {
   readonly status: number;
   /** A runtime expression (https://spec.openapis.org/oas/v3.1.1#runtime-expressions). */
   readonly value: string;
+  /** Of a second path parameter. */
+  readonly others?: Readonly<Record<string, string>>;
 }
 
 const created = (operationId: string, value = '$response.body#/id'): Source => ({
@@ -42,6 +44,26 @@ const SOURCES: Readonly<Record<string, readonly Source[]>> = {
 /** Where a parameter of this name means something else. */
 const SOURCES_OF: Readonly<Record<string, Readonly<Record<string, readonly Source[]>>>> = {
   getInferenceModel: { model: [listed('listInferenceModels')] },
+  putConnectorPrice: {
+    connector_id: [
+      // The model of the examples: its provider is that of the connector.
+      { ...created('createConnector'), others: { model: EXAMPLE_MODEL } },
+      // The one connector that a new service has.
+      { ...listed('listConnectors'), others: { model: 'mock/echo' } },
+    ],
+  },
+  deleteConnectorPrice: {
+    connector_id: [
+      {
+        ...read('putConnectorPrice', '$request.path.connector_id'),
+        others: { model: '$response.body#/model' },
+      },
+      {
+        ...read('listConnectorPrices', '$request.path.connector_id'),
+        others: { model: '$response.body#/data/0/model' },
+      },
+    ],
+  },
 };
 
 /** Adds to each response the operations that take a value out of it, so that every operation with an id can be reached. */
@@ -53,9 +75,7 @@ export function addLinks(document: OpenApiDocument): void {
     const [name] = names;
     if (name === undefined) continue;
     for (const source of SOURCES_OF[target.operationId]?.[name] ?? SOURCES[name] ?? []) {
-      // A second parameter is the model of the examples.
-      const others = names.slice(1).map((other) => [other, EXAMPLE_MODEL]);
-      const parameters = Object.fromEntries([[name, source.value], ...others]);
+      const parameters = { [name]: source.value, ...source.others };
       addLink(byId.get(source.operationId), source.status, target, { parameters });
     }
   }
