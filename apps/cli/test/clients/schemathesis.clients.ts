@@ -18,7 +18,7 @@ const CONFIG = `
 positive_data_acceptance.enabled = false
 
 [[operations]]
-include-path-regex = "^/v1/"
+include-path-regex = "^/v1"
 checks.not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "502", "503", "504"]
 `;
 

@@ -1,7 +1,8 @@
 import type { Schema } from './types.ts';
 
 /** Any name of a model or a profile: not empty, and with no slash at an end. */
-export const NAME_PATTERN = '^[^/\\s\\u0000-\\u001f]([^\\u0000-\\u001f]*[^/\\s\\u0000-\\u001f])?$';
+export const NAME_PATTERN =
+  '^[^/\\s\\u0000-\\u001f\\u007f-\\u009f]([^\\u0000-\\u001f\\u007f-\\u009f]*[^/\\s\\u0000-\\u001f\\u007f-\\u009f])?$';
 /** The id of a model, or `router/<profile>`. */
 const MODEL_PATTERN = '^[a-z0-9-]+/[^\\u0000]+$';
 export const REQUEST_ID_PATTERN = '^req_[0-7][0-9a-hjkmnp-tv-z]{25}$';
