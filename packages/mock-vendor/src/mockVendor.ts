@@ -23,6 +23,11 @@ export interface MockVendor {
   readonly requests: readonly RecordedRequest[];
   /** What the vendor charges for an entry of its bill, in nano-USD, by its own prices. Throws for a model without one. */
   costOf(entry: BillEntry): bigint;
+  /**
+   * From now on, every request is taken to have these `x-mock-…` headers, unless it has them itself: for clients that can't
+   * send any.
+   */
+  script(headers: Readonly<Record<string, string>>): void;
   /** Clears the bill and the requests. */
   clear(): void;
   /** Stops listening and closes every socket at once, also those of responses in progress. */
@@ -48,7 +53,9 @@ export async function startMockVendor(options: MockVendorOptions = {}): Promise<
   const traits = { ...LENIENT, ...options.traits };
   const bill = createBill(keep === 0 ? 0 : BILL_MAX_ENTRIES);
   const recorder = createRecorder(keep);
-  const server = createVendorServer({ bill, recorder, stored: createResponseStore(), apiKey, traits });
+  let script: Readonly<Record<string, string>> = {};
+  const stored = createResponseStore();
+  const server = createVendorServer({ bill, recorder, stored, apiKey, traits, script: () => script });
 
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -64,6 +71,9 @@ export async function startMockVendor(options: MockVendorOptions = {}): Promise<
     bill: bill.entries,
     requests: recorder.requests,
     costOf: (entry) => costOf(entry, traits.prices),
+    script(headers) {
+      script = headers;
+    },
     clear() {
       bill.clear();
       recorder.clear();

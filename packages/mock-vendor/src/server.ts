@@ -33,6 +33,8 @@ export interface ServerDeps {
   readonly stored: ResponseStore;
   readonly apiKey: string | undefined;
   readonly traits: VendorTraits;
+  /** Headers that every request is taken to have. */
+  readonly script: () => IncomingHttpHeaders;
 }
 
 /** The vendor's HTTP server; it does not listen yet. */
@@ -55,7 +57,7 @@ async function serve(deps: ServerDeps, request: IncomingMessage, response: Serve
     const handler = findRoute(method, path);
     authenticate(deps.apiKey, headers, isGemini(pathOf(path)));
 
-    const behaviour = parseBehaviour(headers);
+    const behaviour = parseBehaviour({ ...deps.script(), ...headers });
     reply = createReply(response, context, behaviour);
     await reply.hold();
     if (behaviour.status !== undefined) throw errorOfStatus(behaviour.status);

@@ -8,6 +8,7 @@ import { applyCommand } from './apply.ts';
 import { auditCommand } from './audit.ts';
 import { catalogCommand } from './catalog.ts';
 import { completeCommand, completionCommand } from './completion.ts';
+import { connectCommand } from './connect.ts';
 import { connectorsCommand } from './connectors.ts';
 import { doctorCommand } from './doctor.ts';
 import { evidenceCommand } from './evidence.ts';
@@ -41,6 +42,7 @@ export function createProgram(cli: Cli): Command {
     .option('--json', 'print JSON, for programs')
     .addHelpText('after', '\nExit codes: 0 done, 1 refused or failed, 2 invalid command. See docs/cli.md.');
   for (const command of [
+    connectCommand(cli),
     keysCommand(cli),
     usageCommand(cli),
     modelsCommand(cli),

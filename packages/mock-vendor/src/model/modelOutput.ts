@@ -8,7 +8,7 @@ import {
 } from '../shared/tokens.ts';
 import { LENIENT, type VendorTraits } from '../shared/traits.ts';
 import { assertSold, badRequest } from '../shared/vendorError.ts';
-import type { Conversation, Tool } from './conversation.ts';
+import type { Conversation, Message, Tool } from './conversation.ts';
 import { greedOf } from './greed.ts';
 import { type Serving, serve } from './serving.ts';
 import { argumentsFor } from './toolArguments.ts';
@@ -110,21 +110,33 @@ function speak(conversation: Conversation, behaviour: Behaviour): Speech {
     return { text, split: chunks === undefined ? words : (cut) => evenly(words(cut), chunks) };
   }
 
+  const { toolCall, toolRounds } = behaviour;
+  const called: Speech | undefined =
+    toolCall && conversation.tools.some(({ name }) => name === toolCall.name)
+      ? { toolName: toolCall.name, text: toolCall.arguments, split: smallPieces }
+      : undefined;
   const last = conversation.messages.findLast(({ role }) => role !== 'system' && role !== 'developer');
-  if (last?.role === 'tool' || last?.role === 'function') {
+  if (last && isToolResult(last)) {
+    if (called && toolResults(conversation) < toolRounds) return called;
     return { text: `The tool answered: "${last.text}"`, split: words };
   }
-
-  const { toolCall } = behaviour;
-  if (toolCall && conversation.tools.some(({ name }) => name === toolCall.name)) {
-    return { toolName: toolCall.name, text: toolCall.arguments, split: smallPieces };
-  }
+  if (called) return called;
   const question = conversation.messages.findLast((message) => message.role === 'user')?.text ?? '';
   const tool = toolFor(conversation, question);
   if (tool) {
     return { toolName: tool.name, text: argumentsFor(tool.parameters, question), split: smallPieces };
   }
   return { text: question, split: words };
+}
+
+function isToolResult({ role }: Message): boolean {
+  return role === 'tool' || role === 'function';
+}
+
+/** Since the user last spoke. */
+function toolResults({ messages }: Conversation): number {
+  const asked = messages.findLastIndex(({ role }) => role === 'user');
+  return messages.slice(asked + 1).filter(isToolResult).length;
 }
 
 function toolFor({ tools, toolChoice }: Conversation, question: string): Tool | undefined {

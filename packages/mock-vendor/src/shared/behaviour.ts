@@ -8,6 +8,7 @@ const MAX_USAGE_TOKENS = 10_000_000;
 const MAX_SPLIT_BYTES = 1024 * 1024;
 const MAX_PADDING_BYTES = 2 ** 30;
 const MAX_TOOL_USES = 1_000;
+const MAX_TOOL_ROUNDS = 100;
 const MAX_FALLBACKS = 100;
 
 /** Where and how a response is interrupted. */
@@ -31,6 +32,8 @@ export interface Behaviour {
   readonly hidesReasoning: boolean;
   /** It calls this tool if the request has it. */
   readonly toolCall: { readonly name: string; readonly arguments: string } | undefined;
+  /** How often it calls that tool before it answers. */
+  readonly toolRounds: number;
   readonly usage: 'counted' | 'zero' | 'none';
   readonly usageAt: 'start' | 'end';
   readonly idAt: 'start' | 'end';
@@ -83,6 +86,7 @@ export function parseBehaviour(headers: IncomingHttpHeaders): Behaviour {
     status: script.integer('status', 400, 599),
     ...text(script),
     toolCall: script.call('tool'),
+    toolRounds: script.integer('tool-rounds', 1, MAX_TOOL_ROUNDS) ?? 1,
     ...delays(script),
     ...input(script),
     usage: usage(script),

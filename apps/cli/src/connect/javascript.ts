@@ -1,0 +1,152 @@
+import type { Recipe, Service } from './recipe.ts';
+
+const openaiEnv = ({ url, key }: Service) => ({ OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: key });
+/** Anthropic's own SDK adds `/v1` itself; others want it. */
+const anthropicEnv = ({ url, key }: Service) => ({ ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: key });
+
+const GPT = 'gpt-5.5';
+const CLAUDE = 'claude-sonnet-5-5';
+
+const CHAT = 'POST /v1/chat/completions';
+const RESPONSES = 'POST /v1/responses';
+const MESSAGES = 'POST /v1/messages';
+
+/** SDKs and frameworks of npm. */
+export const JAVASCRIPT: readonly Recipe[] = [
+  {
+    name: 'openai-js',
+    title: 'OpenAI SDK for JavaScript',
+    install: 'npm install openai',
+    settings: (service) => ({
+      env: openaiEnv(service),
+      code: `import OpenAI from 'openai';\n\nconst client = new OpenAI();`,
+    }),
+    then: `client.responses.create({ model: '${GPT}', input: 'Hello' })`,
+    model: GPT,
+    routes: ['GET /v1/models', CHAT, RESPONSES],
+  },
+  {
+    name: 'azure-openai-js',
+    title: 'AzureOpenAI of the OpenAI SDK for JavaScript',
+    install: 'npm install openai',
+    settings: ({ url, key }) => ({
+      env: { AZURE_OPENAI_ENDPOINT: url, AZURE_OPENAI_API_KEY: key, OPENAI_API_VERSION: '2024-10-21' },
+      code: `import { AzureOpenAI } from 'openai';\n\nconst client = new AzureOpenAI();`,
+    }),
+    then: `client.chat.completions.create({ model: '${GPT}', messages: [{ role: 'user', content: 'Hello' }] })`,
+    model: GPT,
+    routes: [`POST /openai/deployments/${GPT}/chat/completions`],
+    note: 'The deployment is the name of the model. The key is sent in the header api-key.',
+  },
+  {
+    name: 'anthropic-js',
+    title: 'Anthropic SDK for TypeScript',
+    install: 'npm install @anthropic-ai/sdk',
+    settings: (service) => ({
+      env: anthropicEnv(service),
+      code: `import Anthropic from '@anthropic-ai/sdk';\n\nconst client = new Anthropic();`,
+    }),
+    then: `client.messages.create({ model: '${CLAUDE}', max_tokens: 1024, messages: [{ role: 'user', content: 'Hello' }] })`,
+    model: CLAUDE,
+    routes: ['GET /v1/models', MESSAGES, 'POST /v1/messages/count_tokens'],
+  },
+  {
+    name: 'groq-js',
+    title: 'Groq SDK for JavaScript',
+    install: 'npm install groq-sdk',
+    settings: ({ url, key }) => ({
+      env: { GROQ_BASE_URL: url, GROQ_API_KEY: key },
+      code: `import Groq from 'groq-sdk';\n\nconst client = new Groq();`,
+    }),
+    then: `client.chat.completions.create({ model: 'llama-3.3-70b-versatile', messages: [{ role: 'user', content: 'Hello' }] })`,
+    model: 'llama-3.3-70b-versatile',
+    routes: ['POST /openai/v1/chat/completions'],
+    note: 'It adds /openai/v1 to the address itself.',
+  },
+  {
+    name: 'mistral-js',
+    title: 'Mistral SDK for TypeScript',
+    install: 'npm install @mistralai/mistralai',
+    settings: ({ url, key }) => ({
+      env: { MISTRAL_API_KEY: key },
+      code: `import { Mistral } from '@mistralai/mistralai';\n\nconst client = new Mistral({ serverURL: '${url}', apiKey: process.env.MISTRAL_API_KEY });`,
+    }),
+    then: `client.chat.complete({ model: 'mistral-small-latest', messages: [{ role: 'user', content: 'Hello' }] })`,
+    model: 'mistral-small-latest',
+    routes: ['GET /v1/models', CHAT],
+  },
+  {
+    name: 'openai-agents-js',
+    title: 'OpenAI Agents SDK for JavaScript',
+    install: 'npm install @openai/agents',
+    settings: (service) => ({
+      env: openaiEnv(service),
+      code: `import { Agent, run, setTracingDisabled, tool } from '@openai/agents';\n\nsetTracingDisabled(true);`,
+    }),
+    then: `run(new Agent({ name: 'Assistant' }), 'Hello')`,
+    model: 'gpt-5.6',
+    routes: [RESPONSES],
+    note: 'Its traces would go to api.openai.com with this key, so the code turns them off.',
+  },
+  {
+    name: 'ai-sdk-openai',
+    title: 'Vercel AI SDK with OpenAI models',
+    install: 'npm install ai @ai-sdk/openai',
+    settings: (service) => ({
+      env: openaiEnv(service),
+      code: `import { openai } from '@ai-sdk/openai';\n\nconst model = openai('${GPT}');`,
+    }),
+    then: `generateText({ model, prompt: 'Hello' })`,
+    model: GPT,
+    routes: [RESPONSES],
+  },
+  {
+    name: 'ai-sdk-anthropic',
+    title: 'Vercel AI SDK with Anthropic models',
+    install: 'npm install ai @ai-sdk/anthropic',
+    settings: ({ url, key }) => ({
+      env: { ANTHROPIC_BASE_URL: `${url}/v1`, ANTHROPIC_API_KEY: key },
+      code: `import { anthropic } from '@ai-sdk/anthropic';\n\nconst model = anthropic('${CLAUDE}');`,
+    }),
+    then: `generateText({ model, prompt: 'Hello' })`,
+    model: CLAUDE,
+    routes: [MESSAGES],
+    note: 'Unlike for the Anthropic SDK, the address ends in /v1.',
+  },
+  {
+    name: 'langchain-openai-js',
+    title: 'LangChain.js with OpenAI models',
+    install: 'npm install @langchain/openai @langchain/core',
+    settings: (service) => ({
+      env: openaiEnv(service),
+      code: `import { ChatOpenAI } from '@langchain/openai';\n\nconst model = new ChatOpenAI({ model: '${GPT}' });`,
+    }),
+    then: `model.invoke('Hello')`,
+    model: GPT,
+    routes: [CHAT],
+  },
+  {
+    name: 'langchain-anthropic-js',
+    title: 'LangChain.js with Anthropic models',
+    install: 'npm install @langchain/anthropic @langchain/core',
+    settings: (service) => ({
+      env: anthropicEnv(service),
+      code: `import { ChatAnthropic } from '@langchain/anthropic';\n\nconst model = new ChatAnthropic({ model: '${CLAUDE}' });`,
+    }),
+    then: `model.invoke('Hello')`,
+    model: CLAUDE,
+    routes: [MESSAGES],
+  },
+  {
+    name: 'llamaindex-js',
+    title: 'LlamaIndex.TS with OpenAI models',
+    install: 'npm install llamaindex @llamaindex/openai',
+    settings: (service) => ({
+      env: openaiEnv(service),
+      code: `import { openai } from '@llamaindex/openai';\n\nconst llm = openai({ model: '${GPT}' });`,
+    }),
+    then: `llm.complete({ prompt: 'Hello' })`,
+    model: GPT,
+    routes: [CHAT],
+  },
+];

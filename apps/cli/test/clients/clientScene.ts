@@ -1,0 +1,207 @@
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { type MockVendor, startMockVendor, type VendorTraits } from '@weighbridge/mock-vendor';
+import { eventually } from '@weighbridge/testing';
+import { expect } from 'vitest';
+import { manage } from '../mainJob.ts';
+import { newDataDir, startUp } from '../startUp.ts';
+import { type DeadEnd, startDeadEnd, startTap, type Tap } from './tap.ts';
+import { vendorPrices } from './vendorPrices.ts';
+
+type Json = Record<string, unknown>;
+
+/** The providers that the clients are for. Each simulator refuses what its vendor refuses. */
+const VENDORS = {
+  openai: { dialect: 'openai', traits: { strict: true } },
+  anthropic: { dialect: 'anthropic', traits: { strict: true } },
+  groq: { dialect: 'openai', traits: { strict: true } },
+  mistral: { dialect: 'openai', traits: { strict: true } },
+} as const satisfies Record<string, { dialect: string; traits: Partial<VendorTraits> }>;
+export type VendorName = keyof typeof VENDORS;
+
+const CLI = join(import.meta.dirname, '..', '..', 'dist', 'main.js');
+
+/** What `weighbridge connect <client> --json` printed. */
+export interface Connected {
+  readonly key_id: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly files?: Readonly<Record<string, string>>;
+  readonly code?: string;
+  readonly then: string;
+}
+
+/** A row of the ledger. */
+export interface LedgerRow extends Json {
+  readonly model: string;
+  readonly outcome: string;
+  readonly cost_micro_usd: number;
+}
+
+/** An embedded service, simulated vendors with bills of their own, and a tap on what clients send. */
+export interface ClientScene {
+  readonly tap: Tap;
+  readonly deadEnd: DeadEnd;
+  vendor(name: VendorName): MockVendor;
+  /** What every vendor does from now on, and forgets what it did. */
+  begin(script?: Readonly<Record<string, string>>): void;
+  connect(client: string, ...options: string[]): Promise<Connected>;
+  manage(method: string, path: string, body?: unknown): Promise<Json>;
+  /** The rows of a key, once the ledger has this many. */
+  rows(keyId: string, count: number): Promise<readonly LedgerRow[]>;
+  /** The ledger has what the vendors billed since `begin`: requests, tokens and cost. Returns the rows. */
+  expectBilled(keyId: string): Promise<readonly LedgerRow[]>;
+  close(): Promise<void>;
+}
+
+export async function openClientScene(settings: Record<string, string> = {}): Promise<ClientScene> {
+  const dataDir = await newDataDir('weighbridge-client-');
+  const { process: running, service } = await startUp(dataDir, {
+    ALLOWED_UPSTREAM_HOSTS: '127.0.0.1',
+    UPSTREAM_MAX_RETRIES: '0',
+    ...settings,
+  });
+  const operate = async (method: string, path: string, body?: unknown) => {
+    const answer = await manage(service, method, path, body === undefined ? {} : { body });
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`);
+    return answer.body;
+  };
+  const catalog = await wholeCatalog(operate);
+  const vendors = new Map<VendorName, MockVendor>();
+  for (const [name, { dialect, traits }] of Object.entries(VENDORS)) {
+    const vendor = await startMockVendor({ traits: { ...traits, prices: vendorPrices(catalog, name) } });
+    vendors.set(name as VendorName, vendor);
+    const connector = { name, provider: name, dialect, base_url: vendor.url, credential: `sk-${name}` };
+    await operate('POST', '/api/v1/connectors', connector);
+  }
+  const tap = await startTap(service.inferenceUrl);
+  const deadEnd = await startDeadEnd();
+  const rows = (keyId: string, count: number) => ledgerRows(operate, keyId, count);
+  return {
+    tap,
+    deadEnd,
+    vendor: (name) => vendors.get(name) as MockVendor,
+    begin(script = {}) {
+      tap.clear();
+      for (const vendor of vendors.values()) {
+        vendor.script(script);
+        vendor.clear();
+      }
+    },
+    connect: (client, ...options) => runConnect(tap.url, service.operatorKey, client, options),
+    manage: operate,
+    rows,
+    expectBilled: (keyId) => expectBilled([...vendors.values()], (count) => rows(keyId, count)),
+    async close() {
+      await running.stop();
+      await Promise.all([...vendors.values(), tap, deadEnd].map((one) => one.close()));
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+type Operate = (method: string, path: string, body?: unknown) => Promise<Json>;
+
+async function wholeCatalog(operate: Operate): Promise<Json[]> {
+  const models: Json[] = [];
+  for (let token: unknown = ''; ; ) {
+    const page = await operate('GET', `/api/v1/catalog/models?page_size=500&page_token=${token}`);
+    models.push(...(page.data as Json[]));
+    token = page.next_page_token;
+    if (!token) return models;
+  }
+}
+
+async function ledgerRows(operate: Operate, keyId: string, count: number): Promise<readonly LedgerRow[]> {
+  return await eventually(
+    async () => {
+      const { data } = await operate('GET', `/api/v1/requests?key_id=${keyId}&page_size=500`);
+      const found = data as LedgerRow[];
+      if (found.length < count) throw new Error(`the ledger has ${found.length} of ${count} requests`);
+      return found;
+    },
+    { timeoutMs: 15_000, intervalMs: 50 },
+  );
+}
+
+async function runConnect(url: string, operatorKey: string, client: string, options: readonly string[]) {
+  const env = { PATH: '/usr/bin:/bin', WEIGHBRIDGE_URL: url, WEIGHBRIDGE_KEY: operatorKey };
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    [CLI, 'connect', client, '--json', ...options],
+    { env, timeout: 20_000 },
+  );
+  return JSON.parse(stdout) as Connected;
+}
+
+async function expectBilled(
+  vendors: readonly MockVendor[],
+  rowsOf: (count: number) => Promise<readonly LedgerRow[]>,
+): Promise<readonly LedgerRow[]> {
+  const entries = vendors.flatMap((vendor) =>
+    vendor.bill.map((entry) => ({ ...entry, cost: vendor.costOf(entry) })),
+  );
+  const rows = await rowsOf(entries.length);
+  const billed = entries.filter(({ inputTokens }) => inputTokens > 0);
+  const sum = (field: string) => rows.reduce((total, row) => total + Number(row[field] ?? 0), 0);
+  const cost = entries.reduce((total, entry) => total + Number(entry.cost), 0) / 1_000;
+  expect(billed.length).toBeGreaterThan(0);
+  expect({ input: sum('input_tokens'), output: sum('output_tokens') }).toEqual({
+    input: billed.reduce((total, entry) => total + entry.inputTokens, 0),
+    output: billed.reduce((total, entry) => total + entry.outputTokens, 0),
+  });
+  // Each request is rounded to a micro-USD.
+  expect(Math.abs(sum('cost_micro_usd') - cost)).toBeLessThanOrEqual(rows.length);
+  return rows;
+}
+
+export interface Ran {
+  readonly code: number;
+  readonly output: string;
+  readonly ms: number;
+}
+
+/**
+ * Runs a program as `env -i` would, in an empty home with the files of `connect` and these, at most for a minute. What is
+ * not on this machine can be reached by the dead end only.
+ */
+export async function runClient(
+  scene: ClientScene,
+  command: string,
+  args: readonly string[],
+  connected: Pick<Connected, 'env' | 'files'>,
+  { files = {}, modules }: { files?: Readonly<Record<string, string>>; modules?: string } = {},
+): Promise<Ran> {
+  const home = await mkdtemp(join(tmpdir(), 'client-home-'));
+  try {
+    for (const [path, text] of Object.entries({ ...connected.files, ...files })) {
+      await mkdir(join(home, path, '..'), { recursive: true });
+      await writeFile(join(home, path), text);
+    }
+    const work = join(home, 'work');
+    await mkdir(work, { recursive: true });
+    if (modules !== undefined) await symlink(join(modules, 'node_modules'), join(home, 'node_modules'));
+    const proxy = { HTTP_PROXY: scene.deadEnd.url, HTTPS_PROXY: scene.deadEnd.url, NO_PROXY: '127.0.0.1' };
+    const proxies = Object.entries(proxy).flatMap(([name, value]) => [
+      [name, value],
+      [name.toLowerCase(), value],
+    ]);
+    const env = { HOME: home, PATH: '/usr/bin:/bin', ...Object.fromEntries(proxies), ...connected.env };
+    const startedAt = performance.now();
+    return await new Promise((resolve) => {
+      const options = { cwd: work, env, timeout: 60_000, maxBuffer: 2 ** 24 };
+      const child = execFile(command, [...args], options, (error, out, err) =>
+        resolve({
+          code: error ? Number(error.code ?? 1) : 0,
+          output: `${out}\n${err}`,
+          ms: performance.now() - startedAt,
+        }),
+      );
+      child.stdin?.end();
+    });
+  } finally {
+    await rm(home, { recursive: true, force: true });
+  }
+}

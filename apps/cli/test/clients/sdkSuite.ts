@@ -1,0 +1,112 @@
+import { readFile } from 'node:fs/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { findRecipe } from '../../src/connect/recipes.ts';
+import { type ClientScene, type Connected, openClientScene, runClient, type VendorName } from './clientScene.ts';
+import { type NpmClient, npmClient, npmProgram } from './npmClients.ts';
+import { fileOfClients } from './service.ts';
+import { comparable } from './sentBodies.ts';
+import { startTap } from './tap.ts';
+
+const MINUTE_MS = 60_000;
+const WEIGH = { 'x-mock-tool': 'weigh {"truck":1}', 'x-mock-tool-rounds': '2' };
+const QUESTION = 'How heavy is the truck?';
+
+/** What a case of a driver printed. */
+export interface Found {
+  readonly name: string;
+  readonly error?: string;
+  readonly [field: string]: unknown;
+}
+
+interface Suite {
+  /** Of `weighbridge connect`. */
+  readonly recipe: string;
+  readonly npm: NpmClient;
+  /** In the folder `drivers`. */
+  readonly driver: string;
+  readonly vendor: VendorName;
+  /** The cases in which a tool is called twice, in which text is streamed, and others. */
+  readonly tools: readonly string[];
+  readonly streams: readonly string[];
+  readonly others?: Readonly<Record<string, object>>;
+  /** The path of the vendor for a path of the client, where they differ. */
+  readonly vendorPath?: (path: string) => string;
+}
+
+/** An SDK with what `weighbridge connect` printed, as published and on the Node that it needs. */
+export function sdkSuite(suites: readonly Suite[]): void {
+  let scene: ClientScene;
+  let node: string;
+  beforeAll(async () => {
+    node = await npmProgram('node');
+    scene = await openClientScene();
+  }, 5 * MINUTE_MS);
+  afterAll(() => scene?.close());
+
+  describe.each(suites)('$recipe', (suite) => {
+    const recipe = findRecipe(suite.recipe);
+    const run = async (connected: Connected) => await runDriver(scene, node, suite, connected, recipe?.model ?? '');
+
+    it('calls a tool twice, streams, and costs what the vendor bills', { timeout: MINUTE_MS }, async () => {
+      const connected = await scene.connect(suite.recipe);
+      scene.begin(WEIGH);
+      expect(await run(connected)).toEqual(expectedOf(suite));
+      const rows = await scene.expectBilled(connected.key_id);
+      expect(new Set(rows.map(({ outcome }) => outcome))).toEqual(new Set(['success']));
+      expect(new Set(rows.map(({ model }) => model))).toEqual(new Set([`${suite.vendor}/${recipe?.model}`]));
+      expect(routesOf(scene.tap.sent)).toEqual([...(recipe?.routes ?? [])]);
+      expect(scene.deadEnd.hosts).toEqual([]);
+    });
+
+    it('sends what it sends to the vendor itself', { timeout: MINUTE_MS }, async () => {
+      const vendor = scene.vendor(suite.vendor);
+      scene.begin(WEIGH);
+      const connected = await scene.connect(suite.recipe);
+      await run(connected);
+      const through = vendor.requests.map(({ body }) => comparable(body.toString()));
+      const tap = await startTap(new URL(vendor.url).origin, suite.vendorPath);
+      try {
+        const direct = recipe?.settings({ url: tap.url, key: 'sk-direct' });
+        await run({ ...connected, ...direct });
+        const sent = tap.sent.filter(({ method }) => method === 'POST').map(({ body }) => comparable(body));
+        expect(sent.length).toBeGreaterThan(3);
+        expect(through.filter((body) => body !== undefined)).toEqual(sent);
+      } finally {
+        await tap.close();
+      }
+    });
+  });
+}
+
+function expectedOf({ tools, streams, others = {} }: Suite): unknown[] {
+  return [
+    ...tools.map((name) => ({ name, calls: 2, text: expect.stringContaining('40 tonnes') })),
+    ...streams.map((name) => ({ name, pieces: expect.toSatisfy((count) => count > 1), text: QUESTION })),
+    ...Object.entries(others).map(([name, found]) => ({ name, ...found })),
+  ];
+}
+
+export function routesOf(sent: ClientScene['tap']['sent']): string[] {
+  return [...new Set(sent.map(({ method, path }) => `${method} ${path.replace(/\?.*/, '')}`))].sort();
+}
+
+async function runDriver(
+  scene: ClientScene,
+  node: string,
+  { npm, driver }: Suite,
+  connected: Connected,
+  model: string,
+): Promise<readonly Found[]> {
+  const read = (name: string) => readFile(fileOfClients(`drivers/${name}.mjs`), 'utf8');
+  const program = [connected.code ?? '', await read('common'), await read(driver)].join('\n');
+  const { code, output } = await runClient(
+    scene,
+    node,
+    ['../program.mjs'],
+    { ...connected, env: { ...connected.env, TEST_MODEL: model } },
+    { files: { 'program.mjs': program }, modules: await npmClient(npm) },
+  );
+  const found = [...output.matchAll(/^CASE (.*)$/gm)].map(([, text]) => JSON.parse(text ?? '') as Found);
+  expect([code, found.length > 0], output).toEqual([0, true]);
+  return found;
+}
