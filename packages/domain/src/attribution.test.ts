@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseAttribution } from './attribution.ts';
+import { parseAttribution, sessionIdOf } from './attribution.ts';
 
 const labels = (text: string | string[]) => parseAttribution({ 'x-svc-labels': text }).labels;
 
@@ -31,6 +31,44 @@ describe('attribution', () => {
       session: { text: 's-1' },
       workloadType: { text: 'chat' },
     });
+  });
+
+  it.each([
+    ['Claude Code', 'x-claude-code-session-id'],
+    ['Codex', 'session-id'],
+    ['an older Codex', 'session_id'],
+    ['opencode', 'x-session-affinity'],
+  ])("takes the session of %s, unless the request has this service's header", (_, name) => {
+    expect(parseAttribution({ [name]: 's-1' }).session?.text).toBe('s-1');
+    expect(sessionIdOf({ [name]: 's-1' })).toBe('s-1');
+    expect(parseAttribution({ [name]: 's-1', 'x-svc-session-id': 's-2' }).session?.text).toBe('s-2');
+    expect(parseAttribution({ [name]: 's-1', 'x-svc-session-id': '' }).session?.text).toBe('s-1');
+    expect(parseAttribution({ [name]: '' })).toEqual({ labels: {} });
+  });
+
+  it("takes an agent's parts of a session as labels, after those of the key and of the request", () => {
+    const agent = {
+      'x-claude-code-session-id': 's-1',
+      'x-claude-code-agent-id': 'a'.repeat(300),
+      'x-claude-code-parent-agent-id': 'p-1',
+    };
+    expect(parseAttribution(agent).labels).toEqual({ agent: 'a'.repeat(256), parent_agent: 'p-1' });
+    const named = parseAttribution(
+      { ...agent, 'x-svc-labels': 'agent=mine' },
+      { labels: { parent_agent: 'locked' } },
+    );
+    expect(named.labels).toEqual({ parent_agent: 'locked', agent: 'mine' });
+    const many = Array.from({ length: 40 }, (_, at) => `l${at}=1`).join();
+    expect(Object.keys(parseAttribution({ ...agent, 'x-svc-labels': many }).labels)).toHaveLength(32);
+    expect(parseAttribution({ 'session-id': 's', 'thread-id': 't' }).labels).toEqual({ thread: 't' });
+    expect(parseAttribution({ 'x-session-affinity': 's', 'x-parent-session-id': 'p' }).labels).toEqual({
+      parent_session: 'p',
+    });
+  });
+
+  it('takes no labels of agents without a session', () => {
+    expect(parseAttribution({ 'x-claude-code-agent-id': 'a-1' })).toEqual({ labels: {} });
+    expect(parseAttribution({ 'thread-id': 't', 'x-svc-user': 'ada' }).labels).toEqual({});
   });
 
   it('is empty without headers', () => {

@@ -32,7 +32,22 @@ const MAX_LABELS = 32;
 export const NOTHING_LOCKED: LockedAttribution = {};
 export const NO_ATTRIBUTION: Attribution = { labels: {} };
 
-/** Reads the ten `X-Svc-*` headers. Malformed values are truncated or skipped: they never fail a request. */
+/** Headers in which agents name the conversation: of Claude Code, Codex (today and before), and opencode. */
+const AGENT_SESSIONS = [
+  'x-claude-code-session-id',
+  'session-id',
+  'session_id',
+  'x-session-affinity',
+] as const;
+/** Labels of the parts of a conversation, by the headers in which the same agents name them. */
+const AGENT_LABELS = [
+  ['agent', 'x-claude-code-agent-id'],
+  ['parent_agent', 'x-claude-code-parent-agent-id'],
+  ['thread', 'thread-id'],
+  ['parent_session', 'x-parent-session-id'],
+] as const;
+
+/** Reads the ten `X-Svc-*` headers, and what coding agents say of their sessions. Malformed values are truncated or skipped: they never fail a request. */
 export function parseAttribution(headers: Headers, locked: LockedAttribution = NOTHING_LOCKED): Attribution {
   // The common case.
   if (locked === NOTHING_LOCKED && !saysSomething(headers)) return NO_ATTRIBUTION;
@@ -47,17 +62,24 @@ export function parseAttribution(headers: Headers, locked: LockedAttribution = N
     session: hashed(sessionIdOf(headers)),
     workloadType: parseWorkloadType(headers),
   };
-  return { ...present(plain), labels: parseLabels(value(headers, 'x-svc-labels'), locked.labels) };
+  return { ...present(plain), labels: parseLabels(headers, locked.labels) };
 }
 
 function saysSomething(headers: Headers): boolean {
   for (const name in headers) if (name.startsWith('x-svc-')) return true;
-  return false;
+  return agentSession(headers) !== undefined;
 }
 
-/** The session id of a request, not truncated; undefined or empty without one. */
+/** Looked up name by name: this is done for every request. */
+function agentSession(headers: Headers): string | undefined {
+  for (const name of AGENT_SESSIONS)
+    if (headers[name] !== undefined) return value(headers, name) || undefined;
+  return undefined;
+}
+
+/** The session id of a request, from this service's header or from its agent's, not truncated; undefined without one. */
 export function sessionIdOf(headers: Headers): string | undefined {
-  return value(headers, 'x-svc-session-id');
+  return value(headers, 'x-svc-session-id') || agentSession(headers);
 }
 
 /** From its header. */
@@ -65,19 +87,28 @@ export function parseWorkloadType(headers: Headers): HashedText | undefined {
   return hashed(value(headers, 'x-svc-workload-type'));
 }
 
+/** Those of the key come first, then those of the request, then those of its agent; an earlier one stays. */
 function parseLabels(
-  text: string | undefined,
+  headers: Headers,
   locked: Readonly<Record<string, string>> = {},
 ): Record<string, string> {
   const labels = new Map(Object.entries(locked));
-  for (const pair of text?.split(',') ?? []) {
+  for (const pair of value(headers, 'x-svc-labels')?.split(',') ?? []) {
     const at = pair.indexOf('=');
     const key = pair.slice(0, Math.max(at, 0)).trim();
     if (key === '' || key.length > MAX_LABEL_KEY || Object.hasOwn(locked, key)) continue;
     if (!labels.has(key) && labels.size >= MAX_LABELS) continue;
     labels.set(key, cut(pair.slice(at + 1).trim()) ?? '');
   }
+  if (agentSession(headers) !== undefined) addAgentLabels(labels, headers);
   return Object.fromEntries(labels);
+}
+
+function addAgentLabels(labels: Map<string, string>, headers: Headers): void {
+  for (const [label, name] of AGENT_LABELS) {
+    const text = cut(value(headers, name));
+    if (text !== undefined && labels.size < MAX_LABELS && !labels.has(label)) labels.set(label, text);
+  }
 }
 
 /** The key of a workload type in evidence: short, and of the same length for any name. */

@@ -53,11 +53,11 @@ async function connect(session: Session, name: string, options: Options): Promis
   const { key, id } = await keyFor(session, name, options);
   const service = { url: options.inferenceUrl ?? session.connection.baseUrl, key };
   if (session.json) {
-    session.showOne({ client: name, key_id: id, ...recipe.settings(service), then: recipe.then });
+    session.showOne({ client: name, key_id: id, ...recipe.settings(service), next: recipe.next });
     return;
   }
   session.out(textOf(recipe, service));
-  session.err(`Then: ${recipe.then}`);
+  session.err(`Then: ${recipe.next}`);
   if (recipe.note !== undefined) session.err(recipe.note);
 }
 

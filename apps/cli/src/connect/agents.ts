@@ -7,9 +7,11 @@ export const AGENTS: readonly Recipe[] = [
     title: 'Claude Code',
     install: 'npm install -g @anthropic-ai/claude-code',
     settings: ({ url, key }) => ({ env: { ANTHROPIC_BASE_URL: url, ANTHROPIC_AUTH_TOKEN: key } }),
-    then: 'claude',
-    model: 'claude-sonnet-5-5',
+    next: 'claude',
+    model: 'claude-opus-5-5',
     routes: ['POST /v1/messages'],
+    session: 'x-claude-code-session-id',
+    note: 'It also calls api.anthropic.com, with no prompt in it. CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 stops that.',
   },
   {
     name: 'codex',
@@ -28,33 +30,36 @@ wire_api = "responses"
 `,
       },
     }),
-    then: 'codex',
-    model: 'gpt-5.5',
+    next: 'codex',
+    model: 'gpt-6.1-sol',
     routes: ['POST /v1/responses'],
+    session: 'session-id',
+    note: `With openai_base_url instead of a provider, Codex tries a WebSocket first, and falls back.`,
   },
   {
     name: 'opencode',
     title: 'opencode',
     install: 'npm install -g opencode-ai',
     settings: ({ url, key }) => ({
-      env: { OPENAI_API_KEY: key, ANTHROPIC_API_KEY: key },
-      files: {
-        '.config/opencode/opencode.json': `${JSON.stringify(
-          {
-            $schema: 'https://opencode.ai/config.json',
-            model: 'anthropic/claude-sonnet-5-5',
-            provider: {
-              openai: { options: { baseURL: `${url}/v1` } },
-              anthropic: { options: { baseURL: `${url}/v1` } },
-            },
-          },
-          null,
-          2,
-        )}\n`,
-      },
+      env: { WEIGHBRIDGE_KEY: key },
+      files: { '.config/opencode/opencode.json': `${JSON.stringify(opencodeConfig(url), null, 2)}\n` },
     }),
-    then: 'opencode',
+    next: 'opencode',
     model: 'claude-sonnet-5-5',
     routes: ['POST /v1/messages'],
+    session: 'x-session-affinity',
+    note: 'Models that its own list does not have are named in the file.',
   },
 ];
+
+function opencodeConfig(url: string): object {
+  const options = { baseURL: `${url}/v1`, apiKey: '{env:WEIGHBRIDGE_KEY}' };
+  return {
+    $schema: 'https://opencode.ai/config.json',
+    model: 'anthropic/claude-sonnet-5-5',
+    provider: {
+      anthropic: { options, models: { 'claude-sonnet-5-5': {}, 'claude-opus-5-5': {} } },
+      openai: { options, models: { 'gpt-5.5': {}, 'gpt-6.1-sol': {} } },
+    },
+  };
+}

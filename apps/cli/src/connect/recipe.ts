@@ -5,7 +5,7 @@ export interface Service {
 }
 
 /** What a user pastes. Programs of the tests run with exactly this. */
-export interface Settings {
+interface Settings {
   readonly env: Readonly<Record<string, string>>;
   /** Files, by their path below the home folder. */
   readonly files?: Readonly<Record<string, string>>;
@@ -21,11 +21,13 @@ export interface Recipe {
   readonly install: string;
   readonly settings: (service: Service) => Settings;
   /** What to run or to look at next. */
-  readonly then: string;
+  readonly next: string;
   /** The model that it asks for by default, or that its examples name: as a vendor's own, without a provider. */
   readonly model: string;
   /** The operations that the tests saw it use, in alphabetical order. */
   readonly routes: readonly string[];
+  /** The header in which it names its session, if it has one. */
+  readonly session?: string;
   /** What one should know; a sentence or two. */
   readonly note?: string;
 }

@@ -30,11 +30,11 @@ export interface Connected {
   readonly env: Readonly<Record<string, string>>;
   readonly files?: Readonly<Record<string, string>>;
   readonly code?: string;
-  readonly then: string;
+  readonly next: string;
 }
 
 /** A row of the ledger. */
-export interface LedgerRow extends Json {
+interface LedgerRow extends Json {
   readonly model: string;
   readonly outcome: string;
   readonly cost_micro_usd: number;
@@ -85,6 +85,7 @@ export async function openClientScene(settings: Record<string, string> = {}): Pr
     vendor: (name) => vendors.get(name) as MockVendor,
     begin(script = {}) {
       tap.clear();
+      deadEnd.clear();
       for (const vendor of vendors.values()) {
         vendor.script(script);
         vendor.clear();

@@ -9,7 +9,7 @@ const INSTALL_TIMEOUT_MS = 180_000;
 const platform = `${process.platform}-${process.arch}`;
 
 /** The clients of npm that the tests run, each set with its exact versions in a folder of its own. */
-export const NPM_CLIENTS = {
+const NPM_CLIENTS = {
   /** Coding agents as their vendors publish them: one native program each. */
   claude: [`@anthropic-ai/claude-code-${platform}@2.1.330`],
   codex: [`codex@npm:@openai/codex@0.169.0-${platform}`],
@@ -22,12 +22,7 @@ export const NPM_CLIENTS = {
     ...['ai@7.0.173', '@ai-sdk/openai@4.0.118', '@ai-sdk/anthropic@4.0.105', '@ai-sdk/google@4.0.121'],
     'zod@4.6.7',
   ],
-  langchain: [
-    '@langchain/openai@1.6.0',
-    '@langchain/anthropic@1.5.11',
-    '@langchain/core@1.4.0',
-    'zod@4.6.7',
-  ],
+  langchain: ['@langchain/openai@1.6.0', '@langchain/anthropic@1.5.11', '@langchain/core@1.4.0', 'zod@4.6.7'],
   llamaindex: ['@llamaindex/openai@0.4.23', 'llamaindex@0.12.1', 'zod@4.6.7'],
 } as const satisfies Record<string, readonly string[]>;
 export type NpmClient = keyof typeof NPM_CLIENTS;

@@ -1,8 +1,6 @@
 import { expect } from 'vitest';
 import { sdkSuite } from './sdkSuite.ts';
 
-const MANY = expect.toSatisfy((count) => count > 10);
-
 sdkSuite([
   {
     recipe: 'openai-js',
@@ -11,6 +9,15 @@ sdkSuite([
     vendor: 'openai',
     tools: ['chatTools', 'responsesTools'],
     streams: ['chatStream', 'responsesStream'],
-    others: { models: { models: MANY } },
+    others: { models: { models: expect.toSatisfy((count) => count > 10) } },
+  },
+  {
+    recipe: 'azure-openai-js',
+    npm: 'sdks',
+    driver: 'groq',
+    vendor: 'openai',
+    tools: ['chatTools'],
+    streams: ['chatStream'],
+    vendorPath: (path) => path.replace(/^\/openai\/deployments\/[^/]+\/([^?]+).*/, '/v1/$1'),
   },
 ]);

@@ -1,10 +1,16 @@
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findRecipe } from '../../src/connect/recipes.ts';
-import { type ClientScene, type Connected, openClientScene, runClient, type VendorName } from './clientScene.ts';
+import {
+  type ClientScene,
+  type Connected,
+  openClientScene,
+  runClient,
+  type VendorName,
+} from './clientScene.ts';
 import { type NpmClient, npmClient, npmProgram } from './npmClients.ts';
-import { fileOfClients } from './service.ts';
 import { comparable } from './sentBodies.ts';
+import { fileOfClients } from './service.ts';
 import { startTap } from './tap.ts';
 
 const MINUTE_MS = 60_000;
@@ -12,7 +18,7 @@ const WEIGH = { 'x-mock-tool': 'weigh {"truck":1}', 'x-mock-tool-rounds': '2' };
 const QUESTION = 'How heavy is the truck?';
 
 /** What a case of a driver printed. */
-export interface Found {
+interface Found {
   readonly name: string;
   readonly error?: string;
   readonly [field: string]: unknown;
@@ -45,7 +51,8 @@ export function sdkSuite(suites: readonly Suite[]): void {
 
   describe.each(suites)('$recipe', (suite) => {
     const recipe = findRecipe(suite.recipe);
-    const run = async (connected: Connected) => await runDriver(scene, node, suite, connected, recipe?.model ?? '');
+    const run = async (connected: Connected) =>
+      await runDriver(scene, node, suite, connected, recipe?.model ?? '');
 
     it('calls a tool twice, streams, and costs what the vendor bills', { timeout: MINUTE_MS }, async () => {
       const connected = await scene.connect(suite.recipe);
@@ -79,11 +86,12 @@ export function sdkSuite(suites: readonly Suite[]): void {
 }
 
 function expectedOf({ tools, streams, others = {} }: Suite): unknown[] {
-  return [
+  const found = [
     ...tools.map((name) => ({ name, calls: 2, text: expect.stringContaining('40 tonnes') })),
     ...streams.map((name) => ({ name, pieces: expect.toSatisfy((count) => count > 1), text: QUESTION })),
-    ...Object.entries(others).map(([name, found]) => ({ name, ...found })),
+    ...Object.entries(others).map(([name, expected]) => ({ name, ...expected })),
   ];
+  return found.sort((a, b) => a.name.localeCompare(b.name));
 }
 
 export function routesOf(sent: ClientScene['tap']['sent']): string[] {
@@ -96,7 +104,7 @@ async function runDriver(
   { npm, driver }: Suite,
   connected: Connected,
   model: string,
-): Promise<readonly Found[]> {
+): Promise<Found[]> {
   const read = (name: string) => readFile(fileOfClients(`drivers/${name}.mjs`), 'utf8');
   const program = [connected.code ?? '', await read('common'), await read(driver)].join('\n');
   const { code, output } = await runClient(
@@ -108,5 +116,5 @@ async function runDriver(
   );
   const found = [...output.matchAll(/^CASE (.*)$/gm)].map(([, text]) => JSON.parse(text ?? '') as Found);
   expect([code, found.length > 0], output).toEqual([0, true]);
-  return found;
+  return found.sort((a, b) => a.name.localeCompare(b.name));
 }

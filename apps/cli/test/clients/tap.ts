@@ -2,7 +2,7 @@ import { createServer, type IncomingHttpHeaders, type IncomingMessage, request a
 import { type AddressInfo, connect } from 'node:net';
 
 /** A request as a client sent it. */
-export interface SentRequest {
+interface SentRequest {
   readonly method: string;
   /** Path and query. */
   readonly path: string;
@@ -79,6 +79,7 @@ export async function startTap(target: string, rewrite = (path: string) => path)
 export interface DeadEnd {
   readonly url: string;
   readonly hosts: readonly string[];
+  clear(): void;
   close(): Promise<void>;
 }
 
@@ -97,6 +98,9 @@ export async function startDeadEnd(): Promise<DeadEnd> {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     hosts,
+    clear() {
+      hosts.length = 0;
+    },
     async close() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));

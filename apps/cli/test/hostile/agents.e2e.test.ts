@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { type AgentName, findAgent, runAgent } from './agents.ts';
+import { npmProgram } from '../clients/npmClients.ts';
+import { runAgent } from './agents.ts';
 import { expectExact, hard, PLENTY } from './hostileCase.ts';
 import { openScene, type Scene, type Tenant } from './scene.ts';
 
@@ -15,14 +16,14 @@ const COMMAND = 'echo 40 tonnes';
 describe('a coding agent with a hard budget finishes its task, and costs what the vendor bills', () => {
   let scene: Scene;
   let tenant: Tenant;
-  const programs = new Map<AgentName, string>();
+  const programs = new Map<'claude' | 'codex', string>();
 
   beforeAll(async () => {
     scene = await openScene('embedded');
-    for (const name of ['claude', 'codex'] as const) programs.set(name, await findAgent(name));
+    for (const name of ['claude', 'codex'] as const) programs.set(name, await npmProgram(name));
   });
   afterAll(() => scene?.close());
-  const program = (name: AgentName) => programs.get(name) ?? '';
+  const program = (name: 'claude' | 'codex') => programs.get(name) ?? '';
 
   it('Claude Code', async () => {
     tenant = await scene.tenant(hard(PLENTY));

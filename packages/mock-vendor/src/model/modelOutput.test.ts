@@ -90,3 +90,17 @@ test('the result of a tool is quoted, and the tool is not called again', () => {
   expect(modelOutput.toolName).toBeUndefined();
   expect(modelOutput.text).toBe('The tool answered: "21 degrees"');
 });
+
+test('it calls the tool of a script as often as asked, counted since the user last spoke', () => {
+  const weather = { ...NORMAL, toolCall: { name: 'weather', arguments: '{"city":"Rome"}' }, toolRounds: 2 };
+  const asked = { role: 'user', text: 'Well?' };
+  const result = { role: 'tool', text: 'Sunny' };
+  const called = { role: 'assistant', text: '' };
+  const speak = (...messages: Conversation['messages']) =>
+    composeOutput(conversation({ tools: [tool], messages }), weather);
+  expect(speak(asked)).toMatchObject({ toolName: 'weather', text: '{"city":"Rome"}' });
+  expect(speak(asked, called, result)).toMatchObject({ toolName: 'weather' });
+  expect(speak(asked, called, result, called, result).text).toBe('The tool answered: "Sunny"');
+  expect(speak(asked, called, result, called, result, called, asked)).toMatchObject({ toolName: 'weather' });
+  expect(composeOutput(conversation({ messages: [asked] }), weather).text).toBe('Well?');
+});

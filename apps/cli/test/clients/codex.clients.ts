@@ -1,0 +1,57 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { findRecipe } from '../../src/connect/recipes.ts';
+import { type ClientScene, type Connected, openClientScene, runClient } from './clientScene.ts';
+import { npmProgram } from './npmClients.ts';
+import { routesOf } from './sdkSuite.ts';
+
+const MINUTE_MS = 60_000;
+const RECIPE = findRecipe('codex');
+const COMMAND = { cmd: 'echo 40 tonnes' };
+const EXEC = ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox'];
+
+let scene: ClientScene;
+let codex: string;
+beforeAll(async () => {
+  codex = await npmProgram('codex');
+  scene = await openClientScene();
+}, 5 * MINUTE_MS);
+afterAll(() => scene?.close());
+
+async function expectTask(connected: Connected) {
+  scene.begin({ 'x-mock-tool': `exec_command ${JSON.stringify(COMMAND)}`, 'x-mock-tool-rounds': '2' });
+  const ran = await runClient(scene, codex, [...EXEC, 'How heavy is the truck?'], connected);
+  expect([ran.code, ran.output]).toEqual([0, expect.stringMatching(/The tool answered[\s\S]*40 tonnes/)]);
+  const rows = await scene.expectBilled(connected.key_id);
+  expect(rows.length).toBeGreaterThanOrEqual(3);
+  expect(new Set(rows.map(({ model }) => model))).toEqual(new Set([`openai/${RECIPE?.model}`]));
+  expect(new Set(rows.map(({ outcome }) => outcome))).toEqual(new Set(['success']));
+  const posted = scene.tap.sent.filter(({ method }) => method === 'POST');
+  const sessions = new Set(posted.map(({ headers }) => headers['session-id']));
+  expect(new Set(rows.map(({ session_id }) => session_id))).toEqual(sessions);
+  expect(new Set(rows.map((row) => (row.labels as Record<string, string>).thread))).toEqual(
+    new Set(posted.map(({ headers }) => headers['thread-id'])),
+  );
+  return ran;
+}
+
+it('Codex finishes a task with its default model, and costs what the vendor bills', {
+  timeout: MINUTE_MS,
+}, async () => {
+  await expectTask(await scene.connect('codex'));
+  expect(routesOf(scene.tap.sent)).toEqual(RECIPE?.routes);
+});
+
+it('Codex falls back from a WebSocket at once, with nothing but a base URL', {
+  timeout: MINUTE_MS,
+}, async () => {
+  const connected = await scene.connect('codex');
+  const files = { '.codex/config.toml': `openai_base_url = "${scene.tap.url}/v1"\n` };
+  const { ms } = await expectTask({
+    ...connected,
+    env: { CODEX_API_KEY: connected.env.WEIGHBRIDGE_KEY ?? '' },
+    files,
+  });
+  const tries = scene.tap.sent.filter(({ headers }) => headers.upgrade === 'websocket');
+  expect(tries.map(({ status }) => status)).toEqual(tries.map(() => 426));
+  expect(ms).toBeLessThan(6_000);
+});

@@ -1,0 +1,12 @@
+import { sdkSuite } from './sdkSuite.ts';
+
+sdkSuite([
+  {
+    recipe: 'openai-agents-js',
+    npm: 'agents',
+    driver: 'agents',
+    vendor: 'openai',
+    tools: ['agentTools'],
+    streams: ['agentStream'],
+  },
+]);

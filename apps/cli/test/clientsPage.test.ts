@@ -1,0 +1,51 @@
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+import { type Recipe, textOf } from '../src/connect/recipe.ts';
+import { RECIPES } from '../src/connect/recipes.ts';
+
+const PAGE = fileURLToPath(new URL('../../../docs/clients.md', import.meta.url));
+const SERVICE = { url: 'https://ai.example.com', key: 'sk-svc-…' };
+
+const INTRO = `# Clients
+
+Connect a coding agent, SDK or framework by two settings, the address of this service and a key:
+
+\`\`\`sh
+weighbridge connect claude-code --budget 50
+weighbridge connect            # lists the clients
+\`\`\`
+
+\`connect\` issues a key and prints what to paste, as below, with your address and that key. With \`--json\` it prints the same
+for a program. [Command line](cli.md#connect-a-client) lists its options.
+
+- Models have the names that the vendor gives them. \`<provider>/<model>\`, \`router/<profile>\` and the operator's aliases
+  work too, but some SDKs choose what they send by the name, and know only the vendor's.
+- A coding agent's session is a [session pin](routing.md#session-pins), and [attribution](api.md#attribution) in the ledger.
+- \`pnpm test:clients\` runs each of these programs as published, with exactly these settings and nothing else in its
+  environment. Each uses its default model, calls a tool twice and streams an answer. The ledger then has the tokens and the
+  cost that the simulated vendor billed, and SDKs sent the vendor what they send it without this service, field by field.
+
+This page is written from the table of \`connect\` (\`apps/cli/src/connect\`), and a test compares them.
+`;
+
+function sectionOf(recipe: Recipe): string {
+  const routes = recipe.routes.map((route) => `\`${route}\``).join(', ');
+  const session = recipe.session === undefined ? '' : ` Its session is in the header \`${recipe.session}\`.`;
+  return `
+## ${recipe.title}
+
+\`${recipe.install}\`
+
+\`\`\`text
+${textOf(recipe, SERVICE)}
+\`\`\`
+
+Then: \`${recipe.next}\`
+
+It sends ${routes}, by default or in the tests with the model \`${recipe.model}\`.${session}${recipe.note === undefined ? '' : ` ${recipe.note}`}
+`;
+}
+
+it('docs/clients.md says what `weighbridge connect` prints; with -u, it is written', async () => {
+  await expect(INTRO + RECIPES.map(sectionOf).join('')).toMatchFileSnapshot(PAGE);
+});
