@@ -8,7 +8,12 @@ const MINUTE_MS = 60_000;
 const RECIPE = findRecipe('claude-code');
 const QUESTION = 'How heavy is the truck?';
 const BASH = { command: 'echo 40 tonnes', description: 'Weighs the truck' };
-const AGENT = { description: 'Weigh', prompt: 'Say 40 tonnes', subagent_type: 'general-purpose' };
+const AGENT = {
+  description: 'Weigh',
+  prompt: 'Say 40 tonnes',
+  subagent_type: 'general-purpose',
+  run_in_background: false,
+};
 
 let scene: ClientScene;
 let claude: string;
@@ -47,7 +52,7 @@ it.each<[string, string[], string]>([
     expect(new Set(rows.map(({ outcome }) => outcome))).toEqual(new Set(['success']));
     // What it sends is the conversation of one session, without a word to the program.
     const sessions = new Set(scene.tap.sent.map(({ headers }) => headers['x-claude-code-session-id']));
-    expect(new Set(rows.map(({ session_id }) => session_id))).toEqual(sessions);
+    expect(new Set(rows.map(({ sessionId }) => sessionId))).toEqual(sessions);
     expect(sessions.size).toBe(1);
     // It asks the vendor's own host for settings, and never sends a prompt there.
     expect(new Set(scene.deadEnd.hosts)).toEqual(new Set(['api.anthropic.com:443']));
@@ -71,7 +76,7 @@ it('the subagents of Claude Code are labels of its session', { timeout: MINUTE_M
   const rows = await scene.expectBilled(connected.key_id);
   const agents = scene.tap.sent.flatMap(({ headers }) => headers['x-claude-code-agent-id'] ?? []);
   expect(agents.length).toBeGreaterThan(0);
-  const labels = rows.map((row) => (row.labels as Record<string, string>).agent).filter(Boolean);
+  const labels = rows.map((row) => row.labels.agent).filter(Boolean);
   expect(new Set(labels)).toEqual(new Set(agents));
-  expect(new Set(rows.map(({ session_id }) => session_id)).size).toBe(1);
+  expect(new Set(rows.map(({ sessionId }) => sessionId)).size).toBe(1);
 });

@@ -33,11 +33,13 @@ export interface Connected {
   readonly next: string;
 }
 
-/** A row of the ledger. */
+/** The only attempt of a request in the ledger, with what the request was for. */
 interface LedgerRow extends Json {
+  /** The model that answered. */
   readonly model: string;
   readonly outcome: string;
-  readonly cost_micro_usd: number;
+  readonly sessionId: string | undefined;
+  readonly labels: Readonly<Record<string, string>>;
 }
 
 /** An embedded service, simulated vendors with bills of their own, and a tap on what clients send. */
@@ -119,12 +121,19 @@ async function ledgerRows(operate: Operate, keyId: string, count: number): Promi
   return await eventually(
     async () => {
       const { data } = await operate('GET', `/api/v1/requests?key_id=${keyId}&page_size=500`);
-      const found = data as LedgerRow[];
+      const found = data as Json[];
       if (found.length < count) throw new Error(`the ledger has ${found.length} of ${count} requests`);
-      return found;
+      return found.map(rowOf);
     },
     { timeoutMs: 15_000, intervalMs: 50 },
   );
+}
+
+function rowOf({ attempts, attribution }: Json): LedgerRow {
+  const [attempt, ...others] = attempts as Json[];
+  expect(others).toEqual([]);
+  const { session_id: sessionId, labels = {} } = attribution as { session_id?: string; labels?: object };
+  return { ...attempt, sessionId, labels } as LedgerRow;
 }
 
 async function runConnect(url: string, operatorKey: string, client: string, options: readonly string[]) {
@@ -149,7 +158,8 @@ async function expectBilled(
   const sum = (field: string) => rows.reduce((total, row) => total + Number(row[field] ?? 0), 0);
   const cost = entries.reduce((total, entry) => total + Number(entry.cost), 0) / 1_000;
   expect(billed.length).toBeGreaterThan(0);
-  expect({ input: sum('input_tokens'), output: sum('output_tokens') }).toEqual({
+  const input = sum('input_tokens') + sum('cache_read_tokens') + sum('cache_write_tokens');
+  expect({ input, output: sum('output_tokens') }).toEqual({
     input: billed.reduce((total, entry) => total + entry.inputTokens, 0),
     output: billed.reduce((total, entry) => total + entry.outputTokens, 0),
   });

@@ -6,7 +6,8 @@ import { routesOf } from './sdkSuite.ts';
 
 const MINUTE_MS = 60_000;
 const RECIPE = findRecipe('codex');
-const COMMAND = { cmd: 'echo 40 tonnes' };
+/** A program for the only tool that Codex gives its default model. */
+const PROGRAM = { input: "text(await tools.exec_command({ cmd: 'echo 40 tonnes' }))" };
 const EXEC = ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox'];
 
 let scene: ClientScene;
@@ -18,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => scene?.close());
 
 async function expectTask(connected: Connected) {
-  scene.begin({ 'x-mock-tool': `exec_command ${JSON.stringify(COMMAND)}`, 'x-mock-tool-rounds': '2' });
+  scene.begin({ 'x-mock-tool': `exec ${JSON.stringify(PROGRAM)}`, 'x-mock-tool-rounds': '2' });
   const ran = await runClient(scene, codex, [...EXEC, 'How heavy is the truck?'], connected);
   expect([ran.code, ran.output]).toEqual([0, expect.stringMatching(/The tool answered[\s\S]*40 tonnes/)]);
   const rows = await scene.expectBilled(connected.key_id);
@@ -27,8 +28,8 @@ async function expectTask(connected: Connected) {
   expect(new Set(rows.map(({ outcome }) => outcome))).toEqual(new Set(['success']));
   const posted = scene.tap.sent.filter(({ method }) => method === 'POST');
   const sessions = new Set(posted.map(({ headers }) => headers['session-id']));
-  expect(new Set(rows.map(({ session_id }) => session_id))).toEqual(sessions);
-  expect(new Set(rows.map((row) => (row.labels as Record<string, string>).thread))).toEqual(
+  expect(new Set(rows.map(({ sessionId }) => sessionId))).toEqual(sessions);
+  expect(new Set(rows.map((row) => row.labels.thread))).toEqual(
     new Set(posted.map(({ headers }) => headers['thread-id'])),
   );
   return ran;

@@ -26,7 +26,7 @@ it('opencode finishes a task, and costs what the vendor bills', { timeout: MINUT
   expect(rows.filter(({ model }) => model === `anthropic/${RECIPE?.model}`).length).toBeGreaterThanOrEqual(3);
   expect(new Set(rows.map(({ outcome }) => outcome))).toEqual(new Set(['success']));
   const sessions = new Set(scene.tap.sent.map(({ headers }) => headers['x-session-affinity']));
-  expect(new Set(rows.map(({ session_id }) => session_id))).toEqual(sessions);
+  expect(new Set(rows.map(({ sessionId }) => sessionId))).toEqual(sessions);
   // Its own headers stay here.
   for (const { headers } of scene.vendor('anthropic').requests) {
     expect(Object.keys(headers)).not.toContain('x-session-affinity');

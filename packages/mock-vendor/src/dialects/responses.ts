@@ -23,7 +23,7 @@ async function sendWhole(
 ): Promise<void> {
   const { behaviour } = exchange;
   const begun = begin(request, modelOutput);
-  const item = outputItem(modelOutput, 'completed');
+  const item = outputItem(request, modelOutput, 'completed');
   const response = finished(begun, item, request, modelOutput, behaviour);
   const entry = openBill(exchange, request, modelOutput);
   chargeWhole(entry, request, modelOutput);
@@ -46,7 +46,7 @@ async function sendStream(
     return reply.write(`event: ${type}\ndata: ${JSON.stringify(event)}\n\n`);
   };
   const begun = begin(request, modelOutput);
-  const item = outputItem(modelOutput, 'in_progress');
+  const item = outputItem(request, modelOutput, 'in_progress');
   const tools = toolItems(modelOutput);
   const outputIndex = tools.length;
   const where = { item_id: item.id, output_index: outputIndex };
@@ -64,12 +64,14 @@ async function sendStream(
     await send('response.output_item.done', { output_index, item: tool });
   }
   const isCall = modelOutput.toolName !== undefined;
-  const opened = isCall ? { ...item, arguments: '' } : { ...item, content: [] };
+  const part = item.type === 'custom_tool_call' ? 'custom_tool_call_input' : 'function_call_arguments';
+  const argument = item.type === 'custom_tool_call' ? 'input' : 'arguments';
+  const opened = isCall ? { ...item, [argument]: '' } : { ...item, content: [] };
   await send('response.output_item.added', { output_index: outputIndex, item: opened });
   if (!isCall) await send('response.content_part.added', { ...inPart, part: emptyPart });
   const isWhole = await generate(exchange, entry, request, modelOutput, (delta) =>
     isCall
-      ? send('response.function_call_arguments.delta', { ...where, delta })
+      ? send(`response.${part}.delta`, { ...where, delta })
       : send('response.output_text.delta', { ...inPart, delta, logprobs: [] }),
   );
   if (!isWhole) {
@@ -78,8 +80,8 @@ async function sendStream(
     await reply.end();
     return;
   }
-  const done = { ...outputItem(modelOutput, 'completed'), id: item.id };
-  if (isCall) await send('response.function_call_arguments.done', { ...where, arguments: modelOutput.text });
+  const done = { ...outputItem(request, modelOutput, 'completed'), id: item.id };
+  if (isCall) await send(`response.${part}.done`, { ...where, [argument]: modelOutput.text });
   else {
     await send('response.output_text.done', { ...inPart, text: modelOutput.text, logprobs: [] });
     await send('response.content_part.done', { ...inPart, part: { ...emptyPart, text: modelOutput.text } });

@@ -67,8 +67,10 @@ export function pending(begun: ResponseBody, status: 'queued' | 'in_progress', b
   return { ...begun, status, usage: behaviour.pendingUsage === 'zero' ? zero : null };
 }
 
-export function outputItem(modelOutput: ModelOutput, status: string) {
+export function outputItem({ tools }: ResponsesRequest, modelOutput: ModelOutput, status: string) {
   if (modelOutput.toolName !== undefined) {
+    const custom = tools.find(({ name }) => name === modelOutput.toolName)?.custom;
+    if (custom) return customCall(modelOutput, status, custom.namespace);
     return {
       id: newId('fc_'),
       type: 'function_call',
@@ -80,6 +82,18 @@ export function outputItem(modelOutput: ModelOutput, status: string) {
   }
   const part = { type: 'output_text', text: modelOutput.text, annotations: [], logprobs: [] };
   return { id: newId('msg_'), type: 'message', status, role: 'assistant', content: [part] };
+}
+
+function customCall({ toolName, text }: ModelOutput, status: string, namespace: string | undefined) {
+  return {
+    id: newId('ctc_'),
+    type: 'custom_tool_call',
+    status,
+    call_id: newId('call_'),
+    name: toolName,
+    ...(namespace !== undefined && { namespace }),
+    input: text,
+  };
 }
 
 /** The output items of server-side tools. */

@@ -52,7 +52,10 @@ export function parseResponsesRequest(
   return {
     model: parseModel(request),
     messages: [...system, ...previous, ...items.map((item: unknown, at) => parseItem(item, `input[${at}]`))],
-    tools: parseTools(request.tools),
+    tools: [
+      ...parseTools(request.tools),
+      ...items.filter(isRecord).flatMap(({ tools }) => parseTools(tools)),
+    ],
     toolChoice: parseToolChoice(request.tool_choice),
     choices: 1,
     maxOutputTokens: optionalInteger(request, 'max_output_tokens'),
@@ -118,8 +121,18 @@ function previousMessages(id: string, stored: ResponseStore): readonly Message[]
 
 function parseItem(item: unknown, param: string): Message {
   if (!isRecord(item)) throw invalidType(param, 'an object');
-  if (item.type === 'function_call_output') return { role: 'tool', text: String(item.output) };
-  if (item.type === 'function_call' || item.type === 'item_reference') return { role: 'assistant', text: '' };
+  const type = String(item.type);
+  if (type === 'function_call_output' || type === 'custom_tool_call_output') {
+    return {
+      role: 'tool',
+      text: Array.isArray(item.output) ? textOf(item.output, param) : String(item.output),
+    };
+  }
+  if (['function_call', 'custom_tool_call', 'item_reference', 'reasoning'].includes(type)) {
+    return { role: 'assistant', text: '' };
+  }
+  // Tools of a developer, among the messages.
+  if (type === 'additional_tools') return { role: 'developer', text: '' };
   const role = typeof item.role === 'string' ? item.role : 'user';
   return { role, text: textOf(item.content, `${param}.content`) };
 }
@@ -133,13 +146,14 @@ function textOf(content: unknown, param: string): string {
     .join('\n');
 }
 
-function parseTools(tools: unknown): Tool[] {
+function parseTools(tools: unknown, namespace?: string): Tool[] {
   if (!Array.isArray(tools)) return [];
-  return tools
-    .filter(isRecord)
-    .flatMap(({ type, name, parameters }: JsonRecord) =>
-      type === 'function' && typeof name === 'string' ? [{ name, parameters }] : [],
-    );
+  return tools.filter(isRecord).flatMap(({ type, name, parameters, tools: inner }: JsonRecord) => {
+    if (typeof name !== 'string') return [];
+    if (type === 'namespace') return parseTools(inner, name);
+    if (type === 'custom') return [{ name, parameters: undefined, custom: { namespace } }];
+    return type === 'function' ? [{ name, parameters }] : [];
+  });
 }
 
 function parseToolChoice(choice: unknown): ToolChoice {

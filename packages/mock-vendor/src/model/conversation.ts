@@ -64,6 +64,8 @@ export interface Tool {
   readonly name: string;
   /** JSON Schema of the arguments. */
   readonly parameters: unknown;
+  /** It takes a text instead of arguments, and may be in a namespace: only in responses. */
+  readonly custom?: { readonly namespace: string | undefined };
 }
 
 export type ToolChoice = 'none' | 'auto' | 'required' | { readonly name: string };

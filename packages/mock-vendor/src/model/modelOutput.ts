@@ -111,10 +111,12 @@ function speak(conversation: Conversation, behaviour: Behaviour): Speech {
   }
 
   const { toolCall, toolRounds } = behaviour;
-  const called: Speech | undefined =
-    toolCall && conversation.tools.some(({ name }) => name === toolCall.name)
-      ? { toolName: toolCall.name, text: toolCall.arguments, split: smallPieces }
-      : undefined;
+  const tool = toolCall && conversation.tools.find(({ name }) => name === toolCall.name);
+  const called: Speech | undefined = tool && {
+    toolName: tool.name,
+    text: tool.custom ? inputOf(toolCall.arguments) : toolCall.arguments,
+    split: smallPieces,
+  };
   const last = conversation.messages.findLast(({ role }) => role !== 'system' && role !== 'developer');
   if (last && isToolResult(last)) {
     if (called && toolResults(conversation) < toolRounds) return called;
@@ -122,11 +124,18 @@ function speak(conversation: Conversation, behaviour: Behaviour): Speech {
   }
   if (called) return called;
   const question = conversation.messages.findLast((message) => message.role === 'user')?.text ?? '';
-  const tool = toolFor(conversation, question);
-  if (tool) {
-    return { toolName: tool.name, text: argumentsFor(tool.parameters, question), split: smallPieces };
+  const chosen = toolFor(conversation, question);
+  if (chosen) {
+    const text = chosen.custom ? question : argumentsFor(chosen.parameters, question);
+    return { toolName: chosen.name, text, split: smallPieces };
   }
   return { text: question, split: words };
+}
+
+/** Of a custom tool: the argument `input`, or all of them. */
+function inputOf(text: string): string {
+  const { input } = JSON.parse(text) as { input?: unknown };
+  return typeof input === 'string' ? input : text;
 }
 
 function isToolResult({ role }: Message): boolean {
