@@ -84,7 +84,7 @@ export const JAVASCRIPT: readonly Recipe[] = [
       code: `import { Agent, run, setTracingDisabled, tool } from '@openai/agents';\n\nsetTracingDisabled(true);`,
     }),
     next: `run(new Agent({ name: 'Assistant' }), 'Hello')`,
-    model: 'gpt-5.6',
+    model: 'gpt-5.6-luna',
     routes: [RESPONSES],
     note: 'Its traces would go to api.openai.com with this key, so the code turns them off.',
   },

@@ -17,8 +17,11 @@ type Json = Record<string, unknown>;
 const VENDORS = {
   openai: { dialect: 'openai', traits: { strict: true } },
   anthropic: { dialect: 'anthropic', traits: { strict: true } },
-  groq: { dialect: 'openai', traits: { strict: true } },
-  mistral: { dialect: 'openai', traits: { strict: true } },
+  groq: { dialect: 'openai', traits: { strict: true, streamUsage: 'x_groq' } },
+  mistral: {
+    dialect: 'openai',
+    traits: { strict: true, streamUsage: 'last_chunk', refusesStreamOptions: true },
+  },
 } as const satisfies Record<string, { dialect: string; traits: Partial<VendorTraits> }>;
 export type VendorName = keyof typeof VENDORS;
 
