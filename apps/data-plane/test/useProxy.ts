@@ -24,6 +24,7 @@ export function useVendor(options: MockVendorOptions = {}): SharedVendor {
       return vendor.requests;
     },
     costOf: (entry) => vendor.costOf(entry),
+    script: (headers) => vendor.script(headers),
     clear: () => vendor.clear(),
   };
 }
