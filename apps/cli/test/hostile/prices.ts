@@ -31,6 +31,8 @@ const FULL: VendorPrice = {
   ],
   tools: {
     web_search: 10_000_000n,
+    google_search: 14_000_000n,
+    google_maps: 25_000_000n,
     web_fetch: 1_000_000n,
     code_interpreter: 30_000_000n,
     code_execution: 30_000_000n,

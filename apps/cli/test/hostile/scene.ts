@@ -26,6 +26,7 @@ export interface Scene {
 const VENDORS = {
   openai: { dialect: 'openai', traits: { strict: true, honours: 'max_completion_tokens' } },
   anthropic: { dialect: 'anthropic', traits: { strict: true } },
+  gemini: { dialect: 'openai', traits: { strict: true, honours: 'max_tokens' } },
   local: { dialect: 'openai', traits: { honours: 'max_tokens', readsAnyCase: true } },
 } as const satisfies Record<string, { dialect: string; traits: Partial<VendorTraits> }>;
 type VendorName = keyof typeof VENDORS;
@@ -110,7 +111,8 @@ async function connect(product: Product, provider: VendorName, vendor: MockVendo
     name: provider,
     provider,
     dialect,
-    base_url: vendor.url,
+    // Google has its compatible API below its own.
+    base_url: provider === 'gemini' ? vendor.url.replace(/\/v1$/, '/v1beta/openai') : vendor.url,
     credential: `sk-${provider}`,
     ...FORWARDED,
   });

@@ -4,6 +4,7 @@ import { CONTRACT } from './contract.cases.ts';
 import { CREDENTIAL_REFUSALS } from './credentialRefusals.cases.ts';
 import { deploymentCases } from './deployment.cases.ts';
 import { DIMENSIONS } from './dimensions.cases.ts';
+import { GEMINI } from './gemini.cases.ts';
 import type { HostileCase } from './hostileCase.ts';
 import { INFERENCE } from './inference.cases.ts';
 import { KEYS } from './keys.cases.ts';
@@ -51,6 +52,9 @@ export function hostileSuite(mode: Mode): void {
   describe.concurrent('vendors', () => {
     for (const { row, title, run } of [...VENDORS, ...CREDENTIAL_REFUSALS])
       it(`${row}: ${title}`, () => run(scene));
+  });
+  describe.concurrent('gemini', () => {
+    for (const { row, title, run } of GEMINI) it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('management', () => {
     for (const { row, title, run } of MANAGEMENT) it(`${row}: ${title}`, () => run(scene));

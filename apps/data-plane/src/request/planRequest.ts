@@ -10,7 +10,6 @@ import { servesRoute } from '../control/connectorRoutes.ts';
 import type { ObjectOwners } from '../control/objectOwners.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import {
-  priceAt,
   type RoutableConnector,
   type RoutableModel,
   type RoutingTable,
@@ -240,7 +239,6 @@ class GenerationPlanner {
     }
     if (!isHard) return this.#prepared(target, this.#generation);
     const terms = this.#hardTerms(key);
-    if (this.#generation.operation.dialect === 'gemini') assertWritesText(key, target);
     return limitOutput(this.#deps.budget, key, this.#generation, terms, target).then((limited) =>
       this.#prepared(target, limited),
     );
@@ -283,19 +281,6 @@ class GenerationPlanner {
     return this.#hard.terms;
   }
 }
-
-/** Of a model that may write images or audio unasked, no field limits their tokens. Throws a 400. */
-function assertWritesText({ hardAllowFields }: ResolvedKey, { model, connector }: Target): void {
-  const { price } = priceAt(model, connector);
-  const isText = [price, ...price.variants].every(
-    (one) => one.outputImage === undefined && one.outputAudio === undefined,
-  );
-  if (isText || hardAllowFields.has(MODALITIES)) return;
-  const message = `The model ${model.id} writes images or audio, whose cost cannot be known in advance. This key has a hard budget: use another model; or an operator can add "${MODALITIES}" to the hard_allow_fields of its policy, or set its budget_mode to balanced.`;
-  throw new AppError('invalid_request', 'not_allowed_in_hard_mode', message, { param: MODALITIES });
-}
-
-const MODALITIES = 'generationConfig.responseModalities';
 
 /** An output limit that this service sets would cut what no one waits for. */
 function unboundedBackground(): AppError {

@@ -13,13 +13,11 @@ import { badRequest } from '../shared/vendorError.ts';
 const MAX_CANDIDATES = 8;
 /** Models before Gemini 3 bill searches by the prompt. */
 const BILLED_BY_PROMPT = /^gemini-[12]\b/;
-/** Tools that run at the vendor, by the name under which they are billed. */
+/** Tools that are billed by use, and the names of their prices. */
 const SERVER_TOOLS: readonly (readonly [member: string, name: string])[] = [
   ['googleSearch', 'google_search'],
   ['googleSearchRetrieval', 'google_search'],
   ['googleMaps', 'google_maps'],
-  ['codeExecution', 'code_execution'],
-  ['urlContext', 'url_context'],
 ];
 
 /** A parsed request to `generateContent`. */
@@ -130,7 +128,7 @@ function toolChoice(config: unknown): ToolChoice {
 function serverTools(tools: readonly JsonRecord[], model: string): ServerTool[] {
   return SERVER_TOOLS.flatMap(([member, name]) => {
     if (!tools.some((tool) => tool[member] !== undefined && tool[member] !== null)) return [];
-    const maxUses = name === 'google_search' && BILLED_BY_PROMPT.test(model) ? 1 : undefined;
+    const maxUses = name === 'google_maps' || BILLED_BY_PROMPT.test(model) ? 1 : undefined;
     return [{ name, maxUses, model: undefined }];
   });
 }

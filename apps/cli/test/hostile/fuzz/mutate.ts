@@ -188,5 +188,6 @@ function set(object: ObjectNode, field: string, value: Json, random: Random): vo
 const fieldOf = (object: ObjectNode, field: string) =>
   object.entries.find(([key]) => key === JSON.stringify(field))?.[1];
 const objectsIn = (json: Json) => containers(json).filter((one) => one.kind === 'object');
-const isPart = (json: Json) => json.kind === 'object' && json.entries.some(([key]) => key === '"type"');
+const isPart = (json: Json) =>
+  json.kind === 'object' && json.entries.some(([key]) => key === '"type"' || key === '"text"');
 const capitalized = (key: string) => key.replace(/[a-z]/, (letter) => letter.toUpperCase());

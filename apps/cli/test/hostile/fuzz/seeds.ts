@@ -86,7 +86,31 @@ const chat = {
   max_tokens: 300,
 };
 
+/** What the SDK @google/genai sends. */
+const gemini = {
+  contents: [{ role: 'user', parts: [{ text: 'CANARY' }] }],
+  systemInstruction: { role: 'user', parts: [{ text: 'You weigh.' }] },
+  generationConfig: { temperature: 0.2, maxOutputTokens: 300 },
+  tools: [{ functionDeclarations: [{ name: 'weigh', parametersJsonSchema: schema }] }],
+};
+
 export const SEEDS: readonly Seed[] = [
+  { name: 'gemini', path: '/v1beta/models/gemini/plain:generateContent', body: gemini },
+  {
+    name: 'gemini, streamed',
+    path: '/v1beta/models/gemini/plain:streamGenerateContent?alt=sse',
+    body: { ...gemini, generationConfig: { thinkingConfig: { includeThoughts: true } } },
+  },
+  {
+    name: 'gemini, an array, in the other spelling',
+    path: '/v1/models/gemini%2Fplain:streamGenerateContent',
+    body: { contents: gemini.contents, generation_config: { max_output_tokens: 300, candidate_count: 2 } },
+  },
+  {
+    name: 'gemini, embeddings',
+    path: '/v1beta/models/gemini/plain:batchEmbedContents',
+    body: { requests: [{ model: 'models/gemini/plain', content: { parts: [{ text: 'CANARY' }] } }] },
+  },
   { name: 'claude code', path: '/v1/messages', body: claudeCode },
   {
     name: 'message',
@@ -170,6 +194,13 @@ export const COSTLY: readonly (readonly [field: string, ...values: unknown[]])[]
   ['truncation', 'auto', 'disabled'],
   ['metadata', { a: 'b' }, { model: 'dear' }, { max_tokens: '5' }],
   ['logprobs', true],
+  ['generationConfig', { maxOutputTokens: 2_000, candidateCount: 3 }, { max_output_tokens: 100_000 }, {}],
+  ['generation_config', { maxOutputTokens: 4_000 }, { candidate_count: 8 }],
+  ['maxOutputTokens', 1, 100_000, '300'],
+  ['candidateCount', 2, 8],
+  ['serviceTier', 'priority', 'flex', 'standard'],
+  ['cachedContent', 'cachedContents/1'],
+  ['toolConfig', { functionCallingConfig: { mode: 'ANY' } }],
   [
     'tool_choice',
     'required',
@@ -199,6 +230,10 @@ export const TOOLS: readonly object[] = [
   { name: 'weigh', input_schema: { ...schema, properties: { model: { default: 'dear' } } } },
   { type: 'bash_20250124', name: 'bash' },
   { type: 'teleport' },
+  { googleSearch: {} },
+  { google_search: {}, functionDeclarations: [{ name: 'weigh' }] },
+  { codeExecution: {} },
+  { urlContext: {} },
 ];
 
 /** Content that a list of parts may get. */
@@ -212,4 +247,6 @@ export const PARTS: readonly object[] = [
   { type: 'item_reference', id: 'msg_1' },
   { type: 'text', text: 'more' },
   { type: 'input_text', text: 'more' },
+  { inlineData: { mimeType: 'image/png', data: 'AAAA' } },
+  { fileData: { fileUri: 'files/1' } },
 ];
