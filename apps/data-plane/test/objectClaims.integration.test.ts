@@ -152,3 +152,43 @@ describe('a large document', () => {
     },
   );
 });
+
+describe('the audio of a chat completion', () => {
+  it.each([false, true])("is its maker's, streamed: %s", async (stream) => {
+    const proxy = await startProxyForTest({ vendorUrl: await startVendorOfAudio() });
+    const chat = (key: string, fields: object) =>
+      fetch(`${proxy.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'mock/echo', messages: [{ role: 'user', content: 'hi' }], ...fields }),
+      });
+    const audio = { modalities: ['text', 'audio'], audio: { voice: 'alloy', format: 'wav' } };
+    await (await chat(ALICE, { ...audio, stream })).text();
+    expect(proxy.recorded).toMatchObject([{ objectIds: ['audio_1'], connectorId: 'con_0' }]);
+    const follow = { messages: [{ role: 'assistant', audio: { id: 'audio_1' } }] };
+    expect((await chat(BOB, follow)).status).toBe(404);
+    expect((await chat(ALICE, follow)).status).toBe(200);
+  });
+});
+
+function startVendorOfAudio(): Promise<string> {
+  return startVendor((request, response) => {
+    let text = '';
+    request.on('data', (chunk) => {
+      text += chunk;
+    });
+    request.on('end', () => {
+      const message = { role: 'assistant', content: null, audio: { id: 'audio_1', data: 'AAAA' } };
+      const usage = { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 };
+      const isStream = (JSON.parse(text) as Json).stream === true;
+      response.writeHead(200, { 'content-type': isStream ? 'text/event-stream' : 'application/json' });
+      if (!isStream) {
+        const choices = [{ index: 0, message, finish_reason: 'stop' }];
+        return void response.end(JSON.stringify({ id: 'chatcmpl-1', choices, usage }));
+      }
+      const choices = [{ index: 0, delta: message, finish_reason: null }];
+      response.write(`data: ${JSON.stringify({ id: 'chatcmpl-1', choices })}\n\n`);
+      response.end(`data: ${JSON.stringify({ id: 'chatcmpl-1', choices: [], usage })}\n\ndata: [DONE]\n\n`);
+    });
+  });
+}

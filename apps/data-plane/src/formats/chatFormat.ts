@@ -4,6 +4,7 @@ import { PrunedItems, type Shape, shape } from './jsonPruner.ts';
 import {
   addToolUses,
   fieldMarker,
+  nameObject,
   nameOf,
   type ResponseFacts,
   type ResponseFormat,
@@ -14,8 +15,12 @@ import { usesInUsage } from './toolUses.ts';
 
 /** A citation of a page that the vendor searched for. */
 const isCitation = ({ type }: JsonRecord) => type === 'url_citation';
-const MESSAGE: Shape = shape({ annotations: { items: shape({ type: 'value' }), keeps: isCitation } });
-const isTelling = (choice: JsonRecord) => isFinished(choice) || citesPages(choice);
+const MESSAGE: Shape = shape({
+  annotations: { items: shape({ type: 'value' }), keeps: isCitation },
+  audio: { members: shape({ id: 'value' }) },
+});
+const isTelling = (choice: JsonRecord) =>
+  isFinished(choice) || citesPages(choice) || audioOf(choice) !== undefined;
 const BODY = {
   id: 'value',
   model: 'value',
@@ -35,11 +40,16 @@ const RESPONSE: Shape = shape({
 
 /** Chat completions (https://platform.openai.com/docs/api-reference/chat), and embeddings, which report usage alike. */
 export const chatFormat: ResponseFormat = {
-  markers: [fieldMarker('usage'), fieldMarker('error'), fieldMarker('annotations')],
+  markers: [fieldMarker('usage'), fieldMarker('error'), fieldMarker('annotations'), fieldMarker('audio')],
   eventShape: RESPONSE,
   bodyShape: RESPONSE,
   plainBodyShape: shape(BODY),
-  details: [Buffer.from('url_citation'), Buffer.from('x_groq')],
+  details: [
+    Buffer.from('url_citation'),
+    Buffer.from('x_groq'),
+    Buffer.from('"audio":{'),
+    Buffer.from('"audio": {'),
+  ],
 
   readEvent(chunk, facts) {
     const { choices } = chunk;
@@ -73,7 +83,11 @@ function readResponse(response: JsonRecord, facts: ResponseFacts): boolean {
   const serviceTier = saidOf(response.service_tier) ?? saidOf(groq.service_tier);
   if (serviceTier !== undefined) facts.said = { serviceTier };
   const { choices } = response;
-  if (choices instanceof PrunedItems && choices.kept.some(citesPages)) addToolUses(facts, ONE_SEARCH);
+  if (choices instanceof PrunedItems) {
+    if (choices.kept.some(citesPages)) addToolUses(facts, ONE_SEARCH);
+    // A later request may name it instead of what was said.
+    for (const choice of choices.kept) nameObject(facts, audioOf(choice)?.id);
+  }
   const reported = response.usage ?? groq.usage;
   addToolUses(facts, usesInUsage(reported));
   const usage = usageFromChat(reported);
@@ -98,6 +112,11 @@ function citesPages({ message, delta }: JsonRecord): boolean {
   return [message, delta].some(
     (part) => isRecord(part) && part.annotations instanceof PrunedItems && part.annotations.kept.length > 0,
   );
+}
+
+function audioOf({ message, delta }: JsonRecord): JsonRecord | undefined {
+  for (const part of [message, delta]) if (isRecord(part) && isRecord(part.audio)) return part.audio;
+  return undefined;
 }
 
 function textOfMessage(message: unknown): string {

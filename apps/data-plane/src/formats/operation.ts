@@ -67,6 +67,7 @@ export const CHAT_COMPLETIONS: Operation = {
     'reasoning',
     'thinking',
     'tools',
+    'audio',
   ]),
   requestFields: CHAT_FIELDS,
   outputLimits: ['max_tokens', 'max_completion_tokens'],

@@ -241,8 +241,10 @@ function ownershipOf(
       repeated: plan.operation === INPUT_ITEMS ? 'all' : undefined,
     });
   }
-  if (!modelRequest || !plan.operation.namesObjects) return undefined;
-  const { isStored, operation } = modelRequest.generation;
+  if (!modelRequest) return undefined;
+  const { isStored, operation, spans } = modelRequest.generation;
+  // Of chat completions, only spoken ones name an object.
+  if (!operation.namesObjects && !spans.has('audio')) return undefined;
   // On other routes, the answer's own id names a stored object only in a thread of messages.
   const namesResponse = isStored || operation.isStored;
   const others = plan.objects?.others ?? [];
