@@ -41,9 +41,17 @@ const SOURCES: Readonly<Record<string, readonly Source[]>> = {
     listed('listCatalogModels', 'model'),
   ],
 };
+/** The names in Gemini's list have a prefix, so links name the model that a new service has. */
+const GEMINI_MODEL = { model: [read('listGeminiModels', 'mock/echo')] };
 /** Where a parameter of this name means something else. */
 const SOURCES_OF: Readonly<Record<string, Readonly<Record<string, readonly Source[]>>>> = {
   getInferenceModel: { model: [listed('listInferenceModels')] },
+  getGeminiModel: GEMINI_MODEL,
+  generateContent: GEMINI_MODEL,
+  streamGenerateContent: GEMINI_MODEL,
+  countContentTokens: GEMINI_MODEL,
+  embedContent: GEMINI_MODEL,
+  batchEmbedContents: GEMINI_MODEL,
   putConnectorPrice: {
     connector_id: [
       // The model of the examples: its provider is that of the connector.
