@@ -12,6 +12,7 @@ import { LIMITS } from './limits.cases.ts';
 import { MANAGEMENT } from './management.cases.ts';
 import { MEMORY } from './memory.cases.ts';
 import { OBJECTS } from './objects.cases.ts';
+import { PIPELINING } from './pipelining.cases.ts';
 import type { Mode } from './product.ts';
 import { PROTOCOL } from './protocol.cases.ts';
 import { openScene, type Scene } from './scene.ts';
@@ -63,7 +64,7 @@ export function hostileSuite(mode: Mode): void {
     for (const { row, title, run } of CONTRACT) it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('protocol', () => {
-    for (const { row, title, run } of PROTOCOL) it(`${row}: ${title}`, () => run(scene));
+    for (const { row, title, run } of [...PROTOCOL, ...PIPELINING]) it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('walls', () => {
     for (const { row, title, run } of [...WALLS, ...OBJECTS]) it(`${row}: ${title}`, () => run(scene));

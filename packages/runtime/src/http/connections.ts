@@ -1,11 +1,14 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { watchHalfClosed } from './halfClosed.ts';
+import { HeldHeads } from './heldHeads.ts';
 import { SlowUploads } from './slowUploads.ts';
 
 export interface ConnectionLimits {
   /** Further connections are closed at once. */
   readonly maxConnections: number;
+  /** What the heads of all requests that are not answered may take together, and those that are arriving as much again. */
+  readonly maxHeadBytes: number;
   /** How long a body may take, besides the time for its bytes at `MIN_BYTES_PER_SECOND`. */
   readonly bodyTimeoutMs: number;
 }
@@ -22,6 +25,8 @@ export interface Connection {
   /** Those that are owed or under way, in the order of their requests: more than one if the client pipelines. */
   readonly responses: ServerResponse[];
   idleSince: number;
+  /** What had been read when it became idle: more is the head of its next request. */
+  readBytes: number;
   /** When its last request began. */
   requestedAt: number;
   /** It got its last answer; what it still sends is discarded. */
@@ -29,17 +34,21 @@ export interface Connection {
 }
 
 const SWEEP_MS = 500;
+/** Requests of one connection that wait for their answers. Clients that pipeline at all send a few. */
+export const MAX_PIPELINED = 32;
 
 /** The connections of a server: what each is owed, and since when each is idle. */
 export class Connections {
   readonly #open = new Map<Socket, Connection>();
   readonly #limits: ConnectionLimits;
   readonly #uploads: SlowUploads;
+  readonly #heads: HeldHeads;
   readonly #sweeping: NodeJS.Timeout;
   readonly #onRefused: () => void;
 
   constructor(server: Server, limits: ConnectionLimits, events: ConnectionEvents) {
     this.#limits = limits;
+    this.#heads = new HeldHeads(limits.maxHeadBytes);
     this.#uploads = new SlowUploads(limits.bodyTimeoutMs, events.onSlowUpload);
     this.#onRefused = events.onRefused;
     server.on('connection', this.#onConnection);
@@ -54,18 +63,31 @@ export class Connections {
     return this.#open.get(socket);
   }
 
-  /** To be called with each request, before it is handled. */
-  begin({ socket }: IncomingMessage, response: ServerResponse): void {
+  /**
+   * To be called with each request, before it is handled. `closed`: the connection pipelines too many, and is gone;
+   * `no_room`: for the head of this request.
+   */
+  begin(request: IncomingMessage, response: ServerResponse): 'closed' | 'no_room' | undefined {
+    const { socket } = request;
     const connection = this.#open.get(socket);
-    if (!connection) return;
+    if (!connection) return undefined;
     const { responses } = connection;
+    if (responses.length >= MAX_PIPELINED) {
+      // Not refused in turn: all that wait behind it would be held until then.
+      socket.destroy();
+      return 'closed';
+    }
+    const headBytes = this.#heads.take(request);
     responses.push(response);
     connection.requestedAt = performance.now();
     response.once('close', () => {
       if (responses[0] === response) responses.shift();
       else responses.splice(responses.indexOf(response), 1);
       connection.idleSince = performance.now();
+      connection.readBytes = socket.bytesRead;
+      if (headBytes !== undefined) this.#heads.giveBack(headBytes);
     });
+    return headBytes === undefined ? 'no_room' : undefined;
   }
 
   /** Closes connections without a request in flight for at least this long. */
@@ -89,6 +111,7 @@ export class Connections {
     const connection: Connection = {
       responses: [],
       idleSince: performance.now(),
+      readBytes: 0,
       requestedAt: 0,
       isRefused: false,
     };
@@ -105,11 +128,18 @@ export class Connections {
 
   readonly #sweep = (): void => {
     const now = performance.now();
+    const arriving: { readonly socket: Socket; readonly bytes: number }[] = [];
     for (const [socket, connection] of this.#open) {
       const { responses } = connection;
       const last = responses[responses.length - 1];
-      if (!last || connection.isRefused) continue;
-      if (!last.req.complete) this.#uploads.check(last.req, socket, now);
+      if (connection.isRefused) continue;
+      if (last && !last.req.complete) this.#uploads.check(last.req, socket, now);
+      const bytes = last ? 0 : socket.bytesRead - connection.readBytes;
+      if (bytes > 0) arriving.push({ socket, bytes });
+    }
+    for (const { socket } of this.#heads.overdue(arriving)) {
+      this.#onRefused();
+      socket.destroy();
     }
   };
 }

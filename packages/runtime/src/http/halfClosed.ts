@@ -48,5 +48,22 @@ function probe(socket: Socket, response: ServerResponse): void {
   const { _headerSent: isBegun, chunkedEncoding } = response as unknown as Sending;
   // The one interim response that every client knows; and a zero before the length of the next chunk.
   if (!response.headersSent) response.writeContinue();
-  else if (isBegun && chunkedEncoding) socket.write('0');
+  else if (isBegun && chunkedEncoding) {
+    socket.write('0');
+    resetIfCut(socket);
+  }
+}
+
+/**
+ * A zero without its line end, and then the end of the connection, is the last chunk to lenient clients (Python's
+ * http.client): they would take a part for the whole. A reset is an error to every client.
+ */
+function resetIfCut(socket: Socket): void {
+  const written = socket.bytesWritten;
+  const { destroy } = socket;
+  socket.destroy = function (this: Socket, error?: Error) {
+    socket.destroy = destroy;
+    const isCut = !error && socket.bytesWritten === written && !socket.destroyed;
+    return isCut ? socket.resetAndDestroy() : destroy.call(this, error);
+  } as typeof destroy;
 }

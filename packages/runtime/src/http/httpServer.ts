@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '@weighbridge/domain';
 import { AppError, type HttpError, toHttpError } from '@weighbridge/errors';
 import { type Connection, Connections } from './connections.ts';
+import { defaultHeadBytes, noRoomForHead } from './heldHeads.ts';
 import {
   BODY_TIMEOUT,
   isParserError,
@@ -41,6 +42,8 @@ export interface HttpServerOptions extends Partial<HttpLimits> {
   readonly port: number;
   /** The setting of the port, for the error if the port is in use. */
   readonly portSetting: string;
+  /** What the heads of all requests that are not answered may take together. Default: a sixteenth of the memory, at least 32 MiB. */
+  readonly maxHeadBytes?: number;
   /** How long a client that is refused may take to read the answer, before its connection is closed. */
   readonly lingerMs?: number;
   /** The response for a request that is refused by its head or its framing. Default: `toHttpError`. */
@@ -80,17 +83,18 @@ export const DEFAULT_HTTP_LIMITS = {
   maxConnections: 10_000,
   lingerMs: 2_000,
 };
-type Options = HttpServerOptions & typeof DEFAULT_HTTP_LIMITS;
+type Options = HttpServerOptions & typeof DEFAULT_HTTP_LIMITS & { readonly maxHeadBytes: number };
 
 /** Serves a handler, with a time-out for everything that a slow client can delay. */
 export async function listenHttp(given: HttpServerOptions): Promise<HttpServer> {
-  const options: Options = { ...DEFAULT_HTTP_LIMITS, ...given };
+  const options: Options = { ...DEFAULT_HTTP_LIMITS, maxHeadBytes: defaultHeadBytes(), ...given };
   const serve: RequestListener = (request, response) => {
     request.url = originForm(request.url ?? '/');
-    connections.begin(request, response);
+    const held = connections.begin(request, response);
+    if (held === 'closed') return;
     closeIfUnread(request, response, options.lingerMs);
     holdChunks(request, response);
-    const refusal = protocolRefusal(request);
+    const refusal = held === 'no_room' ? noRoomForHead() : protocolRefusal(request);
     if (refusal) return sendRefusal(options, refusal, request, response);
     if (request.url === '*' && request.method === 'OPTIONS') {
       return void response.writeHead(204, { allow: ALL_METHODS }).end();
