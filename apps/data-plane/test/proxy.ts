@@ -168,6 +168,7 @@ const ALL_ROUTES = [
   Route.EMBEDDINGS,
   Route.GENERATE_CONTENT,
   Route.EMBED_CONTENT,
+  Route.COMPLETIONS,
 ];
 
 /** The snapshot of the control plane. */

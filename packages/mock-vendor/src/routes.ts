@@ -1,10 +1,11 @@
 import { chatCompletions } from './dialects/chatCompletions.ts';
+import { completions } from './dialects/completions.ts';
 import { embeddings } from './dialects/embeddings.ts';
 import { countContentTokens, generateContent, streamGenerateContent } from './dialects/gemini.ts';
 import { batchEmbedContents, embedContent } from './dialects/geminiEmbeddings.ts';
 import { countTokens, messages } from './dialects/messages.ts';
 import { models } from './dialects/models.ts';
-import { responses } from './dialects/responses.ts';
+import { inputTokens, responses } from './dialects/responses.ts';
 import {
   cancelResponse,
   deleteResponse,
@@ -21,7 +22,9 @@ function gemini(method: string): RegExp {
 /** All operations, each with its handler. */
 const ROUTES: readonly { method: string; path: RegExp; handler: Handler }[] = [
   { method: 'POST', path: /^\/v1\/chat\/completions$/, handler: chatCompletions },
+  { method: 'POST', path: /^\/v1\/completions$/, handler: completions },
   { method: 'POST', path: /^\/v1\/responses$/, handler: responses },
+  { method: 'POST', path: /^\/v1\/responses\/input_tokens$/, handler: inputTokens },
   { method: 'GET', path: /^\/v1\/responses\/[^/]+$/, handler: retrieveResponse },
   { method: 'DELETE', path: /^\/v1\/responses\/[^/]+$/, handler: deleteResponse },
   { method: 'GET', path: /^\/v1\/responses\/[^/]+\/input_items$/, handler: listInputItems },

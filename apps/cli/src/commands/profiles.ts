@@ -49,6 +49,7 @@ export function profilesCommand(cli: Cli): Command {
         'embeddings',
         'generate_content',
         'embed_content',
+        'completions',
       ]),
     )
     .option('--key <key_id>', 'as for a request with this key')

@@ -270,6 +270,29 @@ export const inferencePaths: OpenApiDocument['paths'] = {
       },
     }),
   },
+  '/v1/completions': {
+    post: generation({
+      operationId: 'createCompletion',
+      summary: 'Create a completion (OpenAI-compatible, for code completion)',
+      description: 'The body is an OpenAI-compatible completions request: `prompt` instead of messages.',
+      streams: true,
+      response: {
+        id: 'cmpl-1',
+        object: 'text_completion',
+        choices: [{ text: 'Hello, weighbridge!', index: 0, logprobs: null, finish_reason: 'stop' }],
+        usage: { prompt_tokens: 8, completion_tokens: 5, total_tokens: 13 },
+      },
+    }),
+  },
+  '/v1/responses/input_tokens': {
+    post: generation({
+      operationId: 'countResponseTokens',
+      summary: 'Count the tokens that a response would read',
+      description: 'Nothing is generated or charged.',
+      streams: false,
+      response: { object: 'response.input_tokens', input_tokens: 8 },
+    }),
+  },
   '/v1/feedback': {
     post: {
       operationId: 'giveFeedback',

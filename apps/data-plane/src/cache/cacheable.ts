@@ -19,7 +19,6 @@ const EXTERNAL_FIELDS = new Set([
   'mcp_servers',
   'plugins',
   'previous_response_id',
-  'prompt',
   'search_parameters',
   'web_search_options',
 ]);
@@ -28,6 +27,7 @@ const CLIENT_TOOLS = new Set<unknown>([undefined, null, 'function', 'custom']);
 /** What an object of Gemini's tools may have, if the client runs all of them. */
 const CLIENT_TOOL_MEMBERS = new Set(['functionDeclarations', 'function_declarations']);
 const UNSET = new Set(['null', 'false']);
+const OPEN_BRACE = 0x7b;
 
 /** Whether the response depends on the request alone, and leaves nothing at the vendor. */
 export function isCacheable(generation: GenerationRequest, members: readonly CanonicalMember[]): boolean {
@@ -38,6 +38,8 @@ export function isCacheable(generation: GenerationRequest, members: readonly Can
     if (name === 'tools') return areClientTools(value, generation.operation.dialect);
     // Vendors honour it on routes that store nothing by default.
     if (name === 'store') return value.toString('latin1') !== 'true';
+    // A prompt that the vendor stores; a completion's own is text.
+    if (name === 'prompt') return value[0] !== OPEN_BRACE;
     return !EXTERNAL_FIELDS.has(name) || UNSET.has(value.toString('latin1', 0, 5));
   });
 }

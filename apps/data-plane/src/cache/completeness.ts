@@ -17,23 +17,27 @@ const MESSAGES_REASONS = new Set<unknown>(['end_turn', 'stop_sequence', 'tool_us
 /** Without `MAX_TOKENS`, and what a filter stopped. */
 const isStopped = ({ finishReason }: JsonRecord) => finishReason === 'STOP';
 
-const ENDINGS: Partial<Record<Route, Ending>> = {
-  [Route.CHAT_COMPLETIONS]: {
-    isCompleteBody({ choices, error }) {
-      const all = recordsIn(choices);
-      return !error && all.length > 0 && all.every(({ finish_reason: reason }) => CHAT_REASONS.has(reason));
-    },
-    isCompleteStream(chunks, done) {
-      const reasons = new Map<unknown, unknown>();
-      for (const { choices, error } of chunks) {
-        if (error) return false;
-        for (const { index, finish_reason: reason } of recordsIn(choices)) {
-          reasons.set(index, reason ?? reasons.get(index));
-        }
-      }
-      return done && reasons.size > 0 && [...reasons.values()].every((reason) => CHAT_REASONS.has(reason));
-    },
+/** Of chat completions, and of completions. */
+const CHAT_ENDING: Ending = {
+  isCompleteBody({ choices, error }) {
+    const all = recordsIn(choices);
+    return !error && all.length > 0 && all.every(({ finish_reason: reason }) => CHAT_REASONS.has(reason));
   },
+  isCompleteStream(chunks, done) {
+    const reasons = new Map<unknown, unknown>();
+    for (const { choices, error } of chunks) {
+      if (error) return false;
+      for (const { index, finish_reason: reason } of recordsIn(choices)) {
+        reasons.set(index, reason ?? reasons.get(index));
+      }
+    }
+    return done && reasons.size > 0 && [...reasons.values()].every((reason) => CHAT_REASONS.has(reason));
+  },
+};
+
+const ENDINGS: Partial<Record<Route, Ending>> = {
+  [Route.CHAT_COMPLETIONS]: CHAT_ENDING,
+  [Route.COMPLETIONS]: CHAT_ENDING,
   [Route.EMBEDDINGS]: {
     isCompleteBody: ({ data, error }) => !error && recordsIn(data).length > 0,
     isCompleteStream: () => false,

@@ -2,7 +2,7 @@ import { type Connector, Dialect, Route } from '@weighbridge/contracts';
 
 /** The routes of a connector for which the control plane lists none. */
 const ROUTES_OF_DIALECT: Readonly<Partial<Record<Dialect, readonly Route[]>>> = {
-  [Dialect.OPENAI]: [Route.CHAT_COMPLETIONS, Route.RESPONSES, Route.EMBEDDINGS],
+  [Dialect.OPENAI]: [Route.CHAT_COMPLETIONS, Route.RESPONSES, Route.EMBEDDINGS, Route.COMPLETIONS],
   [Dialect.ANTHROPIC]: [Route.MESSAGES],
 };
 
@@ -23,4 +23,5 @@ export const ROUTE_PATHS: Readonly<Record<Route, string>> = {
   [Route.EMBEDDINGS]: '/v1/embeddings',
   [Route.GENERATE_CONTENT]: '/v1beta/models/{model}:generateContent',
   [Route.EMBED_CONTENT]: '/v1beta/models/{model}:embedContent',
+  [Route.COMPLETIONS]: '/v1/completions',
 };

@@ -1,5 +1,6 @@
 import type { OutputSize, ToolUses } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import { CLOSE_ARRAY, COMMA, JsonCursor, OPEN_ARRAY, QUOTE } from './jsonCursor.ts';
 import type { KeyWatch } from './keyWatch.ts';
 import { memberCuts } from './memberCuts.ts';
 import type { Operation } from './operation.ts';
@@ -157,10 +158,27 @@ export function leastLimit({ operation, body, spans }: GenerationRequest): numbe
   });
 }
 
+/** Of a completion: each text, or list of tokens, in a list has choices of its own. */
+function prompts(body: Buffer, span: Span | undefined): number {
+  if (!span || body[span.start] !== OPEN_ARRAY) return 1;
+  const cursor = new JsonCursor(body);
+  cursor.at = span.start + 1;
+  let count = 0;
+  do {
+    cursor.space();
+    const first = cursor.peek();
+    if (first === CLOSE_ARRAY) break;
+    if (first === QUOTE || first === OPEN_ARRAY) count++;
+    cursor.skipValue();
+    cursor.space();
+  } while (body[cursor.at++] === COMMA);
+  return Math.max(count, 1);
+}
+
 /** Of the best of several candidates, all are billed. */
 function choices(body: Buffer, spans: ReadonlyMap<string, Span>): number {
   const most = Math.max(countAt(body, spans.get('n')) ?? 1, countAt(body, spans.get('best_of')) ?? 1);
-  return Math.min(most, MAX_CHOICES);
+  return Math.min(most, MAX_CHOICES) * prompts(body, spans.get('prompt'));
 }
 
 /**

@@ -1,9 +1,11 @@
 import { Route } from '@weighbridge/contracts';
 import { chatFormat } from './chatFormat.ts';
+import { completionsFormat } from './completionsFormat.ts';
 import { geminiFormat } from './geminiFormat.ts';
 import { itemListFormat } from './itemListFormat.ts';
 import { messagesFormat } from './messagesFormat.ts';
 import { CHAT_FIELDS } from './requestFields/chat.ts';
+import { COMPLETIONS_FIELDS } from './requestFields/completions.ts';
 import { EMBEDDINGS_FIELDS } from './requestFields/embeddings.ts';
 import type { Fields } from './requestFields/field.ts';
 import {
@@ -214,6 +216,32 @@ export const GEMINI_OPERATIONS: readonly Operation[] = [
   BATCH_EMBED,
 ];
 
+const COMPLETIONS: Operation = {
+  path: '/completions',
+  route: Route.COMPLETIONS,
+  dialect: 'openai',
+  fields: new Set(['model', 'stream', 'stream_options', 'max_tokens', 'n', 'best_of', 'prompt', 'models']),
+  requestFields: COMPLETIONS_FIELDS,
+  outputLimits: ['max_tokens'],
+  needsIncludeUsage: true,
+  responseFormat: completionsFormat,
+  isBilled: true,
+  isStored: false,
+  namesObjects: false,
+  cacheIgnoredFields: new Set(['user', 'metadata']),
+};
+
+/** Counts what a response would read; it may name what the vendor stores. */
+const INPUT_TOKENS: Operation = {
+  ...RESPONSES,
+  path: '/responses/input_tokens',
+  fields: new Set(['model', 'previous_response_id']),
+  outputLimits: undefined,
+  isBilled: false,
+  isStored: false,
+  namesObjects: false,
+};
+
 /** Reads or deletes a response that a vendor stores: no model works, so nothing is charged. */
 export const STORED_RESPONSE: Operation = {
   ...RESPONSES,
@@ -237,4 +265,6 @@ export const OPERATIONS: readonly Operation[] = [
   MESSAGES,
   COUNT_TOKENS,
   EMBEDDINGS,
+  COMPLETIONS,
+  INPUT_TOKENS,
 ];

@@ -23,6 +23,7 @@ const PROMPT_FIELDS = [
   'messages',
   'input',
   'prompt',
+  'suffix',
   'tools',
   // Gemini's, in both spellings.
   'systemInstruction',

@@ -3,7 +3,9 @@ import type { Operation } from '../formats/operation.ts';
 /** The label of a route in metrics, log and traces. */
 export type Endpoint =
   | 'chat_completions'
+  | 'completions'
   | 'responses'
+  | 'input_tokens'
   | 'messages'
   | 'count_tokens'
   | 'embeddings'
@@ -16,7 +18,9 @@ export type Endpoint =
 
 const ENDPOINT_OF_PATH: Readonly<Record<string, Endpoint>> = {
   '/chat/completions': 'chat_completions',
+  '/completions': 'completions',
   '/responses': 'responses',
+  '/responses/input_tokens': 'input_tokens',
   '/messages': 'messages',
   '/messages/count_tokens': 'count_tokens',
   '/embeddings': 'embeddings',
@@ -42,8 +46,11 @@ export function endpointOfRoute(route: string | undefined): Endpoint {
 }
 
 /** The operation's name in the OpenTelemetry GenAI conventions (https://opentelemetry.io/docs/specs/semconv/gen-ai/). */
-export function genAiOperation(operation: Pick<Operation, 'path'>): 'chat' | 'embeddings' {
+export function genAiOperation(
+  operation: Pick<Operation, 'path'>,
+): 'chat' | 'embeddings' | 'text_completion' {
   const endpoint = endpointOf(operation);
+  if (endpoint === 'completions') return 'text_completion';
   return endpoint === 'embeddings' || endpoint === 'embed_content' ? 'embeddings' : 'chat';
 }
 

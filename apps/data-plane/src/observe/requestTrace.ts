@@ -11,7 +11,9 @@ import { policyOf, type RequestObservation, type RequestTrace } from './requestO
 /** Undefined if a path has no route: it may contain anything, so it is not exported. */
 const ROUTES: Readonly<Record<Endpoint, string | undefined>> = {
   chat_completions: '/v1/chat/completions',
+  completions: '/v1/completions',
   responses: '/v1/responses',
+  input_tokens: '/v1/responses/input_tokens',
   messages: '/v1/messages',
   count_tokens: '/v1/messages/count_tokens',
   embeddings: '/v1/embeddings',

@@ -976,6 +976,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/completions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a completion (OpenAI-compatible, for code completion)
+         * @description The body is an OpenAI-compatible completions request: `prompt` instead of messages. The service reads `model` and forwards the rest of the body. The `X-Svc-*` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.
+         */
+        post: operations["createCompletion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/input_tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Count the tokens that a response would read
+         * @description Nothing is generated or charged. The service reads `model` and forwards the rest of the body. The `X-Svc-*` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.
+         */
+        post: operations["countResponseTokens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/feedback": {
         parameters: {
             query?: never;
@@ -2377,7 +2417,7 @@ export interface components {
             descendants?: components["schemas"]["RevokedDescendants"];
         };
         /** @enum {string} */
-        Route: "chat_completions" | "responses" | "messages" | "embeddings" | "generate_content" | "embed_content";
+        Route: "chat_completions" | "responses" | "messages" | "embeddings" | "generate_content" | "embed_content" | "completions";
         /** @enum {string} */
         SpendBucket: "hour" | "day" | "month";
         /** @description One value for each name in group_by; null for requests that have none. */
@@ -12152,6 +12192,192 @@ export interface operations {
                      *         "prompt_tokens": 8,
                      *         "total_tokens": 8
                      *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VendorBody"];
+                };
+            };
+            400: components["responses"]["InferenceBadRequest"];
+            401: components["responses"]["InferenceUnauthorized"];
+            403: components["responses"]["InferenceForbidden"];
+            404: components["responses"]["InferenceNotFound"];
+            408: components["responses"]["InferenceRequestTimeout"];
+            413: components["responses"]["InferencePayloadTooLarge"];
+            415: components["responses"]["InferenceUnsupportedMediaType"];
+            417: components["responses"]["InferenceExpectationFailed"];
+            429: components["responses"]["InferenceTooManyRequests"];
+            431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InferenceInternalServerError"];
+            501: components["responses"]["InferenceNotImplemented"];
+            502: components["responses"]["InferenceBadGateway"];
+            503: components["responses"]["InferenceServiceUnavailable"];
+            504: components["responses"]["InferenceGatewayTimeout"];
+        };
+    };
+    createCompletion: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Conversation id of the client. The first routing decision is pinned to it, so a change of the profile does not change the model during a conversation. */
+                "X-Svc-Session-Id"?: string;
+                /** @description User to attribute the cost to */
+                "X-Svc-User"?: string;
+                /** @description Team to attribute the cost to */
+                "X-Svc-Team"?: string;
+                /** @description Project to attribute the cost to */
+                "X-Svc-Project"?: string;
+                /** @description Environment to attribute the cost to */
+                "X-Svc-Env"?: string;
+                /** @description Labels to attribute the cost to, as `key1=val1,key2=val2`. Malformed pairs are skipped */
+                "X-Svc-Labels"?: string;
+                /** @description Workload type, declared by the client */
+                "X-Svc-Workload-Type"?: string;
+                /** @description Kubernetes namespace of the client */
+                "X-Svc-Namespace"?: string;
+                /** @description Kubernetes workload of the client */
+                "X-Svc-Workload"?: string;
+                /** @description Kubernetes pod of the client */
+                "X-Svc-Pod"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "mock/echo",
+                 *       "prompt": "Hello, weighbridge!"
+                 *     }
+                 */
+                "application/json": components["schemas"]["InferenceRequest"];
+            };
+        };
+        responses: {
+            /** @description The vendor's response; a stream of server-sent events if the body sets `stream`. */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
+                    /** @description The model that served the request. */
+                    "x-svc-model"?: string;
+                    /** @description How many attempts it took. */
+                    "x-svc-attempts"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "cmpl-1",
+                     *       "object": "text_completion",
+                     *       "choices": [
+                     *         {
+                     *           "text": "Hello, weighbridge!",
+                     *           "index": 0,
+                     *           "logprobs": null,
+                     *           "finish_reason": "stop"
+                     *         }
+                     *       ],
+                     *       "usage": {
+                     *         "prompt_tokens": 8,
+                     *         "completion_tokens": 5,
+                     *         "total_tokens": 13
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VendorBody"];
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["InferenceBadRequest"];
+            401: components["responses"]["InferenceUnauthorized"];
+            403: components["responses"]["InferenceForbidden"];
+            404: components["responses"]["InferenceNotFound"];
+            408: components["responses"]["InferenceRequestTimeout"];
+            413: components["responses"]["InferencePayloadTooLarge"];
+            415: components["responses"]["InferenceUnsupportedMediaType"];
+            417: components["responses"]["InferenceExpectationFailed"];
+            429: components["responses"]["InferenceTooManyRequests"];
+            431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InferenceInternalServerError"];
+            501: components["responses"]["InferenceNotImplemented"];
+            502: components["responses"]["InferenceBadGateway"];
+            503: components["responses"]["InferenceServiceUnavailable"];
+            504: components["responses"]["InferenceGatewayTimeout"];
+        };
+    };
+    countResponseTokens: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Conversation id of the client. The first routing decision is pinned to it, so a change of the profile does not change the model during a conversation. */
+                "X-Svc-Session-Id"?: string;
+                /** @description User to attribute the cost to */
+                "X-Svc-User"?: string;
+                /** @description Team to attribute the cost to */
+                "X-Svc-Team"?: string;
+                /** @description Project to attribute the cost to */
+                "X-Svc-Project"?: string;
+                /** @description Environment to attribute the cost to */
+                "X-Svc-Env"?: string;
+                /** @description Labels to attribute the cost to, as `key1=val1,key2=val2`. Malformed pairs are skipped */
+                "X-Svc-Labels"?: string;
+                /** @description Workload type, declared by the client */
+                "X-Svc-Workload-Type"?: string;
+                /** @description Kubernetes namespace of the client */
+                "X-Svc-Namespace"?: string;
+                /** @description Kubernetes workload of the client */
+                "X-Svc-Workload"?: string;
+                /** @description Kubernetes pod of the client */
+                "X-Svc-Pod"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "mock/echo",
+                 *       "input": "Hello, weighbridge!"
+                 *     }
+                 */
+                "application/json": components["schemas"]["InferenceRequest"];
+            };
+        };
+        responses: {
+            /** @description The vendor's response. */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
+                    /** @description The model that served the request. */
+                    "x-svc-model"?: string;
+                    /** @description How many attempts it took. */
+                    "x-svc-attempts"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "object": "response.input_tokens",
+                     *       "input_tokens": 8
                      *     }
                      */
                     "application/json": components["schemas"]["VendorBody"];

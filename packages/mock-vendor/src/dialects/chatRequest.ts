@@ -153,7 +153,8 @@ function parseOutputLimit(request: JsonRecord): number | undefined {
   return newer ?? older;
 }
 
-function parseIncludeUsage(options: unknown, stream: boolean): boolean {
+/** Whether a stream reports its usage; throws a 400 for options of what is no stream. */
+export function parseIncludeUsage(options: unknown, stream: boolean): boolean {
   if (options === undefined || options === null) return false;
   if (!stream) {
     const message = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";

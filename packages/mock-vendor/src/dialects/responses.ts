@@ -16,6 +16,13 @@ export async function responses(exchange: Exchange): Promise<void> {
     : sendWhole(exchange, request, modelOutput));
 }
 
+/** `POST /v1/responses/input_tokens`. */
+export async function inputTokens({ body, stored, behaviour, traits, reply }: Exchange): Promise<void> {
+  const request = parseResponsesRequest(body, stored, traits);
+  const { inputTokens: tokens } = composeOutput(request, behaviour);
+  await reply.json(200, { object: 'response.input_tokens', input_tokens: tokens });
+}
+
 async function sendWhole(
   exchange: Exchange,
   request: ResponsesRequest,

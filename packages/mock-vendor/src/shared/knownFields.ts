@@ -50,6 +50,14 @@ export const MESSAGES_FIELDS: KnownFields = {
   unknown: anthropicUnknown,
 };
 
+export const COMPLETIONS_FIELDS: KnownFields = {
+  fields: set(`
+    model prompt best_of echo frequency_penalty logit_bias logprobs max_tokens n presence_penalty seed stop stream
+    stream_options suffix temperature top_p user`),
+  toolTypes: set(''),
+  unknown: openaiUnknown,
+};
+
 export const EMBEDDINGS_FIELDS: KnownFields = {
   fields: set('input model dimensions encoding_format user'),
   toolTypes: set(''),

@@ -5,7 +5,8 @@ export type RouteName =
   | 'messages'
   | 'embeddings'
   | 'generate_content'
-  | 'embed_content';
+  | 'embed_content'
+  | 'completions';
 
 /** A known vendor. Its key in the environment defines a connector. */
 export interface Provider {
@@ -28,7 +29,7 @@ export const PROVIDERS: readonly Provider[] = [
   {
     name: 'openai',
     dialect: 'openai',
-    routes: ['chat_completions', 'responses', 'embeddings'],
+    routes: ['chat_completions', 'responses', 'embeddings', 'completions'],
     baseUrl: 'https://api.openai.com/v1',
     keyVariable: 'OPENAI_API_KEY',
     baseUrlVariable: 'OPENAI_BASE_URL',
@@ -79,7 +80,7 @@ export const PROVIDERS: readonly Provider[] = [
   {
     name: 'xai',
     dialect: 'openai',
-    routes: ['chat_completions', 'responses'],
+    routes: ['chat_completions', 'responses', 'completions'],
     baseUrl: 'https://api.x.ai/v1',
     keyVariable: 'XAI_API_KEY',
     baseUrlVariable: 'XAI_BASE_URL',
@@ -87,7 +88,7 @@ export const PROVIDERS: readonly Provider[] = [
   {
     name: 'together',
     dialect: 'openai',
-    routes: ['chat_completions', 'embeddings'],
+    routes: ['chat_completions', 'embeddings', 'completions'],
     baseUrl: 'https://api.together.xyz/v1',
     keyVariable: 'TOGETHER_API_KEY',
     baseUrlVariable: 'TOGETHER_BASE_URL',
@@ -101,10 +102,11 @@ const ALL_ROUTES: readonly RouteName[] = [
   'embeddings',
   'generate_content',
   'embed_content',
+  'completions',
 ];
 
 const ROUTES_OF_DIALECT: Record<Provider['dialect'], readonly RouteName[]> = {
-  openai: ['chat_completions', 'responses', 'embeddings'],
+  openai: ['chat_completions', 'responses', 'embeddings', 'completions'],
   anthropic: ['messages'],
 };
 

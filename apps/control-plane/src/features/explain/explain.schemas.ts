@@ -5,7 +5,15 @@ import { Money } from '../catalog/prices.schemas.ts';
 import { Strategy } from '../profiles/profiles.schemas.ts';
 
 const Route = OneOf(
-  ['chat_completions', 'responses', 'messages', 'embeddings', 'generate_content', 'embed_content'],
+  [
+    'chat_completions',
+    'responses',
+    'messages',
+    'embeddings',
+    'generate_content',
+    'embed_content',
+    'completions',
+  ],
   { title: 'Route' },
 );
 

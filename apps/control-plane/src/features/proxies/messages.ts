@@ -76,6 +76,7 @@ const ROUTES: Record<RouteName, Route> = {
   embeddings: Route.EMBEDDINGS,
   generate_content: Route.GENERATE_CONTENT,
   embed_content: Route.EMBED_CONTENT,
+  completions: Route.COMPLETIONS,
 };
 
 export function feedbackResult(result: FeedbackResult): RecordFeedbackResponse_Result {

@@ -2,6 +2,7 @@ import type { Anthropic } from '@anthropic-ai/sdk';
 import type { OpenAI } from 'openai';
 import { expectTypeOf, it } from 'vitest';
 import type { CHAT_FIELDS, CHAT_MESSAGE, CHAT_PARTS, CHAT_TOOLS } from './chat.ts';
+import type { COMPLETIONS_FIELDS } from './completions.ts';
 import type { EMBEDDINGS_FIELDS } from './embeddings.ts';
 import type { Field, Fields, ObjectValue, VariantsValue } from './field.ts';
 import type { MESSAGES_BLOCKS, MESSAGES_FIELDS, MESSAGES_MESSAGE, RESULT_BLOCKS } from './messages.ts';
@@ -74,6 +75,10 @@ it('has every field of a message, and of the beta of messages', () => {
   type Tool = Anthropic.ToolUnion | Anthropic.Beta.BetaToolUnion;
   expectTypeOf<UnknownVariants<Tool, typeof MESSAGES_TOOLS>>().toBeNever();
   expectTypeOf<UnknownInner<Tool, typeof MESSAGES_TOOLS>>().toBeNever();
+});
+
+it('has every field of a completion', () => {
+  expectTypeOf<UnknownFields<OpenAI.CompletionCreateParams, typeof COMPLETIONS_FIELDS>>().toBeNever();
 });
 
 it('has every field of embeddings', () => {
