@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ANSWERS } from './answers.cases.ts';
+import { CLIENTS } from './clients.cases.ts';
 import { CONTRACT } from './contract.cases.ts';
 import { CREDENTIAL_REFUSALS } from './credentialRefusals.cases.ts';
 import { deploymentCases } from './deployment.cases.ts';
@@ -59,6 +60,9 @@ export function hostileSuite(mode: Mode): void {
   });
   describe.concurrent('management', () => {
     for (const { row, title, run } of MANAGEMENT) it(`${row}: ${title}`, () => run(scene));
+  });
+  describe('clients', () => {
+    for (const { row, title, run } of CLIENTS) it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('contract', () => {
     for (const { row, title, run } of CONTRACT) it(`${row}: ${title}`, () => run(scene));
