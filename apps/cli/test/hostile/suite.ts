@@ -12,6 +12,7 @@ import { KEYS } from './keys.cases.ts';
 import { LIMITS } from './limits.cases.ts';
 import { MANAGEMENT } from './management.cases.ts';
 import { MEMORY } from './memory.cases.ts';
+import { NAMES } from './names.cases.ts';
 import { OBJECTS } from './objects.cases.ts';
 import { PIPELINING } from './pipelining.cases.ts';
 import type { Mode } from './product.ts';
@@ -71,7 +72,8 @@ export function hostileSuite(mode: Mode): void {
     for (const { row, title, run } of [...PROTOCOL, ...PIPELINING]) it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('walls', () => {
-    for (const { row, title, run } of [...WALLS, ...OBJECTS]) it(`${row}: ${title}`, () => run(scene));
+    for (const { row, title, run } of [...WALLS, ...OBJECTS, ...NAMES])
+      it(`${row}: ${title}`, () => run(scene));
   });
   it('no attack made the product fail: no unexpected error is in its log', () => {
     const failures = scene.product
