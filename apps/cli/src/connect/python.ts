@@ -108,7 +108,7 @@ export const PYTHON: readonly Recipe[] = [
       code: 'from agents import Agent, Runner, function_tool, set_tracing_disabled\n\nset_tracing_disabled(True)',
     }),
     next: 'Runner.run_sync(Agent(name="Assistant"), "Hello")',
-    model: 'gpt-5.6',
+    model: 'gpt-5.6-luna',
     routes: [RESPONSES],
     note: 'Its traces would go to api.openai.com with this key, so the code turns them off.',
   },

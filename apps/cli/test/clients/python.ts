@@ -4,8 +4,17 @@ import { mkdir, rename, rm, stat } from 'node:fs/promises';
 import { homedir, platform } from 'node:os';
 import { join } from 'node:path';
 
-/** The packages of PyPI that the clients are made of. */
-const PACKAGES = ['schemathesis==4.32.5', 'openapi-python-client==0.29.1', 'ruff==0.17.6'] as const;
+/** What reads the OpenAPI document: the packages of PyPI, with exact versions. */
+const DOCUMENT_READERS = ['schemathesis==4.32.5', 'openapi-python-client==0.29.1', 'ruff==0.17.6'] as const;
+/** SDKs and frameworks. */
+export const PYTHON_CLIENTS = [
+  ...['openai==2.54.0', 'anthropic==2.12.0', 'litellm==1.106.2', 'langchain-core==1.7.2'],
+  ...['langchain-openai==1.7.3', 'langchain-anthropic==1.7.7', 'llama-index-core==0.14.25'],
+  ...['llama-index-llms-openai==0.8.3', 'pydantic-ai-slim[openai]==2.31.1', 'openai-agents==0.20.0'],
+  ...['instructor==1.17.0', 'dspy==3.4.1', 'smolagents[openai]==1.26.0', 'mistralai==3.7.0', 'groq==1.7.0'],
+] as const;
+/** It installs many packages in seconds where pip takes a quarter of an hour to agree on their versions. */
+const INSTALLER = 'uv==0.13.9';
 const MINUTE_MS = 60_000;
 
 /** What a child process gets of this one's environment: enough to find programs and a package index. */
@@ -16,6 +25,7 @@ const PASSED_ON = [
   'PYTHON',
   'PIP_INDEX_URL',
   'PIP_CERT',
+  'SSL_CERT_FILE',
   'HTTPS_PROXY',
   'NO_PROXY',
   'XDG_CACHE_HOME',
@@ -49,8 +59,8 @@ export async function runProgram(
 }
 
 /** The folder of programs of a virtual environment with the packages. It stays in the user's cache folder. */
-export async function pythonPrograms(): Promise<string> {
-  const version = createHash('sha256').update(PACKAGES.join()).digest('hex').slice(0, 12);
+export async function pythonPrograms(packages: readonly string[] = DOCUMENT_READERS): Promise<string> {
+  const version = createHash('sha256').update(packages.join()).digest('hex').slice(0, 12);
   const folder = join(cacheFolder(), 'weighbridge', `clients-${version}`);
   const programs = join(folder, 'bin');
   if (await exists(join(folder, 'complete'))) return programs;
@@ -64,11 +74,15 @@ export async function pythonPrograms(): Promise<string> {
     },
   );
   if (venv.code !== 0) throw new Error(`${missing}\n${venv.output}`);
-  const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...PACKAGES];
-  const installed = await runProgram(join(programs, 'python'), pip, { timeoutMs: 10 * MINUTE_MS });
+  const run = (args: readonly string[]) =>
+    runProgram(join(programs, 'python'), ['-m', ...args], { timeoutMs: 5 * MINUTE_MS });
+  const uv = await run(['pip', 'install', '--quiet', '--disable-pip-version-check', INSTALLER]);
+  const index = env.PIP_INDEX_URL ? ['--default-index', env.PIP_INDEX_URL] : [];
+  const into = ['--quiet', '--system-certs', '--python', join(programs, 'python'), ...index];
+  const installed = uv.code === 0 ? await run(['uv', 'pip', 'install', ...into, ...packages]) : uv;
   if (installed.code !== 0) {
     throw new Error(
-      `PyPI did not give ${PACKAGES.join(', ')}. These tests need it once; PIP_INDEX_URL names a mirror.\n${installed.output}`,
+      `PyPI did not give ${packages.join(', ')}. These tests need it once; PIP_INDEX_URL names a mirror.\n${installed.output}`,
     );
   }
   await mkdir(join(folder, 'complete.new'));

@@ -1,10 +1,12 @@
 import { readFile } from 'node:fs/promises';
+import type { MockVendor } from '@weighbridge/mock-vendor';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findRecipe } from '../../src/connect/recipes.ts';
 import {
   type ClientScene,
   type Connected,
   openClientScene,
+  type Ran,
   runClient,
   type VendorName,
 } from './clientScene.ts';
@@ -66,31 +68,48 @@ export function sdkSuite(suites: readonly Suite[]): void {
     });
 
     it('sends what it sends to the vendor itself', { timeout: MINUTE_MS }, async () => {
-      const vendor = scene.vendor(suite.vendor);
-      scene.begin(WEIGH);
       const connected = await scene.connect(suite.recipe);
+      scene.begin(WEIGH);
       await run(connected);
-      const through = vendor.requests.map(({ body }) => comparable(body.toString()));
-      const tap = await startTap(new URL(vendor.url).origin, suite.vendorPath);
-      try {
-        const direct = recipe?.settings({ url: tap.url, key: 'sk-direct' });
-        await run({ ...connected, ...direct });
-        const sent = tap.sent.filter(({ method }) => method === 'POST').map(({ body }) => comparable(body));
-        expect(sent.length).toBeGreaterThan(3);
-        expect(through.filter((body) => body !== undefined)).toEqual(sent);
-      } finally {
-        await tap.close();
-      }
+      const sendTo = async (url: string) => {
+        await run({ ...connected, ...recipe?.settings({ url, key: 'sk-direct' }) });
+      };
+      await expectSameBodies(scene.vendor(suite.vendor), sendTo, suite.vendorPath);
     });
   });
 }
 
+/** What the vendor got so far is, body by body, what it gets from a client that is told the vendor's own address. */
+export async function expectSameBodies(
+  vendor: MockVendor,
+  sendTo: (url: string) => Promise<void>,
+  vendorPath?: (path: string) => string,
+): Promise<void> {
+  const through = vendor.requests.map(({ body }) => comparable(body.toString()));
+  const tap = await startTap(new URL(vendor.url).origin, vendorPath);
+  try {
+    await sendTo(tap.url);
+    const sent = tap.sent.filter(({ method }) => method === 'POST').map(({ body }) => comparable(body));
+    expect(sent.length).toBeGreaterThan(0);
+    expect(through.filter((body) => body !== undefined)).toEqual(sent);
+  } finally {
+    await tap.close();
+  }
+}
+
 function expectedOf({ tools, streams, others = {} }: Suite): unknown[] {
-  const found = [
-    ...tools.map((name) => ({ name, calls: 2, text: expect.stringContaining('40 tonnes') })),
-    ...streams.map((name) => ({ name, pieces: expect.toSatisfy((count) => count > 1), text: QUESTION })),
-    ...Object.entries(others).map(([name, expected]) => ({ name, ...expected })),
-  ];
+  const twice = { calls: 2, text: expect.stringContaining('40 tonnes') };
+  const streamed = { pieces: expect.toSatisfy((count) => count > 1), text: QUESTION };
+  return sortedCases({
+    ...Object.fromEntries(tools.map((name) => [name, twice])),
+    ...Object.fromEntries(streams.map((name) => [name, streamed])),
+    ...others,
+  });
+}
+
+/** What each case prints, by name. */
+export function sortedCases(cases: object): Found[] {
+  const found = Object.entries(cases).map(([name, fields]) => ({ name, ...fields }));
   return found.sort((a, b) => a.name.localeCompare(b.name));
 }
 
@@ -107,13 +126,19 @@ async function runDriver(
 ): Promise<Found[]> {
   const read = (name: string) => readFile(fileOfClients(`drivers/${name}.mjs`), 'utf8');
   const program = [connected.code ?? '', await read('common'), await read(driver)].join('\n');
-  const { code, output } = await runClient(
-    scene,
-    node,
-    ['../program.mjs'],
-    { ...connected, env: { ...connected.env, TEST_MODEL: model } },
-    { files: { 'program.mjs': program }, modules: await npmClient(npm) },
+  return foundIn(
+    await runClient(
+      scene,
+      node,
+      ['../program.mjs'],
+      { ...connected, env: { ...connected.env, TEST_MODEL: model } },
+      { files: { 'program.mjs': program }, modules: await npmClient(npm) },
+    ),
   );
+}
+
+/** What the cases of a driver found, by name. */
+export function foundIn({ code, output }: Ran): Found[] {
   const found = [...output.matchAll(/^CASE (.*)$/gm)].map(([, text]) => JSON.parse(text ?? '') as Found);
   expect([code, found.length > 0], output).toEqual([0, true]);
   return found.sort((a, b) => a.name.localeCompare(b.name));
