@@ -146,6 +146,10 @@ describe('the command with a running service', () => {
     const retired = await weighbridge(['proxies', 'retire', proxy?.id ?? '']);
     expect([retired.code, retired.err]).toEqual([1, expect.stringContaining('proxy_not_lost')]);
     expect(await json(['quarantine', 'list'])).toEqual([]);
+    expect(await json(['catalog', 'feed'])).toMatchObject({ state: 'off', url: null });
+    expect(await json(['catalog', 'feed', 'changes', '--state', 'any'])).toEqual([]);
+    const refreshed = await weighbridge(['catalog', 'feed', 'refresh']);
+    expect([refreshed.code, refreshed.err]).toEqual([1, expect.stringContaining('catalog_feed_off')]);
 
     const authorization = `Bearer ${(await readFile(join(dataDir, 'operator-key'), 'utf8')).trim()}`;
     const listed = await fetch(`${url}/api/v1/requests?principal_id=ada`, { headers: { authorization } });

@@ -92,6 +92,7 @@ describe('weighbridge doctor: running service', () => {
           'models',
           'connector env-openai',
           'quarantine',
+          'prices',
         ])
           expect(checks).toContain(check);
         expect(checks.some((check) => check.startsWith('proxy '))).toBe(true);

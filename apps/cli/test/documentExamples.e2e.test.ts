@@ -30,10 +30,17 @@ interface Exchange {
 }
 
 /**
- * The example of a response is finished at once, and quarantined usage can only be released or discarded. Other tests show their
+ * No feed of prices is configured, and it changed nothing. The example of a response is finished at once, and quarantined usage can only be released or discarded. Other tests show their
  * success: everyOperation of the control plane, and responses of the data plane.
  */
-const TOO_LATE: Readonly<Record<string, number>> = { cancelResponse: 400, discardQuarantined: 409 };
+const TOO_LATE: Readonly<Record<string, number>> = {
+  cancelResponse: 400,
+  discardQuarantined: 409,
+  refreshCatalogFeed: 409,
+  getFeedChange: 404,
+  approveFeedChange: 404,
+  rejectFeedChange: 404,
+};
 /** Creates first, and deletes last: what comes first is what the links of others lead to. */
 const STAGES: readonly ((method: string, operation: Operation) => boolean)[] = [
   (method, { operationId }) => method === 'put' && !operationId.endsWith('Price'),

@@ -25,6 +25,7 @@ import {
 } from '@weighbridge/runtime';
 import Type, { type Static } from 'typebox';
 import { OidcEnvironment, type OidcSettings, oidcSettings } from './features/access/oidc/oidc.ts';
+import { type FeedSource, feedSource } from './features/catalogFeed/fetchFeed.ts';
 import { credentialHosts } from './features/connectors/credentialHosts.ts';
 import { type Credentials, createCredentials } from './features/connectors/credentials.ts';
 import {
@@ -84,6 +85,12 @@ const Settings = Type.Object({
     default: '',
     description: 'hosts separated by commas, such as gpu.internal:8000, *.models.local, 10.0.0.7',
   }),
+  CATALOG_FEED_URL: Type.Optional(
+    Type.String({
+      description:
+        'the https:// URL of a list of prices that is read daily, such as https://models.dev/api.json',
+    }),
+  ),
   CREDENTIAL_REF_HOSTS: Type.Optional(
     Type.String({
       description:
@@ -129,6 +136,8 @@ export interface ControlPlaneConfig {
   readonly connectors: readonly EnvironmentConnector[];
   readonly credentials: Credentials;
   readonly upstreamHosts: UpstreamHosts;
+  /** Undefined: prices change by releases and operators only, and nothing is fetched. */
+  readonly feedSource: FeedSource | undefined;
   /** How many keys that are not revoked a principal may have before only operators can issue it more. */
   readonly maxKeysPerPrincipal: number;
   /** Undefined: operators can only use keys. */
@@ -143,6 +152,7 @@ export interface ControlPlaneConfig {
 /** The settings of the control plane. docs/configuration.md lists their defaults. */
 export function loadConfig(env: Environment): ControlPlaneConfig {
   const settings = readSettings(Settings, env);
+  const hosts = upstreamHosts(settings.ALLOWED_UPSTREAM_HOSTS);
   return {
     databaseUrl: settings.DATABASE_URL,
     migrateOnStart: settings.MIGRATE_ON_START,
@@ -156,7 +166,8 @@ export function loadConfig(env: Environment): ControlPlaneConfig {
     },
     connectors: environmentConnectors(env, settings.MOCK_VENDOR_URL),
     credentials: credentialsConfig(env, settings),
-    upstreamHosts: upstreamHosts(settings.ALLOWED_UPSTREAM_HOSTS),
+    upstreamHosts: hosts,
+    feedSource: feedSource(settings.CATALOG_FEED_URL, hosts),
     maxKeysPerPrincipal: settings.MAX_KEYS_PER_PRINCIPAL,
     shutdownDelayMs: settings.SHUTDOWN_DELAY_MS,
     oidc: oidcSettings(settings),

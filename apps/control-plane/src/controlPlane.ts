@@ -14,6 +14,7 @@ import { createOidcVerifier } from './features/access/oidc/oidc.ts';
 import { bootstrap } from './features/bootstrap/bootstrap.service.ts';
 import { type CatalogFileModel, readCatalogFiles } from './features/catalog/catalogFile.ts';
 import { watchDuePrices } from './features/catalog/duePrices.service.ts';
+import { watchFeed } from './features/catalogFeed/watchFeed.service.ts';
 import { watchCredentialFiles } from './features/connectors/credentialFiles.service.ts';
 import { applyEnvironmentConnectors } from './features/connectors/environmentConnectors.service.ts';
 import { resealCredentials } from './features/connectors/resealCredentials.service.ts';
@@ -53,10 +54,20 @@ export async function startControlPlane(
 ): Promise<ControlPlane> {
   const { logger } = context;
   await prepareSchema(db, config.migrateOnStart, logger);
-  const { credentials, upstreamHosts, maxKeysPerPrincipal } = config;
+  const { credentials, upstreamHosts, maxKeysPerPrincipal, feedSource } = config;
   const peppers = await loadPeppers(db, config.peppers, now());
   const keyUses = new KeyUses({ db, logger, nowMs: () => now().getTime() });
-  const deps = { db, now, peppers, logger, credentials, upstreamHosts, maxKeysPerPrincipal, keyUses };
+  const deps = {
+    db,
+    now,
+    peppers,
+    logger,
+    credentials,
+    upstreamHosts,
+    maxKeysPerPrincipal,
+    feedSource,
+    keyUses,
+  };
   const catalog = await readCatalogFiles();
   await prepareData(deps, catalog, config);
   keyUses.start();
@@ -64,6 +75,7 @@ export async function startControlPlane(
   startPruningResponses(deps, context);
   watchCredentialFiles(deps, context);
   watchDuePrices(deps, catalog, context);
+  watchFeed({ ...deps, metrics }, context);
   const observed = { ...deps, metrics, hasOperatorMetrics, tracing };
   const grpcAddress = await serveGrpc(observed, config, context);
   const handler = await serveHttp(observed, config, context);

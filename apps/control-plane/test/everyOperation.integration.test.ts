@@ -34,6 +34,8 @@ beforeAll(async () => {
   issuer = await startTestIssuer();
   api = await startTestApi({
     OPENAI_API_KEY: 'sk-vendor',
+    // Nothing listens there: a refresh says so.
+    CATALOG_FEED_URL: 'http://127.0.0.1:1/prices.json',
     WEIGHBRIDGE_KEY_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
     OIDC_ISSUER: issuer.url,
     OIDC_AUDIENCE: TEST_AUDIENCE,

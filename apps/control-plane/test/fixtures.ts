@@ -1,4 +1,4 @@
-import { newUuid } from '@weighbridge/domain';
+import { newId, newUuid } from '@weighbridge/domain';
 import { markLost, registerProducer } from '@weighbridge/ledger';
 import { REQUEST_EXAMPLES } from '../src/openapi/requestExamples.ts';
 import { putInQuarantine } from './quarantined.ts';
@@ -40,6 +40,7 @@ const PARAMETERS: Readonly<Record<string, (api: TestApi, operation: string) => P
   },
   alias_id: async (api) =>
     await made(api, '/aliases', { name: `made-${Math.random()}`, target: 'mock/echo' }),
+  change_id: heldChange,
   profile_id: async (api) => await made(api, '/profiles', { ...PROFILE, name: `made-${Math.random()}` }),
 };
 
@@ -72,6 +73,32 @@ export const fixtures = {
 
 async function made(api: TestApi, path: string, body: unknown): Promise<string> {
   return (await api.call('POST', path, { body })).body.id as string;
+}
+
+/** A change of a feed that waits for a decision, on a model of its own. */
+async function heldChange({ db, call, now }: TestApi): Promise<string> {
+  const model = `mock/made-${Math.random()}`;
+  await call('PUT', `/catalog/models/${encodeURIComponent(model)}`, { body: { context_window: 1_000 } });
+  const id = newId('fch');
+  const none = {
+    cache_read_nano_usd: '1',
+    cache_write_nano_usd: '1',
+    cache_write_1h_nano_usd: '1',
+    tiers: [],
+  };
+  const price = { input_nano_usd: '1', output_nano_usd: '1', ...none };
+  await db
+    .insertInto('catalog_feed_changes')
+    .values({
+      id,
+      model_id: model,
+      state: 'held',
+      held_because: 'the model had no price',
+      price_after: JSON.stringify(price),
+      created_at: now,
+    })
+    .execute();
+  return id;
 }
 
 async function lostProxy({ db, now }: TestApi): Promise<string> {

@@ -22,6 +22,7 @@ const UNKNOWN_TO_PROXIES = [
   'discardQuarantined',
   'explainProfile',
   'rebuildLedger',
+  'rejectFeedChange',
   'releaseQuarantined',
   'retireProxy',
   'testConnector',
@@ -29,7 +30,10 @@ const UNKNOWN_TO_PROXIES = [
 
 let api: TestApi;
 beforeAll(async () => {
-  api = await startTestApi({ WEIGHBRIDGE_KEY_ENCRYPTION_KEY: randomBytes(32).toString('base64') });
+  api = await startTestApi({
+    WEIGHBRIDGE_KEY_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
+    CATALOG_FEED_URL: 'http://127.0.0.1:1/prices.json',
+  });
 });
 afterAll(() => api.close());
 beforeEach(async () => {

@@ -72,7 +72,7 @@ async function startApp(
   env: Record<string, string>,
   operatorKey: string,
 ) {
-  const { credentials, oidc, upstreamHosts, maxKeysPerPrincipal } = settings;
+  const { credentials, oidc, upstreamHosts, maxKeysPerPrincipal, feedSource } = settings;
   await bootstrap(deps, await readCatalogFiles(), { token: operatorKey, file: undefined });
   const connectors = environmentConnectors(env, 'http://127.0.0.1:1/v1');
   await applyEnvironmentConnectors(deps.db, connectors, deps.now());
@@ -83,6 +83,7 @@ async function startApp(
     credentials,
     upstreamHosts,
     maxKeysPerPrincipal,
+    feedSource,
     metrics,
     tokenVerifier,
     notReady: () => undefined,

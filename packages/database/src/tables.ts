@@ -64,6 +64,33 @@ export interface BudgetThresholdsReached {
   reached_at: Timestamp;
 }
 
+export interface CatalogFeed {
+  content: Buffer | null;
+  error: string | null;
+  etag: string | null;
+  failing_since: Timestamp | null;
+  fetched_at: Timestamp | null;
+  next_fetch_at: Timestamp;
+  only_one: Generated<boolean>;
+  result: "applied" | "not_modified" | "failed" | null;
+  succeeded_at: Timestamp | null;
+  summary: Generated<Json>;
+  url: string;
+  url_sha256: string;
+}
+
+export interface CatalogFeedChanges {
+  created_at: Timestamp;
+  decided_at: Timestamp | null;
+  held_because: string | null;
+  id: string;
+  model_id: string;
+  price_after: Json;
+  price_before: Json | null;
+  state: "applied" | "held" | "approved" | "rejected" | "withdrawn";
+  version_before: number | null;
+}
+
 export interface Changes {
   committed_at: Generated<Timestamp>;
   kind: string;
@@ -214,10 +241,11 @@ export interface ModelPrices {
   input_image_nano_usd: bigint | null;
   input_nano_usd: bigint | null;
   model_id: string;
-  origin: Generated<"catalog" | "operator">;
+  origin: Generated<"catalog" | "feed" | "operator">;
   output_audio_nano_usd: bigint | null;
   output_image_nano_usd: bigint | null;
   output_nano_usd: bigint | null;
+  reviewed: Generated<boolean>;
   tiers: Generated<Json>;
   tool_prices: Generated<Json>;
   variants: Generated<Json>;
@@ -231,6 +259,8 @@ export interface Models {
   deleted_at: Timestamp | null;
   deprecated_at: Timestamp | null;
   disabled: Generated<boolean>;
+  feed_confirmed_at: Timestamp | null;
+  feed_confirmed_version: number | null;
   id: string;
   max_output_tokens: number | null;
   origin: Generated<"catalog" | "operator">;
@@ -239,6 +269,7 @@ export interface Models {
   own: Generated<boolean>;
   provider: string;
   shipped: Json | null;
+  shipped_priced_at: Timestamp | null;
   updated_at: Timestamp;
   upstream_name: string;
 }
@@ -468,6 +499,8 @@ export interface DB {
   audit_log: AuditLog;
   budget_leases: BudgetLeases;
   budget_thresholds_reached: BudgetThresholdsReached;
+  catalog_feed: CatalogFeed;
+  catalog_feed_changes: CatalogFeedChanges;
   changes: Changes;
   connector_prices: ConnectorPrices;
   connectors: Connectors;

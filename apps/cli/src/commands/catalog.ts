@@ -11,6 +11,7 @@ import { printable } from '../session/output.ts';
 import { type Cli, openSession } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
 import { listAll, sender } from './apply.ts';
+import { catalogFeedCommand } from './catalogFeed.ts';
 import { collectList } from './options.ts';
 
 const READERS: Readonly<Record<string, (content: unknown) => ImportResult>> = {
@@ -95,6 +96,7 @@ export function catalogCommand(cli: Cli): Command {
         session.out(JSON.stringify({ dry_run: options.dryRun ?? false, changes: listed, skipped }, null, 2));
       } else session.out(`${summary(changes)}${changes.length > 0 && !options.dryRun ? ': done' : ''}`);
     });
+  catalog.addCommand(catalogFeedCommand(cli));
   return catalog;
 }
 

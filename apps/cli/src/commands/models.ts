@@ -19,6 +19,7 @@ export function modelsCommand(cli: Cli): Command {
         ['CACHED', (model) => price(model.cache_read_price)],
         ['OUTPUT', (model) => price(model.output_price)],
         ['CONTEXT', (model) => model.context_window],
+        ['PRICED', ({ priced_at }) => priced_at.slice(0, 10)],
         ['SCORE', (model) => model.benchmark_scores.avg_score],
       ]);
     });

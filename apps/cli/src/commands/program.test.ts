@@ -351,6 +351,7 @@ describe('a list', () => {
     input_price: { units: 1, nanos: 0 },
     output_price: { units: 2, nanos: 0 },
     cache_read_price: { units: 0, nanos: 100_000_000 },
+    priced_at: '2026-09-23T00:00:00.000Z',
     context_window: 8_000,
     benchmark_scores: {},
   });

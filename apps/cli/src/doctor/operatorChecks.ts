@@ -1,5 +1,6 @@
 import { bodyOf, type components, pages } from '@weighbridge/client';
 import type { Session } from '../session/session.ts';
+import { feedFinding } from './feedFinding.ts';
 import { type Finding, fail, ok, warn } from './finding.ts';
 import { tryCall } from './serviceChecks.ts';
 
@@ -33,12 +34,14 @@ export async function operatorChecks(
   const held = await tryCall('operator', () =>
     bodyOf(client.GET('/api/v1/quarantine', { params: { query: { state: 'held', page_size: 1 } } })),
   );
+  const feed = await tryCall('operator', () => bodyOf(client.GET('/api/v1/catalog/feed')));
   return [
     ...(connectors.value
       ? await connectorFindings(session, connectors.value, live)
       : [connectors.finding('connectors')]),
     ...(proxies.value ? proxyFindings(proxies.value, now(), version) : [proxies.finding('proxies')]),
     held.value ? quarantineFinding(held.value.data.length > 0) : held.finding('quarantine'),
+    feed.value ? feedFinding(feed.value, now()) : feed.finding('prices'),
   ];
 }
 

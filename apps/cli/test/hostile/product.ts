@@ -1,4 +1,5 @@
 import { readFile, rm } from 'node:fs/promises';
+import { type FeedServer, startFeedServer } from '@weighbridge/testing';
 import { type Cluster, startCluster } from '../faults/cluster.ts';
 import { manage, type Service } from '../mainJob.ts';
 import { testedCheckout } from '../processes.ts';
@@ -15,11 +16,13 @@ export interface Product extends Service {
   readonly residentAtStart: { readonly inference: number; readonly management: number };
   /** NATS with the user of each app; undefined in embedded mode, which has none. */
   readonly natsUrls?: Readonly<Record<'data-plane' | 'metering', string>>;
+  /** The server of CATALOG_FEED_URL. */
+  readonly feed: FeedServer;
   output(): string;
   close(): Promise<void>;
 }
 
-type StartedProduct = Omit<Product, 'residentAtStart'>;
+type StartedProduct = Omit<Product, 'residentAtStart' | 'feed'>;
 export type Mode = 'embedded' | 'distributed';
 
 const SLOW_CLIENTS = { HEADERS_TIMEOUT_MS: '3000', BODY_TIMEOUT_MS: '8000' };
@@ -44,18 +47,26 @@ const INFERENCE = {
 };
 
 export async function startProduct(mode: Mode): Promise<Product> {
-  const started = await (mode === 'embedded' ? startEmbedded() : startDistributed());
+  const feed = await startFeedServer();
+  const settings = { ...MANAGEMENT, CATALOG_FEED_URL: feed.url };
+  const started = await (mode === 'embedded' ? startEmbedded(settings) : startDistributed(settings));
   const { inference, management } = started.pids;
   const residentAtStart = {
     inference: await residentBytes(inference),
     management: await residentBytes(management),
   };
-  return { ...started, residentAtStart };
+  const close = async () => {
+    await started.close();
+    await feed.close();
+  };
+  return { ...started, residentAtStart, feed, close };
 }
 
-async function startEmbedded(): Promise<StartedProduct> {
+type Settings = Readonly<Record<string, string>>;
+
+async function startEmbedded(settings: Settings): Promise<StartedProduct> {
   const dataDir = await newDataDir('weighbridge-hostile-');
-  const { process, service } = await startUp(dataDir, { ...MANAGEMENT, ...INFERENCE });
+  const { process, service } = await startUp(dataDir, { ...settings, ...INFERENCE });
   return {
     ...service,
     mode: 'embedded',
@@ -69,11 +80,11 @@ async function startEmbedded(): Promise<StartedProduct> {
   };
 }
 
-async function startDistributed(): Promise<StartedProduct> {
+async function startDistributed(settings: Settings): Promise<StartedProduct> {
   const cluster: Cluster = await startCluster({
     // Another checkout makes its own schema.
     ownPostgres: testedCheckout !== undefined,
-    env: { controlPlane: MANAGEMENT, dataPlane: INFERENCE },
+    env: { controlPlane: settings, dataPlane: INFERENCE },
   });
   const [proxy] = cluster.proxies;
   if (!proxy) throw new Error('a cluster has a proxy');

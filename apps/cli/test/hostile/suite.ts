@@ -5,6 +5,7 @@ import { CONTRACT } from './contract.cases.ts';
 import { CREDENTIAL_REFUSALS } from './credentialRefusals.cases.ts';
 import { deploymentCases } from './deployment.cases.ts';
 import { DIMENSIONS } from './dimensions.cases.ts';
+import { FEED } from './feed.cases.ts';
 import { GEMINI } from './gemini.cases.ts';
 import type { HostileCase } from './hostileCase.ts';
 import { INFERENCE } from './inference.cases.ts';
@@ -74,6 +75,10 @@ export function hostileSuite(mode: Mode): void {
   describe.concurrent('walls', () => {
     for (const { row, title, run } of [...WALLS, ...OBJECTS, ...NAMES])
       it(`${row}: ${title}`, () => run(scene));
+  });
+  // One after the other: there is one feed.
+  describe('feed', () => {
+    for (const { row, title, run } of FEED) it(`${row}: ${title}`, () => run(scene));
   });
   it('no attack made the product fail: no unexpected error is in its log', () => {
     const failures = scene.product

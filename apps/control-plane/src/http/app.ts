@@ -14,6 +14,8 @@ import { type AccessDeps, authenticate } from '../features/access/access.service
 import { aliasRoutes } from '../features/aliases/aliases.routes.ts';
 import { auditRoutes } from '../features/audit/audit.routes.ts';
 import { catalogRoutes } from '../features/catalog/catalog.routes.ts';
+import { catalogFeedRoutes } from '../features/catalogFeed/catalogFeed.routes.ts';
+import type { CatalogFeedDeps } from '../features/catalogFeed/catalogFeed.service.ts';
 import { connectorPriceRoutes } from '../features/connectors/connectorPrices.routes.ts';
 import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
 import { evidenceRoutes } from '../features/evidence/evidence.routes.ts';
@@ -47,7 +49,7 @@ import { rejectUnknownFields } from './rejectUnknownFields.ts';
 import { countRequests } from './requestMetrics.ts';
 import { traceRequests } from './requestTrace.ts';
 
-export type AppDeps = AccessDeps & ModelDeps & IssuingDeps;
+export type AppDeps = AccessDeps & ModelDeps & IssuingDeps & CatalogFeedDeps;
 
 /** The version of the OpenAPI document. An addition raises the minor part. */
 const API_VERSION = '1.0.0';
@@ -111,6 +113,7 @@ function registerFeatures(api: App, deps: AppDeps): void {
   connectorRoutes(api, deps);
   connectorPriceRoutes(api, deps);
   catalogRoutes(api, deps);
+  catalogFeedRoutes(api, deps);
 }
 
 /** Turns the error of an unavailable database into a 503. */

@@ -83,6 +83,7 @@ it('responds with 503 and retry-after while the database is unavailable, and rec
     credentials,
     upstreamHosts,
     maxKeysPerPrincipal,
+    feedSource: undefined,
     keyUses: { note: () => {} },
   };
   const app = buildApp({ ...deps, metrics: createMetrics(), notReady: () => undefined });

@@ -13,6 +13,7 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
   profile_id: `prf_${ID}`,
   alias_id: `als_${ID}`,
   request_id: `req_${ID}`,
+  change_id: `fch_${ID}`,
   proxy_id: '019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b',
   quarantine_id: '7',
   response_id: 'resp_68af4030592c81938ec0a5fbab4a3e9f',
@@ -43,6 +44,13 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
   expires_at: null,
   revoked_at: null,
   deprecated_at: null,
+  decided_at: null,
+  failing_since: null,
+  error: null,
+  held_because: 'output_price falls by more than 90 %',
+  changed_fields: ['output_price'],
+  url: 'https://models.dev/api.json',
+  reason: 'a price is negative',
   reset: '2026-12-01T00:00:00.000Z',
   window_start: '2026-11-01T00:00:00.000Z',
   principal_spent_from: '2026-11-01T00:00:00.000Z',
@@ -77,6 +85,7 @@ const ID_PREFIX: Readonly<Record<string, string>> = {
   aliases: 'als',
   requests: 'req',
   audit: 'aud',
+  changes: 'fch',
 };
 
 /** The example of a path parameter. */

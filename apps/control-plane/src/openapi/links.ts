@@ -35,6 +35,7 @@ const SOURCES: Readonly<Record<string, readonly Source[]>> = {
     listed('listRequests', 'request_id'),
   ],
   response_id: [read('createResponse', '$response.body#/id')],
+  change_id: [listed('listFeedChanges')],
   model: [
     created('putCatalogModel', '$response.body#/model'),
     read('putCatalogModel', '$response.body#/model'),

@@ -23,6 +23,7 @@ export const PATH_PARAMETERS: Readonly<Record<string, Schema>> = {
   profile_id: idOf('prf', 'The id of a routing profile.'),
   alias_id: idOf('als', 'The id of an alias.'),
   connector_id: idOf('con', 'The id of a connector.'),
+  change_id: idOf('fch', 'The id of a change of the feed of prices.'),
   request_id: idOf('req', 'The id of a request: the `x-request-id` of its response.'),
   principal_id: {
     type: 'string',

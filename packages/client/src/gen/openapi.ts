@@ -812,6 +812,126 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/catalog/feed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show the feed of prices: how its last fetch went, and what it meant for the catalog
+         * @description Show the feed of prices: how its last fetch went, and what it meant for the catalog. Requires the scope `operator`.
+         */
+        get: operations["getCatalogFeed"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/catalog/feed/refresh": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Fetch the feed of prices now, and apply it. If that fails, the state says why
+         * @description Fetch the feed of prices now, and apply it. If that fails, the state says why. Requires the scope `operator`.
+         */
+        post: operations["refreshCatalogFeed"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/catalog/feed/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the prices that the feed changed or wants to change, newest first
+         * @description List the prices that the feed changed or wants to change, newest first. Requires the scope `operator`.
+         */
+        get: operations["listFeedChanges"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/catalog/feed/changes/{change_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve a change of the feed, with the prices before and after
+         * @description Retrieve a change of the feed, with the prices before and after. Requires the scope `operator`.
+         */
+        get: operations["getFeedChange"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/catalog/feed/changes/{change_id}/approve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Set the price of a held change, for requests admitted from now on
+         * @description Set the price of a held change, for requests admitted from now on. Requires the scope `operator`.
+         */
+        post: operations["approveFeedChange"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/catalog/feed/changes/{change_id}/reject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Keep the price in force. The same change is not held again
+         * @description Keep the price in force. The same change is not held again. Requires the scope `operator`.
+         */
+        post: operations["rejectFeedChange"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/chat/completions": {
         parameters: {
             query?: never;
@@ -1377,6 +1497,53 @@ export interface components {
             scope: components["schemas"]["CacheScope"];
             ttl_seconds: number;
         };
+        CatalogFeed: {
+            state: components["schemas"]["CatalogFeedState"];
+            /** @description Without its query. */
+            url: string | null;
+            format: components["schemas"]["CatalogFeedFormat"] | null;
+            /** Format: date-time */
+            last_fetch_at: string | null;
+            last_result: components["schemas"]["CatalogFeedResult"] | null;
+            /** @description Why the last fetch failed. */
+            error: string | null;
+            /** Format: date-time */
+            last_success_at: string | null;
+            /** @description Since the last success. */
+            age_seconds: number | null;
+            /** Format: date-time */
+            failing_since: string | null;
+            /** Format: date-time */
+            next_fetch_at: string | null;
+            /** @description Models of the last document that was read, of any provider. */
+            entries: number;
+            /** @description Models of the catalog that have the price that it states. */
+            confirmed: number;
+            /** @description Prices that it changed. */
+            applied: number;
+            /** @description Models that it has and whose price an operator set, which it never changes. */
+            operator_prices: number;
+            /** @description Models of the catalog whose entry in it could not be used. */
+            refused: number;
+            refused_examples: components["schemas"]["RefusedFeedEntry"][];
+            held_changes: number;
+        };
+        /**
+         * @description The project whose list it is, recognised by the document's content.
+         * @enum {string}
+         */
+        CatalogFeedFormat: "genai-prices" | "models.dev" | "litellm";
+        /**
+         * @description not_modified: the document is the same as before; it was applied again.
+         * @enum {string}
+         */
+        CatalogFeedResult: "applied" | "not_modified" | "failed";
+        /**
+         * @description off: CATALOG_FEED_URL is not set. waiting: it was not fetched yet. ok, failing: as the last fetch went; the prices in force stay.
+         * @enum {string}
+         */
+        CatalogFeedState: "off" | "waiting" | "ok" | "failing";
+        /** @description priced_at: when the source of the price last said that it holds, that is the date of the shipped catalog or of the last feed that stated it, or when an operator set it. */
         CatalogModel: {
             model: string;
             provider: string;
@@ -1393,6 +1560,8 @@ export interface components {
             /** Format: date-time */
             deprecated_at: string | null;
             price: components["schemas"]["CatalogPrice"] | null;
+            /** Format: date-time */
+            priced_at: string | null;
             /** Format: date-time */
             updated_at: string;
         };
@@ -1418,7 +1587,7 @@ export interface components {
         CatalogOrigin: "catalog" | "operator";
         CatalogPrice: {
             version: number;
-            origin: components["schemas"]["CatalogOrigin"];
+            origin: components["schemas"]["PriceOrigin"];
             price: components["schemas"]["FullPrice"] | null;
             /** Format: date-time */
             created_at: string;
@@ -1657,6 +1826,29 @@ export interface components {
             /** @description Facts that are not known here and may change the route of a request. */
             not_known: string[];
         };
+        FeedChange: {
+            id: string;
+            model: string;
+            /** @description applied: within bounds, so without a person. held: it waits for a decision. withdrawn: the feed stated another price before the decision. */
+            state: components["schemas"]["FeedChangeState"];
+            /** @description Why it waits for a decision; null: it does not. */
+            held_because: string | null;
+            price_before: components["schemas"]["FullPrice"] | null;
+            price_after: components["schemas"]["FullPrice"];
+            /** @description The fields of the list price that differ, at any length of the input. */
+            changed_fields: string[];
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            decided_at: string | null;
+        };
+        FeedChangePage: {
+            data: components["schemas"]["FeedChange"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+        };
+        /** @enum {string} */
+        FeedChangeState: "applied" | "held" | "approved" | "rejected" | "withdrawn";
         /** @description The caller's feedback on the response, sent with POST /v1/feedback. */
         Feedback: {
             /** @description From 0 to 1. */
@@ -1831,7 +2023,7 @@ export interface components {
             /** @description A stable identifier, if the error is of this service. */
             code?: string;
         };
-        /** @description Its prices are per one million tokens. */
+        /** @description Its prices are per one million tokens. priced_at: when the source of these prices last said that they hold. */
         Model: {
             model: string;
             provider: string;
@@ -1839,6 +2031,9 @@ export interface components {
             output_price: components["schemas"]["Money"];
             cache_read_price: components["schemas"]["Money"];
             cache_write_price: components["schemas"]["Money"];
+            /** Format: date-time */
+            priced_at: string;
+            price_origin: components["schemas"]["ModelPriceOrigin"];
             context_window: number;
             max_output_tokens: number | null;
             capabilities: string[];
@@ -1851,6 +2046,11 @@ export interface components {
             /** @description Empty on the last page. */
             next_page_token: string;
         };
+        /**
+         * @description catalog: the catalog that ships with the release. feed: the feed of CATALOG_FEED_URL. operator: an operator set them. connector: negotiated for the connector that serves the model.
+         * @enum {string}
+         */
+        ModelPriceOrigin: "catalog" | "feed" | "operator" | "connector";
         Money: {
             currency_code: components["schemas"]["CurrencyCode"];
             units: number;
@@ -2122,6 +2322,11 @@ export interface components {
          * @enum {string}
          */
         PolicySource: "key" | "principal" | "default";
+        /**
+         * @description catalog: it ships with the release. feed: the feed of CATALOG_FEED_URL stated it. operator: an operator set it.
+         * @enum {string}
+         */
+        PriceOrigin: "catalog" | "feed" | "operator";
         /** @enum {string} */
         PriceSource: "catalog" | "connector";
         PriceTier: {
@@ -2343,6 +2548,10 @@ export interface components {
         RecordedFeedback: {
             request_id: string;
             status: components["schemas"]["FeedbackStatus"];
+        };
+        RefusedFeedEntry: {
+            model: string;
+            reason: string;
         };
         RequestAttribution: {
             user?: string;
@@ -7257,6 +7466,8 @@ export interface operations {
                      *             "units": 0,
                      *             "nanos": 150000000
                      *           },
+                     *           "priced_at": "2026-11-20T10:00:00.000Z",
+                     *           "price_origin": "catalog",
                      *           "context_window": 128000,
                      *           "max_output_tokens": 16384,
                      *           "capabilities": [
@@ -8895,6 +9106,7 @@ export interface operations {
                      *             },
                      *             "created_at": "2026-11-20T10:00:00.000Z"
                      *           },
+                     *           "priced_at": "2026-11-20T10:00:00.000Z",
                      *           "updated_at": "2026-11-20T10:00:00.000Z"
                      *         }
                      *       ],
@@ -8930,7 +9142,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description OK */
+            /** @description priced_at: when the source of the price last said that it holds, that is the date of the shipped catalog or of the last feed that stated it, or when an operator set it. */
             200: {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
@@ -9185,6 +9397,7 @@ export interface operations {
                      *         },
                      *         "created_at": "2026-11-20T10:00:00.000Z"
                      *       },
+                     *       "priced_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
@@ -9250,7 +9463,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description OK */
+            /** @description priced_at: when the source of the price last said that it holds, that is the date of the shipped catalog or of the last feed that stated it, or when an operator set it. */
             200: {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
@@ -9509,13 +9722,14 @@ export interface operations {
                      *         },
                      *         "created_at": "2026-11-20T10:00:00.000Z"
                      *       },
+                     *       "priced_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
                     "application/json": components["schemas"]["CatalogModel"];
                 };
             };
-            /** @description Created */
+            /** @description priced_at: when the source of the price last said that it holds, that is the date of the shipped catalog or of the last feed that stated it, or when an operator set it. */
             201: {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
@@ -9774,6 +9988,7 @@ export interface operations {
                      *         },
                      *         "created_at": "2026-11-20T10:00:00.000Z"
                      *       },
+                     *       "priced_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
@@ -9817,7 +10032,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description OK */
+            /** @description priced_at: when the source of the price last said that it holds, that is the date of the shipped catalog or of the last feed that stated it, or when an operator set it. */
             200: {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
@@ -10076,6 +10291,7 @@ export interface operations {
                      *         },
                      *         "created_at": "2026-11-20T10:00:00.000Z"
                      *       },
+                     *       "priced_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
@@ -10128,7 +10344,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description OK */
+            /** @description priced_at: when the source of the price last said that it holds, that is the date of the shipped catalog or of the last feed that stated it, or when an operator set it. */
             200: {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
@@ -10387,6 +10603,7 @@ export interface operations {
                      *         },
                      *         "created_at": "2026-11-20T10:00:00.000Z"
                      *       },
+                     *       "priced_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
@@ -11490,6 +11707,2113 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["CatalogPrice"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    getCatalogFeed: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "state": "off",
+                     *       "url": "https://models.dev/api.json",
+                     *       "format": "genai-prices",
+                     *       "last_fetch_at": "2026-11-20T10:00:00.000Z",
+                     *       "last_result": "applied",
+                     *       "error": null,
+                     *       "last_success_at": "2026-11-20T10:00:00.000Z",
+                     *       "age_seconds": 1,
+                     *       "failing_since": null,
+                     *       "next_fetch_at": "2026-11-20T10:00:00.000Z",
+                     *       "entries": 1,
+                     *       "confirmed": 1,
+                     *       "applied": 1,
+                     *       "operator_prices": 1,
+                     *       "refused": 1,
+                     *       "refused_examples": [
+                     *         {
+                     *           "model": "acme/support-1",
+                     *           "reason": "a price is negative"
+                     *         }
+                     *       ],
+                     *       "held_changes": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CatalogFeed"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    refreshCatalogFeed: {
+        parameters: {
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "state": "off",
+                     *       "url": "https://models.dev/api.json",
+                     *       "format": "genai-prices",
+                     *       "last_fetch_at": "2026-11-20T10:00:00.000Z",
+                     *       "last_result": "applied",
+                     *       "error": null,
+                     *       "last_success_at": "2026-11-20T10:00:00.000Z",
+                     *       "age_seconds": 1,
+                     *       "failing_since": null,
+                     *       "next_fetch_at": "2026-11-20T10:00:00.000Z",
+                     *       "entries": 1,
+                     *       "confirmed": 1,
+                     *       "applied": 1,
+                     *       "operator_prices": 1,
+                     *       "refused": 1,
+                     *       "refused_examples": [
+                     *         {
+                     *           "model": "acme/support-1",
+                     *           "reason": "a price is negative"
+                     *         }
+                     *       ],
+                     *       "held_changes": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CatalogFeed"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    listFeedChanges: {
+        parameters: {
+            query?: {
+                /** @description The most items of a page. */
+                page_size?: number;
+                /** @description The next_page_token of the previous page. Empty for the first page. */
+                page_token?: string;
+                /** @description applied: within bounds, so without a person. held: it waits for a decision. withdrawn: the feed stated another price before the decision. */
+                state?: components["schemas"]["FeedChangeState"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "fch_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "model": "acme/support-1",
+                     *           "state": "applied",
+                     *           "held_because": "output_price falls by more than 90 %",
+                     *           "price_before": {
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "tiers": [
+                     *               {
+                     *                 "above_input_tokens": 1,
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 }
+                     *               }
+                     *             ],
+                     *             "variants": [
+                     *               {
+                     *                 "service_tier": "text",
+                     *                 "speed": "text",
+                     *                 "geography": "text",
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "tiers": [
+                     *                   {
+                     *                     "above_input_tokens": 1,
+                     *                     "input_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "output_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "cache_read_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "cache_write_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "cache_write_1h_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "input_audio_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "input_image_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "cache_read_audio_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "output_audio_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "output_image_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     }
+                     *                   }
+                     *                 ]
+                     *               }
+                     *             ],
+                     *             "tool_prices": {}
+                     *           },
+                     *           "price_after": {
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "tiers": [
+                     *               {
+                     *                 "above_input_tokens": 1,
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 }
+                     *               }
+                     *             ],
+                     *             "variants": [
+                     *               {
+                     *                 "service_tier": "text",
+                     *                 "speed": "text",
+                     *                 "geography": "text",
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "tiers": [
+                     *                   {
+                     *                     "above_input_tokens": 1,
+                     *                     "input_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "output_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "cache_read_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "cache_write_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "cache_write_1h_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "input_audio_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "input_image_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "cache_read_audio_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "output_audio_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "output_image_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     }
+                     *                   }
+                     *                 ]
+                     *               }
+                     *             ],
+                     *             "tool_prices": {}
+                     *           },
+                     *           "changed_fields": [
+                     *             "output_price"
+                     *           ],
+                     *           "created_at": "2026-11-20T10:00:00.000Z",
+                     *           "decided_at": null
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FeedChangePage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    getFeedChange: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of a change of the feed of prices.
+                 * @example fch_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                change_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "fch_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "model": "acme/support-1",
+                     *       "state": "applied",
+                     *       "held_because": "output_price falls by more than 90 %",
+                     *       "price_before": {
+                     *         "input_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_1h_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "tiers": [
+                     *           {
+                     *             "above_input_tokens": 1,
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             }
+                     *           }
+                     *         ],
+                     *         "variants": [
+                     *           {
+                     *             "service_tier": "text",
+                     *             "speed": "text",
+                     *             "geography": "text",
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "tiers": [
+                     *               {
+                     *                 "above_input_tokens": 1,
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 }
+                     *               }
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "tool_prices": {}
+                     *       },
+                     *       "price_after": {
+                     *         "input_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_1h_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "tiers": [
+                     *           {
+                     *             "above_input_tokens": 1,
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             }
+                     *           }
+                     *         ],
+                     *         "variants": [
+                     *           {
+                     *             "service_tier": "text",
+                     *             "speed": "text",
+                     *             "geography": "text",
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "tiers": [
+                     *               {
+                     *                 "above_input_tokens": 1,
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 }
+                     *               }
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "tool_prices": {}
+                     *       },
+                     *       "changed_fields": [
+                     *         "output_price"
+                     *       ],
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "decided_at": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FeedChange"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    approveFeedChange: {
+        parameters: {
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of a change of the feed of prices.
+                 * @example fch_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                change_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "fch_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "model": "acme/support-1",
+                     *       "state": "applied",
+                     *       "held_because": "output_price falls by more than 90 %",
+                     *       "price_before": {
+                     *         "input_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_1h_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "tiers": [
+                     *           {
+                     *             "above_input_tokens": 1,
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             }
+                     *           }
+                     *         ],
+                     *         "variants": [
+                     *           {
+                     *             "service_tier": "text",
+                     *             "speed": "text",
+                     *             "geography": "text",
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "tiers": [
+                     *               {
+                     *                 "above_input_tokens": 1,
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 }
+                     *               }
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "tool_prices": {}
+                     *       },
+                     *       "price_after": {
+                     *         "input_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_1h_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "tiers": [
+                     *           {
+                     *             "above_input_tokens": 1,
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             }
+                     *           }
+                     *         ],
+                     *         "variants": [
+                     *           {
+                     *             "service_tier": "text",
+                     *             "speed": "text",
+                     *             "geography": "text",
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "tiers": [
+                     *               {
+                     *                 "above_input_tokens": 1,
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 }
+                     *               }
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "tool_prices": {}
+                     *       },
+                     *       "changed_fields": [
+                     *         "output_price"
+                     *       ],
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "decided_at": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FeedChange"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    rejectFeedChange: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of a change of the feed of prices.
+                 * @example fch_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                change_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "fch_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "model": "acme/support-1",
+                     *       "state": "applied",
+                     *       "held_because": "output_price falls by more than 90 %",
+                     *       "price_before": {
+                     *         "input_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_1h_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "tiers": [
+                     *           {
+                     *             "above_input_tokens": 1,
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             }
+                     *           }
+                     *         ],
+                     *         "variants": [
+                     *           {
+                     *             "service_tier": "text",
+                     *             "speed": "text",
+                     *             "geography": "text",
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "tiers": [
+                     *               {
+                     *                 "above_input_tokens": 1,
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 }
+                     *               }
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "tool_prices": {}
+                     *       },
+                     *       "price_after": {
+                     *         "input_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_1h_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "tiers": [
+                     *           {
+                     *             "above_input_tokens": 1,
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             }
+                     *           }
+                     *         ],
+                     *         "variants": [
+                     *           {
+                     *             "service_tier": "text",
+                     *             "speed": "text",
+                     *             "geography": "text",
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "tiers": [
+                     *               {
+                     *                 "above_input_tokens": 1,
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 }
+                     *               }
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "tool_prices": {}
+                     *       },
+                     *       "changed_fields": [
+                     *         "output_price"
+                     *       ],
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "decided_at": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FeedChange"];
                 };
             };
             400: components["responses"]["BadRequest"];

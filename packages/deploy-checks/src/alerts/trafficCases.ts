@@ -22,6 +22,7 @@ const UNPRICED = ofPod(
   'model="openai/gpt-5",field="service_tier"',
 );
 const UNAUTHORIZED = ofPod('weighbridge_connector_unauthorized_total', 'data-plane-0', CONNECTOR);
+const FEED_AGE = ofPod('weighbridge_catalog_feed_age_seconds', 'control-plane-0');
 const STREAMED = 'endpoint="messages"';
 const atConnector = { namespace: NAMESPACE, connector: 'con_1' };
 
@@ -150,6 +151,17 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       says: 'openai/gpt-5 has no price for the service_tier of 1 attempts. They were charged at the dearest known price.',
     },
     quiet: { series: { [UNPRICED]: '1+0x200' }, at: '3h' },
+  },
+  {
+    alert: 'WeighbridgePriceFeedFails',
+    fires: {
+      series: { [FEED_AGE]: '345600+0x30' },
+      at: '20m',
+      labels: { namespace: NAMESPACE },
+      says: 'It was last read 4d 0h 0m 0s ago. The prices in force stay.',
+    },
+    // An hour more than a day.
+    quiet: { series: { [FEED_AGE]: '90000+0x30' }, at: '20m' },
   },
   {
     alert: 'WeighbridgeOwnFaults',

@@ -91,6 +91,7 @@ describe('an entry of an operator', () => {
         },
         created_at: api.now.toISOString(),
       },
+      priced_at: '2026-11-20T10:00:00.000Z',
       updated_at: api.now.toISOString(),
     });
     const again = await api.call('PUT', at('openai/acme/tuned'), { body });

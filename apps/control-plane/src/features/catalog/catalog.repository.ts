@@ -1,4 +1,4 @@
-import type { Database, ModelPrices, Models, Tx } from '@weighbridge/database';
+import { arrayLiteral, type Database, type ModelPrices, type Models, type Tx } from '@weighbridge/database';
 import { type ExpressionBuilder, type Insertable, type Selectable, sql, type Updateable } from 'kysely';
 import { containsText } from '../../shared/containsText.ts';
 import type { ModelFacts, ModelNameFacts, ShippedJson } from './catalog.ts';
@@ -126,11 +126,18 @@ export async function findPriceVersion(
     .executeTakeFirst();
 }
 
+/** Whose price it is, and since when. */
+export interface PriceSource {
+  readonly version: number;
+  readonly price_origin: ModelPriceRow['origin'];
+  readonly price_created_at: Date;
+}
+
 /** A page of the enabled models of some providers that have a price, by model id. */
 export async function findPricedModels(
   db: Database,
   { providers, after, limit }: { providers: readonly string[]; after: string; limit: number },
-): Promise<(ModelRow & PriceColumns & { version: number })[]> {
+): Promise<(ModelRow & PriceColumns & PriceSource)[]> {
   if (providers.length === 0) return [];
   return await db
     .selectFrom('models')
@@ -146,7 +153,7 @@ export async function findPricedModels(
       (join) => join.onTrue(),
     )
     .selectAll('models')
-    .select('newest.version')
+    .select(['newest.version', 'newest.origin as price_origin', 'newest.created_at as price_created_at'])
     .select(PRICE_COLUMNS.map((column) => `newest.${column}` as const))
     .where('newest.ended', '=', false)
     .where('models.deleted_at', 'is', null)
@@ -171,6 +178,20 @@ export async function findPriceVersions(
     .orderBy('version', 'desc')
     .limit(limit)
     .execute();
+}
+
+/** Stores as of when the release has its prices, where that changed. */
+export async function updateShippedDates(
+  tx: Tx,
+  dates: readonly { readonly id: string; readonly pricedAt: Date }[],
+): Promise<void> {
+  if (dates.length === 0) return;
+  const ids = arrayLiteral(dates.map(({ id }) => id));
+  const times = arrayLiteral(dates.map(({ pricedAt }) => pricedAt.toISOString()));
+  await sql`
+    UPDATE models SET shipped_priced_at = dated.at
+    FROM unnest(${ids}::text[], ${times}::timestamptz[]) AS dated (id, at)
+    WHERE models.id = dated.id AND models.shipped_priced_at IS DISTINCT FROM dated.at`.execute(tx);
 }
 
 /** Inserts nothing and returns undefined if the id is taken, also by a concurrent transaction. */
@@ -232,9 +253,16 @@ export async function updateModel(
 /** Adds the next version. An undefined price ends the price. The caller holds the model's lock. */
 export async function insertPriceVersion(
   tx: Tx,
-  version: { modelId: string; origin: ModelPriceRow['origin']; price: Price | undefined; now: Date },
+  version: {
+    modelId: string;
+    origin: ModelPriceRow['origin'];
+    price: Price | undefined;
+    now: Date;
+    /** Whether a person or the release stands behind it. */
+    reviewed?: boolean;
+  },
 ): Promise<ModelPriceRow> {
-  const { modelId, origin, price, now } = version;
+  const { modelId, origin, price, now, reviewed = true } = version;
   return await tx
     .insertInto('model_prices')
     .values((row) => ({
@@ -244,6 +272,7 @@ export async function insertPriceVersion(
         .select(sql<number>`coalesce(max(version), 0) + 1`.as('next'))
         .where('model_id', '=', modelId),
       origin,
+      reviewed,
       ...(price ? priceColumns(price) : ENDED_PRICE),
       created_at: now,
     }))

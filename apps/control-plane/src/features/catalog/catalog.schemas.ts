@@ -56,9 +56,14 @@ export const CatalogModel = Type.Object(
     benchmark_scores: BenchmarkScores,
     deprecated_at: Nullable(DateTime),
     price: Nullable(CatalogPrice),
+    priced_at: Nullable(DateTime),
     updated_at: DateTime,
   },
-  { title: 'CatalogModel' },
+  {
+    title: 'CatalogModel',
+    description:
+      'priced_at: when the source of the price last said that it holds, that is the date of the shipped catalog or of the last feed that stated it, or when an operator set it.',
+  },
 );
 export type CatalogModel = Static<typeof CatalogModel>;
 

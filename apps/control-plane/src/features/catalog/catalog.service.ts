@@ -12,6 +12,7 @@ import {
   findProviders,
   lockModel,
   type ModelRow,
+  type PriceSource,
 } from './catalog.repository.ts';
 import { modelPriceOf, priceOf } from './priceColumns.ts';
 import type { Price } from './prices.ts';
@@ -24,7 +25,7 @@ export interface CatalogDeps {
 }
 
 /** An enabled model with its current price. */
-export type PricedModel = ModelRow & { readonly version: number; readonly price: Price };
+export type PricedModel = ModelRow & PriceSource & { readonly price: Price };
 
 /** Reads a model of the catalog, routable or not; throws a 404 if it does not exist. */
 export async function existingModel(db: Database, id: string): Promise<ModelRow> {

@@ -19,6 +19,7 @@ import { type CatalogDeps, existingModel, lockedModel } from './catalog.service.
 import { changedFacts, newFacts, parseNewModelId, type ShippedJson } from './catalog.ts';
 import { differingFacts, restoreShipped } from './catalogImport.service.ts';
 import { setOperatorPrice, toCatalogPrice } from './catalogPrices.service.ts';
+import { pricedAt } from './pricedAt.ts';
 import { parsePrice } from './prices.ts';
 
 export async function listCatalog(deps: CatalogDeps, query: CatalogQuery): Promise<PageOf<CatalogModel>> {
@@ -170,6 +171,7 @@ function toCatalogModel(row: ModelRow, price: ModelPriceRow | undefined): Catalo
     benchmark_scores: benchmarkScores(row.benchmark_scores as Record<string, number>),
     deprecated_at: row.deprecated_at?.toISOString() ?? null,
     price: price && !price.ended ? toCatalogPrice(price) : null,
+    priced_at: price && !price.ended ? pricedAt(row, price).toISOString() : null,
     updated_at: row.updated_at.toISOString(),
   };
 }

@@ -90,6 +90,8 @@ export interface CatalogFileModel {
   readonly otherNames: readonly string[];
   /** The provider makes it, rather than serve another's. */
   readonly own: boolean;
+  /** As of when its sources state the prices. */
+  readonly pricedAt: Date;
   /** Oldest first. Empty: no price is known. */
   readonly prices: readonly DatedPrice[];
   readonly contextWindow: number;
@@ -121,13 +123,14 @@ export function parseCatalogFile(file: string, text: string): CatalogFileModel[]
   const content: unknown = JSON.parse(text);
   const [error] = Errors(CatalogFile, content);
   if (error) throw new Error(`catalog/${file} ${error.instancePath}: ${error.message}`);
-  const { provider, own_models, models } = content as Static<typeof CatalogFile>;
+  const { provider, own_models, models, as_of, sources } = content as Static<typeof CatalogFile>;
   return models.map((model) => ({
     id: `${provider}/${model.name}`,
     provider,
     upstreamName: model.name,
     otherNames: model.other_names,
     own: model.own ?? own_models,
+    pricedAt: new Date(`${statedOn(model.sources, sources, as_of)}T00:00:00Z`),
     prices: model.prices.map(datedPrice),
     contextWindow: model.context_window,
     maxOutputTokens: model.max_output_tokens,
@@ -137,6 +140,20 @@ export function parseCatalogFile(file: string, text: string): CatalogFileModel[]
     ),
     deprecatedAt: model.deprecated_at,
   }));
+}
+
+/** The source of list prices. A model without it has prices of our own facts, from the sources that it names. */
+const PRICE_LIST = 'genai-prices';
+
+/** The date of the list that has the price, else of the oldest source: never later than the price was looked up. */
+function statedOn(
+  names: readonly string[],
+  sources: Static<typeof CatalogFile>['sources'],
+  asOf: string,
+): string {
+  const stating = names.includes(PRICE_LIST) ? [PRICE_LIST] : names;
+  const [oldest = asOf] = stating.flatMap((name) => sources[name]?.date ?? []).sort();
+  return oldest;
 }
 
 function datedPrice({ from, variants, tool_prices, ...list }: Static<typeof DatedPrice>): DatedPrice {

@@ -10,6 +10,7 @@ import {
   type ModelPriceRow,
   type ModelRow,
   updateModel,
+  updateShippedDates,
 } from './catalog.repository.ts';
 import { FACT_NAMES, type ShippedJson, shippedFacts, shippedJson } from './catalog.ts';
 import { isSamePrice, priceOf } from './priceColumns.ts';
@@ -55,11 +56,12 @@ export async function importCatalog(
     const row = known.get(model.id);
     if (!row) continue;
     if (await updateFromRelease(tx, row, model, now)) changedModels++;
-    if (!needsShippedPrice(prices.get(model.id), model)) continue;
+    if (!needsShippedPrice(prices.get(model.id), model, row.feed_confirmed_at)) continue;
     const price = model.price ?? undefined;
     await insertPriceVersion(tx, { modelId: model.id, origin: 'catalog', price, now });
     newPrices++;
   }
+  await updateShippedDates(tx, models);
   return { changedModels, newPrices };
 }
 
@@ -108,9 +110,20 @@ export function differingFacts(row: ModelRow, facts: object): string[] {
   return FACT_NAMES.filter((name) => name in values && !isDeepStrictEqual(row[name], values[name]));
 }
 
-/** Whether the shipped price has to become a new version. An operator's price stays until it is reset. */
-function needsShippedPrice(newest: ModelPriceRow | undefined, { price }: ShippedModel): boolean {
+/**
+ * Whether the shipped price has to become a new version. An operator's price stays until it is reset; that of the feed, until a
+ * release has a later one.
+ */
+function needsShippedPrice(
+  newest: ModelPriceRow | undefined,
+  { price, pricedAt, effectiveFrom }: ShippedModel,
+  feedConfirmedAt: Date | null,
+): boolean {
   if (newest?.origin === 'operator') return false;
+  if (newest?.origin === 'feed') {
+    const stated = effectiveFrom && effectiveFrom > pricedAt ? effectiveFrom : pricedAt;
+    if (!price || stated <= (feedConfirmedAt ?? newest.created_at)) return false;
+  }
   const current = newest && priceOf(newest);
   return price ? !isSamePrice(current, price) : current !== undefined;
 }

@@ -60,11 +60,11 @@ export async function resetPrice(deps: CatalogDeps, caller: Caller, id: string):
   return await deps.db.transaction().execute(async (tx) => {
     const model = await lockedModel(tx, id);
     const newest = (await findNewestPrices(tx, [id])).get(id);
-    if (newest?.origin !== 'operator') {
+    if (!newest || newest.origin === 'catalog') {
       throw new AppError(
         'conflict',
         'price_not_overridden',
-        'No operator set the price of this model, so there is nothing to reset. To disable the model, PATCH it with {"disabled": true}.',
+        'Neither an operator nor the feed set the price of this model, so there is nothing to reset. To disable the model, PATCH it with {"disabled": true}.',
         { param: 'model' },
       );
     }

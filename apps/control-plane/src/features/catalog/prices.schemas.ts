@@ -123,6 +123,12 @@ export const FullPrice = Type.Object(
 );
 export type FullPrice = Static<typeof FullPrice>;
 
+export const PriceOrigin = OneOf(['catalog', 'feed', 'operator'], {
+  title: 'PriceOrigin',
+  description:
+    'catalog: it ships with the release. feed: the feed of CATALOG_FEED_URL stated it. operator: an operator set it.',
+});
+
 export const CatalogOrigin = OneOf(['catalog', 'operator'], {
   title: 'CatalogOrigin',
   description: 'catalog: it ships with the release. operator: an operator set it.',
@@ -132,7 +138,7 @@ export const CatalogOrigin = OneOf(['catalog', 'operator'], {
 export const CatalogPrice = Type.Object(
   {
     version: Type.Integer(),
-    origin: CatalogOrigin,
+    origin: PriceOrigin,
     price: Nullable(FullPrice),
     created_at: DateTime,
   },

@@ -1,13 +1,17 @@
 import type { CatalogFileModel, ShippedPrice } from './catalogFile.ts';
 
 /** A model of the shipped catalog at some time. Null: no price is known. */
-export type ShippedModel = Omit<CatalogFileModel, 'prices'> & { readonly price: ShippedPrice | null };
+export type ShippedModel = Omit<CatalogFileModel, 'prices'> & {
+  readonly price: ShippedPrice | null;
+  /** When the price became effective, if it has a date. */
+  readonly effectiveFrom: Date | null;
+};
 
 /** The catalog with the prices that are in force. */
 export function shippedCatalog(files: readonly CatalogFileModel[], at: Date): ShippedModel[] {
   return files.map(({ prices, ...model }) => {
     const inForce = prices.findLast(({ from }) => from === null || from <= at);
-    return { ...model, price: inForce?.price ?? null };
+    return { ...model, price: inForce?.price ?? null, effectiveFrom: inForce?.from ?? null };
   });
 }
 

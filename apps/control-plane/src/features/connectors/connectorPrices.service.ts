@@ -30,6 +30,7 @@ export interface NegotiatedPrice {
   readonly modelId: string;
   readonly version: number;
   readonly price: Price;
+  readonly createdAt: Date;
 }
 
 /** The negotiated prices that apply now, by connector id. */
@@ -42,7 +43,8 @@ export async function negotiatedPrices(
     const price = priceOf(row);
     if (!price) continue;
     const others = prices.get(row.connector_id) ?? [];
-    prices.set(row.connector_id, [...others, { modelId: row.model_id, version: row.version, price }]);
+    const { model_id: modelId, version, created_at: createdAt } = row;
+    prices.set(row.connector_id, [...others, { modelId, version, price, createdAt }]);
   }
   return prices;
 }

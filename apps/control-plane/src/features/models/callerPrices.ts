@@ -4,6 +4,12 @@ import type { NegotiatedPrice } from '../connectors/connectorPrices.service.ts';
 import type { UsableConnector } from '../connectors/connectors.service.ts';
 
 type Price = PricedModel['price'];
+
+/** What a caller is charged, and since when if it was negotiated. */
+export interface CallerPrice {
+  readonly price: Price;
+  readonly negotiatedAt: Date | undefined;
+}
 type Serving = Pick<UsableConnector, 'id' | 'provider' | 'models' | 'priority' | 'weight'>;
 
 /**
@@ -13,24 +19,25 @@ type Serving = Pick<UsableConnector, 'id' | 'provider' | 'models' | 'priority' |
 export function callerPrices(
   connectors: readonly Serving[],
   negotiated: ReadonlyMap<string, readonly NegotiatedPrice[]>,
-): (model: PricedModel) => Price {
+): (model: PricedModel) => CallerPrice {
   const serving = connectors.map(({ id, provider, models, priority, weight }) => ({
     provider,
     priority,
     weight,
     serves: compileModelPatterns(models),
-    prices: new Map(negotiated.get(id)?.map(({ modelId, price }) => [modelId, price])),
+    negotiated: new Map(negotiated.get(id)?.map((one) => [one.modelId, one])),
   }));
   return (model) => {
     const [first] = serving
       .filter(({ provider, serves }) => provider === model.provider && serves(model.id))
-      .map(({ priority, weight, prices }) => ({
+      .map(({ priority, weight, negotiated }) => ({
         priority,
         weight,
-        price: prices.get(model.id) ?? model.price,
+        price: negotiated.get(model.id)?.price ?? model.price,
+        negotiatedAt: negotiated.get(model.id)?.createdAt,
       }))
       .sort((a, b) => a.priority - b.priority || b.weight - a.weight || dearerFirst(a.price, b.price));
-    return first?.price ?? model.price;
+    return { price: first?.price ?? model.price, negotiatedAt: first?.negotiatedAt };
   };
 }
 

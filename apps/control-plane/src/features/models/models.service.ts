@@ -4,6 +4,7 @@ import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { benchmarkScores } from '../catalog/benchmarkScores.ts';
 import { type PricedModel, pricedModels } from '../catalog/catalog.service.ts';
+import { pricedAt } from '../catalog/pricedAt.ts';
 import { negotiatedPrices } from '../connectors/connectorPrices.service.ts';
 import {
   type ConnectorDeps,
@@ -13,7 +14,7 @@ import {
 import { governedKeyOf } from '../keys/effectiveKey.ts';
 import type { KeyDeps } from '../keys/keys.service.ts';
 import { countersOf } from '../policies/policies.service.ts';
-import { callerPrices } from './callerPrices.ts';
+import { type CallerPrice, callerPrices } from './callerPrices.ts';
 import type { Model } from './models.schemas.ts';
 
 export type ModelDeps = KeyDeps & ConnectorDeps;
@@ -63,7 +64,9 @@ export async function servedModels(
 const MAX_MODELS = 10_000;
 
 /** A model as the API shows it, with the price that its caller is charged. */
-function toModel(row: PricedModel, price: PricedModel['price']): Model {
+function toModel(row: PricedModel, { price, negotiatedAt }: CallerPrice): Model {
+  const { version, price_origin, price_created_at } = row;
+  const listed = { version, origin: price_origin, created_at: price_created_at };
   return {
     model: row.id,
     provider: row.provider,
@@ -71,6 +74,8 @@ function toModel(row: PricedModel, price: PricedModel['price']): Model {
     output_price: moneyFromNano(price.output),
     cache_read_price: moneyFromNano(price.cacheRead),
     cache_write_price: moneyFromNano(price.cacheWrite),
+    priced_at: (negotiatedAt ?? pricedAt(row, listed)).toISOString(),
+    price_origin: negotiatedAt ? 'connector' : price_origin,
     context_window: row.context_window,
     max_output_tokens: row.max_output_tokens,
     capabilities: row.capabilities,

@@ -1,0 +1,157 @@
+import {
+  type ContextPrices,
+  MEDIA_CLASSES,
+  type MediaClass,
+  type NanoUsd,
+  type PriceTier,
+  ratesFor,
+  TEXT_CLASSES,
+  type TextClass,
+  type TokenPrices,
+} from '@weighbridge/domain';
+import type { Price } from '../catalog/prices.ts';
+import type { FeedPrice, FeedRates } from './feedPrices.ts';
+
+type PriceClass = TextClass | MediaClass;
+
+export const PRICE_CLASSES: readonly PriceClass[] = [...TEXT_CLASSES, ...MEDIA_CLASSES];
+
+/** Classes that cost the input where the vendor lists no price of their own. */
+const MAY_COST_INPUT: ReadonlySet<PriceClass> = new Set([
+  'cacheRead',
+  'cacheWrite',
+  'cacheWrite1h',
+  'inputImage',
+]);
+
+/**
+ * The price in force with what a feed states. What the feed does not state is never cheaper than before: if the price that
+ * it follows rises it rises alike, if that falls it stays. Prices of tools stay.
+ */
+export function mergedPrice(current: Price, feed: FeedPrice): Price {
+  const list = mergedList(current, feed);
+  return {
+    ...list,
+    variants: current.variants.map(({ service, ...variant }) => ({
+      service,
+      ...risenVariant(variant, current, list),
+    })),
+    toolPrices: current.toolPrices,
+  };
+}
+
+/** The price of a model that had none; undefined if the feed does not state enough. */
+export function firstPrice({ rates, tiers }: FeedPrice): Price | undefined {
+  if (rates.input === undefined || rates.output === undefined) return undefined;
+  const list = completed(rates, rates.input, rates.output);
+  return {
+    ...list,
+    tiers: tiers.map(({ aboveInputTokens, rates: ofTier }) => ({
+      aboveInputTokens,
+      ...completed({ ...rates, ...ofTier }, ofTier.input ?? list.input, ofTier.output ?? list.output),
+    })),
+    variants: [],
+    toolPrices: {},
+  };
+}
+
+function completed(rates: FeedRates, input: NanoUsd, output: NanoUsd): TokenPrices {
+  const cacheWrite = rates.cacheWrite ?? input;
+  return {
+    ...rates,
+    input,
+    output,
+    cacheRead: rates.cacheRead ?? input,
+    cacheWrite,
+    cacheWrite1h: rates.cacheWrite1h ?? cacheWrite,
+  };
+}
+
+function mergedList(current: ContextPrices, { rates, tiers }: FeedPrice): ContextPrices {
+  const { tiers: known, ...old } = current;
+  const list = mergedRates(old, rates);
+  if (tiers.length === 0) {
+    return { ...list, tiers: known.map((tier) => withLength(tier, risenRates(tier, old, list))) };
+  }
+  return {
+    ...list,
+    tiers: tiers.map(({ aboveInputTokens, rates: ofTier }) => {
+      const merged = mergedRates(ratesFor(aboveInputTokens + 1, current), ofTier);
+      // Lists differ in whether a length is the last of one price or the first of the next: the dearer holds.
+      const isFirst = known.some((tier) => tier.aboveInputTokens === aboveInputTokens - 1);
+      return {
+        aboveInputTokens: isFirst ? aboveInputTokens - 1 : aboveInputTokens,
+        ...notBelow(merged, list, ofTier),
+      };
+    }),
+  };
+}
+
+function mergedRates(old: TokenPrices, stated: FeedRates): TokenPrices {
+  const merged: Partial<Record<PriceClass, NanoUsd>> = {};
+  const input = stated.input ?? old.input;
+  const output = stated.output ?? old.output;
+  for (const name of PRICE_CLASSES) {
+    const before = old[name];
+    const after = stated[name];
+    // A zero beside a price may mean that the feed does not know it.
+    const isStated = after !== undefined && (after > 0n || name === 'input' || name === 'output' || !before);
+    if (isStated) merged[name] = after;
+    else if (before === undefined) continue;
+    else if (before === old.input && MAY_COST_INPUT.has(name)) merged[name] = input;
+    else if (name === 'cacheWrite1h' && before === old.cacheWrite) merged[name] = merged.cacheWrite ?? before;
+    else if (name.startsWith('output')) merged[name] = risen(before, old.output, output);
+    else merged[name] = risen(before, old.input, input);
+  }
+  return merged as unknown as TokenPrices;
+}
+
+/** Classes that a tier of the feed leaves out cost at least what the list says. */
+function notBelow(rates: TokenPrices, list: TokenPrices, stated: FeedRates): TokenPrices {
+  const raised = PRICE_CLASSES.flatMap((name) => {
+    const [rate, least] = [rates[name], list[name]];
+    if (rate === undefined) return [];
+    return [
+      [name, stated[name] === undefined && least !== undefined && least > rate ? least : rate] as const,
+    ];
+  });
+  return Object.fromEntries(raised) as unknown as TokenPrices;
+}
+
+/** A variant is a multiple of the list price that the feed does not know: it keeps the multiple when the list price rises. */
+function risenVariant(variant: ContextPrices, before: ContextPrices, after: ContextPrices): ContextPrices {
+  const known = new Set(before.tiers.map(({ aboveInputTokens }) => aboveInputTokens));
+  const lengths = new Set([
+    ...variant.tiers.map(({ aboveInputTokens }) => aboveInputTokens),
+    ...after.tiers.flatMap(({ aboveInputTokens }) => (known.has(aboveInputTokens) ? [] : aboveInputTokens)),
+  ]);
+  const at = (inputTokens: number) =>
+    risenRates(ratesFor(inputTokens, variant), ratesFor(inputTokens, before), ratesFor(inputTokens, after));
+  return {
+    ...at(0),
+    tiers: [...lengths]
+      .sort((a, b) => a - b)
+      .map((aboveInputTokens) => ({ aboveInputTokens, ...at(aboveInputTokens + 1) })),
+  };
+}
+
+/** Each class rises as it does between two list prices. */
+function risenRates(rates: TokenPrices, before: TokenPrices, after: TokenPrices): TokenPrices {
+  const all = PRICE_CLASSES.flatMap((name) => {
+    const rate = rates[name];
+    if (rate === undefined) return [];
+    return [[name, risen(rate, before[name] ?? 0n, after[name] ?? 0n)] as const];
+  });
+  return Object.fromEntries(all) as unknown as TokenPrices;
+}
+
+/** Rounded up, and never lower than it was. */
+function risen(rate: NanoUsd, before: NanoUsd, after: NanoUsd): NanoUsd {
+  if (after <= before) return rate;
+  if (before === 0n) return rate > after ? rate : after;
+  return (rate * after + before - 1n) / before;
+}
+
+function withLength({ aboveInputTokens }: PriceTier, rates: TokenPrices): PriceTier {
+  return { aboveInputTokens, ...rates };
+}

@@ -1,0 +1,65 @@
+import {
+  amount,
+  dearerOf,
+  type FeedEntry,
+  type FeedPrice,
+  type FeedRates,
+  type FeedTier,
+  type Fields,
+  feedTiers,
+  fieldsOf,
+  stated,
+} from './feedPrices.ts';
+
+/** Their ids of providers that have another name here. */
+const PROVIDERS: ReadonlyMap<string, string> = new Map([
+  ['google', 'gemini'],
+  ['togetherai', 'together'],
+]);
+const LEGACY_TIER_ABOVE = 200_000;
+
+/** `https://models.dev/api.json`: providers by id, each with models by id, with prices in dollars per million tokens. */
+export function isModelsDev(content: unknown): content is Fields {
+  const providers = Object.values(fieldsOf(content) ?? {});
+  return providers.length > 0 && providers.every((provider) => fieldsOf(fieldsOf(provider)?.models));
+}
+
+export function* modelsDevEntries(content: Fields): Iterable<FeedEntry> {
+  for (const [provider, value] of Object.entries(content)) {
+    for (const [name, model] of Object.entries(fieldsOf(fieldsOf(value)?.models) ?? {})) {
+      yield {
+        id: `${PROVIDERS.get(provider) ?? provider}/${name}`,
+        read: () => priceOf(fieldsOf(fieldsOf(model)?.cost)),
+      };
+    }
+  }
+}
+
+function priceOf(cost: Fields | undefined): FeedPrice | undefined {
+  if (!cost || cost.input === undefined || cost.output === undefined) return undefined;
+  const listed = Array.isArray(cost.tiers) ? cost.tiers.flatMap(tierOf) : [];
+  const legacy = fieldsOf(cost.context_over_200k);
+  const tiers =
+    listed.length === 0 && legacy
+      ? [{ aboveInputTokens: LEGACY_TIER_ABOVE, rates: ratesOf(legacy) }]
+      : listed;
+  return { rates: ratesOf(cost), tiers: feedTiers(tiers) };
+}
+
+function tierOf(value: unknown): FeedTier[] {
+  const tier = fieldsOf(value);
+  const condition = fieldsOf(tier?.tier);
+  if (!tier || condition?.type !== 'context') return [];
+  return [{ aboveInputTokens: Number(condition.size), rates: ratesOf(tier) }];
+}
+
+function ratesOf(cost: Fields): FeedRates {
+  return stated({
+    input: amount(cost.input, 0),
+    output: dearerOf(amount(cost.output, 0), amount(cost.reasoning, 0)),
+    cacheRead: amount(cost.cache_read, 0),
+    cacheWrite: amount(cost.cache_write, 0),
+    inputAudio: amount(cost.input_audio, 0),
+    outputAudio: amount(cost.output_audio, 0),
+  });
+}

@@ -1,0 +1,101 @@
+import {
+  type FeedDocument,
+  type FeedEntry,
+  FeedEntryError,
+  type FeedFormat,
+  type FeedPrice,
+} from './feedPrices.ts';
+import { genaiPricesEntries, isGenaiPrices } from './genaiPricesFeed.ts';
+import { isLiteLlm, litellmEntries } from './litellmFeed.ts';
+import { isModelsDev, modelsDevEntries } from './modelsDevFeed.ts';
+
+/** A model that the feed has and that can't be used, and why. */
+export interface RefusedEntry {
+  readonly model: string;
+  readonly reason: string;
+}
+
+export interface FeedPrices {
+  readonly format: FeedFormat;
+  /** The prices of the wanted models, by model id. */
+  readonly prices: ReadonlyMap<string, FeedPrice>;
+  readonly refused: readonly RefusedEntry[];
+  /** How many entries the feed has, wanted or not. */
+  readonly entries: number;
+}
+
+/** A document that is refused as a whole; the message is for the operator. */
+export class FeedError extends Error {
+  override readonly name = 'FeedError';
+}
+
+/** Ten times what the largest of these lists has. */
+const MAX_ENTRIES = 50_000;
+/** If so much of what is wanted can't be read, the document is not what it looks like. */
+const MAX_REFUSED_SHARE = 0.5;
+
+/** Reads the wanted models of a feed. Throws a `FeedError` if the document is refused as a whole. */
+export function readFeed(text: string, wanted: ReadonlySet<string>, now: Date): FeedPrices {
+  const { format, entries } = documentOf(parse(text), now);
+  const prices = new Map<string, FeedPrice>();
+  const refused = new Map<string, string>();
+  let count = 0;
+  for (const entry of entries) {
+    count++;
+    if (count > MAX_ENTRIES) throw new FeedError(`it has more than ${MAX_ENTRIES} models`);
+    if (wanted.has(entry.id)) readEntry(entry, prices, refused);
+  }
+  if (refused.size > 0 && refused.size > (refused.size + prices.size) * MAX_REFUSED_SHARE) {
+    const [[model, reason] = ['', '']] = refused;
+    throw new FeedError(
+      `${refused.size} of the ${refused.size + prices.size} models that the catalog has can't be read, such as ${model}: ${reason}`,
+    );
+  }
+  const listed = [...refused].map(([model, reason]) => ({ model, reason }));
+  return { format, prices, refused: listed, entries: count };
+}
+
+function readEntry(
+  { id, read }: FeedEntry,
+  prices: Map<string, FeedPrice>,
+  refused: Map<string, string>,
+): void {
+  try {
+    const price = read();
+    if (!price || refused.has(id)) return;
+    const other = prices.get(id);
+    if (other && !isSame(other, price)) throw new FeedEntryError('it is listed twice, with other prices');
+    prices.set(id, price);
+  } catch (error) {
+    if (!(error instanceof FeedEntryError)) throw error;
+    prices.delete(id);
+    refused.set(id, error.message);
+  }
+}
+
+function documentOf(content: unknown, now: Date): FeedDocument {
+  if (isGenaiPrices(content)) return { format: 'genai-prices', entries: genaiPricesEntries(content, now) };
+  if (isModelsDev(content)) return { format: 'models.dev', entries: modelsDevEntries(content) };
+  if (isLiteLlm(content)) return { format: 'litellm', entries: litellmEntries(content) };
+  throw new FeedError(
+    "it is neither genai-prices' data.json, nor models.dev's api.json, nor LiteLLM's price map",
+  );
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new FeedError('it is not JSON');
+  }
+}
+
+function isSame(a: FeedPrice, b: FeedPrice): boolean {
+  return textOf(a) === textOf(b);
+}
+
+function textOf({ rates, tiers }: FeedPrice): string {
+  const sorted = (of: object) => Object.entries(of).sort(([one], [other]) => (one < other ? -1 : 1));
+  const all = [sorted(rates), tiers.map((tier) => [tier.aboveInputTokens, sorted(tier.rates)])];
+  return JSON.stringify(all, (_key, value) => (typeof value === 'bigint' ? String(value) : value));
+}
