@@ -123,7 +123,7 @@ export const FullPrice = Type.Object(
 );
 export type FullPrice = Static<typeof FullPrice>;
 
-export const PriceOrigin = OneOf(['catalog', 'feed', 'operator'], {
+const PriceOrigin = OneOf(['catalog', 'feed', 'operator'], {
   title: 'PriceOrigin',
   description:
     'catalog: it ships with the release. feed: the feed of CATALOG_FEED_URL stated it. operator: an operator set it.',

@@ -42,7 +42,7 @@ export interface FeedSummary {
 }
 
 /** The actor of what the feed changes. */
-export const FEED_ACTOR = { principalId: 'catalog_feed', identity: null } as const;
+const FEED_ACTOR = { principalId: 'catalog_feed', identity: null } as const;
 
 const MAX_EXAMPLES = 20;
 const KEPT_CHANGES_MS = 400 * 24 * 3_600_000;

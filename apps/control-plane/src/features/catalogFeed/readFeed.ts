@@ -10,7 +10,7 @@ import { isLiteLlm, litellmEntries } from './litellmFeed.ts';
 import { isModelsDev, modelsDevEntries } from './modelsDevFeed.ts';
 
 /** A model that the feed has and that can't be used, and why. */
-export interface RefusedEntry {
+interface RefusedEntry {
   readonly model: string;
   readonly reason: string;
 }
