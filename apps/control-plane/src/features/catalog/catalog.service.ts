@@ -17,6 +17,13 @@ import {
 import { modelPriceOf, priceOf } from './priceColumns.ts';
 import type { Price } from './prices.ts';
 
+/** For the feed of prices, which makes versions as an operator does. */
+export {
+  findNewestPrices,
+  insertPriceVersion,
+  lockModels,
+  type ModelPriceRow,
+} from './catalog.repository.ts';
 export type { ModelRow };
 
 export interface CatalogDeps {

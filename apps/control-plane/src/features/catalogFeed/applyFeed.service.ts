@@ -7,7 +7,7 @@ import {
   lockModels,
   type ModelPriceRow,
   type ModelRow,
-} from '../catalog/catalog.repository.ts';
+} from '../catalog/catalog.service.ts';
 import { isSamePrice, type PriceJson, priceFromJson, priceOf, priceToJson } from '../catalog/priceColumns.ts';
 import type { Price } from '../catalog/prices.ts';
 import { type Change, recordChanges } from '../changes/changes.service.ts';

@@ -3,10 +3,10 @@ import {
   type CatalogFeed,
   type CatalogFeedChanges,
   type Database,
+  type ModelPrices,
   type Tx,
 } from '@weighbridge/database';
 import { type Insertable, type Selectable, sql, type Updateable } from 'kysely';
-import type { ModelPriceRow } from '../catalog/catalog.repository.ts';
 
 export type FeedRow = Selectable<CatalogFeed>;
 export type FeedChangeRow = Selectable<CatalogFeedChanges>;
@@ -149,7 +149,7 @@ export async function pruneFeedChanges(tx: Tx, before: Date): Promise<void> {
 }
 
 /** The newest price of each model that the release, an operator or an approval set. */
-export async function findReviewedPrices(tx: Tx): Promise<Map<string, ModelPriceRow>> {
+export async function findReviewedPrices(tx: Tx): Promise<Map<string, Selectable<ModelPrices>>> {
   const rows = await tx
     .selectFrom('model_prices')
     .selectAll()
