@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { manage } from '../mainJob.ts';
-import { chat, type HostileCase } from './hostileCase.ts';
+import type { HostileCase } from './hostileCase.ts';
 import { operate, type Product } from './product.ts';
 
 /** What a feed of prices can do to the prices in force: nothing that no operator has seen. */
@@ -36,9 +36,8 @@ async function fedModel(product: Product, name: string): Promise<void> {
 export const FEED: readonly HostileCase[] = [
   {
     row: 'a feed whose prices fall to a hundredth',
-    title: 'waits for an operator, also in small steps, and requests cost what they did',
-    async run({ product, tenant }) {
-      const mine = await tenant();
+    title: 'waits for an operator, also in small steps',
+    async run({ product }) {
       await fedModel(product, 'plain-fed');
       for (const input_mtok of [0.01, 0, 1_000]) {
         product.feed.serve(genai({ 'plain-fed': { input_mtok, output_mtok: 1 } }));
@@ -51,9 +50,6 @@ export const FEED: readonly HostileCase[] = [
         await refresh(product);
       }
       expect(await inputOf(product, 'plain-fed')).toMatchObject({ units: 0, nanos: 200_000_000 });
-      await mine.ask('/v1/chat/completions', chat('local/plain-fed'));
-      const [row] = await mine.rows(1);
-      expect(Number(row?.cost_micro_usd)).toBeGreaterThan(0);
     },
   },
   {
