@@ -168,6 +168,8 @@ describe('evidence, from the responses of two vendors to the routing of requests
       scopes: ['inference'],
       principal_id: 'somebody-else',
     });
-    expect((await give(id, 0, stranger.key as string)).status).toBe(404);
+    // The answer does not tell whether another principal's request exists; its score stays.
+    expect((await give(id, 0, stranger.key as string)).status).toBe(202);
+    expect((await operate('GET', `/requests/${id}`)).feedback).toMatchObject({ score: 0.9 });
   });
 });

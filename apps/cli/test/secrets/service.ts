@@ -129,15 +129,15 @@ export async function startGuardedService(secret: (name: string) => string): Pro
 async function startEcho(): Promise<Server> {
   const server = createServer((request, response) => {
     const credential = String(request.headers.authorization).replace('Bearer ', '');
-    const message = `Incorrect API key provided: ${credential}.`;
+    const status = request.url?.includes('models')
+      ? 403
+      : request.headers['openai-beta'] === 'refuse'
+        ? 401
+        : 400;
+    const reason = status === 400 ? 'The request is malformed' : 'Incorrect API key provided';
+    const message = `${reason}: ${credential}.`;
     response
-      .writeHead(
-        request.url?.includes('models') ? 403 : request.headers['openai-beta'] === 'refuse' ? 401 : 400,
-        {
-          'x-echo': credential,
-          'content-type': 'application/json',
-        },
-      )
+      .writeHead(status, { 'x-echo': credential, 'content-type': 'application/json' })
       .end(JSON.stringify({ error: { message, code: credential } }));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
