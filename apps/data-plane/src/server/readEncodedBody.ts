@@ -124,6 +124,7 @@ class EncodedBody {
   readonly #onGone = (): void => {
     if (this.#isOver || this.#request.complete) return;
     this.#end();
+    this.#decoded.clear();
     this.#resolve(undefined);
   };
 
@@ -138,6 +139,7 @@ class EncodedBody {
   #fail(error: unknown): void {
     if (this.#isOver) return;
     this.#end();
+    this.#decoded.clear();
     this.#request.off('data', this.#onEncoded).pause();
     this.#reject(error);
   }
