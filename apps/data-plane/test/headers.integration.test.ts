@@ -91,7 +91,7 @@ describe('no header is created by', () => {
     });
     const text = 'echo\r\nx-injected: 1';
     const named = await post(proxy, '/v1/chat/completions', { model: `mock/${text}`, messages: MESSAGES });
-    expect([named.status, named.headers.has('x-injected')]).toEqual([404, false]);
+    expect([named.status, named.headers.has('x-injected')]).toEqual([400, false]);
     const key = { authorization: `Bearer ${ALICE}` };
     for (const path of ['/v1/responses/', '/v1/models/', '/v1/responses/resp_1?include=']) {
       const answer = await fetch(proxy.url + path + encodeURIComponent(text), { headers: key });
