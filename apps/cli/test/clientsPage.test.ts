@@ -22,8 +22,9 @@ for a program. [Command line](cli.md#connect-a-client) lists its options.
   work too, but some SDKs choose what they send by the name, and know only the vendor's.
 - A coding agent's session is a [session pin](routing.md#session-pins), and [attribution](api.md#attribution) in the ledger.
 - \`pnpm test:clients\` runs each of these programs as published, with exactly these settings and nothing else in its
-  environment. Each uses its default model, calls a tool twice and streams an answer. The ledger then has the tokens and the
-  cost that the simulated vendor billed, and SDKs sent the vendor what they send it without this service, field by field.
+  environment. The ledger then has the tokens and the cost that the simulated vendor billed. Agents use their default model.
+  Each program calls a tool twice and streams an answer, except dspy (one plain answer) and instructor (structured answers,
+  whole and in parts). The SDKs and frameworks send the vendor what they send it without this service, field by field.
 
 This page is written from the table of \`connect\` (\`apps/cli/src/connect\`), and a test compares them.
 `;

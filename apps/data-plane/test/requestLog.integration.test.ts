@@ -112,7 +112,7 @@ it('logs no secret, wherever it was in the request', async () => {
   expect(await proxy.metrics.text()).not.toContain(MARK);
 });
 
-it('logs a sample of the successes, all failures, and at most 100 lines a second', () => {
+it('logs a sample of the successes, all failures, and at most 100 lines a second, 20 of one caller', () => {
   const logged: Record<string, unknown>[] = [];
   const logger = createLogger('test', { write: (line) => void logged.push(JSON.parse(line)) });
   let random = 0;
@@ -121,7 +121,17 @@ it('logs a sample of the successes, all failures, and at most 100 lines a second
   for (; random < 1; random += 0.125) log(observed, 'success', 1);
   expect(logged).toHaveLength(2);
   for (let n = 0; n < 500; n++) log(observed, 'invalid', 2);
+  expect(logged).toHaveLength(20);
+  for (let n = 0; n < 10; n++) {
+    const ofKey = observe({
+      id: 'req_1',
+      endpoint: 'other',
+      receivedAt: 0,
+      key: { id: `key_${n}`, policies: [] },
+    });
+    for (let line = 0; line < 10; line++) log(ofKey, 'invalid', 3);
+  }
   expect(logged).toHaveLength(100);
   log(observed, 'invalid', 1_001);
-  expect(logged.slice(100)).toMatchObject([{ skipped: 402 }, { msg: 'request' }]);
+  expect(logged.slice(100)).toMatchObject([{ skipped: 502 }, { msg: 'request' }]);
 });

@@ -12,6 +12,10 @@ export interface RequestLogDeps {
 
 /** Clients can cause errors without limit. */
 const MAX_LINES_PER_SECOND = 100;
+/** Of one key, or of all requests without one: no caller hides the lines of others. */
+const MAX_LINES_PER_CALLER = 20;
+
+const SKIPPED = `skipped request log lines; the limit is ${MAX_LINES_PER_SECOND} a second, ${MAX_LINES_PER_CALLER} for one key`;
 
 const LEVELS: Readonly<Record<RequestOutcome, 'info' | 'warn' | 'error'>> = {
   success: 'info',
@@ -40,25 +44,33 @@ export function createRequestLog({
   let secondEndsAt = 0;
   let lines = 0;
   let skipped = 0;
+  /** The lines of each caller in this second: as many callers as lines at most. */
+  const linesOfCaller = new Map<string, number>();
 
-  /** Whether this second's limit allows another line. */
-  function mayLog(nowMs: number): boolean {
+  /** Whether this second's limits allow another line. */
+  function mayLog(nowMs: number, keyId = ''): boolean {
     if (nowMs >= secondEndsAt) {
       secondEndsAt = nowMs + 1_000;
+      if (skipped > 0) logger.warn({ skipped }, SKIPPED);
       lines = 0;
-      if (skipped > 0) logger.warn({ skipped }, 'skipped request log lines; the limit is 100 a second');
       skipped = 0;
+      linesOfCaller.clear();
     }
-    if (lines++ < MAX_LINES_PER_SECOND) return true;
-    skipped++;
-    return false;
+    const ofCaller = linesOfCaller.get(keyId) ?? 0;
+    if (lines === MAX_LINES_PER_SECOND || ofCaller === MAX_LINES_PER_CALLER) {
+      skipped++;
+      return false;
+    }
+    lines++;
+    linesOfCaller.set(keyId, ofCaller + 1);
+    return true;
   }
 
   return (observed, outcome, endedAt) => {
     const isGood = outcome === 'success' || outcome === 'cache_hit';
     if (isGood && random() >= successRatio) return;
     const level = LEVELS[outcome];
-    if (!logger.isLevelEnabled(level) || !mayLog(endedAt)) return;
+    if (!logger.isLevelEnabled(level) || !mayLog(endedAt, observed.key?.id)) return;
     logger[level](lineOf(observed, outcome, endedAt), 'request');
   };
 }
