@@ -34,7 +34,7 @@ CREATE TABLE catalog_feed (
   summary jsonb NOT NULL DEFAULT '{}'
 );
 
--- What a feed changed or wants to change. Prices as `models.shipped` has them.
+-- What a feed changed or wants to change. Prices as `models.shipped` has its price.
 CREATE TABLE catalog_feed_changes (
   id text COLLATE "C" PRIMARY KEY,
   model_id text COLLATE "C" NOT NULL REFERENCES models,

@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { createTestDatabase, startTestIssuer, TEST_AUDIENCE } from '@weighbridge/testing';
 import { expect } from 'vitest';
 import { manage } from '../mainJob.ts';
+import { addRareRecords } from '../rareRecords.ts';
 import { newDataDir, startUp } from '../startUp.ts';
-import { addUnusualUsage } from '../unusualUsage.ts';
 
 /** A new embedded service for a client to do anything with. It can't reach other machines. */
 export interface ServiceForClients {
@@ -38,7 +38,7 @@ export async function startServiceForClients(): Promise<ServiceForClients> {
     OIDC_SCOPE_MAP: JSON.stringify({ operators: [...SCOPES, 'operator'] }),
   });
   // Enough for each to be read, released, discarded and retired.
-  await addUnusualUsage(database.url, 20);
+  await addRareRecords(database.url, 20);
   const known = await manage(service, 'PUT', '/api/v1/principals/oidc-operator', {
     body: { policy_id: null },
   });

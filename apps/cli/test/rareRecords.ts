@@ -1,19 +1,21 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { Outcome, UsageEventSchema } from '@weighbridge/contracts';
-import { createDb } from '@weighbridge/database';
+import { createDb, type Database } from '@weighbridge/database';
+import { sql } from 'kysely';
 
 /** Ids of proxies are sorted by time; these are before all that run. */
 const LONG_AGO = '018cc251-f400-7000-8000';
 
 /**
  * Puts into a service's database what a new service has none of and clients can't cause: usage in quarantine that can be
- * recorded, and proxies that are lost.
+ * recorded, proxies that are lost, and prices of a feed that wait for a person.
  */
-export async function addUnusualUsage(databaseUrl: string, count = 1): Promise<void> {
-  const db = createDb(databaseUrl, { applicationName: 'unusual usage', onIdleError: () => {} });
+export async function addRareRecords(databaseUrl: string, count = 1): Promise<void> {
+  const db = createDb(databaseUrl, { applicationName: 'rare records', onIdleError: () => {} });
   const at = new Date();
   try {
+    await addHeldPrices(db, count);
     for (let n = 0; n < count; n++) {
       const producer = { producer_id: randomUUID(), epoch: `${LONG_AGO}-${String(n).padStart(12, '0')}` };
       const times = { first_seen_at: at, last_seen_at: at, mark_at: at, ended_at: at };
@@ -33,6 +35,22 @@ export async function addUnusualUsage(databaseUrl: string, count = 1): Promise<v
     }
   } finally {
     await db.destroy();
+  }
+}
+
+/** Of the last models by name, which no example of the document names. */
+async function addHeldPrices(db: Database, count: number): Promise<void> {
+  const models = await sql<{ id: string; version: number }>`
+    SELECT models.id, max(version) AS version FROM models JOIN model_prices ON model_id = models.id
+    WHERE jsonb_typeof(shipped->'price') = 'object' GROUP BY models.id ORDER BY models.id DESC LIMIT ${count}
+  `.execute(db);
+  for (const [n, { id, version }] of models.rows.entries()) {
+    const change = `fch_${String(n).padStart(26, '0')}`;
+    await sql`
+      INSERT INTO catalog_feed_changes (id, model_id, state, held_because, version_before, price_after, created_at)
+      SELECT ${change}, id, 'held', 'output_price falls by more than 90 %', ${version}, shipped->'price', now()
+      FROM models WHERE id = ${id}
+    `.execute(db);
   }
 }
 
