@@ -6,10 +6,15 @@ const anthropicEnv = ({ url, key }: Service) => ({ ANTHROPIC_BASE_URL: url, ANTH
 
 const GPT = 'gpt-5.5';
 const CLAUDE = 'claude-sonnet-5-5';
+const GEMINI = 'gemini-2.5-pro';
 
 const CHAT = 'POST /v1/chat/completions';
 const RESPONSES = 'POST /v1/responses';
 const MESSAGES = 'POST /v1/messages';
+const geminiRoutes = (version: string) => [
+  `POST /${version}/models/${GEMINI}:generateContent`,
+  `POST /${version}/models/${GEMINI}:streamGenerateContent`,
+];
 
 /** SDKs and frameworks of npm. */
 export const JAVASCRIPT: readonly Recipe[] = [
@@ -112,6 +117,30 @@ export const JAVASCRIPT: readonly Recipe[] = [
     model: CLAUDE,
     routes: [MESSAGES],
     note: 'Unlike for the Anthropic SDK, the address ends in /v1.',
+  },
+  {
+    name: 'ai-sdk-google',
+    title: 'Vercel AI SDK with Gemini models',
+    install: 'npm install ai @ai-sdk/google',
+    settings: ({ url, key }) => ({
+      env: { GOOGLE_GENERATIVE_AI_API_KEY: key },
+      code: `import { createGoogleGenerativeAI } from '@ai-sdk/google';\n\nconst google = createGoogleGenerativeAI({ baseURL: '${url}/v1beta' });\nconst model = google('${GEMINI}');`,
+    }),
+    next: `generateText({ model, prompt: 'Hello' })`,
+    model: GEMINI,
+    routes: geminiRoutes('v1beta'),
+  },
+  {
+    name: 'google-genai-js',
+    title: 'Google Gen AI SDK for JavaScript',
+    install: 'npm install @google/genai',
+    settings: ({ url, key }) => ({
+      env: { GEMINI_API_KEY: key, GOOGLE_GEMINI_BASE_URL: url },
+      code: `import { GoogleGenAI } from '@google/genai';\n\nconst client = new GoogleGenAI({});`,
+    }),
+    next: `client.models.generateContent({ model: '${GEMINI}', contents: 'Hello' })`,
+    model: GEMINI,
+    routes: geminiRoutes('v1'),
   },
   {
     name: 'langchain-openai-js',

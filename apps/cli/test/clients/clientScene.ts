@@ -17,6 +17,7 @@ type Json = Record<string, unknown>;
 const VENDORS = {
   openai: { dialect: 'openai', traits: { strict: true } },
   anthropic: { dialect: 'anthropic', traits: { strict: true } },
+  gemini: { dialect: 'openai', traits: { strict: true } },
   groq: { dialect: 'openai', traits: { strict: true, streamUsage: 'x_groq' } },
   mistral: {
     dialect: 'openai',
@@ -78,7 +79,9 @@ export async function openClientScene(settings: Record<string, string> = {}): Pr
   for (const [name, { dialect, traits }] of Object.entries(VENDORS)) {
     const vendor = await startMockVendor({ traits: { ...traits, prices: vendorPrices(catalog, name) } });
     vendors.set(name as VendorName, vendor);
-    const connector = { name, provider: name, dialect, base_url: vendor.url, credential: `sk-${name}` };
+    // Gemini's own API is beside the one that is compatible with OpenAI's.
+    const baseUrl = name === 'gemini' ? vendor.url.replace(/\/v1$/, '/v1beta/openai') : vendor.url;
+    const connector = { name, provider: name, dialect, base_url: baseUrl, credential: `sk-${name}` };
     await operate('POST', '/api/v1/connectors', connector);
   }
   const tap = await startTap(service.inferenceUrl);

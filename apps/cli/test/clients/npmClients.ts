@@ -22,6 +22,7 @@ const NPM_CLIENTS = {
     ...['ai@7.0.173', '@ai-sdk/openai@4.0.118', '@ai-sdk/anthropic@4.0.105', '@ai-sdk/google@4.0.121'],
     'zod@4.6.7',
   ],
+  google: ['@google/genai@3.1.0'],
   langchain: ['@langchain/openai@1.6.0', '@langchain/anthropic@1.5.11', '@langchain/core@1.4.0', 'zod@4.6.7'],
   llamaindex: ['@llamaindex/openai@0.4.23', 'llamaindex@0.12.1', 'zod@4.6.7'],
 } as const satisfies Record<string, readonly string[]>;

@@ -1,6 +1,6 @@
 /** Ids that each run makes anew. */
 const IDS =
-  /\b(call|toolu|msg|resp|fc|rs|chatcmpl|req|item)[-_][A-Za-z0-9]{6,}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22,}/g;
+  /\b(call|toolu|msg|resp|fc|rs|chatcmpl|req|item)([-_][A-Za-z0-9]{6,}|[0-9a-f]{32}\b)|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22,}/g;
 
 /**
  * A body with its ids replaced, so that two runs can be compared; undefined without one. The order of the fields does not

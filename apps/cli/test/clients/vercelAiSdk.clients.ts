@@ -5,4 +5,5 @@ const vercel = { npm: 'vercel', driver: 'vercel', tools: ['textTools'], streams:
 sdkSuite([
   { ...vercel, recipe: 'ai-sdk-openai', vendor: 'openai' },
   { ...vercel, recipe: 'ai-sdk-anthropic', vendor: 'anthropic' },
+  { ...vercel, recipe: 'ai-sdk-google', vendor: 'gemini' },
 ]);
