@@ -1,5 +1,5 @@
 import { REQUEST_ID_HEADER, VendorBody } from './errors.ts';
-import { attribution, routingHeaders } from './inference.ts';
+import { attribution, EVENT_STREAM, routingHeaders } from './inference.ts';
 import { NAME_PATTERN } from './parameters.ts';
 import type { OpenApiDocument, Operation, Parameter, Schema } from './types.ts';
 
@@ -72,7 +72,7 @@ function operation(
               schema: streams ? { type: 'array', items: VendorBody } : VendorBody,
               example,
             },
-            ...(streams && { 'text/event-stream': { schema: { type: 'string' } } }),
+            ...(streams && EVENT_STREAM),
           },
         },
       },

@@ -31,6 +31,14 @@ export const attribution: readonly Parameter[] = HEADERS.map(([name, description
   schema: { type: 'string' },
 }));
 
+/**
+ * A stream, as the content of a response. OpenAPI 3.1 has no schema for what its events hold, and tools check the events, not
+ * the text, against the one that is given.
+ */
+export const EVENT_STREAM = {
+  'text/event-stream': { schema: { description: 'Server-sent events, as the vendor sends them' } },
+};
+
 const responseId: Parameter = {
   name: 'response_id',
   in: 'path',
@@ -116,7 +124,7 @@ function generation({ operationId, summary, description, streams, response }: Ge
         headers: routingHeaders,
         content: {
           'application/json': { schema: VendorBody, example: response },
-          ...(streams && { 'text/event-stream': { schema: { type: 'string' } } }),
+          ...(streams && EVENT_STREAM),
         },
       },
     },

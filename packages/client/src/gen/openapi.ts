@@ -13917,7 +13917,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["VendorBody"];
-                    "text/event-stream": string;
+                    "text/event-stream": unknown;
                 };
             };
             400: components["responses"]["InferenceBadRequest"];
@@ -14005,7 +14005,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["VendorBody"];
-                    "text/event-stream": string;
+                    "text/event-stream": unknown;
                 };
             };
             400: components["responses"]["InferenceBadRequest"];
@@ -14329,7 +14329,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["VendorBody"];
-                    "text/event-stream": string;
+                    "text/event-stream": unknown;
                 };
             };
             400: components["responses"]["MessagesBadRequest"];
@@ -14618,7 +14618,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["VendorBody"];
-                    "text/event-stream": string;
+                    "text/event-stream": unknown;
                 };
             };
             400: components["responses"]["InferenceBadRequest"];
@@ -15215,7 +15215,7 @@ export interface operations {
                      *     ]
                      */
                     "application/json": components["schemas"]["VendorBody"][];
-                    "text/event-stream": string;
+                    "text/event-stream": unknown;
                 };
             };
             400: components["responses"]["GoogleBadRequest"];
