@@ -119,6 +119,7 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
       providers: controlPlaneConfig.connectors
         .map(({ provider }) => provider)
         .filter((provider) => provider !== 'mock'),
+      nodeVersion: process.version,
     }),
   );
 }

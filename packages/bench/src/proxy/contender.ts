@@ -1,5 +1,6 @@
 import type { TestProcess, TestRun } from '@weighbridge/testing';
 import { type StartedNode, startBenchProgram } from '../shared/service.ts';
+import { shippedNode } from '../shared/shippedNode.ts';
 import type { LoadOrder } from './loadOrder.ts';
 
 /** Workloads that are measured together. Each contender lists the groups in which it takes part. */
@@ -11,6 +12,8 @@ export interface Contender extends Pick<LoadOrder, 'url' | 'path' | 'headers' | 
   readonly groups: readonly Group[];
   /** The process whose CPU is counted, with its children; undefined if it is not known. */
   readonly pid: number | undefined;
+  /** What it runs on, such as `Node v24.9.0`; undefined if it is not known. */
+  readonly runsOn: string | undefined;
   /** Whether the ledger must have its requests. */
   readonly isOurs: boolean;
 }
@@ -24,8 +27,17 @@ export interface Absent {
 export const CHAT_PATH = '/v1/chat/completions';
 export const EVERY_GROUP: readonly Group[] = ['plain', 'sizes', 'streamed', 'open'];
 
+/** A contender that is a process on the Node that ships. */
+export function onShippedNode(pid: number): Pick<Contender, 'pid' | 'runsOn'> {
+  return { pid, runsOn: `Node ${shippedNode().version}` };
+}
+
 /** A contender that passes bytes on unchanged and needs no key. */
-export function plainContender(name: string, url: string, pid: number | undefined): Contender {
+export function plainContender(
+  name: string,
+  url: string,
+  { pid, runsOn }: Pick<Contender, 'pid' | 'runsOn'>,
+): Contender {
   return {
     name,
     url,
@@ -35,6 +47,7 @@ export function plainContender(name: string, url: string, pid: number | undefine
     expects: 'same bytes',
     groups: EVERY_GROUP,
     pid,
+    runsOn,
     isOurs: false,
   };
 }
@@ -48,12 +61,17 @@ export async function startBareNode(
     args: [vendorUrl],
     core,
   });
-  return { contender: plainContender('bare Node', url, process.pid), process };
+  return { contender: plainContender('bare Node', url, onShippedNode(process.pid)), process };
 }
 
 /** A service that is already running. It must forward requests to a vendor that responds like the benchmark's. */
 export function otherContender(url: string, headers: Readonly<Record<string, string>>): Contender {
   const { origin, pathname, host } = new URL(url);
   const path = pathname === '/' ? CHAT_PATH : pathname;
-  return { ...plainContender(host, origin, undefined), path, headers, expects: 'mark' };
+  return {
+    ...plainContender(host, origin, { pid: undefined, runsOn: undefined }),
+    path,
+    headers,
+    expects: 'mark',
+  };
 }

@@ -21,7 +21,13 @@ export async function startNginx(
   await writeFile(file, configuration(port, new URL(vendorUrl).host));
   const [command = '', ...args] = pinned(options.core, [binary, '-p', folder, '-c', file, '-e', 'stderr']);
   const process = await startProcess({ command, args, readyWhen: /using the "\w+" event method/ }, run);
-  return { contender: plainContender('nginx', `http://127.0.0.1:${port}`, process.pid), process };
+  return {
+    contender: plainContender('nginx', `http://127.0.0.1:${port}`, {
+      pid: process.pid,
+      runsOn: undefined,
+    }),
+    process,
+  };
 }
 
 async function findNginx(): Promise<string | undefined> {

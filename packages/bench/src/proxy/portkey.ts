@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { freePort, startProcess, type TestProcess, type TestRun } from '@weighbridge/testing';
 import { pinned } from '../shared/service.ts';
-import { type Absent, CHAT_PATH, type Contender } from './contender.ts';
+import { shippedNode } from '../shared/shippedNode.ts';
+import { type Absent, CHAT_PATH, type Contender, onShippedNode } from './contender.ts';
 
 const PACKAGE = '@portkey-ai/gateway';
 const VERSION = '1.15.2';
@@ -24,7 +25,7 @@ export async function startPortkey(
   try {
     const entry = await install(join(options.cacheFolder, `portkey-${VERSION}`));
     const port = await freePort();
-    const node = [process.execPath, '--import', LOOPBACK_ONLY, entry, `--port=${port}`, '--headless'];
+    const node = [shippedNode().path, '--import', LOOPBACK_ONLY, entry, `--port=${port}`, '--headless'];
     const [command = '', ...args] = pinned(options.core, node);
     const readyWhen = /Ready for connections/;
     const started = await startProcess({ command, args, readyWhen, timeoutMs: READY_TIMEOUT_MS }, run);
@@ -36,7 +37,7 @@ export async function startPortkey(
       tokens: ['none'],
       expects: 'mark',
       groups: ['plain', 'streamed'],
-      pid: started.pid,
+      ...onShippedNode(started.pid),
       isOurs: false,
     };
     return { contender, process: started };

@@ -1,7 +1,14 @@
 import type { TestRun } from '@weighbridge/testing';
 import { loadLine } from '../shared/machine.ts';
 import { startBenchProgram, startService } from '../shared/service.ts';
-import { type Absent, type Contender, otherContender, plainContender, startBareNode } from './contender.ts';
+import {
+  type Absent,
+  type Contender,
+  onShippedNode,
+  otherContender,
+  plainContender,
+  startBareNode,
+} from './contender.ts';
 import { type Cores, lowerPriority } from './cores.ts';
 import { checkLedgerSum, watchRecorded } from './ledgerSum.ts';
 import { startNginx } from './nginx.ts';
@@ -41,6 +48,8 @@ export interface ProxyFigures {
   readonly pairIsApart: boolean;
   readonly keys: number;
   readonly load: string;
+  /** What each contender ran on, such as `Node v24.9.0`, if it is known. */
+  readonly runsOn: Readonly<Record<string, string>>;
 }
 
 /**
@@ -93,6 +102,9 @@ export async function measureProxy(run: TestRun, options: ProxyOptions): Promise
       pairIsApart: cores.pairIsApart,
       keys,
       load: loadLine(),
+      runsOn: Object.fromEntries(
+        setup.contenders.flatMap(({ name, runsOn }) => (runsOn === undefined ? [] : [[name, runsOn]])),
+      ),
     };
   } finally {
     for (const close of closing.reverse()) await close();
@@ -106,7 +118,7 @@ async function startOthers(
   { cores, others, extraContenders }: ProxyOptions,
   closing: (() => Promise<unknown>)[],
 ): Promise<{ readonly contenders: Contender[]; readonly absent: Absent[] }> {
-  const contenders = [plainContender(DIRECT, vendor.url, vendor.process.pid)];
+  const contenders = [plainContender(DIRECT, vendor.url, onShippedNode(vendor.process.pid))];
   const absent: Absent[] = [];
   const bare = await startBareNode(run, vendor.url, cores.proxy);
   closing.push(() => bare.process.stop());

@@ -43,6 +43,7 @@ const FIGURES: ProxyFigures = {
   pairIsApart: false,
   keys: 10,
   load: 'load average 0.1',
+  runsOn: { Weighbridge: 'Node v24.9.0', 'bare Node': 'Node v24.9.0', direct: 'Node v20.1.0' },
 };
 
 it('compares round by round, and says whether each target is reached', () => {
@@ -64,6 +65,7 @@ it('lists absent contenders and what it does not measure', () => {
   const text = describeProxy(FIGURES);
   expect(text).toContain('did not take part: nginx: not found');
   expect(text).toContain('not measured:\n');
+  expect(text).toContain('on Node v24.9.0: Weighbridge; bare Node\non Node v20.1.0: direct\n');
   expect(text).not.toContain('NaN');
 });
 

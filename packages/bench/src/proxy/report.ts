@@ -1,4 +1,5 @@
 import { formatFigure, formatTable } from '../shared/figures.ts';
+import { shippedNode } from '../shared/shippedNode.ts';
 import { type BarChart, barChartSvg, type ChartBar } from './barChart.ts';
 import { type Bar, proxyBars } from './bars.ts';
 import { AT_RATE, PLAIN, STREAMED } from './plan.ts';
@@ -80,8 +81,19 @@ export function proxyNotes(figures: ProxyFigures): string[] {
       ? ['the vendor limited requests/s, so only the CPU per request says something']
       : []),
     `every response was right, and the ledger has the ${requests.toLocaleString('en-US')} requests of ${OURS}, each once: ${nanoUsd} nano-USD, requests × price`,
+    ...runsOnNotes(figures),
     ...absent.map(({ name, reason }) => `did not take part: ${name}: ${reason}`),
   ];
+}
+
+/** One sentence for all contenders that ran on the same. */
+function runsOnNotes({ runsOn }: ProxyFigures): string[] {
+  const { note } = shippedNode();
+  const notes = [...new Set(Object.values(runsOn))].map((on) => {
+    const names = Object.keys(runsOn).filter((name) => runsOn[name] === on);
+    return `on ${on}: ${names.join('; ')}`;
+  });
+  return note === undefined ? notes : [...notes, note];
 }
 
 function plainRate(figures: ProxyFigures, contender: string): number | undefined {

@@ -8,7 +8,7 @@ import {
   type Service,
   startProxy,
 } from '../shared/service.ts';
-import { CHAT_PATH, type Contender, EVERY_GROUP, type Group } from './contender.ts';
+import { CHAT_PATH, type Contender, EVERY_GROUP, type Group, onShippedNode } from './contender.ts';
 import type { Cores } from './cores.ts';
 
 export const OURS = 'Weighbridge';
@@ -105,7 +105,7 @@ function contender(
     tokens,
     expects: 'same bytes',
     groups,
-    pid: proxy.process.pid,
+    ...onShippedNode(proxy.process.pid),
     isOurs: true,
   };
 }

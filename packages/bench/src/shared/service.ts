@@ -10,6 +10,7 @@ import {
   type TestRun,
 } from '@weighbridge/testing';
 import { findPostmaster } from './cpu.ts';
+import { shippedNode } from './shippedNode.ts';
 
 const READY_TIMEOUT_MS = 60_000;
 const CONTROL_PLANE_TOKEN = 'the token of the measured apps';
@@ -19,7 +20,7 @@ type App = 'control-plane' | 'data-plane' | 'metering';
 /** As in the chart and the compose file. */
 export const METERING_NODE_OPTIONS = '--max-semi-space-size=32';
 
-/** Starts an app from its built entry, as a user does; `nodeArgs` come before the entry. */
+/** Starts an app from its built entry, as a user does, a proxy on the Node that ships; `nodeArgs` come before the entry. */
 export async function startBuiltApp(
   run: TestRun,
   app: App,
@@ -28,7 +29,7 @@ export async function startBuiltApp(
 ): Promise<TestProcess> {
   const entry = fileURLToPath(new URL(`../../../../apps/${app}/dist/main.js`, import.meta.url));
   const [command = '', ...args] = pinned(options.core, [
-    process.execPath,
+    app === 'data-plane' ? shippedNode().path : process.execPath,
     ...(options.nodeArgs ?? []),
     entry,
   ]);
@@ -111,7 +112,7 @@ export async function startBenchProgram(
 ): Promise<StartedNode> {
   // The built file, even if this module runs from source.
   const entry = fileURLToPath(new URL(`../../dist/${program}.js`, import.meta.url));
-  const [command = '', ...args] = pinned(options.core, [process.execPath, entry, ...(options.args ?? [])]);
+  const [command = '', ...args] = pinned(options.core, [shippedNode().path, entry, ...(options.args ?? [])]);
   const readyWhen = /is ready at (\S+)\n/;
   const started = await startProcess({ command, args, readyWhen, timeoutMs: READY_TIMEOUT_MS }, run);
   const [, url = ''] = readyWhen.exec(started.output()) ?? [];

@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest';
+import { banner } from './banner.ts';
+
+const FACTS = {
+  url: 'http://127.0.0.1:8080',
+  dataDir: '/data',
+  operatorKeyFile: undefined,
+  providers: [],
+};
+
+it('recommends Node 24 in one line, only where an older one runs the service', () => {
+  const [before, old, next] = ['v24.9.0', 'v22.20.0', 'v26.0.0'].map((nodeVersion) =>
+    banner({ ...FACTS, nodeVersion }),
+  );
+  expect(before).not.toContain('Node');
+  expect(next).toBe(before);
+  const added = old?.split('\n').filter((line) => !before?.split('\n').includes(line));
+  expect(added).toEqual([expect.stringMatching(/^Node v22\.20\.0 works\. Node 24, /)]);
+});
