@@ -122,7 +122,7 @@ function notAllowed(modelId: string, param: string, asked = modelId): AppError {
 function unknownModel(key: ResolvedKey, { asked, route }: AskedModel, table: RoutingTable): AppError {
   const isOnRoute = (connector: RoutableConnector) => servesRoute(connector, route);
   const meant = didYouMean(nearestModels(key, asked, table, isOnRoute));
-  const message = `There is no model ${shortened(asked)}. ${whyUnknown(asked, table)}${meant} GET /api/v1/models lists the models.`;
+  const message = `There is no model ${shortened(asked)}. ${whyUnknown(asked, table)}${meant} GET /v1/models lists the models.`;
   return new AppError('not_found', 'model_not_found', message, { param: 'model' });
 }
 
