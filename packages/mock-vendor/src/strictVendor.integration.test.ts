@@ -216,6 +216,32 @@ test('a vendor may honour one of the two limits only', async () => {
   expect(await outputOf('max_completion_tokens')).toBe(1);
 });
 
+test('what a model thinks before a stream begins is charged as it thinks, up to a disconnect', async () => {
+  const bodies = {
+    '/chat/completions': { model: 'cheap', messages, stream: true },
+    '/responses': { model: 'cheap', input: 'weigh', stream: true },
+    '/messages': { ...message, model: 'cheap', stream: true, max_tokens: 20_000 },
+  };
+  for (const [path, body] of Object.entries(bodies)) {
+    strict.clear();
+    const controller = new AbortController();
+    const sent = fetch(`${strict.url}${path}`, {
+      method: 'POST',
+      headers: { 'x-mock-reasoning-tokens': '10000', 'x-mock-generate-ms': '10000' },
+      body: JSON.stringify(body),
+      signal: controller.signal,
+    }).catch(() => undefined);
+    await expect.poll(() => strict.bill.length).toBe(1);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(strict.bill[0]).toMatchObject({ outputTokens: 0 });
+    controller.abort();
+    await sent;
+    await expect.poll(() => strict.bill[0]?.outputTokens).toBeGreaterThanOrEqual(100);
+    expect(strict.bill[0]?.outputTokens).toBeLessThan(5_000);
+    expect(strict.bill[0]).toMatchObject({ completed: false, reasoningTokens: strict.bill[0]?.outputTokens });
+  }
+});
+
 test('a vendor may bill on after a disconnect, whole documents included', async () => {
   const billed = async (script: Record<string, string>, stream: boolean) => {
     strict.clear();

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '@weighbridge/testing';
 import { expect } from 'vitest';
 import {
@@ -10,9 +11,28 @@ import {
   PLENTY,
   responses,
 } from './hostileCase.ts';
+import type { Tenant } from './scene.ts';
 
 const ROW = 'streams and answers that are left';
 const slow = { 'chunk-delay-ms': '50' };
+/** Its tokens are shorter than a prompt's usually are. */
+const prose = '7 4 1 9 '.repeat(2_000);
+
+/** Leaves all requests once the vendors work on them, some time before their answers begin. */
+async function leaveBeforeAll(
+  tried: Tenant,
+  requests: readonly (readonly [string, object])[],
+  script: Record<string, string>,
+  afterMs = 200,
+): Promise<void> {
+  const controller = new AbortController();
+  const asking = { script, signal: controller.signal };
+  const asked = requests.map(([path, body]) => tried.ask(path, body, asking));
+  await eventually(() => expect(tried.entries()).toHaveLength(requests.length));
+  await sleep(afterMs);
+  controller.abort();
+  await Promise.allSettled(asked);
+}
 
 /** A client that leaves pays for what the vendor bills, as far as that is reserved: under a hard budget, for all of it. */
 export const STREAMS: readonly HostileCase[] = [
@@ -108,6 +128,37 @@ export const STREAMS: readonly HostileCase[] = [
         expect([answer.status, answer.code]).toEqual([502, 'response_not_recorded']);
         await expectExact(tried);
       }
+    },
+  },
+  {
+    row: ROW,
+    title: 'whoever always leaves before the first byte of a stream pays what the vendor bills by then',
+    async run(scene) {
+      const script = { 'generate-ms': '20000', 'reasoning-tokens': '3000' };
+      const cached = { messages: [{ role: 'user', content: prose }], cache_control: { type: 'ephemeral' } };
+      const bodies = {
+        '/v1/chat/completions': chat('openai/plain', { stream: true }),
+        '/v1/responses': responses({ stream: true, input: prose, reasoning: { effort: 'high' } }),
+        '/v1/messages': message({ stream: true, ...cached, max_tokens: 128 }),
+      };
+      for (const policy of [{}, hard(PLENTY)]) {
+        const tried = await scene.tenant(policy);
+        await leaveBeforeAll(tried, Object.entries(bodies), script);
+        await expectCovered(tried, 3);
+      }
+    },
+  },
+  {
+    row: ROW,
+    title: 'whoever lets a model think for long, and leaves before the first byte, pays for that',
+    async run({ tenant }) {
+      const tried = await tenant();
+      // More than the usual length, which is reserved.
+      const script = { 'generate-ms': '8000', 'reasoning-tokens': '1500' };
+      const asked = chat('openai/plain', { stream: true });
+      await leaveBeforeAll(tried, [['/v1/chat/completions', asked]], script, 7_000);
+      await expectCovered(tried);
+      expect(tried.entries()[0]?.outputTokens).toBeGreaterThan(1_024);
     },
   },
   {

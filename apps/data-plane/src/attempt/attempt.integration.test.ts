@@ -101,7 +101,7 @@ function open(
     } as GenerationPlan,
     headers: {},
     query: '',
-    client: { assertWaiting, cancellation: new Cancellation() },
+    client: { assertWaiting, cancelIfLeft: () => {}, cancellation: new Cancellation() },
     observed: observe({ id: 'req_1', endpoint: 'chat_completions', receivedAt: 0, key }),
     refreshKey: async () => {
       context.key = { ...key, ...refreshKey?.() };

@@ -14,6 +14,7 @@ import type { Upstreams } from '../upstream/upstreams.ts';
 import { AttemptBilling, type AttemptCounter, type BillingDeps } from './attemptBilling.ts';
 import type { ResponseResult } from './charge.ts';
 import type { ClientConnection } from './clientConnection.ts';
+import { isCancelledIfLeft } from './disconnects.ts';
 import { assertMaySend, type Plan, type PreparedRequest } from './plan.ts';
 import type { BilledRequest } from './usageEvent.ts';
 
@@ -83,7 +84,7 @@ export interface AttemptContext extends BilledRequest {
   readonly headers: IncomingHttpHeaders;
   /** With the question mark; empty if there is none. */
   readonly query: string;
-  readonly client: Pick<ClientConnection, 'assertWaiting' | 'cancellation'>;
+  readonly client: Pick<ClientConnection, 'assertWaiting' | 'cancelIfLeft' | 'cancellation'>;
   readonly observed: RequestObservation;
   /** Replaces `key` by what the control plane says now; rejects if it may not be used any more. */
   readonly refreshKey: () => Promise<void>;
@@ -222,6 +223,8 @@ export class Attempt {
     this.#enter('sent');
     this.#sentAt = performance.now();
     let status = 0;
+    // Once the answer has begun, its relay decides.
+    client.cancelIfLeft(isCancelledIfLeft(this.prepared));
     try {
       const headers = upstreamHeaders(clientHeaders, {
         dialect: plan.operation.dialect,
@@ -236,10 +239,12 @@ export class Attempt {
       status = response.status;
       const begun = modelRequest && status < 300 ? response.body.started() : undefined;
       if (begun) await begun;
+      client.cancelIfLeft(false);
       this.#response = response;
       this.waitedMs = performance.now() - this.#sentAt;
       this.#enter('answered');
     } catch (error) {
+      client.cancelIfLeft(false);
       this.error = error;
       this.waitedMs = performance.now() - this.#sentAt;
       this.#enter('failed');
@@ -260,8 +265,17 @@ export class Attempt {
     if (!billing) return this.#settleUnbilled(result.outcome, status);
     if (!billing.isOpen) return Promise.resolve(undefined);
     const { outcome, facts, firstByteAt, output, isDocument = false } = result;
-    const attempt = { outcome, facts, firstByteAt, output, isDocument, status, neverSent };
-    const end = billing.charge(attempt, this.#sentAt);
+    const sentAt = this.#sentAt;
+    const end = billing.charge({
+      outcome,
+      facts,
+      firstByteAt,
+      output,
+      isDocument,
+      status,
+      neverSent,
+      sentAt,
+    });
     return end instanceof Promise
       ? end.then((counted) => this.#end(billing, counted, result))
       : this.#end(billing, end, result);

@@ -154,17 +154,17 @@ export class AttemptBilling {
   }
 
   /** What the attempt is charged: its reservation if its tokens can't be counted. */
-  charge(attempt: ChargedAttempt, sentAt: number): AttemptEnd | Promise<AttemptEnd> {
+  charge(attempt: ChargedAttempt): AttemptEnd | Promise<AttemptEnd> {
     let charge: Charge | ReservationCharge | Promise<Charge | ReservationCharge>;
     try {
       charge = chargeFor(attempt, this.#whole, this.#reserved, this.#deps.countTokens);
     } catch (error) {
       charge = this.#fallBackToReservation(error);
     }
-    if (!(charge instanceof Promise)) return this.#priced(attempt, sentAt, charge);
+    if (!(charge instanceof Promise)) return this.#priced(attempt, charge);
     return charge
       .catch((error) => this.#fallBackToReservation(error))
-      .then((counted) => this.#priced(attempt, sentAt, counted));
+      .then((counted) => this.#priced(attempt, counted));
   }
 
   /** The end of an attempt whose real cost stays unknown. */
@@ -174,8 +174,7 @@ export class AttemptBilling {
   }
 
   #priced(
-    { outcome, status, firstByteAt, facts }: ChargedAttempt,
-    sentAt: number,
+    { outcome, status, firstByteAt, facts, sentAt }: ChargedAttempt,
     charge: Charge | ReservationCharge,
   ): AttemptEnd {
     const { usage, details, costNanoUsd, estimated } = this.#withCost(charge);

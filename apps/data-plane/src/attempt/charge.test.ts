@@ -89,6 +89,7 @@ const chargeOf = async (
       outcome: Outcome.SUCCESS,
       status: 200,
       neverSent: false,
+      sentAt: performance.now(),
       firstByteAt: 1,
       output: () => ({ text: 'text', ratio: 1 }),
       ...attempt,
@@ -220,7 +221,8 @@ describe('a response that was not seen whole', () => {
   });
 
   it('costs its reservation if it did not begin, or runs in the background', async () => {
-    expect(await chargeOf({}, { ...left, firstByteAt: undefined })).toMatchObject(RESERVED);
+    const cut = { outcome: Outcome.INTERRUPTED, firstByteAt: undefined };
+    expect(await chargeOf({}, cut)).toMatchObject(RESERVED);
     const background = { operation: RESPONSES, request: { background: true, max_output_tokens: 50 } };
     expect(await chargeOf({ pending: true }, {}, background)).toMatchObject(RESERVED);
     expect(await chargeOf({ pending: true }, left, background)).toMatchObject(RESERVED);
@@ -233,6 +235,72 @@ describe('a response that was not seen whole', () => {
     expect(await chargeOf({}, unread(10 ** 9))).toMatchObject({ usage: { outputTokens: 500 } });
     const limited = { request: { max_tokens: 20, n: 3 } };
     expect(await chargeOf({}, unread(10 ** 9), limited)).toMatchObject({ usage: { outputTokens: 60 } });
+  });
+});
+
+describe('a response that its client left before it began', () => {
+  const left = { outcome: Outcome.CLIENT_GONE, firstByteAt: undefined, status: 0 };
+  const anHourAgo = () => ({ ...left, sentAt: performance.now() - 3_600_000 });
+  const stream = { stream: true };
+  const text = (words: number) => [{ role: 'user', content: 'w '.repeat(words) }];
+
+  it('costs what was reserved for it, at least', async () => {
+    expect(await chargeOf({}, left, { request: stream })).toMatchObject({
+      usage: { inputTokens: 900, outputTokens: 100 },
+      estimated: true,
+      atLeastReserved: true,
+    });
+    expect(await chargeOf({}, anHourAgo(), { request: stream })).toMatchObject({
+      usage: { outputTokens: 100 },
+    });
+  });
+
+  it('costs its input as it is counted, if that is more', async () => {
+    const request = { ...stream, messages: text(2_000) };
+    expect(await chargeOf({}, left, { request })).toMatchObject({
+      usage: { inputTokens: expect.toSatisfy((count: number) => count >= 2_000), outputTokens: 100 },
+    });
+  });
+
+  it('costs its input as written to the cache, where the request asks for that', async () => {
+    const asking = (ttl?: string) => ({
+      operation: MESSAGES,
+      request: { ...stream, cache_control: { type: 'ephemeral', ttl } },
+    });
+    const none = { inputTokens: 0, outputTokens: 100 };
+    expect(await chargeOf({}, left, asking())).toMatchObject({ usage: { ...none, cacheWriteTokens: 900 } });
+    expect(await chargeOf({}, left, asking('1h'))).toMatchObject({
+      usage: { ...none, cacheWriteTokens: 0, cacheWrite1hTokens: 900 },
+    });
+  });
+
+  it('costs what may have been written unseen in the time, up to its limit', async () => {
+    const reasoning = { capabilities: ['reasoning'], request: stream };
+    expect(await chargeOf({}, left, reasoning)).toMatchObject({ usage: { outputTokens: 100 } });
+    const aSecondAgo = { ...left, sentAt: performance.now() - 1_000 };
+    const { usage } = (await chargeOf({}, aSecondAgo, reasoning)) as { usage: { outputTokens: number } };
+    expect(usage.outputTokens).toBeGreaterThanOrEqual(200);
+    expect(usage.outputTokens).toBeLessThan(500);
+    expect(await chargeOf({}, anHourAgo(), reasoning)).toMatchObject({ usage: { outputTokens: 500 } });
+    const several = { ...reasoning, request: { ...stream, n: 3, max_tokens: 150 } };
+    expect(await chargeOf({}, anHourAgo(), several)).toMatchObject({ usage: { outputTokens: 450 } });
+    // A document, whatever writes it.
+    expect(await chargeOf({}, anHourAgo())).toMatchObject({ usage: { outputTokens: 500 } });
+  });
+
+  it('costs its reservation under a hard budget, which is the most that it can', async () => {
+    const given = {
+      capabilities: ['reasoning'],
+      request: { ...stream, messages: text(2_000) },
+      isHard: true,
+    };
+    expect(await chargeOf({}, anHourAgo(), given)).toMatchObject(RESERVED);
+  });
+
+  it('costs nothing if it was refused, or never sent', async () => {
+    const nothing = { usage: NO_TOKENS, atLeastReserved: false };
+    expect(await chargeOf({}, { ...left, neverSent: true })).toMatchObject(nothing);
+    expect(await chargeOf({}, { ...left, status: 500 })).toMatchObject(nothing);
   });
 });
 

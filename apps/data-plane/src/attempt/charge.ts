@@ -43,6 +43,8 @@ export interface ChargedAttempt extends ResponseResult {
   readonly status: number;
   /** No byte of the request went out. */
   readonly neverSent: boolean;
+  /** Monotonic, in milliseconds. */
+  readonly sentAt: number;
 }
 
 export interface Charge {
@@ -83,7 +85,7 @@ const MAX_COUNTED_BYTES = 1024 * 1024;
 /**
  * What a vendor charges for an attempt. In this order: the usage that the vendor reported of the whole response; nothing for
  * an error status or a request that was never sent; the reservation if the attempt broke off before the response began, since
- * it may have cost as much as any other, and for a response that the vendor still works on; otherwise tokens that are counted
+ * it may have cost as much as any other, or more if its client made it do so, and for a response that the vendor still works on; otherwise tokens that are counted
  * here. Of a response that was served whole, or may have cost what can't be seen, they cost no less than the reservation; under
  * a hard budget, that goes for any.
  */
@@ -92,13 +94,17 @@ export function chargeFor(
   prepared: PreparedRequest,
   reservation: Estimate,
   countTokens: CountTokens,
-): Charge | ReservationCharge | Promise<Charge> {
+): Charge | ReservationCharge | Promise<Charge | ReservationCharge> {
   const { facts, status, outcome, neverSent, firstByteAt } = attempt;
   const usage = wholeUsage(attempt);
   if (usage) return reported(facts, oneHourUsage(facts, usage, prepared));
   if (status >= 300 || neverSent) return NOTHING;
-  if (firstByteAt === undefined && outcome !== Outcome.SUCCESS) return chargeReservation(reservation);
   if (prepared.modelRequest?.generation.isBackground) return chargeReservation(reservation);
+  if (firstByteAt === undefined && outcome !== Outcome.SUCCESS) {
+    return outcome === Outcome.CLIENT_GONE
+      ? leftBeforeAnswer(attempt, prepared, reservation, countTokens)
+      : chargeReservation(reservation);
+  }
   return countCharge(attempt, prepared, countTokens);
 }
 
@@ -151,6 +157,57 @@ async function countCharge(
     estimated: true,
     atLeastReserved: mayCostMore(result, prepared, partial !== undefined),
   };
+}
+
+/**
+ * Of a response that its client left before it began, nothing is seen: neither what was read nor what was thought. Who always
+ * leaves there must not pay less than the vendor bills: the input is counted here, if that is more than what was reserved for it,
+ * and the output grows with the time.
+ */
+async function leftBeforeAnswer(
+  { sentAt }: ChargedAttempt,
+  prepared: PreparedRequest,
+  reservation: Estimate,
+  countTokens: CountTokens,
+): Promise<Charge | ReservationCharge> {
+  const { modelRequest } = prepared;
+  // Under a hard budget, that is the most that it can cost.
+  if (!modelRequest || modelRequest.generation.hard) return chargeReservation(reservation);
+  const { said, toolUses, others } = NOTHING_SAID;
+  // Of a stream of plain text, nothing was written before its first event; a document is written unseen.
+  const isUnseen = !modelRequest.generation.stream || mayHideUsage(prepared, NOTHING_SAID, true);
+  const written = isUnseen ? mostSince(sentAt, prepared) : 0;
+  const outputTokens = Math.max(reservation.outputTokens, written);
+  const inputTokens = Math.max(reservation.inputTokens, await countRequest(prepared, countTokens));
+  // What the vendor's cache is to keep is written there first.
+  const usage = asksToCache(modelRequest)
+    ? { ...NO_TOKENS, cacheWriteTokens: inputTokens, outputTokens }
+    : { ...NO_TOKENS, inputTokens, outputTokens };
+  return {
+    usage: oneHourUsage(NOTHING_SAID, usage, prepared),
+    said,
+    toolUses,
+    others,
+    model: '',
+    estimated: true,
+    atLeastReserved: true,
+  };
+}
+
+/** Models that reason are rarely faster. */
+const MOST_TOKENS_PER_SECOND = 200;
+
+/** What may have been written since then, of each choice. */
+function mostSince(sentAt: number, prepared: PreparedRequest): number {
+  const choices = prepared.modelRequest?.generation.output?.choices ?? 1;
+  const seconds = (performance.now() - sentAt) / 1_000;
+  return Math.min(Math.ceil(seconds * MOST_TOKENS_PER_SECOND) * choices, mostOutput(prepared));
+}
+
+const CACHE_CONTROL = Buffer.from('"cache_control"');
+
+function asksToCache({ generation }: ModelRequest): boolean {
+  return generation.body.toBuffer().includes(CACHE_CONTROL);
 }
 
 /** Whether a response without a final report of its usage may have cost more than what is counted of it. */

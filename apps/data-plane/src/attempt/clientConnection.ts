@@ -26,14 +26,15 @@ export class ClientConnection implements Slotted {
   /** What the request holds in memory: its body, and what is held of its response. */
   readonly memory: HeldMemory;
   /**
-   * Cancelled once the drain limits are reached after the client disconnected, and when the service ends; the reason is an
-   * AppError if the client is still connected and can be sent it.
+   * Cancelled once the client disconnected, at once or at the drain limits, and when the service ends; the reason is an AppError
+   * if the client is still connected and can be sent it.
    */
   readonly cancellation = new Cancellation();
   readonly #limits: DrainLimits;
   #isCommitted = false;
   #hasDisconnected = false;
   #dropsBytes = false;
+  #cancelsIfLeft = false;
   #drainedBytes = 0;
   #maxDrainedBytes: number;
   #onDisconnect: (() => void) | undefined;
@@ -84,6 +85,12 @@ export class ClientConnection implements Slotted {
   /** Called if the client disconnects from now on, or the response can't be delivered. */
   onDisconnect(listener: () => void): void {
     this.#onDisconnect = listener;
+  }
+
+  /** Whether a disconnect, also one that has been, ends the vendor's work at once: there, what is not generated is not billed. */
+  cancelIfLeft(isCancelled: boolean): void {
+    this.#cancelsIfLeft = isCancelled;
+    if (isCancelled && this.#hasDisconnected) this.cancellation.cancel();
   }
 
   /** After a disconnect, no more than this is read: a vendor that goes on has ignored the limits of the request. */
@@ -178,5 +185,6 @@ export class ClientConnection implements Slotted {
     if (this.response.writableFinished || this.#hasDisconnected) return;
     this.#hasDisconnected = true;
     this.#beginDrain();
+    if (this.#cancelsIfLeft) this.cancellation.cancel();
   };
 }

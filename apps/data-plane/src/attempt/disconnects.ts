@@ -1,4 +1,5 @@
 import { type Connector, OnDisconnect } from '@weighbridge/contracts';
+import type { PreparedRequest } from './plan.ts';
 
 /**
  * Providers that stop generating, and billing, once the connection is closed
@@ -24,4 +25,14 @@ export function stopsBillingOnDisconnect({
 }: Pick<Connector, 'provider' | 'onDisconnect'>): boolean {
   if (onDisconnect === OnDisconnect.CANCEL) return true;
   return onDisconnect !== OnDisconnect.DRAIN && STOPS_BILLING.has(provider);
+}
+
+/**
+ * Whether a request whose client leaves before the answer begins is cancelled. A vendor that stops with a stream does not stop with
+ * a document: that is generated, and billed, to its end, so it is read to its end for its usage. A background response goes on too,
+ * and only its id, which comes first, tells what it cost.
+ */
+export function isCancelledIfLeft({ connector, modelRequest }: PreparedRequest): boolean {
+  if (!modelRequest?.generation.stream || modelRequest.generation.isBackground) return false;
+  return stopsBillingOnDisconnect(connector);
 }

@@ -125,7 +125,7 @@ class Failover {
       next = verdict.retry && this.#choose();
       if (next && verdict.retry) this.#deps.onFailover(target.connector.id, verdict.retry);
       else if (verdict.retry) this.#giveUp(verdict.retry);
-      else this.#deps.recentFailures.forget(this.#attempts.keyId, target);
+      else if (verdict !== CANCELLED) this.#deps.recentFailures.forget(this.#attempts.keyId, target);
       if (attempt.state !== 'answered')
         this.#failure = upstreamError(attempt.error, target.connector.provider);
       else if (refusal && refusal.about !== 'request') await this.#hideRefusal(target, attempt, refusal);

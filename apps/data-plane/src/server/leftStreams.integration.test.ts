@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Outcome } from '@weighbridge/contracts';
 import { eventually } from '@weighbridge/testing';
-import { expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { startInferenceApp } from '../../test/inferenceApp.ts';
 import { listen } from '../../test/servers.ts';
 
@@ -62,6 +62,87 @@ it('closes the connection to the vendor within 100 ms', async () => {
     tookMs.push(performance.now() - leftAt);
   }
   expect(Math.min(...tookMs)).toBeLessThan(100);
+});
+
+/** A vendor that takes its time, and then answers as the test says, if at all. */
+async function openThinker(answer?: (response: ServerResponse) => void) {
+  const asked = vi.fn();
+  const closed = vi.fn();
+  let answerNow = () => {};
+  const url = await listen((request, response) => {
+    response.on('close', () => closed(response.writableFinished));
+    request.resume().on('end', () => {
+      answerNow = () => answer?.(response);
+      asked();
+    });
+  });
+  return { url, asked, closed, answer: () => answerNow() };
+}
+
+/** Leaves once the vendor has the request; resolves with when. */
+async function leaveBefore(
+  app: Awaited<ReturnType<typeof startInferenceApp>>,
+  vendor: Awaited<ReturnType<typeof openThinker>>,
+  fields: object,
+): Promise<number> {
+  const leaving = new AbortController();
+  const sent = app.ask(fields, {}, { signal: leaving.signal }).catch(() => undefined);
+  await eventually(() => expect(vendor.asked).toHaveBeenCalled(), { timeoutMs: 2_000, intervalMs: 2 });
+  leaving.abort();
+  const leftAt = performance.now();
+  await sent;
+  return leftAt;
+}
+
+describe('a client that leaves before the first byte', () => {
+  it('has its stream cancelled within 100 ms, and pays what was reserved', async () => {
+    const tookMs: number[] = [];
+    for (let at = 0; at < 3; at++) {
+      const vendor = await openThinker();
+      const app = await startInferenceApp(vendor.url, undefined, 'openai');
+      const closing = new Promise((resolve) => vendor.closed.mockImplementationOnce(resolve));
+      const leftAt = await leaveBefore(app, vendor, { stream: true, max_tokens: 70 });
+      expect(await closing).toBe(false);
+      tookMs.push(performance.now() - leftAt);
+      await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 2_000, intervalMs: 5 });
+      expect(app.events).toMatchObject([
+        { outcome: Outcome.CLIENT_GONE, estimated: true, usage: { output: 70 } },
+      ]);
+      expect(app.events[0]?.usage?.input).toBeGreaterThan(0);
+    }
+    expect(Math.min(...tookMs)).toBeLessThan(100);
+  });
+
+  it('has its stream read on where the vendor bills it to its end', async () => {
+    const vendor = await openThinker((response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).end(LAST);
+    });
+    const app = await startInferenceApp(vendor.url);
+    await leaveBefore(app, vendor, { stream: true, max_tokens: 70 });
+    await sleep(100);
+    expect(vendor.closed).not.toHaveBeenCalled();
+    vendor.answer();
+    await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 2_000, intervalMs: 5 });
+    expect(app.events).toMatchObject([
+      { outcome: Outcome.CLIENT_GONE, estimated: false, usage: { input: 3, output: 2_000 } },
+    ]);
+  });
+
+  it('has its document read to the end, which any vendor bills', async () => {
+    const vendor = await openThinker((response) => {
+      const body = { id: 'c-1', choices: [{ message: { content: 'Hello' } }], usage };
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    });
+    const app = await startInferenceApp(vendor.url, undefined, 'openai');
+    await leaveBefore(app, vendor, {});
+    await sleep(100);
+    expect(vendor.closed).not.toHaveBeenCalled();
+    vendor.answer();
+    await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 2_000, intervalMs: 5 });
+    expect(app.events).toMatchObject([
+      { outcome: Outcome.CLIENT_GONE, estimated: false, usage: { input: 3, output: 2_000 } },
+    ]);
+  });
 });
 
 it('charges at least the reservation where reasoning may be hidden in it', async () => {

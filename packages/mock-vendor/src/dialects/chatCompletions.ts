@@ -6,14 +6,7 @@ import { newId } from '../shared/ids.ts';
 import type { VendorTraits } from '../shared/traits.ts';
 import { openaiErrorBody, serverError } from '../shared/vendorError.ts';
 import { type ChatRequest, parseChatRequest } from './chatRequest.ts';
-import {
-  chargeReasoning,
-  chargeWhole,
-  generate,
-  generationTime,
-  openBill,
-  totalOutput,
-} from './generation.ts';
+import { chargeWhole, generate, generationTime, openBill, thinkingTime, totalOutput } from './generation.ts';
 
 /** `POST /v1/chat/completions`. */
 export async function chatCompletions(exchange: Exchange): Promise<void> {
@@ -68,9 +61,8 @@ async function sendStream(exchange: Exchange, request: ChatRequest, modelOutput:
   const indices = Array.from({ length: request.choices }, (_, index) => index);
 
   const entry = openBill(exchange, request, modelOutput);
-  await generationTime(exchange);
+  await thinkingTime(exchange, entry, request, modelOutput);
   await reply.start(200, { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' });
-  chargeReasoning(entry, request, modelOutput);
   for (const index of indices) await sendDelta(index, openingDelta(modelOutput));
   const isWhole = await generate(exchange, entry, request, modelOutput, (piece, index) =>
     sendDelta(index, pieceDelta(modelOutput, piece)),

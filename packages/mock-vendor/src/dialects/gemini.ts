@@ -6,7 +6,7 @@ import { textOfTokens } from '../shared/tokens.ts';
 import { googleErrorBody, serverError } from '../shared/vendorError.ts';
 import { type GeminiRequest, modelInPath, parseCountRequest, parseGeminiRequest } from './geminiRequest.ts';
 import { promptDetails, usageMetadata } from './geminiUsage.ts';
-import { chargeReasoning, chargeWhole, generate, generationTime, openBill } from './generation.ts';
+import { chargeWhole, generate, generationTime, openBill, thinkingTime } from './generation.ts';
 
 /** `POST /v1beta/models/{model}:generateContent`. */
 export async function generateContent(exchange: Exchange): Promise<void> {
@@ -40,7 +40,7 @@ export async function streamGenerateContent(exchange: Exchange): Promise<void> {
   const output = composeOutput(request, behaviour, traits);
   const isEvents = new URLSearchParams(query).get('alt') === 'sse';
   const entry = openBill(exchange, request, output);
-  await generationTime(exchange);
+  await thinkingTime(exchange, entry, request, output);
   const type = isEvents ? 'text/event-stream' : 'application/json; charset=UTF-8';
   await reply.start(200, { 'content-type': type });
   const head = headOf(output);
@@ -59,7 +59,6 @@ export async function streamGenerateContent(exchange: Exchange): Promise<void> {
       ...head,
     });
 
-  chargeReasoning(entry, request, output);
   for (const part of thoughtParts(output, behaviour.hidesReasoning))
     await send({ parts: [part] }, { index: 0 }, 0);
   const base = entry.outputTokens;

@@ -58,7 +58,7 @@ export function chargeWhole(entry: OpenEntry, { choices }: Charged, modelOutput:
 }
 
 /** Charges the reasoning, which comes before the text, and media. */
-export function chargeReasoning(entry: OpenEntry, { choices }: Charged, modelOutput: ModelOutput): void {
+function chargeReasoning(entry: OpenEntry, { choices }: Charged, modelOutput: ModelOutput): void {
   chargeMedia(entry, modelOutput);
   entry.reasoningTokens = choices * modelOutput.reasoningTokens;
   entry.outputTokens = entry.reasoningTokens + entry.outputAudioTokens + entry.outputImageTokens;
@@ -72,6 +72,29 @@ function chargeMedia(entry: OpenEntry, { media }: ModelOutput): void {
 /** The time until the vendor can begin its reply. What it generates then is on the bill already. */
 export function generationTime({ behaviour, disconnected }: Exchange): Promise<void> {
   return pause(behaviour.generateMs, disconnected);
+}
+
+/** The same before a stream: what the model thinks then is charged as it thinks, up to a disconnect. */
+export async function thinkingTime(
+  exchange: Exchange,
+  entry: OpenEntry,
+  request: Charged,
+  modelOutput: ModelOutput,
+): Promise<void> {
+  const { behaviour } = exchange;
+  const beganAtMs = performance.now();
+  try {
+    await generationTime(exchange);
+    chargeReasoning(entry, request, modelOutput);
+  } catch (error) {
+    // Of a vendor that goes on, all is charged.
+    if (!behaviour.billsAfterDisconnect) {
+      const share = Math.min(1, (performance.now() - beganAtMs) / behaviour.generateMs);
+      entry.reasoningTokens = Math.floor(share * request.choices * modelOutput.reasoningTokens);
+      entry.outputTokens = entry.reasoningTokens;
+    }
+    throw error;
+  }
 }
 
 /** All output tokens of a response, over all choices. */

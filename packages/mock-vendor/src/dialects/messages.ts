@@ -6,7 +6,7 @@ import { newId } from '../shared/ids.ts';
 import { isRecord, type JsonRecord } from '../shared/parameters.ts';
 import { textOfTokens } from '../shared/tokens.ts';
 import { anthropicErrorBody, serverError } from '../shared/vendorError.ts';
-import { chargeReasoning, chargeWhole, generate, generationTime, openBill } from './generation.ts';
+import { chargeWhole, generate, generationTime, openBill, thinkingTime } from './generation.ts';
 import { type MessagesRequest, parseMessagesRequest } from './messagesRequest.ts';
 import { finalUsage, usageOf, wholeUsage } from './messagesUsage.ts';
 
@@ -60,9 +60,8 @@ async function sendStream(
   const start = usageOf(modelOutput, behaviour, 1);
 
   const entry = openBill(exchange, request, modelOutput);
-  await generationTime(exchange);
+  await thinkingTime(exchange, entry, request, modelOutput);
   await reply.start(200, { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' });
-  chargeReasoning(entry, request, modelOutput);
   const empty = { content: [], stop_reason: null, stop_sequence: null, ...(start && { usage: start }) };
   await send('message_start', { message: { ...head(modelOutput), ...empty } });
   await send('ping');

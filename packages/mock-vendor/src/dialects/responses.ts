@@ -2,7 +2,7 @@ import type { Exchange } from '../http/exchange.ts';
 import { composeOutput, type ModelOutput } from '../model/modelOutput.ts';
 import { complete } from '../records/bill.ts';
 import { serverError } from '../shared/vendorError.ts';
-import { chargeReasoning, chargeWhole, generate, generationTime, openBill } from './generation.ts';
+import { chargeWhole, generate, generationTime, openBill, thinkingTime } from './generation.ts';
 import { begin, finished, outputItem, pending, type ResponseBody, toolItems } from './responsesBody.ts';
 import { parseResponsesRequest, type ResponsesRequest } from './responsesRequest.ts';
 
@@ -61,9 +61,8 @@ async function sendStream(
   const emptyPart = { type: 'output_text', text: '', annotations: [], logprobs: [] };
 
   const entry = openBill(exchange, request, modelOutput);
-  await generationTime(exchange);
+  await thinkingTime(exchange, entry, request, modelOutput);
   await reply.start(200, { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' });
-  chargeReasoning(entry, request, modelOutput);
   await send('response.created', { response: begun });
   await send('response.in_progress', { response: begun });
   for (const [output_index, tool] of tools.entries()) {
