@@ -38,7 +38,7 @@ export async function addRareRecords(databaseUrl: string, count = 1): Promise<vo
   }
 }
 
-/** Of the last models by name, which no example of the document names. */
+/** Changes of the last models by name: no example of the document names those. */
 async function addHeldPrices(db: Database, count: number): Promise<void> {
   const models = await sql<{ id: string; version: number }>`
     SELECT models.id, max(version) AS version FROM models JOIN model_prices ON model_id = models.id

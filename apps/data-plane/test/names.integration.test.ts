@@ -35,7 +35,7 @@ function lastSent(): string {
   return JSON.parse(vendor.requests.at(-1)?.body.toString() ?? '{}').model;
 }
 
-/** What served a request that names a model so, and what the vendor got. */
+/** The model that served a request for this name, and the name that the vendor got. */
 async function asked(model: string, headers?: Record<string, string>) {
   const { response } = await openai(headers).chat.completions.create({ model, messages }).withResponse();
   return {

@@ -67,7 +67,7 @@ describe('an object that an answer only repeats', () => {
     expect((await fetch(url, { headers: { authorization: `Bearer ${ALICE}` } })).status).toBe(200);
     const named = { input: [{ type: 'item_reference', id: 'msg_3' }] };
     expect((await ask(proxy, ALICE, named)).status).toBe(200);
-    // That made the item.
+    // That response is the one that makes the item.
     const { json: made } = await ask(proxy, BOB, {});
     expect(made.output).toMatchObject([{ id: 'msg_3' }]);
     expect((await ask(proxy, ALICE, named)).status).toBe(404);

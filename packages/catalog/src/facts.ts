@@ -47,7 +47,7 @@ const ToolPrices = Type.Record(Type.String({ pattern: '^[a-z0-9_]+$' }), Price);
 
 const ModelFacts = Strict({
   name: Name,
-  /** The provider makes the model, rather than serve another's. Absent: as `own_models` of the file. */
+  /** The provider made the model; false if it serves one that another company made. Absent: as `own_models` of the file. */
   own: Type.Optional(Type.Boolean()),
   /** The package's model whose price holds, if the package has no model of exactly this name. */
   priced_as: Type.Optional(Name),
@@ -81,7 +81,7 @@ const Facts = Strict({
   /** The provider's id in the package; null: the package does not have it. */
   package_provider: Type.Union([Name, Type.Null()]),
   source: Name,
-  /** The provider makes most of its models. A bare name that several providers have goes to who makes the model. */
+  /** The provider made most of its models. If several providers have a bare name, the one that made the model serves it. */
   own_models: Type.Boolean(),
   sources: Type.Record(Name, Strict({ name: Name, url: Type.Optional(Name), date: Day })),
   image_input_costs_input: Type.Optional(Strict({ why: Why, sources: Sources })),

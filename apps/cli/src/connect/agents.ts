@@ -1,6 +1,6 @@
 import type { Recipe } from './recipe.ts';
 
-/** Coding agents: programs that one runs. */
+/** Coding agents: programs that a user starts. */
 export const AGENTS: readonly Recipe[] = [
   {
     name: 'claude-code',

@@ -9,7 +9,7 @@ interface Settings {
   readonly env: Readonly<Record<string, string>>;
   /** Files, by their path below the home folder. */
   readonly files?: Readonly<Record<string, string>>;
-  /** How a program makes what sends its requests. */
+  /** The lines of a program that create its client. */
   readonly code?: string;
 }
 
@@ -22,13 +22,13 @@ export interface Recipe {
   readonly settings: (service: Service) => Settings;
   /** What to run or to look at next. */
   readonly next: string;
-  /** The model that it asks for by default, or that its examples name: as a vendor's own, without a provider. */
+  /** The model that it asks for by default, or that its examples name: the vendor's name of it, without a provider. */
   readonly model: string;
   /** The operations that the tests saw it use, in alphabetical order. */
   readonly routes: readonly string[];
   /** The header in which it names its session, if it has one. */
   readonly session?: string;
-  /** What one should know; a sentence or two. */
+  /** What a user should know, in a sentence or two. */
   readonly note?: string;
 }
 

@@ -50,11 +50,11 @@ it.each<[string, string[], string]>([
     const ofModel = rows.filter((row) => row.model === `anthropic/${model}`);
     expect(ofModel.length).toBeGreaterThanOrEqual(3);
     expect(new Set(rows.map(({ outcome }) => outcome))).toEqual(new Set(['success']));
-    // What it sends is the conversation of one session, without a word to the program.
+    // All its requests belong to one session, although nothing tells the program to name one.
     const sessions = new Set(scene.tap.sent.map(({ headers }) => headers['x-claude-code-session-id']));
     expect(new Set(rows.map(({ sessionId }) => sessionId))).toEqual(sessions);
     expect(sessions.size).toBe(1);
-    // It asks the vendor's own host for settings, and never sends a prompt there.
+    // It asks the vendor's host for settings, and never sends a prompt there.
     expect(new Set(scene.deadEnd.hosts)).toEqual(new Set(['api.anthropic.com:443']));
   },
 );

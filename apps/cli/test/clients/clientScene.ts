@@ -46,12 +46,12 @@ interface LedgerRow extends Json {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** An embedded service, simulated vendors with bills of their own, and a tap on what clients send. */
+/** An embedded service, simulated vendors that each keep a bill, and a tap on what clients send. */
 export interface ClientScene {
   readonly tap: Tap;
   readonly deadEnd: DeadEnd;
   vendor(name: VendorName): MockVendor;
-  /** What every vendor does from now on, and forgets what it did. */
+  /** Makes every vendor follow a script from now on, and forgets all requests and bills so far. */
   begin(script?: Readonly<Record<string, string>>): void;
   connect(client: string, ...options: string[]): Promise<Connected>;
   manage(method: string, path: string, body?: unknown): Promise<Json>;

@@ -6,7 +6,7 @@ import { routesOf } from './sdkSuite.ts';
 
 const MINUTE_MS = 60_000;
 const RECIPE = findRecipe('codex');
-/** A program for the only tool that Codex gives its default model. */
+/** The input of the only tool that Codex gives its default model: a program. */
 const PROGRAM = { input: "text(await tools.exec_command({ cmd: 'echo 40 tonnes' }))" };
 const EXEC = ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox'];
 

@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 const INSTALL_TIMEOUT_MS = 180_000;
 const platform = `${process.platform}-${process.arch}`;
 
-/** The clients of npm that the tests run, each set with its exact versions in a folder of its own. */
+/** The npm packages of the clients that the tests run. Each set has exact versions, and its own folder. */
 const NPM_CLIENTS = {
   /** Coding agents as their vendors publish them: one native program each. */
   claude: [`@anthropic-ai/claude-code-${platform}@2.1.330`],

@@ -27,7 +27,7 @@ it('opencode finishes a task, and costs what the vendor bills', { timeout: MINUT
   expect(new Set(rows.map(({ outcome }) => outcome))).toEqual(new Set(['success']));
   const sessions = new Set(scene.tap.sent.map(({ headers }) => headers['x-session-affinity']));
   expect(new Set(rows.map(({ sessionId }) => sessionId))).toEqual(sessions);
-  // Its own headers stay here.
+  // The service does not pass its headers on.
   for (const { headers } of scene.vendor('anthropic').requests) {
     expect(Object.keys(headers)).not.toContain('x-session-affinity');
   }

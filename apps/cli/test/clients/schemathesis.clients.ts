@@ -80,7 +80,7 @@ function numbersOf(output: string): string {
   return `${number(/Tested: (\d+)/)} operations, ${number(/(\d+) generated/)} cases, ${failures} failures`;
 }
 
-/** What the service logged as its own fault. That a made-up connector could not be reached is none. */
+/** The errors in the log of the service. That an invented connector could not be reached is not one. */
 function faultsOf(log: string): string[] {
   return log
     .split('\n')

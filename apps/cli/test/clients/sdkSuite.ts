@@ -79,7 +79,7 @@ export function sdkSuite(suites: readonly Suite[]): void {
   });
 }
 
-/** What the vendor got so far is, body by body, what it gets from a client that is told the vendor's own address. */
+/** The vendor got the same bodies, in the same order, as from a client that has the vendor's address. */
 export async function expectSameBodies(
   vendor: MockVendor,
   sendTo: (url: string) => Promise<void>,

@@ -1,4 +1,4 @@
-/** Ids that each run makes anew. */
+/** Ids that differ in each run. */
 const IDS =
   /\b(call|toolu|msg|resp|fc|rs|chatcmpl|req|item)([-_][A-Za-z0-9]{6,}|[0-9a-f]{32}\b)|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22,}/g;
 

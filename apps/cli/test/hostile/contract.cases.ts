@@ -5,7 +5,7 @@ import { operate, type Product } from './product.ts';
 
 type Json = Record<string, unknown>;
 
-/** What a tenant or an operator gets away with at the operator API unless every operation keeps the same rules. */
+/** What a tenant or an operator could do at the operator API if its operations did not all follow the same rules. */
 export const CONTRACT: readonly HostileCase[] = [
   {
     row: 'another principal’s id and an unknown one are told apart',

@@ -3,7 +3,7 @@ import { manage } from '../mainJob.ts';
 import type { HostileCase } from './hostileCase.ts';
 import { operate, type Product } from './product.ts';
 
-/** What a feed of prices can do to the prices in force: nothing that no operator has seen. */
+/** What a feed of prices can do to the prices in force: no large change without an operator. */
 
 type Json = Record<string, unknown>;
 

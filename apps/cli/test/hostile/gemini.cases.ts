@@ -46,7 +46,7 @@ export const GEMINI: readonly HostileCase[] = [
       expect(JSON.stringify(sent.map(({ rawHeaders }) => rawHeaders))).not.toMatch(
         new RegExp(`${mine.key}|ya29|AIza`),
       );
-      // It opens nothing else.
+      // A key in the query is read on Gemini's routes only.
       const others = [
         await fetch(`${inferenceUrl}/v1/chat/completions?key=${mine.key}`, { method: 'POST', body: '{}' }),
         await fetch(`${managementUrl}/api/v1/keys?key=${mine.key}`),
@@ -216,7 +216,7 @@ export const GEMINI: readonly HostileCase[] = [
         expect([answer.status, JSON.stringify(body)]).toEqual([404, JSON.stringify(body)]);
       }
       expect(sentBy(scene, strict)).toEqual([]);
-      // What anyone can read on the web is no one's object, and any policy but this one asks the vendor.
+      // A public page belongs to no one. Under any other policy, the vendor is asked.
       const web = part({ fileData: { fileUri: 'https://www.youtube.com/watch?v=weigh' } });
       expect((await strict.ask(GENERATE, web)).status).toBe(200);
       const open = await scene.tenant();

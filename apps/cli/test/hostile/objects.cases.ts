@@ -245,7 +245,7 @@ export const OBJECTS: readonly HostileCase[] = [
   },
 ];
 
-/** A request whose chunks are none: the server closes the connection while it still looks up the key. */
+/** A request with malformed chunks: the server closes the connection while it still looks up the key. */
 async function sendNoBody({ product }: Scene, key: string): Promise<void> {
   const { hostname, port } = new URL(product.inferenceUrl);
   const socket = connect(Number(port), hostname);

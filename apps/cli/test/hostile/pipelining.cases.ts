@@ -31,7 +31,7 @@ async function manyAreNotBegun({ product, tenant, vendor }: Scene): Promise<void
   socket.resume();
   socket.write((head + body).repeat(REQUESTS));
   try {
-    // Shows how many were begun, where it is not closed.
+    // If the connection stays open, the failure shows how many requests were begun.
     await eventually(() => expect([isClosed, begun().length]).toEqual([true, expect.any(Number)]), {
       timeoutMs: 10_000,
     });

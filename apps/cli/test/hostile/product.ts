@@ -26,7 +26,7 @@ type StartedProduct = Omit<Product, 'residentAtStart' | 'feed'>;
 export type Mode = 'embedded' | 'distributed';
 
 const SLOW_CLIENTS = { HEADERS_TIMEOUT_MS: '3000', BODY_TIMEOUT_MS: '8000' };
-/** A thousand by default: to issue so many takes a while. */
+/** A thousand by default: issuing them takes a while. */
 export const MAX_KEYS = 100;
 
 /** The simulators run on loopback. */

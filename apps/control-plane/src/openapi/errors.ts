@@ -176,7 +176,7 @@ const HEADERS_OF: Readonly<Record<number, Readonly<Record<string, object>>>> = {
   503: RETRY_HEADERS,
 };
 
-/** By their head alone, on every route. */
+/** Errors that the head of a request can cause on every route. */
 const OF_PROTOCOL = [408, 417, 431, 501];
 
 /** Who answers an operation, which decides the shapes of its errors. */

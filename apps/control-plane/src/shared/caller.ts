@@ -44,7 +44,7 @@ export function assertCurrentSecret({ identity }: Caller): void {
   );
 }
 
-/** The principal whose things a list shows: of an operator, the one it asks for, if any; else the caller's own. */
+/** The principal whose resources a list shows: for an operator, the one in the query, if any; else the caller's principal. */
 export function visiblePrincipal(
   caller: Caller,
   asked: string | undefined,

@@ -60,7 +60,7 @@ export class AnswerOwnership {
     const added = [...ids].slice(this.#savedObjects);
     if (repeated === undefined && readId === undefined) return added;
     return added.map((id) => {
-      // The conversation of a response that is read was named, or made, when that was.
+      // The conversation of a response that is read was recorded when the response was made.
       const isRepeated =
         repeated === 'all' || repeated?.has(id) || (readId !== undefined && id === conversation);
       return isRepeated ? claimOf(id) : id;

@@ -29,10 +29,12 @@ type StoredDeps = Pick<FailoverDeps, 'onUnauthorized' | 'credentials'> & {
 };
 
 /**
- * Asks connectors for a stored response, one after another: an account that does not have it answers 404. One that fails is
- * passed over, since another may have it. If none has a response of the caller's, the client gets the failure, since that one
- * may. Of any other response, the client gets what a vendor has, or the one 404 of those that are not there or not its own:
- * what else a vendor says, another principal's response would not be told.
+ * Asks connectors for a stored response, one after another: an account that does not have it answers 404. If one fails, the
+ * next is asked, since it may have it.
+ *
+ * A response on record as the caller's: if no account has it, the client gets the failure of one that may have it. Any other
+ * response: the client gets it if an account has it, else one 404, which does not tell whether another principal has it. A
+ * vendor's other errors would tell.
  */
 export function findStored(deps: StoredDeps, forwarding: StoredForwarding): Promise<Delivered> {
   return new StoredSearch(deps, forwarding).run();

@@ -16,13 +16,12 @@ export function isForAnyone({ others }: Pick<ObjectAccess, 'others'>): boolean {
 }
 
 /**
- * Reads what a vendor answers instead of a response to a request that names objects which are not the caller's. Resolves with
- * the answer for the client; with undefined if the client gets the 404 of another principal's object: then the attempt is
- * settled.
+ * Reads a vendor's error for a request that names objects which are not the caller's. Resolves with the answer for the client;
+ * with undefined if the client gets the same 404 as for another principal's object: then the attempt is settled.
  *
- * Where one of them may be another principal's, that is always: if only some refusals and failures counted as one of the object,
- * a mistake elsewhere in the request would tell whose it is. Objects that are made outside the service, such as files, are no
- * principal's; of those, a refusal counts that is about one.
+ * If one of the objects may be another principal's, the client always gets that 404: if some errors passed, a mistake elsewhere
+ * in the request would tell whose object it is. Objects that are made outside the service, such as files, belong to no
+ * principal: only an error about one of them becomes the 404.
  */
 export async function readObjectRefusal(
   attempt: Attempt,

@@ -63,9 +63,9 @@ export interface ObjectAccess {
   readonly connectorId: string | undefined;
   /** Those that are not on record as the caller's. */
   readonly others: readonly NamedObject[];
-  /** The one answer if those are not there, not the caller's, or not to be asked for; undefined if there are none. */
+  /** The one 404 for those that do not exist, are another principal's, or are refused by a policy; undefined without `others`. */
   readonly notFound: AppError | undefined;
-  /** It is the answer whatever a vendor would say: none gets the request. */
+  /** `notFound` is the answer, and no vendor gets the request. */
   readonly isRefused: boolean;
 }
 

@@ -24,9 +24,9 @@ export interface RoutableModel {
   readonly id: string;
   readonly provider: string;
   readonly upstreamName: string;
-  /** What else its provider calls it. */
+  /** Its provider's other names of it. */
   readonly otherNames: readonly string[];
-  /** Its provider makes it, rather than serve another's. */
+  /** Its provider made it. False if the provider serves a model that another company made. */
   readonly own: boolean;
   /** The catalog's price; `priceAt` has the price at a connector. */
   readonly price: ModelPrice;
@@ -56,7 +56,7 @@ export interface RoutingTable {
   readonly connectors: ReadonlyMap<string, readonly RoutableConnector[]>;
   /** By name. */
   readonly profiles: ReadonlyMap<string, RoutingProfile>;
-  /** What names stand for that are no model's id. */
+  /** Resolves names that are not the id of a model. */
   readonly names: ModelNames;
 }
 
@@ -108,7 +108,7 @@ export function routingTable(snapshot: Snapshot, previous?: RoutingTable): Routi
   };
 }
 
-/** Names of models that an enabled connector serves: others have no say in which model a bare name stands for. */
+/** Names of models that an enabled connector serves: a bare name never stands for a model that nothing serves. */
 function modelNames(
   models: RoutingTable['models'],
   connectors: ReadonlyMap<string, readonly RoutableConnector[]>,

@@ -32,7 +32,7 @@ export function walkRequest(bytes: Buffer, fields: Fields, rules: WalkRules): Re
   return walker.findings;
 }
 
-/** What to cut out of a list or an object, with the commas, so that some of its parts are gone. */
+/** The spans to cut out of a list or an object, with commas, to remove some of its parts. */
 class Cuts {
   readonly spans: Span[] = [];
   #kept = 0;

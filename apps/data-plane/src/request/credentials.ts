@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { bearerToken } from '@weighbridge/domain';
 import type { Dialect } from '../formats/operation.ts';
 
-/** Where the clients of a dialect send the token, besides `Authorization`. OpenAI's for Azure have a header of their own. */
+/** Where the clients of a dialect send the token, besides `Authorization`. Azure's have their own header. */
 const HEADER: Readonly<Record<Dialect, string>> = {
   openai: 'api-key',
   anthropic: 'x-api-key',

@@ -51,7 +51,7 @@ function notFound(name: string): AppError {
 
 function present(model: RoutableModel, table: RoutingTable): object {
   const { id, contextWindow, maxOutputTokens } = model;
-  // Google's own go by the name that its clients know.
+  // Google's clients know Google's models without the provider.
   const name = id.startsWith(OWN_PREFIX) ? id.slice(OWN_PREFIX.length) : id;
   return {
     name: `models/${name}`,

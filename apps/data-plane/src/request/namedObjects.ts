@@ -10,8 +10,8 @@ import { findNamedObjects, type NamedObject } from '../formats/storedObjects.ts'
 const MAX_OBJECTS = 2_048;
 
 /**
- * Looks up the stored objects that a request names, which is a way to read them; undefined if it names none. Another
- * principal's are refused, and unknown ones if the policy refuses those; which of them, no answer tells.
+ * Looks up the stored objects that a request names, since naming an object can read it; undefined if it names none. Another
+ * principal's are refused, and unknown ones if the policy refuses those. The answer does not tell which of the two it was.
  */
 export async function accessToObjects(
   owners: ObjectOwners,

@@ -263,7 +263,7 @@ class GenerationPlanner {
     return { connector, body, modelRequest: { model, connector, generation, alternatives } };
   }
 
-  /** What the request calls the model, if that is one of its names and the account has no name of its own for it. */
+  /** The name that the vendor gets: the account's own, else the one in the request if it is the vendor's, else the model's. */
   #upstreamName(model: RoutableModel, connector: RoutableConnector): string {
     const name = upstreamNameAt(model, connector);
     return this.#sentName !== undefined && model.id === this.#model && name === model.upstreamName

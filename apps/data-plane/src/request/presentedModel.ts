@@ -39,7 +39,7 @@ function openaiModel({ id, provider, contextWindow, capabilities }: PresentedMod
   };
 }
 
-/** What is not known of a model, it may well do. */
+/** A model without known capabilities may have any of them. */
 function mistralCapabilities(known: readonly string[] | undefined): object {
   const embeds = known?.includes('embeddings') ?? false;
   const has = (name: string) => known?.includes(name) ?? true;

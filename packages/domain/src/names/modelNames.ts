@@ -7,9 +7,9 @@ export interface NameableModel {
   /** `<provider>/<model name>` */
   readonly id: string;
   readonly provider: string;
-  /** What else its provider calls it. */
+  /** Its provider's other names of it. */
   readonly otherNames: readonly string[];
-  /** Its provider makes it, rather than serve another's. */
+  /** Its provider made it. False if the provider serves a model that another company made. */
   readonly own: boolean;
 }
 

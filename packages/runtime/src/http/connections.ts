@@ -25,7 +25,7 @@ export interface Connection {
   /** Those that are owed or under way, in the order of their requests: more than one if the client pipelines. */
   readonly responses: ServerResponse[];
   idleSince: number;
-  /** What had been read when it became idle: more is the head of its next request. */
+  /** The bytes read when it became idle: later ones are of the head of its next request. */
   readBytes: number;
   /** When its last request began. */
   requestedAt: number;
@@ -64,8 +64,8 @@ export class Connections {
   }
 
   /**
-   * To be called with each request, before it is handled. `closed`: the connection pipelines too many, and is gone;
-   * `no_room`: for the head of this request.
+   * Call it with each request, before it is handled. `closed`: the connection pipelined too many requests, and is closed;
+   * `no_room`: the head of this request does not fit.
    */
   begin(request: IncomingMessage, response: ServerResponse): 'closed' | 'no_room' | undefined {
     const { socket } = request;
@@ -73,7 +73,7 @@ export class Connections {
     if (!connection) return undefined;
     const { responses } = connection;
     if (responses.length >= MAX_PIPELINED) {
-      // Not refused in turn: all that wait behind it would be held until then.
+      // A refusal would have to wait for its turn, and all requests behind it would be held until then.
       socket.destroy();
       return 'closed';
     }

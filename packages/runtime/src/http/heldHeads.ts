@@ -21,7 +21,7 @@ export class HeldHeads {
     this.limitBytes = limitBytes;
   }
 
-  /** Returns the bytes, to be given back once the request is answered; undefined if there is no room for them. */
+  /** Takes room for a head, and returns its bytes: give them back once the request is answered. Undefined if it does not fit. */
   take({ rawHeaders, url = '' }: IncomingMessage): number | undefined {
     let bytes = url.length;
     for (const text of rawHeaders) bytes += text.length;
@@ -35,7 +35,7 @@ export class HeldHeads {
     this.#bytes -= bytes;
   }
 
-  /** Of heads that are still arriving, these may be held no longer: the largest are in too many hands. */
+  /** Those of the arriving heads that must go, so that the rest fits: large ones only. */
   overdue<T extends { readonly bytes: number }>(arriving: readonly T[]): readonly T[] {
     let total = arriving.reduce((sum, { bytes }) => sum + bytes, 0);
     return arriving.filter(({ bytes }) => {
@@ -46,7 +46,7 @@ export class HeldHeads {
   }
 }
 
-/** What a client gets whose head there is no room for. */
+/** The error for a request whose head does not fit. */
 export function noRoomForHead(): AppError {
   const message =
     'The heads of the requests in progress take all memory that they may. Try again, with fewer or shorter headers.';

@@ -150,7 +150,7 @@ async function assertValid(tx: Tx, id: string, settings: AliasSettings, set: Ali
   throw new AppError('conflict', 'alias_name_taken', message, { param: 'name' });
 }
 
-/** What a typing mistake makes never works. A model that nothing serves yet may be served later. */
+/** A target with a typing mistake would never work. A model that nothing serves yet may be served later. */
 async function assertTarget(tx: Tx, target: string): Promise<void> {
   const profile = profileNameOf(target);
   if (profile === undefined) {

@@ -3,7 +3,7 @@ import { AppError } from '@weighbridge/errors';
 import { validProfileName } from '../profiles/profiles.ts';
 
 const MAX_NAME = 200;
-/** What names of models consist of. The last character may be a `*`. */
+/** The characters of names of models. The last one may be a `*`. */
 const NAME = /^[A-Za-z0-9._:@/+[\]-]*\*?$/;
 
 /** Returns the name of an alias; throws a 422 if it breaks a rule. */

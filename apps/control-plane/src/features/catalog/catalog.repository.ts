@@ -126,7 +126,7 @@ export async function findPriceVersion(
     .executeTakeFirst();
 }
 
-/** Whose price it is, and since when. */
+/** Who set a price, and when. */
 export interface PriceSource {
   readonly version: number;
   readonly price_origin: ModelPriceRow['origin'];
@@ -180,7 +180,7 @@ export async function findPriceVersions(
     .execute();
 }
 
-/** Stores as of when the release has its prices, where that changed. */
+/** Stores the dates of the release's prices, where they changed. */
 export async function updateShippedDates(
   tx: Tx,
   dates: readonly { readonly id: string; readonly pricedAt: Date }[],

@@ -20,9 +20,9 @@ export interface ModelFacts {
 
 /** What requests may call a model besides its id. Only a release sets it: operators have aliases. */
 export interface ModelNameFacts {
-  /** What else its provider calls it. */
+  /** Its provider's other names of it. */
   readonly other_names: readonly string[];
-  /** Its provider makes it, rather than serve another's. */
+  /** Its provider made it. False if the provider serves a model that another company made. */
   readonly own: boolean;
 }
 

@@ -86,9 +86,9 @@ export interface CatalogFileModel {
   readonly id: string;
   readonly provider: string;
   readonly upstreamName: string;
-  /** What else the provider calls it. */
+  /** The provider's other names of it. */
   readonly otherNames: readonly string[];
-  /** The provider makes it, rather than serve another's. */
+  /** The provider made it. False if the provider serves a model that another company made. */
   readonly own: boolean;
   /** As of when its sources state the prices. */
   readonly pricedAt: Date;
