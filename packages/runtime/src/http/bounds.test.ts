@@ -1,34 +1,9 @@
-import { once } from 'node:events';
-import type { RequestListener, ServerResponse } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { dial, serve } from '../../test/servedHttp.ts';
 import { MAX_PIPELINED } from './connections.ts';
 import { HeldHeads } from './heldHeads.ts';
-import { type HttpServer, type HttpServerOptions, listenHttp } from './httpServer.ts';
-
-let server: HttpServer;
-afterEach(() => server?.close(0));
-
-async function serve(handler: RequestListener, options: Partial<HttpServerOptions> = {}): Promise<void> {
-  const fixed = { handler, host: '127.0.0.1', port: 0, portSetting: 'PORT', lingerMs: 200 };
-  server = await listenHttp({ ...fixed, ...options });
-}
-
-async function dial() {
-  const socket: Socket = connect(server.port, '127.0.0.1').setEncoding('latin1');
-  let text = '';
-  let error: NodeJS.ErrnoException | undefined;
-  socket.on('data', (piece) => {
-    text += piece;
-  });
-  socket.on('error', (found) => {
-    error = found;
-  });
-  const closed = new Promise<void>((resolve) => socket.on('close', () => resolve()));
-  await once(socket, 'connect');
-  return { socket, closed, text: () => text, error: () => error };
-}
 
 const get = (path: string, headers = '') => `GET ${path} HTTP/1.1\r\nhost: x\r\n${headers}\r\n`;
 const headOf = (bytes: number) => `x-long: ${'a'.repeat(bytes)}\r\n`;
@@ -109,7 +84,8 @@ describe('the heads of requests', () => {
 });
 
 describe('a client that ends its side', () => {
-  it('is told by a reset of a stream that breaks off, where it was asked within one', async () => {
+  /** A stream that has begun, whose client then ended its side and was asked within it whether it is still there. */
+  async function halfClosedStream() {
     let stream: ServerResponse | undefined;
     await serve((_request, response) => {
       stream = response;
@@ -121,23 +97,18 @@ describe('a client that ends its side', () => {
     await sleep(50);
     client.socket.end();
     await expect.poll(() => client.text()).toMatch(/part\r\n0$/);
+    return { client, stream };
+  }
+
+  it('is told by a reset of a stream that breaks off, where it was asked within one', async () => {
+    const { client, stream } = await halfClosedStream();
     stream?.destroy();
     await client.closed;
     expect(client.error()?.code).toBe('ECONNRESET');
   });
 
   it('gets the rest of a stream as it is, where it was asked within one', async () => {
-    let stream: ServerResponse | undefined;
-    await serve((_request, response) => {
-      stream = response;
-      response.write('part');
-    });
-    const client = await dial();
-    client.socket.write(get('/'));
-    await expect.poll(() => client.text()).toContain('part');
-    await sleep(50);
-    client.socket.end();
-    await expect.poll(() => client.text()).toMatch(/part\r\n0$/);
+    const { client, stream } = await halfClosedStream();
     stream?.end('whole');
     await client.closed;
     expect(client.text()).toMatch(/4\r\npart\r\n0+5\r\nwhole\r\n0+\r\n\r\n$/);

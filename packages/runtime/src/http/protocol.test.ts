@@ -1,30 +1,8 @@
 import { once } from 'node:events';
 import type { RequestListener, ServerResponse } from 'node:http';
-import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, describe, expect, it } from 'vitest';
-import { type HttpServer, type HttpServerOptions, listenHttp } from './httpServer.ts';
-
-let server: HttpServer;
-afterEach(() => server.close(0));
-
-async function serve(handler: RequestListener, options: Partial<HttpServerOptions> = {}): Promise<void> {
-  const fixed = { handler, host: '127.0.0.1', port: 0, portSetting: 'PORT', lingerMs: 200 };
-  server = await listenHttp({ ...fixed, ...options });
-}
-
-/** A client's end of a connection, and all that came on it. */
-async function dial() {
-  const socket: Socket = connect(server.port, '127.0.0.1').setEncoding('latin1');
-  let text = '';
-  socket.on('data', (piece) => {
-    text += piece;
-  });
-  socket.on('error', () => {});
-  const closed = new Promise<void>((resolve) => socket.on('close', () => resolve()));
-  await once(socket, 'connect');
-  return { socket, closed, text: () => text };
-}
+import { describe, expect, it } from 'vitest';
+import { close, dial, serve } from '../../test/servedHttp.ts';
 
 /** What comes for these bytes until the server closes the connection. */
 async function answerTo(bytes: string): Promise<string> {
@@ -62,7 +40,7 @@ describe('a parser error while an answer is owed', () => {
         if (after.endsWith('hos')) socket.end();
         await Promise.all([closed, ended]);
         expect([text().includes('400'), text().includes('408'), finished]).toEqual([false, false, false]);
-        await server.close(0);
+        await close();
       }
     },
   );
