@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Exchange } from '../http/exchange.ts';
-import { complete } from '../records/bill.ts';
+import { complete, type OpenEntry } from '../records/bill.ts';
 import { emptyLine } from '../shared/billLine.ts';
 import { assertKnown, EMBEDDINGS_FIELDS } from '../shared/knownFields.ts';
 import { optionalInteger, parseModel, parseObject } from '../shared/parameters.ts';
@@ -14,7 +14,7 @@ const HASH_BYTES = 32;
 
 /** `POST /v1/embeddings`. */
 export async function embeddings(exchange: Exchange): Promise<void> {
-  const { body, requestId, account, behaviour, traits, bill, reply } = exchange;
+  const { body, behaviour, traits, reply } = exchange;
   const request = parseObject(body, traits);
   if (traits.strict) assertKnown(request, EMBEDDINGS_FIELDS);
   const model = parseModel(request);
@@ -32,7 +32,18 @@ export async function embeddings(exchange: Exchange): Promise<void> {
   const shown = behaviour.usage === 'zero' ? 0 : inputTokens;
   const usage = { prompt_tokens: shown, total_tokens: shown };
 
-  const entry = bill.open({
+  const entry = billEmbeddings(exchange, model, inputTokens);
+  const list = { object: 'list', data, model, ...(behaviour.usage !== 'none' && { usage }) };
+  await complete(entry, () => reply.json(200, list));
+}
+
+/** Charges a response that has no output. */
+export function billEmbeddings(
+  { bill, requestId, account }: Exchange,
+  model: string,
+  inputTokens: number,
+): OpenEntry {
+  return bill.open({
     ...emptyLine(model),
     requestId,
     account,
@@ -45,8 +56,6 @@ export async function embeddings(exchange: Exchange): Promise<void> {
     extraLines: [],
     streamed: false,
   });
-  const list = { object: 'list', data, model, ...(behaviour.usage !== 'none' && { usage }) };
-  await complete(entry, () => reply.json(200, list));
 }
 
 interface Input {

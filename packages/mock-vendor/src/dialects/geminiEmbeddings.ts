@@ -1,11 +1,10 @@
 import type { Exchange } from '../http/exchange.ts';
 import { complete } from '../records/bill.ts';
-import { emptyLine } from '../shared/billLine.ts';
 import { GOOGLE_BODIES, readGoogle } from '../shared/googleFields.ts';
 import { isRecord, type JsonRecord, optionalInteger, parseObject } from '../shared/parameters.ts';
 import { tokensOfText } from '../shared/tokens.ts';
 import { assertSold, badRequest } from '../shared/vendorError.ts';
-import { DEFAULT_DIMENSIONS, MAX_DIMENSIONS, vectorOf } from './embeddings.ts';
+import { billEmbeddings, DEFAULT_DIMENSIONS, MAX_DIMENSIONS, vectorOf } from './embeddings.ts';
 import { assertModel, modelInPath, textOf } from './geminiRequest.ts';
 
 /** `POST /v1beta/models/{model}:embedContent`. */
@@ -31,7 +30,7 @@ async function embed(
   requests: readonly JsonRecord[],
   answer: (embeddings: readonly object[]) => object,
 ): Promise<void> {
-  const { path, traits, behaviour, requestId, account, reply } = exchange;
+  const { path, traits, behaviour, reply } = exchange;
   const model = modelInPath(path);
   assertSold(model, traits.prices);
   const texts = requests.map((request) => {
@@ -45,19 +44,7 @@ async function embed(
     const dimensions = optionalInteger(request, 'outputDimensionality', MAX_DIMENSIONS) ?? DEFAULT_DIMENSIONS;
     return { values: vectorOf(texts[at] ?? '', dimensions) };
   });
-  const entry = exchange.bill.open({
-    ...emptyLine(model),
-    requestId,
-    account,
-    inputTokens,
-    reasoningTokens: 0,
-    serviceTier: '',
-    speed: '',
-    geography: '',
-    toolUses: {},
-    extraLines: [],
-    streamed: false,
-  });
+  const entry = billEmbeddings(exchange, model, inputTokens);
   const usageMetadata = { promptTokenCount: behaviour.usage === 'zero' ? 0 : inputTokens };
   const body = { ...answer(embeddings), ...(behaviour.usage !== 'none' && { usageMetadata }) };
   await complete(entry, () => reply.json(200, body));
