@@ -1,5 +1,6 @@
 import type { Database } from '@weighbridge/database';
 import type { Logger, ServiceContext } from '@weighbridge/runtime';
+import { repeat } from '../../shared/repeat.ts';
 import type { CatalogFileModel } from './catalogFile.ts';
 import { importShipped } from './catalogImport.service.ts';
 import { duePrices, shippedCatalog } from './shippedCatalog.ts';
@@ -16,30 +17,24 @@ interface Deps {
 export function watchDuePrices(
   deps: Deps,
   files: readonly CatalogFileModel[],
-  { onShutdown }: Pick<ServiceContext, 'onShutdown'>,
+  context: Pick<ServiceContext, 'onShutdown'>,
 ): void {
   let after = deps.now();
   let { next } = duePrices(files, { after, until: after });
-  let importing: Promise<void> | undefined;
-  const check = async (): Promise<void> => {
-    try {
-      const until = deps.now();
-      await importDuePrices(deps, files, { after, until });
-      after = until;
-      next = duePrices(files, { after, until }).next;
-    } catch (error) {
-      deps.logger.warn({ err: error }, 'failed to make due prices effective; trying again');
-    } finally {
-      importing = undefined;
-    }
+  const run = async (): Promise<void> => {
+    const until = deps.now();
+    await importDuePrices(deps, files, { after, until });
+    after = until;
+    next = duePrices(files, { after, until }).next;
   };
-  const timer = setInterval(() => {
-    if (next && deps.now() >= next) importing ??= check();
-  }, CHECK_INTERVAL_MS);
-  onShutdown('due prices', async () => {
-    clearInterval(timer);
-    await importing;
-  });
+  const task = {
+    name: 'due prices',
+    everyMs: CHECK_INTERVAL_MS,
+    isDue: () => next !== undefined && deps.now() >= next,
+    run,
+    onFailure: 'failed to make due prices effective; trying again',
+  };
+  repeat(task, deps.logger, context);
 }
 
 /** Only of models whose price is due: a newer release may have imported other prices for the rest by now. */

@@ -1,5 +1,6 @@
 import type { Logger, Metrics, ServiceContext } from '@weighbridge/runtime';
 import { sql } from 'kysely';
+import { repeat } from '../../shared/repeat.ts';
 import { countHeldChanges, findFeed } from './catalogFeed.repository.ts';
 import { type CatalogFeedDeps, fetchAndApply, takeDueFetch } from './catalogFeed.service.ts';
 
@@ -8,31 +9,20 @@ const CHECK_INTERVAL_MS = 30_000;
 type Deps = CatalogFeedDeps & { readonly logger: Logger; readonly metrics: Metrics };
 
 /** Fetches the feed when it is due, if no other control plane did, and reads for the metrics how old prices are. */
-export function watchFeed(deps: Deps, { onShutdown }: Pick<ServiceContext, 'onShutdown'>): void {
+export function watchFeed(deps: Deps, context: Pick<ServiceContext, 'onShutdown'>): void {
   let ages: PriceAges = { byOrigin: [], feed: undefined };
   exportAges(deps, () => ages);
-  let checking: Promise<void> | undefined;
-  const stopping = new AbortController();
-  const check = async (): Promise<void> => {
-    try {
-      ages = await readAges(deps);
-      if (await fetchIfDue(deps, stopping.signal)) ages = await readAges(deps);
-    } catch (error) {
-      if (!stopping.signal.aborted)
-        deps.logger.warn({ err: error }, 'failed to check the feed of prices; trying again');
-    } finally {
-      checking = undefined;
-    }
+  const run = async (stopping: AbortSignal): Promise<void> => {
+    ages = await readAges(deps);
+    if (await fetchIfDue(deps, stopping)) ages = await readAges(deps);
   };
-  const timer = setInterval(() => {
-    checking ??= check();
-  }, CHECK_INTERVAL_MS);
-  checking = check();
-  onShutdown('feed of prices', async () => {
-    clearInterval(timer);
-    stopping.abort();
-    await checking;
-  });
+  const task = {
+    name: 'feed of prices',
+    everyMs: CHECK_INTERVAL_MS,
+    run,
+    onFailure: 'failed to check the feed of prices; trying again',
+  };
+  repeat(task, deps.logger, context);
 }
 
 async function fetchIfDue(deps: Deps, stopping: AbortSignal): Promise<boolean> {

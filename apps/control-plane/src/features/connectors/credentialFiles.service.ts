@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Logger, ServiceContext } from '@weighbridge/runtime';
+import { repeat } from '../../shared/repeat.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { findEnabledConnectors } from './connectors.repository.ts';
 import type { ConnectorDeps } from './connectors.service.ts';
@@ -12,27 +13,19 @@ type FileHashes = ReadonlyMap<string, string | undefined>;
 /** Checks the files of credentials periodically: a mounted secret can be replaced at any time. */
 export function watchCredentialFiles(
   deps: ConnectorDeps & { readonly now: () => Date; readonly logger: Logger },
-  { onShutdown }: Pick<ServiceContext, 'onShutdown'>,
+  context: Pick<ServiceContext, 'onShutdown'>,
 ): void {
   let hashes: FileHashes | undefined;
-  let checking: Promise<void> | undefined;
-  const check = async (): Promise<void> => {
-    try {
-      hashes = await recordChangedFiles(deps, hashes);
-    } catch (error) {
-      deps.logger.warn({ err: error }, 'failed to check credential files; trying again');
-    } finally {
-      checking = undefined;
-    }
+  const run = async (): Promise<void> => {
+    hashes = await recordChangedFiles(deps, hashes);
   };
-  const timer = setInterval(() => {
-    checking ??= check();
-  }, CHECK_INTERVAL_MS);
-  checking = check();
-  onShutdown('credential files', async () => {
-    clearInterval(timer);
-    await checking;
-  });
+  const task = {
+    name: 'credential files',
+    everyMs: CHECK_INTERVAL_MS,
+    run,
+    onFailure: 'failed to check credential files; trying again',
+  };
+  repeat(task, deps.logger, context);
 }
 
 /** Records a change of each connector whose credential file differs from `before`, so that proxies get the new one. */
