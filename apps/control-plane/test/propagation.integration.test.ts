@@ -20,6 +20,7 @@ const writes = operations(document).filter(
 const UNKNOWN_TO_PROXIES = [
   'createCorrection',
   'discardQuarantined',
+  'explainName',
   'explainProfile',
   'rebuildLedger',
   'rejectFeedChange',

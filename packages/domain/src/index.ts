@@ -15,6 +15,8 @@ export * from './money.ts';
 export * from './names/aliasIndex.ts';
 export * from './names/cloudNames.ts';
 export * from './names/modelNames.ts';
+export * from './names/nearestModels.ts';
+export * from './names/nearestNames.ts';
 export * from './pricing.ts';
 export * from './routing/adaptive.ts';
 export * from './routing/cacheSetting.ts';

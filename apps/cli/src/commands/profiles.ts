@@ -7,6 +7,8 @@ import { limitOf, listOptions } from './options.ts';
 type Explanation = components['schemas']['Explanation'];
 type ExplainRequest = components['schemas']['ExplainRequest'];
 
+const PROFILE_ID = /^prf_/;
+
 export function profilesCommand(cli: Cli): Command {
   const profiles = new Command('profiles').description(
     'routing profiles: the models behind router/<profile>, and their order',
@@ -39,8 +41,10 @@ export function profilesCommand(cli: Cli): Command {
     });
 
   profiles
-    .command('explain <profile_id>')
-    .description('show where a request would go, and why')
+    .command('explain <name>')
+    .description(
+      "show what a request's model stands for, where it would go, and why: the id of a profile, or any name that a request may have",
+    )
     .addOption(
       new Option('--route <route>', 'the API operation').choices([
         'chat_completions',
@@ -58,9 +62,9 @@ export function profilesCommand(cli: Cli): Command {
     .option('--session <text>', 'the X-Svc-Session-Id of the request')
     .addHelpText(
       'after',
-      '\nExamples:\n  weighbridge profiles explain prf_… --key key_…\n  weighbridge profiles explain prf_… --route messages --policy pol_… --json',
+      '\nExamples:\n  weighbridge profiles explain prf_… --key key_…\n  weighbridge profiles explain claude-sonnet-4-5 --route messages\n  weighbridge profiles explain router/cheap-chat --policy pol_…\n  weighbridge profiles explain openai/gpt-5.4 --json',
     )
-    .action(async (profile_id: string, options, command: Command) => {
+    .action(async (name: string, options, command: Command) => {
       const session = await openSession(cli, command);
       const body: ExplainRequest = {
         ...(options.route && { route: options.route }),
@@ -69,19 +73,34 @@ export function profilesCommand(cli: Cli): Command {
         ...(options.workloadType && { workload_type: options.workloadType }),
         ...(options.session && { session_id: options.session }),
       };
-      const params = { path: { profile_id } };
-      showExplanation(
-        session,
-        await bodyOf(session.client.POST('/api/v1/profiles/{profile_id}/explain', { params, body })),
-      );
+      const { client } = session;
+      const explained = PROFILE_ID.test(name)
+        ? client.POST('/api/v1/profiles/{profile_id}/explain', {
+            params: { path: { profile_id: name } },
+            body,
+          })
+        : client.POST('/api/v1/explain', { body: { ...body, model: name } });
+      showExplanation(session, await bodyOf(explained));
     });
 
   return profiles;
 }
 
+type NameRule = Explanation['resolved_name']['by'];
+
+/** What the name stands for, by the rule that says so. */
+const RULES: Readonly<Record<NameRule, (explanation: Explanation) => string>> = {
+  id: ({ profile_id }) => (profile_id === null ? 'is a model' : `is the routing profile ${profile_id}`),
+  alias: ({ model, resolved_name }) => `stands for ${model}, by the alias ${resolved_name.alias_id ?? ''}`,
+  name: ({ model }) => `stands for ${model}, as its bare name`,
+  other_name: ({ model, resolved_name: { sent_name } }) =>
+    `stands for ${model}, as another name of it${sent_name === null ? '' : `; vendors get ${sent_name}`}`,
+};
+
 function showExplanation(session: Session, explanation: Explanation): void {
   if (session.json) return void session.showOne(explanation);
-  const { model, refusal, models, excluded, not_known } = explanation;
+  const { model, resolved_name, refusal, models, excluded, not_known } = explanation;
+  session.out(printable(`${resolved_name.name} ${RULES[resolved_name.by](explanation)}`));
   if (refusal) session.out(printable(`${model} is refused: ${refusal.status} ${refusal.code}`));
   else {
     session.showList(

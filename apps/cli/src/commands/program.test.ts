@@ -291,7 +291,9 @@ describe('profiles explain', () => {
     output_price: usd(2),
   };
   const explanation = {
+    profile_id: 'prf_1',
     model: 'router/cheap',
+    resolved_name: { name: 'fast', by: 'alias', alias_id: 'als_1', sent_name: null },
     refusal: null,
     models: [
       { model: 'mock/a', why: 'because', connectors: [connector, { ...connector, name: 'spare' }] },
@@ -319,6 +321,7 @@ describe('profiles explain', () => {
       { route: 'messages', key_id: 'key_1' },
     ]);
     expect(lines(out)).toEqual([
+      ['fast stands for router/cheap, by the alias als_1'],
       ['MODEL', 'CONNECTOR', 'PRIORITY', 'WEIGHT', 'INPUT', 'OUTPUT', 'WHY'],
       ['mock/a', 'team', '1', '2', '$1.00', '$2.00', 'because'],
       ['mock/a', 'spare', '1', '2', '$1.00', '$2.00', '-'],
@@ -329,6 +332,26 @@ describe('profiles explain', () => {
       ['mock/c', '-', 'not allowed'],
     ]);
     expect(err).toContain('the breakers');
+  });
+
+  it.each([
+    [{ by: 'id' }, {}, 'n is the routing profile prf_1'],
+    [{ by: 'id' }, { profile_id: null, model: 'n' }, 'n is a model'],
+    [{ by: 'name' }, { profile_id: null, model: 'mock/n' }, 'n stands for mock/n, as its bare name'],
+    [
+      { by: 'other_name', sent_name: 'n-1' },
+      { profile_id: null, model: 'mock/n' },
+      'n stands for mock/n, as another name of it; vendors get n-1',
+    ],
+  ])('says by which rule a name stands for something: %j', async (resolved, fields, says) => {
+    const resolved_name = { ...explanation.resolved_name, name: 'n', alias_id: null, ...resolved };
+    respond = () => [200, { ...explanation, ...fields, resolved_name }];
+    const { out } = await run(['profiles', 'explain', 'a/b c']);
+    expect(out.split('\n')[0]).toBe(says);
+    expect([received[0]?.path, JSON.parse(received[0]?.body ?? '')]).toEqual([
+      '/api/v1/explain',
+      { model: 'a/b c' },
+    ]);
   });
 
   it('shows a refusal', async () => {

@@ -236,10 +236,13 @@ function errorResponse(status: number, [schema, ofVendor]: readonly Schema[], ex
   };
 }
 
+/** Operations that look up what their body names. */
+const FINDS_BY_BODY: ReadonlySet<string> = new Set(['/api/v1/explain']);
+
 /** The error statuses of an operation, besides those that its route declares. */
 export function errorStatuses(path: string, method: string, operation: Operation): number[] {
   const ofBody = operation.requestBody ? [413, 415] : [];
-  const ofPath = path.includes('{') ? [404, 414] : [];
+  const ofPath = path.includes('{') ? [404, 414] : FINDS_BY_BODY.has(path) ? [404] : [];
   if (!path.startsWith('/api/')) {
     return [400, 401, 403, 404, ...ofPath, ...ofBody, ...OF_PROTOCOL, 429, 500, 502, 503, 504];
   }

@@ -5,6 +5,7 @@ export const TAG_DESCRIPTIONS: Readonly<Record<string, string>> = {
   Principals: 'The persons, services and teams to which spend belongs.',
   Profiles: 'Routing profiles: which model serves a request for `router/<name>`.',
   Aliases: "Operators' names for models and profiles.",
+  Explain: 'What a name of a request stands for, and where the request would go.',
   Proxies: 'The proxies that serve inference, and how complete their usage is.',
   Audit: 'Who changed what, and when.',
   Evidence: 'How models did recently, by workload type.',

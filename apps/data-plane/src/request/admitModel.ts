@@ -1,5 +1,5 @@
 import type { Route } from '@weighbridge/contracts';
-import { parseModelId } from '@weighbridge/domain';
+import { didYouMean, parseModelId, shortened } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { servesRoute } from '../control/connectorRoutes.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
@@ -12,7 +12,6 @@ import {
 import type { Target } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { findNamedModels } from '../formats/namedModels.ts';
-import { didYouMean, shortened } from '../routing/nearestNames.ts';
 import { nearestModels } from './nearestModels.ts';
 import { policyIdsOf } from './resolveModel.ts';
 

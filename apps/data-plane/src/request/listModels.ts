@@ -1,9 +1,8 @@
-import { ROUTER_PREFIX } from '@weighbridge/domain';
+import { didYouMean, ROUTER_PREFIX, shortened } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
 import type { Dialect } from '../formats/operation.ts';
-import { didYouMean, shortened } from '../routing/nearestNames.ts';
 import { reachableProfiles } from '../routing/profileTargets.ts';
 import { isAllowed } from './admitModel.ts';
 import { nearestModels } from './nearestModels.ts';

@@ -1,8 +1,7 @@
-import { DEFAULT_PROFILE, profileNameOf, type ResolvedName } from '@weighbridge/domain';
+import { DEFAULT_PROFILE, profileNameOf, type ResolvedName, shortened } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
-import { shortened } from '../routing/nearestNames.ts';
 
 const NO_POLICIES: readonly string[] = [];
 /** No name of a model has a slash at an end, nor what can't be printed. */

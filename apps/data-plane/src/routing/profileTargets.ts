@@ -2,7 +2,9 @@ import type { Route } from '@weighbridge/contracts';
 import {
   DEFAULT_PROFILE,
   type Draw,
+  didYouMean,
   furthestStage,
+  nearestNames,
   type Offer,
   observedOf,
   ROUTER_PREFIX,
@@ -19,7 +21,6 @@ import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt, type RoutableConnector, type RoutingTable } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
 import { orderConnectors } from './connectorOrder.ts';
-import { didYouMean, nearestNames } from './nearestNames.ts';
 
 export interface ProfileDeps {
   readonly random: Draw;

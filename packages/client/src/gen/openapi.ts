@@ -296,6 +296,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Explain what a name stands for, and where a request with it would go
+         * @description Explain what a name stands for, and where a request with it would go. Requires the scope `operator`.
+         */
+        post: operations["explainName"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/proxies": {
         parameters: {
             query?: never;
@@ -1776,6 +1796,19 @@ export interface components {
         };
         /** @enum {string} */
         ExclusionStage: "unusable" | "policy" | "route" | "constraints";
+        ExplainNameRequest: {
+            /** @description Any name that a request may have as its model: an alias, a bare or dated name, `<provider>/<model>`, `router/<profile>`. */
+            model: string;
+            route?: components["schemas"]["Route"];
+            /** @description The key whose policies apply. Not together with policy_id. */
+            key_id?: string;
+            /** @description A policy that applies, with its parents. Without key_id and policy_id, no policy applies. */
+            policy_id?: string;
+            /** @description The value of X-Svc-Workload-Type. */
+            workload_type?: string;
+            /** @description The value of X-Svc-Session-Id. */
+            session_id?: string;
+        };
         ExplainRequest: {
             route?: components["schemas"]["Route"];
             /** @description The key whose policies apply. Not together with policy_id. */
@@ -1806,15 +1839,27 @@ export interface components {
             why: string;
             connectors: components["schemas"]["ExplainedConnector"][];
         };
+        ExplainedName: {
+            /** @description The name that was asked for. */
+            name: string;
+            by: components["schemas"]["NameRule"];
+            /** @description The alias that matched. */
+            alias_id: string | null;
+            /** @description The name that vendors get, if it is another one than their own of the model: a dated release stays that release. */
+            sent_name: string | null;
+        };
         /** @description The error if no target is left; otherwise null. */
         ExplainedRefusal: {
             status: number;
             code: string;
         };
         Explanation: {
-            profile_id: string;
+            /** @description Null: the name stands for a model. */
+            profile_id: string | null;
+            /** @description What the name stands for: `<provider>/<model>` or `router/<profile>`. */
             model: string;
-            strategy: components["schemas"]["Strategy"];
+            resolved_name: components["schemas"]["ExplainedName"];
+            strategy: components["schemas"]["Strategy"] | null;
             route: components["schemas"]["Route"];
             policies: string[];
             chosen: components["schemas"]["ExplainedChoice"] | null;
@@ -2061,6 +2106,11 @@ export interface components {
             units: number;
             nanos: number;
         };
+        /**
+         * @description The rule by which a name stands for its target, in the order in which they are tried. id: it is <provider>/<model>, or router/<profile>. alias: an alias of an operator. name: a bare name of the catalog. other_name: another name that its provider or a cloud gives it.
+         * @enum {string}
+         */
+        NameRule: "id" | "alias" | "name" | "other_name";
         NewAlias: {
             /**
              * @description What requests send as `model`: an exact name, or a beginning followed by `*`.
@@ -6179,6 +6229,12 @@ export interface operations {
                      * @example {
                      *       "profile_id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
                      *       "model": "acme/support-1",
+                     *       "resolved_name": {
+                     *         "name": "checkout",
+                     *         "by": "id",
+                     *         "alias_id": "als_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *         "sent_name": "text"
+                     *       },
                      *       "strategy": "ordered",
                      *       "route": "chat_completions",
                      *       "policies": [
@@ -6241,6 +6297,113 @@ export interface operations {
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    explainName: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "gpt-5.4",
+                 *       "route": "chat_completions"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ExplainNameRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "profile_id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "model": "acme/support-1",
+                     *       "resolved_name": {
+                     *         "name": "checkout",
+                     *         "by": "id",
+                     *         "alias_id": "als_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *         "sent_name": "text"
+                     *       },
+                     *       "strategy": "ordered",
+                     *       "route": "chat_completions",
+                     *       "policies": [
+                     *         "text"
+                     *       ],
+                     *       "chosen": {
+                     *         "model": "acme/support-1",
+                     *         "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td"
+                     *       },
+                     *       "refusal": {
+                     *         "status": 1,
+                     *         "code": "text"
+                     *       },
+                     *       "models": [
+                     *         {
+                     *           "model": "acme/support-1",
+                     *           "why": "text",
+                     *           "connectors": [
+                     *             {
+                     *               "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *               "name": "checkout",
+                     *               "priority": 0,
+                     *               "weight": 1,
+                     *               "input_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "price_source": "catalog"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "excluded": [
+                     *         {
+                     *           "model": "acme/support-1",
+                     *           "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "stage": "unusable",
+                     *           "why": "text"
+                     *         }
+                     *       ],
+                     *       "not_known": [
+                     *         "text"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Explanation"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];

@@ -41,7 +41,7 @@ interface RequestFacts {
 /** The targets of a profile as a proxy has them now, and the connectors that are unusable, with the reason. */
 export async function candidatesOf(
   deps: ConnectorDeps,
-  { targets }: RoutingProfile,
+  { targets }: Pick<RoutingProfile, 'targets'>,
   { policies, workloadType, strata = () => undefined }: RequestFacts,
 ): Promise<{ candidates: Offer<Account>[]; unusable: UnusableAccount[] }> {
   const ids = targets.map(({ model }) => model);

@@ -1,8 +1,8 @@
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { existingProfile } from '../profiles/profiles.service.ts';
-import { ExplainRequest, Explanation } from './explain.schemas.ts';
-import { type ExplainDeps, explainProfile } from './explain.service.ts';
+import { ExplainNameRequest, ExplainRequest, Explanation } from './explain.schemas.ts';
+import { type ExplainDeps, explainName, explainProfile } from './explain.service.ts';
 
 const ProfileParams = Type.Object({ profile_id: Type.String() });
 
@@ -25,5 +25,19 @@ export function explainRoutes(app: App, deps: ExplainDeps): void {
       },
     },
     async (request) => await explainProfile(deps, request.caller, request.params.profile_id, request.body),
+  );
+
+  app.post(
+    '/explain',
+    {
+      config: { scope: 'operator', reads: true },
+      schema: {
+        operationId: 'explainName',
+        summary: 'Explain what a name stands for, and where a request with it would go',
+        body: ExplainNameRequest,
+        response: { 200: Explanation },
+      },
+    },
+    async (request) => await explainName(deps, request.caller, request.body),
   );
 }

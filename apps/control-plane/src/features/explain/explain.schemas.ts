@@ -17,29 +17,39 @@ const Route = OneOf(
   { title: 'Route' },
 );
 
+const requestFields = {
+  route: Type.Optional(Route),
+  key_id: Type.Optional(
+    Type.String({ description: 'The key whose policies apply. Not together with policy_id.' }),
+  ),
+  policy_id: Type.Optional(
+    Type.String({
+      description:
+        'A policy that applies, with its parents. Without key_id and policy_id, no policy applies.',
+    }),
+  ),
+  workload_type: Type.Optional(
+    Type.String({ maxLength: 1_000, description: 'The value of X-Svc-Workload-Type.' }),
+  ),
+  session_id: Type.Optional(Type.String({ maxLength: 1_000, description: 'The value of X-Svc-Session-Id.' })),
+};
 /** The facts of a request that its routing depends on. */
-export const ExplainRequest = Strict(
-  {
-    route: Type.Optional(Route),
-    key_id: Type.Optional(
-      Type.String({ description: 'The key whose policies apply. Not together with policy_id.' }),
-    ),
-    policy_id: Type.Optional(
-      Type.String({
-        description:
-          'A policy that applies, with its parents. Without key_id and policy_id, no policy applies.',
-      }),
-    ),
-    workload_type: Type.Optional(
-      Type.String({ maxLength: 1_000, description: 'The value of X-Svc-Workload-Type.' }),
-    ),
-    session_id: Type.Optional(
-      Type.String({ maxLength: 1_000, description: 'The value of X-Svc-Session-Id.' }),
-    ),
-  },
-  { title: 'ExplainRequest' },
-);
+export const ExplainRequest = Strict(requestFields, { title: 'ExplainRequest' });
 export type ExplainRequest = Static<typeof ExplainRequest>;
+
+export const ExplainNameRequest = Strict(
+  {
+    model: Type.String({
+      minLength: 1,
+      maxLength: 1_000,
+      description:
+        'Any name that a request may have as its model: an alias, a bare or dated name, `<provider>/<model>`, `router/<profile>`.',
+    }),
+    ...requestFields,
+  },
+  { title: 'ExplainNameRequest' },
+);
+export type ExplainNameRequest = Static<typeof ExplainNameRequest>;
 
 const ExplainedConnector = Type.Object(
   {
@@ -54,11 +64,34 @@ const ExplainedConnector = Type.Object(
   { title: 'ExplainedConnector' },
 );
 
+/** The values of `resolved_name.by`, in the order in which the rules are tried. */
+const NameRule = OneOf(['id', 'alias', 'name', 'other_name'], {
+  title: 'NameRule',
+  description:
+    'The rule by which a name stands for its target, in the order in which they are tried. id: it is <provider>/<model>, or router/<profile>. alias: an alias of an operator. name: a bare name of the catalog. other_name: another name that its provider or a cloud gives it.',
+});
+
 export const Explanation = Type.Object(
   {
-    profile_id: Type.String(),
-    model: Type.String(),
-    strategy: Strategy,
+    profile_id: Nullable(Type.String({ description: 'Null: the name stands for a model.' })),
+    model: Type.String({
+      description: 'What the name stands for: `<provider>/<model>` or `router/<profile>`.',
+    }),
+    resolved_name: Type.Object(
+      {
+        name: Type.String({ description: 'The name that was asked for.' }),
+        by: NameRule,
+        alias_id: Nullable(Type.String({ description: 'The alias that matched.' })),
+        sent_name: Nullable(
+          Type.String({
+            description:
+              'The name that vendors get, if it is another one than their own of the model: a dated release stays that release.',
+          }),
+        ),
+      },
+      { title: 'ExplainedName' },
+    ),
+    strategy: Nullable(Strategy),
     route: Route,
     policies: Type.Array(Type.String()),
     chosen: Nullable(

@@ -3,10 +3,12 @@ import type { Database } from '@weighbridge/database';
 import {
   furthestStage,
   moneyFromNano,
+  ROUTER_PREFIX,
   type RoutingProfile,
   type Selection,
   type Stage,
   type Strata,
+  type Strategy,
   selectModels,
   workloadTypeKey,
 } from '@weighbridge/domain';
@@ -18,7 +20,8 @@ import type { ModelDeps } from '../models/models.service.ts';
 import { countersOf, type PolicyRow, policyChain } from '../policies/policies.service.ts';
 import { existingProfile, routingProfileOf } from '../profiles/profiles.service.ts';
 import { type Account, candidatesOf } from './candidates.service.ts';
-import type { ExplainRequest, Explanation } from './explain.schemas.ts';
+import type { ExplainNameRequest, ExplainRequest, Explanation } from './explain.schemas.ts';
+import { type ExplainedName, explainedName } from './explainedName.service.ts';
 
 export interface ExplainDeps extends ModelDeps {
   /** From 0 up to 1. */
@@ -43,24 +46,66 @@ export async function explainProfile(
   request: ExplainRequest,
 ): Promise<Explanation> {
   const profile = routingProfileOf(await existingProfile(deps.db, id));
-  const { route = 'chat_completions' } = request;
   const policies = await policiesOf(deps, caller, request);
+  const name = `${ROUTER_PREFIX}${profile.name}`;
+  const resolved = { name, target: name, by: 'id', aliasId: undefined, sentName: undefined } as const;
+  return await explain(deps, request, { resolved, profile, policies });
+}
+
+/** Explains what a name stands for, and where a request with it would go. Throws a 404 if it stands for nothing. */
+export async function explainName(
+  deps: ExplainDeps,
+  caller: Caller,
+  { model, ...request }: ExplainNameRequest,
+): Promise<Explanation> {
+  const policies = await policiesOf(deps, caller, request);
+  const { route = DEFAULT_ROUTE } = request;
+  return await explain(deps, request, {
+    ...(await explainedName(deps, model, { policies, route })),
+    policies,
+  });
+}
+
+const DEFAULT_ROUTE = 'chat_completions';
+
+interface Explained {
+  readonly resolved: ExplainedName;
+  /** Undefined: the name stands for a model. */
+  readonly profile: RoutingProfile | undefined;
+  readonly policies: readonly PolicyRow[];
+}
+
+async function explain(
+  deps: ExplainDeps,
+  request: ExplainRequest,
+  { resolved, profile, policies }: Explained,
+): Promise<Explanation> {
+  const { route = DEFAULT_ROUTE } = request;
+  const rule = profile ?? onlyModel(resolved.target);
   const strata = await deps.readStrata?.(deps.db);
   const facts = { policies, workloadType: workloadOf(request), strata };
-  const { candidates, unusable } = await candidatesOf(deps, profile, facts);
-  const selection = selectModels(profile, candidates, {
+  const { candidates, unusable } = await candidatesOf(deps, rule, facts);
+  const selection = selectModels(rule, candidates, {
     servesRoute: ({ row }) => routesOf(row.provider, row.dialect).includes(route),
     inOrder: (accounts) =>
       accounts.toSorted((a, b) => a.row.priority - b.row.priority || b.row.weight - a.row.weight),
     // A draw by weight is shown in the order of weights. `adaptive` has no order but its draw.
-    random: profile.strategy === 'adaptive' ? deps.random : () => 0.5,
+    random: rule.strategy === 'adaptive' ? deps.random : () => 0.5,
   });
-  const models = selection.ranked.map(explainedModel);
+  const models = selection.ranked.map((ranked) =>
+    explainedModel(profile ? ranked : { ...ranked, why: NAMED }),
+  );
   const first = models[0]?.connectors[0];
   return {
-    profile_id: profile.id,
-    model: `router/${profile.name}`,
-    strategy: profile.strategy,
+    profile_id: profile?.id ?? null,
+    model: resolved.target,
+    resolved_name: {
+      name: resolved.name,
+      by: resolved.by,
+      alias_id: resolved.aliasId ?? null,
+      sent_name: resolved.sentName ?? null,
+    },
+    strategy: profile?.strategy ?? null,
     route,
     policies: policies.map((policy) => policy.id),
     chosen: models[0] && first ? { model: models[0].model, connector_id: first.connector_id } : null,
@@ -81,8 +126,16 @@ export async function explainProfile(
         why,
       })),
     ],
-    not_known: notKnown(profile, request, strata !== undefined),
+    not_known: notKnown(rule.strategy, request, strata !== undefined),
   };
+}
+
+/** Why a model is used that the name stands for. */
+const NAMED = 'the name stands for it';
+
+/** A model without a profile is routed as the only one of a profile. */
+function onlyModel(model: string): Pick<RoutingProfile, 'strategy' | 'targets' | 'constraints'> {
+  return { strategy: 'ordered', targets: [{ model, weight: 1 }], constraints: {} };
 }
 
 async function policiesOf(
@@ -135,7 +188,7 @@ function explainedModel({
 
 /** Facts that the control plane does not know and that may change the route. */
 function notKnown(
-  { strategy }: RoutingProfile,
+  strategy: Strategy,
   { key_id, policy_id, session_id }: ExplainRequest,
   hasStrata: boolean,
 ): string[] {

@@ -3,6 +3,7 @@ import { isId, newId, type RoutingProfile } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import { fieldChanges } from '../../shared/fieldChanges.ts';
+import { hasInvalidCharacter } from '../../shared/invalidText.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import type { CacheSettings } from '../../shared/schemas.ts';
 import { recordChange } from '../changes/changes.service.ts';
@@ -54,6 +55,11 @@ export async function profileNameExists(tx: Tx, name: string): Promise<boolean> 
 
 export async function existingProfile(db: Database, id: string): Promise<ProfileRow> {
   return (isId('prf', id) ? await findProfile(db, id) : undefined) ?? raise(profileNotFound());
+}
+
+/** Undefined if there is no profile of this name. */
+export async function profileByName(db: Database, name: string): Promise<ProfileRow | undefined> {
+  return hasInvalidCharacter(name) ? undefined : await findProfileByName(db, name);
 }
 
 /** The profile of a row as the router uses it. */
