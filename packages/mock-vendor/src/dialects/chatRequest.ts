@@ -1,5 +1,5 @@
-import type { Asked, Conversation, Message, Tool, ToolChoice } from '../model/conversation.ts';
-import { NOTHING_ASKED } from '../model/conversation.ts';
+import type { AnswerFormat, Asked, Conversation, Message, Tool, ToolChoice } from '../model/conversation.ts';
+import { ANY_OBJECT, NOTHING_ASKED } from '../model/conversation.ts';
 import type { OutputLimitName } from '../shared/behaviour.ts';
 import { assertKnown, CHAT_FIELDS } from '../shared/knownFields.ts';
 import {
@@ -43,6 +43,7 @@ export function parseChatRequest(
     choices: optionalInteger(request, 'n', MAX_CHOICES) ?? 1,
     maxOutputTokens: honours ? optionalInteger(request, honours) : parseOutputLimit(request),
     asked: parseAsked(request),
+    answerFormat: answerFormat(request.response_format),
     body: request,
     stream,
     includeUsage: parseIncludeUsage(request.stream_options, stream),
@@ -138,6 +139,15 @@ function parseAsked(request: JsonRecord): Asked {
     // A request searches once.
     serverTools: searches ? [{ name: 'web_search', maxUses: 1, model: undefined }] : [],
   };
+}
+
+/** Of `response_format`, and of the `text.format` of responses, which has no inner object. */
+export function answerFormat(format: unknown): AnswerFormat | undefined {
+  if (!isRecord(format)) return undefined;
+  if (format.type === 'json_object') return ANY_OBJECT;
+  if (format.type !== 'json_schema') return undefined;
+  const { schema } = isRecord(format.json_schema) ? format.json_schema : format;
+  return isRecord(schema) ? { schema } : ANY_OBJECT;
 }
 
 function parseOutputLimit(request: JsonRecord): number | undefined {

@@ -1,4 +1,6 @@
 import {
+  ANY_OBJECT,
+  type AnswerFormat,
   type Conversation,
   type Message,
   NOTHING_ASKED,
@@ -73,6 +75,7 @@ function requestOf(request: JsonRecord, model: string, stream: boolean): GeminiR
       serviceTier: optionalText(request, 'serviceTier'),
       serverTools: serverTools(tools, model),
     },
+    answerFormat: answerFormat(config),
     body: request,
     stream,
   };
@@ -131,6 +134,14 @@ function serverTools(tools: readonly JsonRecord[], model: string): ServerTool[] 
     const maxUses = name === 'google_maps' || BILLED_BY_PROMPT.test(model) ? 1 : undefined;
     return [{ name, maxUses, model: undefined }];
   });
+}
+
+/** Google knows three names for a schema, and enums without quotes. */
+function answerFormat(config: JsonRecord): AnswerFormat | undefined {
+  const { responseMimeType: type, responseSchema, responseJsonSchema, _responseJsonSchema } = config;
+  const schema = responseSchema ?? responseJsonSchema ?? _responseJsonSchema ?? undefined;
+  if (schema !== undefined) return { schema, isBare: type === 'text/x.enum' };
+  return type === 'application/json' ? ANY_OBJECT : undefined;
 }
 
 /** Google takes numbers as texts too. */

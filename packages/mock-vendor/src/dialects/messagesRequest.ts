@@ -19,6 +19,7 @@ import {
 } from '../shared/parameters.ts';
 import { LENIENT, type VendorTraits } from '../shared/traits.ts';
 import { badRequest } from '../shared/vendorError.ts';
+import { answerFormat } from './chatRequest.ts';
 
 /** A parsed request to `/v1/messages`. */
 export interface MessagesRequest extends Conversation {
@@ -44,6 +45,9 @@ export function parseMessagesRequest(
     choices: 1,
     maxOutputTokens,
     asked: parseAsked(request),
+    answerFormat: answerFormat(
+      isRecord(request.output_config) ? request.output_config.format : request.output_format,
+    ),
     body: request,
     stream: optionalBoolean(request, 'stream') ?? false,
   };

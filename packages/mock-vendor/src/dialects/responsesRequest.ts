@@ -21,6 +21,7 @@ import {
 } from '../shared/parameters.ts';
 import { LENIENT, type VendorTraits } from '../shared/traits.ts';
 import { badRequest, invalidType, missingParameter, VendorError } from '../shared/vendorError.ts';
+import { answerFormat } from './chatRequest.ts';
 
 /** A parsed request to `/v1/responses`. */
 export interface ResponsesRequest extends Conversation {
@@ -60,6 +61,7 @@ export function parseResponsesRequest(
     choices: 1,
     maxOutputTokens: optionalInteger(request, 'max_output_tokens'),
     asked: parseAsked(request),
+    answerFormat: answerFormat(isRecord(request.text) ? request.text.format : undefined),
     body: request,
     stream: optionalBoolean(request, 'stream') ?? false,
     store: optionalBoolean(request, 'store') ?? true,

@@ -9,6 +9,8 @@ export interface Conversation {
   /** The request's limit per choice, including reasoning. */
   readonly maxOutputTokens: number | undefined;
   readonly asked: Asked;
+  /** The form that the text must have; undefined if it is free. */
+  readonly answerFormat?: AnswerFormat | undefined;
   /** The whole request. */
   readonly body?: unknown;
 }
@@ -52,6 +54,17 @@ export const NOTHING_ASKED: Asked = {
   serverTools: [],
   reportsIterations: false,
   maxToolCalls: undefined,
+};
+
+/** JSON that fits the schema; of an enum, Gemini also writes the bare value. */
+export interface AnswerFormat {
+  readonly schema: unknown;
+  readonly isBare?: boolean;
+}
+
+/** JSON without a schema is an object. */
+export const ANY_OBJECT: AnswerFormat = {
+  schema: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
 };
 
 export interface Message {

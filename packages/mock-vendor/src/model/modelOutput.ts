@@ -10,8 +10,8 @@ import { LENIENT, type VendorTraits } from '../shared/traits.ts';
 import { assertSold, badRequest } from '../shared/vendorError.ts';
 import type { Conversation, Message, Tool } from './conversation.ts';
 import { greedOf } from './greed.ts';
+import { argumentsFor, instanceOf } from './schemaInstance.ts';
 import { type Serving, serve } from './serving.ts';
-import { argumentsFor } from './toolArguments.ts';
 
 /** A greedy vendor writes no more than this. */
 const GREEDY_OUTPUT_TOKENS = 4_096;
@@ -120,7 +120,7 @@ function speak(conversation: Conversation, behaviour: Behaviour): Speech {
   const last = conversation.messages.findLast(({ role }) => role !== 'system' && role !== 'developer');
   if (last && isToolResult(last)) {
     if (called && toolResults(conversation) < toolRounds) return called;
-    return { text: `The tool answered: "${last.text}"`, split: words };
+    return answer(conversation, `The tool answered: "${last.text}"`);
   }
   if (called) return called;
   const question = conversation.messages.findLast((message) => message.role === 'user')?.text ?? '';
@@ -129,7 +129,14 @@ function speak(conversation: Conversation, behaviour: Behaviour): Speech {
     const text = chosen.custom ? question : argumentsFor(chosen.parameters, question);
     return { toolName: chosen.name, text, split: smallPieces };
   }
-  return { text: question, split: words };
+  return answer(conversation, question);
+}
+
+/** In the form that the request asks for. */
+function answer({ answerFormat }: Conversation, text: string): Speech {
+  if (answerFormat === undefined) return { text, split: words };
+  const value = instanceOf(answerFormat.schema, text);
+  return { text: answerFormat.isBare ? String(value) : JSON.stringify(value), split: smallPieces };
 }
 
 /** Of a custom tool: the argument `input`, or all of them. */
