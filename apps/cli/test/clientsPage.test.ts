@@ -24,7 +24,7 @@ for a program. [Command line](cli.md#connect-a-client) lists its options.
 - \`pnpm test:clients\` runs each of these programs as published, with exactly these settings and nothing else in its
   environment. The ledger then has the tokens and the cost that the simulated vendor billed. Agents use their default model.
   Each program calls a tool twice and streams an answer, except dspy (one plain answer) and instructor (structured answers,
-  whole and in parts). The SDKs and frameworks send the vendor what they send it without this service, field by field.
+  whole and in parts). Each sends the vendor what it sends it without this service, field by field.
 
 This page is written from the table of \`connect\` (\`apps/cli/src/connect\`), and a test compares them.
 `;

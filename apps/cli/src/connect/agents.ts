@@ -11,7 +11,7 @@ export const AGENTS: readonly Recipe[] = [
     model: 'claude-opus-5-5',
     routes: ['POST /v1/messages'],
     session: 'x-claude-code-session-id',
-    note: 'It also calls api.anthropic.com, with no prompt in it. CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 stops that.',
+    note: 'It also calls api.anthropic.com, with no prompt in it. CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 stops that. With CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY=1, it asks for GET /v1/models, and offers the models of this service under /model. /context asks for POST /v1/messages/count_tokens.',
   },
   {
     name: 'codex',
@@ -34,7 +34,7 @@ wire_api = "responses"
     model: 'gpt-6.1-sol',
     routes: ['POST /v1/responses'],
     session: 'session-id',
-    note: `With openai_base_url instead of a provider, Codex tries a WebSocket first, and falls back.`,
+    note: `With openai_base_url instead of a provider, Codex tries a WebSocket first, and falls back. It asks for GET /v1/models only where a command gives it the key (auth.command of the provider); it keeps to the models that it ships.`,
   },
   {
     name: 'opencode',
@@ -49,6 +49,24 @@ wire_api = "responses"
     routes: ['POST /v1/messages'],
     session: 'x-session-affinity',
     note: 'Models that its own list does not have are named in the file.',
+  },
+  {
+    name: 'gemini-cli',
+    title: 'Gemini CLI',
+    install: 'npm install -g @google/gemini-cli',
+    settings: ({ url, key }) => ({
+      env: { GEMINI_API_KEY: key, GOOGLE_GEMINI_BASE_URL: url },
+      files: {
+        '.gemini/settings.json': `${JSON.stringify({ security: { auth: { selectedType: 'gemini-api-key' } } }, null, 2)}\n`,
+      },
+    }),
+    next: 'gemini',
+    model: 'gemini-3.8-flash',
+    routes: [
+      'POST /v1beta/models/gemini-3.5-flash-lite:generateContent',
+      'POST /v1beta/models/gemini-3.8-flash:streamGenerateContent',
+    ],
+    note: 'Before each prompt, it asks gemini-3.5-flash-lite whether gemini-3.8-flash or gemini-3.1-pro-preview is to answer. It names no session. With -p it runs in trusted folders only: --skip-trust trusts this one. It also calls play.googleapis.com, unless its settings have privacy.usageStatisticsEnabled: false.',
   },
 ];
 

@@ -3,6 +3,7 @@ import { findRecipe } from '../../src/connect/recipes.ts';
 import { type ClientScene, openClientScene, runClient } from './clientScene.ts';
 import { npmProgram } from './npmClients.ts';
 import { routesOf } from './sdkSuite.ts';
+import { expectSameBodies } from './sentBodies.ts';
 
 const MINUTE_MS = 60_000;
 const RECIPE = findRecipe('claude-code');
@@ -26,7 +27,9 @@ afterAll(() => scene?.close());
 it.each<[string, string[], string]>([
   ['its default model', [], RECIPE?.model ?? ''],
   ['--model sonnet', ['--model', 'sonnet'], 'claude-sonnet-5-5'],
+  ['--model opus', ['--model', 'opus'], 'claude-opus-5-5'],
   ['--model haiku', ['--model', 'haiku'], 'claude-haiku-5-5'],
+  ['--model fable', ['--model', 'fable'], 'claude-fable-5-2'],
 ])(
   'Claude Code finishes a task with %s, and costs what the vendor bills',
   {
@@ -58,6 +61,51 @@ it.each<[string, string[], string]>([
     expect(new Set(scene.deadEnd.hosts)).toEqual(new Set(['api.anthropic.com:443']));
   },
 );
+
+it('Claude Code sends what it sends to the vendor itself', { timeout: 2 * MINUTE_MS }, async () => {
+  const connected = await scene.connect('claude-code');
+  scene.begin({ 'x-mock-tool': `Bash ${JSON.stringify(BASH)}`, 'x-mock-tool-rounds': '2' });
+  const run = (settings: typeof connected) =>
+    runClient(scene, claude, ['-p', QUESTION, '--allowedTools', 'Bash'], settings);
+  expect((await run(connected)).code).toBe(0);
+  await expectSameBodies(scene.vendor('anthropic'), async (url) => {
+    const direct = { ...connected, ...RECIPE?.settings({ url, key: 'sk-direct' }) };
+    expect((await run(direct)).code).toBe(0);
+  });
+});
+
+it('Claude Code lists the models of the service if told to', { timeout: MINUTE_MS }, async () => {
+  const connected = await scene.connect('claude-code');
+  scene.begin();
+  const env = { ...connected.env, CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY: '1' };
+  const keep = '.claude/cache/gateway-models.json';
+  const ran = await runClient(scene, claude, ['-p', QUESTION], { ...connected, env }, { keep });
+  expect(ran.code).toBe(0);
+  expect(scene.tap.sent.map(({ method, path, status }) => [method, path, status])).toContainEqual([
+    'GET',
+    '/v1/models?limit=1000',
+    200,
+  ]);
+  // What it shows by /model: those of them that are for it.
+  const { models } = JSON.parse(ran.kept) as { models: { id: string; display_name: string }[] };
+  const named = new Map(models.map((model) => [model.id, model.display_name]));
+  expect(named.size).toBeGreaterThan(10);
+  expect(named.get(`anthropic/${RECIPE?.model}`)).toBeTruthy();
+});
+
+it('Claude Code counts what fills its context', { timeout: MINUTE_MS }, async () => {
+  const connected = await scene.connect('claude-code');
+  scene.begin({ 'x-mock-input-tokens': '7000' });
+  const ran = await runClient(scene, claude, ['-p', '/context'], connected);
+  expect(ran.code).toBe(0);
+  const counted = scene.tap.sent.filter(({ path }) => path === '/v1/messages/count_tokens?beta=true');
+  expect(counted.length).toBeGreaterThan(5);
+  expect(new Set(counted.map(({ status }) => status))).toEqual(new Set([200]));
+  const ofModel = counted.map(({ body }) => (JSON.parse(body) as { model: string }).model);
+  expect(new Set(ofModel)).toEqual(new Set([RECIPE?.model]));
+  // The vendor was told to count 7,000 of anything.
+  expect(ran.output).toMatch(/^\| Messages \| 7k \|/m);
+});
 
 it('Claude Code goes nowhere else if told so', { timeout: MINUTE_MS }, async () => {
   const connected = await scene.connect('claude-code');

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -178,18 +178,24 @@ export interface Ran {
   readonly code: number;
   readonly output: string;
   readonly ms: number;
+  /** The file that was asked for; empty without one. */
+  readonly kept: string;
 }
 
 /**
  * Runs a program as `env -i` would, in an empty home with the files of `connect` and these, at most for a minute. What is
- * not on this machine can be reached by the dead end only.
+ * not on this machine can be reached by the dead end only. Of its home, one file may be kept.
  */
 export async function runClient(
   scene: ClientScene,
   command: string,
   args: readonly string[],
   connected: Pick<Connected, 'env' | 'files'>,
-  { files = {}, modules }: { files?: Readonly<Record<string, string>>; modules?: string } = {},
+  {
+    files = {},
+    modules,
+    keep,
+  }: { files?: Readonly<Record<string, string>>; modules?: string; keep?: string } = {},
 ): Promise<Ran> {
   const home = await mkdtemp(join(tmpdir(), 'client-home-'));
   try {
@@ -207,7 +213,7 @@ export async function runClient(
     ]);
     const env = { HOME: home, PATH: '/usr/bin:/bin', ...Object.fromEntries(proxies), ...connected.env };
     const startedAt = performance.now();
-    return await new Promise((resolve) => {
+    const ran = await new Promise<Omit<Ran, 'kept'>>((resolve) => {
       const options = { cwd: work, env, timeout: 60_000, maxBuffer: 2 ** 24 };
       const child = execFile(command, [...args], options, (error, out, err) =>
         resolve({
@@ -218,6 +224,10 @@ export async function runClient(
       );
       child.stdin?.end();
     });
+    return {
+      ...ran,
+      kept: keep === undefined ? '' : await readFile(join(home, keep), 'utf8').catch(() => ''),
+    };
   } finally {
     await rm(home, { recursive: true, force: true });
   }

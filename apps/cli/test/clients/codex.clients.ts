@@ -3,6 +3,7 @@ import { findRecipe } from '../../src/connect/recipes.ts';
 import { type ClientScene, type Connected, openClientScene, runClient } from './clientScene.ts';
 import { npmProgram } from './npmClients.ts';
 import { routesOf } from './sdkSuite.ts';
+import { expectSameBodies } from './sentBodies.ts';
 
 const MINUTE_MS = 60_000;
 const RECIPE = findRecipe('codex');
@@ -18,9 +19,12 @@ beforeAll(async () => {
 }, 5 * MINUTE_MS);
 afterAll(() => scene?.close());
 
-async function expectTask(connected: Connected) {
+const run = (connected: Connected, keep = '') =>
+  runClient(scene, codex, [...EXEC, 'How heavy is the truck?'], connected, keep ? { keep } : {});
+
+async function expectTask(connected: Connected, keep?: string) {
   scene.begin({ 'x-mock-tool': `exec ${JSON.stringify(PROGRAM)}`, 'x-mock-tool-rounds': '2' });
-  const ran = await runClient(scene, codex, [...EXEC, 'How heavy is the truck?'], connected);
+  const ran = await run(connected, keep);
   expect([ran.code, ran.output]).toEqual([0, expect.stringMatching(/The tool answered[\s\S]*40 tonnes/)]);
   const rows = await scene.expectBilled(connected.key_id);
   expect(rows.length).toBeGreaterThanOrEqual(3);
@@ -55,4 +59,39 @@ it('Codex falls back from a WebSocket at once, with nothing but a base URL', {
   const tries = scene.tap.sent.filter(({ headers }) => headers.upgrade === 'websocket');
   expect(tries.map(({ status }) => status)).toEqual(tries.map(() => 426));
   expect(ms).toBeLessThan(6_000);
+});
+
+it('Codex sends what it sends to the vendor itself', { timeout: 2 * MINUTE_MS }, async () => {
+  const connected = await scene.connect('codex');
+  const run = (settings: Connected) =>
+    runClient(scene, codex, [...EXEC, 'How heavy is the truck?'], settings);
+  scene.begin({ 'x-mock-tool': `exec ${JSON.stringify(PROGRAM)}`, 'x-mock-tool-rounds': '2' });
+  expect((await run(connected)).code).toBe(0);
+  await expectSameBodies(scene.vendor('openai'), async (url) => {
+    expect((await run({ ...connected, ...RECIPE?.settings({ url, key: 'sk-direct' }) })).code).toBe(0);
+  });
+});
+
+it('Codex refreshes its models where a command gives it the key, and stays with its own', {
+  timeout: 2 * MINUTE_MS,
+}, async () => {
+  const connected = await scene.connect('codex');
+  const byCommand = Object.fromEntries(
+    Object.entries(connected.files ?? {}).map(([path, text]) => [
+      path,
+      `${text.replace(/^env_key.*$/m, '')}
+[model_providers.weighbridge.auth]
+command = "/bin/echo"
+args = ["${connected.env.WEIGHBRIDGE_KEY}"]
+`,
+    ]),
+  );
+  const ran = await expectTask({ ...connected, env: {}, files: byCommand }, '.codex/models_cache.json');
+  const asked = scene.tap.sent.filter(({ path }) => path.startsWith('/v1/models?client_version='));
+  expect(new Set(asked.map(({ status }) => status))).toEqual(new Set([200]));
+  // It keeps what it read: none beside those that it ships, and goes on with them.
+  expect(JSON.parse(ran.kept)).toMatchObject({ client_version: expect.any(String), models: [] });
+  await expectSameBodies(scene.vendor('openai'), async (url) => {
+    await run({ ...connected, ...RECIPE?.settings({ url, key: 'sk-direct' }) });
+  });
 });

@@ -14,6 +14,8 @@ const NPM_CLIENTS = {
   claude: [`@anthropic-ai/claude-code-${platform}@2.1.330`],
   codex: [`codex@npm:@openai/codex@0.169.0-${platform}`],
   opencode: [`opencode-${platform}@1.18.33`],
+  /** A coding agent for Node. */
+  gemini: ['@google/gemini-cli@0.61.0'],
   /** Many SDKs need a newer Node than the service does. */
   node: [`node-${process.platform === 'win32' ? 'win' : process.platform}-${process.arch}@24.9.0`],
   sdks: ['openai@7.57.0', '@anthropic-ai/sdk@1.12.0', 'groq-sdk@1.6.0', '@mistralai/mistralai@2.7.0'],
@@ -75,6 +77,8 @@ const PROGRAMS = {
   claude: ['@anthropic-ai', `claude-code-${platform}`, 'claude'],
   codex: ['codex', 'vendor', codexTarget(), 'bin', 'codex'],
   opencode: [`opencode-${platform}`, 'bin', 'opencode'],
+  /** For Node. */
+  gemini: ['@google', 'gemini-cli', 'bundle', 'gemini.js'],
   node: [`node-${platform}`, 'bin', 'node'],
 } as const;
 

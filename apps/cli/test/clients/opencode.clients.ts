@@ -3,6 +3,7 @@ import { findRecipe } from '../../src/connect/recipes.ts';
 import { type ClientScene, openClientScene, runClient } from './clientScene.ts';
 import { npmProgram } from './npmClients.ts';
 import { routesOf } from './sdkSuite.ts';
+import { expectSameBodies } from './sentBodies.ts';
 
 const MINUTE_MS = 60_000;
 const RECIPE = findRecipe('opencode');
@@ -31,4 +32,15 @@ it('opencode finishes a task, and costs what the vendor bills', { timeout: MINUT
   for (const { headers } of scene.vendor('anthropic').requests) {
     expect(Object.keys(headers)).not.toContain('x-session-affinity');
   }
+});
+
+it('opencode sends what it sends to the vendor itself', { timeout: 2 * MINUTE_MS }, async () => {
+  const connected = await scene.connect('opencode');
+  scene.begin({ 'x-mock-tool': `bash ${JSON.stringify(BASH)}`, 'x-mock-tool-rounds': '2' });
+  const run = (settings: typeof connected) =>
+    runClient(scene, opencode, ['run', 'How heavy is the truck?'], settings);
+  expect((await run(connected)).code).toBe(0);
+  await expectSameBodies(scene.vendor('anthropic'), async (url) => {
+    expect((await run({ ...connected, ...RECIPE?.settings({ url, key: 'sk-direct' }) })).code).toBe(0);
+  });
 });

@@ -10,7 +10,8 @@ import {
   type VendorName,
 } from './clientScene.ts';
 import { PYTHON_CLIENTS, pythonPrograms } from './python.ts';
-import { expectSameBodies, foundIn, routesOf, sortedCases } from './sdkSuite.ts';
+import { foundIn, routesOf, sortedCases } from './sdkSuite.ts';
+import { expectSameBodies } from './sentBodies.ts';
 import { fileOfClients } from './service.ts';
 
 const MINUTE_MS = 60_000;

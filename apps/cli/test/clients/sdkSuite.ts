@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises';
-import type { MockVendor } from '@weighbridge/mock-vendor';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findRecipe } from '../../src/connect/recipes.ts';
 import {
@@ -11,9 +10,8 @@ import {
   type VendorName,
 } from './clientScene.ts';
 import { type NpmClient, npmClient, npmProgram } from './npmClients.ts';
-import { comparable } from './sentBodies.ts';
+import { expectSameBodies } from './sentBodies.ts';
 import { fileOfClients } from './service.ts';
-import { startTap } from './tap.ts';
 
 const MINUTE_MS = 60_000;
 const WEIGH = { 'x-mock-tool': 'weigh {"truck":1}', 'x-mock-tool-rounds': '2' };
@@ -77,24 +75,6 @@ export function sdkSuite(suites: readonly Suite[]): void {
       await expectSameBodies(scene.vendor(suite.vendor), sendTo, suite.vendorPath);
     });
   });
-}
-
-/** The vendor got the same bodies, in the same order, as from a client that has the vendor's address. */
-export async function expectSameBodies(
-  vendor: MockVendor,
-  sendTo: (url: string) => Promise<void>,
-  vendorPath?: (path: string) => string,
-): Promise<void> {
-  const through = vendor.requests.map(({ body }) => comparable(body.toString()));
-  const tap = await startTap(new URL(vendor.url).origin, vendorPath);
-  try {
-    await sendTo(tap.url);
-    const sent = tap.sent.filter(({ method }) => method === 'POST').map(({ body }) => comparable(body));
-    expect(sent.length).toBeGreaterThan(0);
-    expect(through.filter((body) => body !== undefined)).toEqual(sent);
-  } finally {
-    await tap.close();
-  }
 }
 
 function expectedOf({ tools, streams, others = {} }: Suite): unknown[] {
