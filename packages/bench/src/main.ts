@@ -9,6 +9,7 @@ import { measureMetering } from './metering/metering.ts';
 import { describeMetering } from './metering/meteringReport.ts';
 import { type Bar, proxyBars } from './proxy/bars.ts';
 import { assignCores, availableCores, type Cores, pinSelf } from './proxy/cores.ts';
+import { LANES } from './proxy/plan.ts';
 import { describeProfiles, profileProxy } from './proxy/profile.ts';
 import { measureProxy, type ProxyFigures, type ProxyOptions } from './proxy/proxy.ts';
 import { type ProxyFlags, proxyOptions } from './proxy/proxyOptions.ts';
@@ -85,6 +86,8 @@ interface WriteFlags {
 
 const collect = (text: string, before: readonly string[] = []) => [...before, text];
 
+const collectPid = (text: string, before: readonly number[] = []) => [...before, count(2 ** 22)(text)];
+
 function withProxyOptions(command: Command): Command {
   return command
     .option('--quick', 'short run that checks that the benchmark works')
@@ -93,8 +96,22 @@ function withProxyOptions(command: Command): Command {
     .option('--keys <count>', 'keys that requests to Weighbridge take in turns', count(1_000))
     .option('--url <url>', 'another contender that is already running; repeatable', collect)
     .option('--header <header>', 'header for these contenders, "name: value"; repeatable', collect)
+    .option(
+      '--pid <pid>',
+      'process of such a contender, in the same order, for its CPU; repeatable',
+      collectPid,
+    )
+    .option('--lane <name>', `only this lane; repeatable: ${LANES.join(', ')}`, collect)
+    .option(
+      '--contender <name>',
+      'only this contender, such as direct, bare or weighbridge; repeatable',
+      collect,
+    )
     .option('--no-others', 'without nginx and Portkey')
-    .option('--no-parts', 'without Weighbridge with parts off, in two processes and with more keys')
+    .option(
+      '--no-parts',
+      'without Weighbridge with parts off, in two processes and with more keys; so is a choice of lanes or contenders',
+    )
     .option(
       '--profile <folder>',
       'write and summarise CPU profiles of Weighbridge to this folder, instead of measuring',

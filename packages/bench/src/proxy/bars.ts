@@ -1,6 +1,18 @@
 import { type Figure, figure, formatFigure } from '../shared/figures.ts';
-import { AT_RATE, KEYS, LARGE, PLAIN, SIZES, STREAMED, STREAMED_AT_RATE } from './plan.ts';
-import { DIRECT, type ProxyFigures } from './proxy.ts';
+import { BARE, DIRECT } from './contender.ts';
+import {
+  AT_RATE,
+  FEW_CALLERS,
+  FIRST_EVENT,
+  HUNDRED_KB,
+  KEYS,
+  LARGE,
+  ONE_CALLER,
+  PLAIN,
+  STREAMED,
+  TEN_KB,
+} from './plan.ts';
+import type { ProxyFigures } from './proxy.ts';
 import type { Cell, Round } from './rounds.ts';
 import { keysName, OURS } from './weighbridge.ts';
 import type { Workload } from './workload.ts';
@@ -15,13 +27,21 @@ export interface Bar {
   readonly isReached: boolean | undefined;
 }
 
-const MIN_OF_BARE = 0.65;
-const MIN_OF_BARE_STREAMED = 0.6;
-const MIN_OF_BARE_LARGE = 0.8;
-const MIN_TIMES_PORTKEY = 10;
-const MAX_FIRST_BYTE_MS = 0.5;
+/** Of what bare Node adds to the time that the vendor takes. */
+const MAX_ADDED_P50 = 1.2;
+const MAX_P99_BEYOND_BARE_MS = 0.3;
+const MIN_OF_BARE = 0.55;
+const MAX_P99_OF_BARE = 1.5;
+const MIN_OF_BARE_STREAMED = 0.65;
+const MIN_OF_BARE_BY_SIZE = [
+  [TEN_KB, 0.5],
+  [HUNDRED_KB, 0.7],
+  [LARGE, 0.85],
+] as const;
 const MAX_P50_MS = 0.3;
 const MAX_P99_MS = 1;
+const MAX_LATE_MS = 0.5;
+const MAX_IDLE_MIB = 80;
 const MAX_OF_PAIR = 1.18;
 /** Growth up to this factor is noise. */
 const GROWTH_MARGIN = 1.1;
@@ -29,42 +49,54 @@ const GROWTH_MARGIN = 1.1;
 type Metric = (round: Round) => number;
 const perCpu: Metric = ({ cpuMicros }) => 1 / cpuMicros;
 const cpu: Metric = ({ cpuMicros }) => cpuMicros;
+const p50: Metric = ({ p50Ms }) => p50Ms;
+const p99: Metric = ({ p99Ms }) => p99Ms;
+const firstP50: Metric = ({ firstByteP50Ms }) => firstByteP50Ms;
+const firstP99: Metric = ({ firstByteP99Ms }) => firstByteP99Ms;
 
 /** The rows of the proxy in the table of figures. Throughput on one core is computed from CPU time, which bounds it. */
 export function proxyBars(figures: ProxyFigures): Bar[] {
   const cell = (contender: string, { name }: Pick<Workload, 'name'>): Cell | undefined =>
     figures.cells.find((one) => one.contender === contender && one.workload === name);
-  const portkey = figures.cells.find(({ contender }) => contender.startsWith('Portkey'))?.contender;
-  const ofBare = (workload: Workload) => ratio(cell(OURS, workload), cell('bare Node', workload), perCpu);
-  const added = (workload: Workload, metric: Metric) =>
-    difference(cell(OURS, workload), cell(DIRECT, workload), metric);
+  const ratio = (a: Cell | undefined, b: Cell | undefined, metric: Metric) =>
+    byRound([a, b], ([x, y]) => metric(x) / metric(y));
+  const ofBare = (workload: Workload, metric: Metric = perCpu) =>
+    ratio(cell(OURS, workload), cell(BARE, workload), metric);
+  const beyond = (contender: string, workload: Workload, metric: Metric) =>
+    byRound([cell(OURS, workload), cell(contender, workload)], ([x, y]) => metric(x) - metric(y));
+  const addedOfBare = (workload: Workload, metric: Metric) =>
+    byRound(
+      [cell(OURS, workload), cell(BARE, workload), cell(DIRECT, workload)],
+      ([ours, bare, direct]) => (metric(ours) - metric(direct)) / (metric(bare) - metric(direct)),
+    );
   const keysGrown = (times: number) =>
     ratio(cell(keysName(figures.keys * times), KEYS), cell(keysName(figures.keys), KEYS), cpu);
+  const late = byRound([cell(OURS, AT_RATE)], ([round]) => round.lateP99Ms);
+  const idle = figures.memory.find(({ contender }) => contender === OURS)?.idleMiB;
   return [
-    least('1 KB, of what bare Node does on a core', ofBare(PLAIN), MIN_OF_BARE),
-    least(
-      '1 KB, times Portkey',
-      portkey === undefined ? undefined : ratio(cell(OURS, PLAIN), cell(portkey, PLAIN), perCpu),
-      MIN_TIMES_PORTKEY,
-      1,
-    ),
-    least('streamed, of what bare Node does on a core', ofBare(STREAMED), MIN_OF_BARE_STREAMED),
+    most('one caller: added at p50, of what bare Node adds', addedOfBare(ONE_CALLER, p50), MAX_ADDED_P50),
+    most("one caller: p99 beyond bare Node's, ms", beyond(BARE, ONE_CALLER, p99), MAX_P99_BEYOND_BARE_MS),
     most(
-      'time to the first token at 100 streams/s, added at p50, ms',
-      added(STREAMED_AT_RATE, ({ firstByteP50Ms }) => firstByteP50Ms),
-      MAX_FIRST_BYTE_MS,
+      'first event of a stream: added at p50, of what bare Node adds',
+      addedOfBare(FIRST_EVENT, firstP50),
+      MAX_ADDED_P50,
     ),
     most(
-      'at 1,000 requests/s, added at p50, ms',
-      added(AT_RATE, ({ p50Ms }) => p50Ms),
-      MAX_P50_MS,
+      "first event of a stream: p99 beyond bare Node's, ms",
+      beyond(BARE, FIRST_EVENT, firstP99),
+      MAX_P99_BEYOND_BARE_MS,
     ),
-    most(
-      'at 1,000 requests/s, added at p99, ms',
-      added(AT_RATE, ({ p99Ms }) => p99Ms),
-      MAX_P99_MS,
+    least('1 KB, 32 connections: of what bare Node does on a core', ofBare(PLAIN), MIN_OF_BARE),
+    least('1 KB, 8 connections: of what bare Node does on a core', ofBare(FEW_CALLERS), MIN_OF_BARE),
+    most("1 KB, 8 connections: p99, of bare Node's", ofBare(FEW_CALLERS, p99), MAX_P99_OF_BARE),
+    least('streamed: of what bare Node does on a core', ofBare(STREAMED), MIN_OF_BARE_STREAMED),
+    ...MIN_OF_BARE_BY_SIZE.map(([workload, bound]) =>
+      least(`${workload.name}: of what bare Node does on a core`, ofBare(workload), bound),
     ),
-    least('1 MB prompt, of what bare Node does on a core', ofBare(LARGE), MIN_OF_BARE_LARGE),
+    most('1,000 requests/s: added at p50, ms', beyond(DIRECT, AT_RATE, p50), MAX_P50_MS),
+    most('1,000 requests/s: added at p99, ms', beyond(DIRECT, AT_RATE, p99), MAX_P99_MS),
+    most('1,000 requests/s: sent late at p99, ms', late, MAX_LATE_MS),
+    most('memory of an idle proxy, MiB', idle === undefined ? undefined : figure([idle]), MAX_IDLE_MIB, 0),
     most(
       'two processes: CPU of a request, of one',
       ratio(cell(`${OURS}, two processes`, PLAIN), cell(OURS, PLAIN), cpu),
@@ -72,7 +104,7 @@ export function proxyBars(figures: ProxyFigures): Bar[] {
     ),
     most(
       'a body 10 times as long (100 KB, 1 MB): CPU of a byte, of the shorter',
-      linearity(cell(OURS, PLAIN), cell(OURS, SIZES[1] ?? LARGE), cell(OURS, LARGE)),
+      linearity(cell(OURS, PLAIN), cell(OURS, HUNDRED_KB), cell(OURS, LARGE)),
       GROWTH_MARGIN,
     ),
     most('10 times the keys and policies: CPU of a request', keysGrown(10), GROWTH_MARGIN),
@@ -103,25 +135,19 @@ function bar(
   };
 }
 
-/** Compares round by round, since adjacent rounds ran under the same conditions. */
-function compareRounds(
-  a: Cell | undefined,
-  b: Cell | undefined,
-  of: (a: Round, b: Round) => number,
+type RoundOf<Cells extends readonly unknown[]> = { [At in keyof Cells]: Round };
+
+/** Compares round by round, since adjacent rounds ran under the same conditions. Undefined if a cell was not measured. */
+export function byRound<const Cells extends readonly (Cell | undefined)[]>(
+  cells: Cells,
+  of: (rounds: RoundOf<Cells>) => number,
 ): Figure | undefined {
-  if (!a || !b) return undefined;
-  const values = a.rounds.flatMap((round, at) => {
-    const other = b.rounds[at];
-    const value = other ? of(round, other) : Number.NaN;
-    return Number.isFinite(value) ? [value] : [];
-  });
+  const lengths = cells.map((one) => one?.rounds.length ?? 0);
+  const values = Array.from({ length: Math.min(...lengths) }, (_, at) =>
+    of(cells.map((one) => one?.rounds[at]) as RoundOf<Cells>),
+  ).filter(Number.isFinite);
   return values.length === 0 ? undefined : figure(values);
 }
-
-const ratio = (a: Cell | undefined, b: Cell | undefined, metric: Metric) =>
-  compareRounds(a, b, (x, y) => metric(x) / metric(y));
-const difference = (a: Cell | undefined, b: Cell | undefined, metric: Metric) =>
-  compareRounds(a, b, (x, y) => metric(x) - metric(y));
 
 /** Cost per byte beyond that of a small request: 1 if ten times the bytes cost ten times as much. */
 function linearity(
@@ -131,8 +157,8 @@ function linearity(
 ): Figure | undefined {
   const base = small && figure(small.rounds.map(cpu)).median;
   if (base === undefined) return undefined;
-  const times = LARGE.bytes / (SIZES[1]?.bytes ?? LARGE.bytes);
+  const times = LARGE.bytes / HUNDRED_KB.bytes;
   // A negative difference is noise.
   const beyond = (round: Round) => (cpu(round) > base ? cpu(round) - base : Number.NaN);
-  return compareRounds(largest, large, (x, y) => beyond(x) / beyond(y) / times);
+  return byRound([largest, large], ([x, y]) => beyond(x) / beyond(y) / times);
 }

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { createMessageReader } from './httpMessages.ts';
 import type { LoadOrder } from './loadOrder.ts';
-import { RESPONSE_MARK, STREAMED_RESPONSE, WHOLE_RESPONSE } from './workload.ts';
+import { expectedMarks, expectedResponse } from './workload.ts';
 
 /** One connection of the load generator: sends one request at a time and checks every response. */
 export interface Connection {
@@ -29,8 +29,8 @@ export async function openConnection(
   const { hostname, port } = new URL(url);
   const socket = connect({ host: hostname, port: Number(port || 80), noDelay: true });
   await once(socket, 'connect');
-  const expected = workload.stream ? STREAMED_RESPONSE : WHOLE_RESPONSE;
-  const check = expects === 'mark' ? checkMark() : checkBytes(expected);
+  const check =
+    expects === 'mark' ? checkMarks(expectedMarks(workload)) : checkBytes(expectedResponse(workload));
   let isWaiting = false;
   let status = '';
   const connection: Connection = {
@@ -116,7 +116,7 @@ function checkBytes(expected: Buffer): Check {
   };
 }
 
-function checkMark(): Check {
+function checkMarks(marks: readonly RegExp[]): Check {
   let text = '';
   return {
     begin() {
@@ -125,6 +125,9 @@ function checkMark(): Check {
     more(bytes) {
       text += bytes.toString('latin1');
     },
-    end: () => (text.includes(RESPONSE_MARK) ? undefined : `something else: ${text.slice(0, SHOWN_BYTES)}`),
+    end() {
+      const isWhole = marks.every((mark) => mark.test(text));
+      return isWhole ? undefined : `something else: ${text.slice(0, SHOWN_BYTES)}`;
+    },
   };
 }

@@ -1,13 +1,16 @@
 import type { TestProcess, TestRun } from '@weighbridge/testing';
+import type { Observed } from '../observe/records.ts';
 import { type StartedNode, startBenchProgram } from '../shared/service.ts';
 import { shippedNode } from '../shared/shippedNode.ts';
 import type { LoadOrder } from './loadOrder.ts';
 
 /** Workloads that are measured together. Each contender lists the groups in which it takes part. */
-export type Group = 'plain' | 'sizes' | 'streamed' | 'open' | 'keys';
+export type Group = 'plain' | 'small' | 'sizes' | 'streamed' | 'open' | 'keys';
 
 /** A way for requests to the vendor: a proxy, or none. */
-export interface Contender extends Pick<LoadOrder, 'url' | 'path' | 'headers' | 'tokens' | 'expects'> {
+export interface Contender
+  extends Pick<LoadOrder, 'url' | 'path' | 'headers' | 'tokens' | 'expects' | 'model'>,
+    Observed {
   readonly name: string;
   readonly groups: readonly Group[];
   /** The process whose CPU is counted, with its children; undefined if it is not known. */
@@ -24,8 +27,11 @@ export interface Absent {
   readonly reason: string;
 }
 
+/** No proxy: what the vendor itself takes. */
+export const DIRECT = 'direct';
+export const BARE = 'bare Node';
 export const CHAT_PATH = '/v1/chat/completions';
-export const EVERY_GROUP: readonly Group[] = ['plain', 'sizes', 'streamed', 'open'];
+export const EVERY_GROUP: readonly Group[] = ['plain', 'small', 'sizes', 'streamed', 'open'];
 
 /** A contender that is a process on the Node that ships. */
 export function onShippedNode(pid: number): Pick<Contender, 'pid' | 'runsOn'> {
@@ -55,23 +61,28 @@ export function plainContender(
 export async function startBareNode(
   run: TestRun,
   vendorUrl: string,
-  core: number | undefined,
+  { core, nodeArgs }: { readonly core: number | undefined; readonly nodeArgs: readonly string[] },
 ): Promise<{ readonly contender: Contender; readonly process: TestProcess }> {
   const { url, process }: StartedNode = await startBenchProgram(run, 'proxy/barePipe', {
     args: [vendorUrl],
     core,
+    nodeArgs,
   });
-  return { contender: plainContender('bare Node', url, onShippedNode(process.pid)), process };
+  const contender = plainContender(BARE, url, onShippedNode(process.pid));
+  return { contender: { ...contender, isObserved: true }, process };
+}
+
+/** A service that the caller started. */
+export interface RunningGateway {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Of its first process, if its CPU shall be measured. */
+  readonly pid: number | undefined;
 }
 
 /** A service that is already running. It must forward requests to a vendor that responds like the benchmark's. */
-export function otherContender(url: string, headers: Readonly<Record<string, string>>): Contender {
+export function otherContender({ url, headers, pid }: RunningGateway): Contender {
   const { origin, pathname, host } = new URL(url);
   const path = pathname === '/' ? CHAT_PATH : pathname;
-  return {
-    ...plainContender(host, origin, { pid: undefined, runsOn: undefined }),
-    path,
-    headers,
-    expects: 'mark',
-  };
+  return { ...plainContender(host, origin, { pid, runsOn: undefined }), path, headers, expects: 'mark' };
 }

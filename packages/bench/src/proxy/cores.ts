@@ -1,7 +1,4 @@
 import { execFileSync } from 'node:child_process';
-import { readdirSync } from 'node:fs';
-import { setPriority } from 'node:os';
-import { childrenOf } from '../shared/cpu.ts';
 
 /** Only on Linux: https://man7.org/linux/man-pages/man1/taskset.1.html. */
 const TASKSET = 'taskset';
@@ -66,35 +63,4 @@ export function unpinSelf({ rest, available }: Cores): void {
 
 function runOn(cores: readonly number[]): void {
   execFileSync(TASKSET, ['-acp', cores.join(','), String(process.pid)], { stdio: 'ignore' });
-}
-
-/** Nice value (https://man7.org/linux/man-pages/man7/sched.7.html), below the default priority. */
-const LOW_PRIORITY = 15;
-
-/**
- * Lowers the priority of these processes, so that a load generator on the same cores is not late because of them. They do
- * the same work, only later.
- */
-export function lowerPriority(pids: readonly number[]): void {
-  for (const pid of pids.flatMap((parent) => [parent, ...childrenOf(parent)])) {
-    for (const thread of threadsOf(pid)) lowerOne(thread);
-  }
-}
-
-function lowerOne(pid: number): void {
-  try {
-    setPriority(pid, LOW_PRIORITY);
-  } catch (error) {
-    // A process or thread may have ended since it was listed.
-    if ((error as { info?: { code?: string } }).info?.code !== 'ESRCH') throw error;
-  }
-}
-
-/** On Linux each thread has a priority; elsewhere the process has one. */
-function threadsOf(pid: number): number[] {
-  try {
-    return readdirSync(`/proc/${pid}/task`).map(Number);
-  } catch {
-    return [pid];
-  }
 }

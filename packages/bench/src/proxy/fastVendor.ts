@@ -1,7 +1,14 @@
 import { createServer, type Socket } from 'node:net';
 import { announce } from '../shared/announce.ts';
 import { createMessageReader } from './httpMessages.ts';
-import { PROMPT_END, STREAMED_EVENTS, WHOLE_RESPONSE } from './workload.ts';
+import {
+  PACE_MS,
+  PACED_EVENTS,
+  PACED_MARK,
+  PROMPT_END,
+  STREAMED_EVENTS,
+  WHOLE_RESPONSE,
+} from './workload.ts';
 
 // A vendor as a separate process that is never the bottleneck: a bare socket and prepared responses.
 
@@ -17,9 +24,12 @@ const REFUSAL = Buffer.concat([
   Buffer.from(CUT),
 ]);
 const STREAM_HEAD = head('200 OK', 'text/event-stream', 'transfer-encoding: chunked');
-const STREAM_CHUNKS = STREAMED_EVENTS.map((event) =>
-  Buffer.concat([Buffer.from(`${event.length.toString(16)}\r\n`), event, Buffer.from('\r\n')]),
-);
+const chunked = (events: readonly Buffer[]) =>
+  events.map((event) =>
+    Buffer.concat([Buffer.from(`${event.length.toString(16)}\r\n`), event, Buffer.from('\r\n')]),
+  );
+const STREAM_CHUNKS = chunked(STREAMED_EVENTS);
+const PACED_CHUNKS = chunked(PACED_EVENTS);
 const STREAM_END = Buffer.from('0\r\n\r\n');
 /** Bytes searched at each end of a request, since some contenders reorder its fields. */
 const SEARCHED_BYTES = 256;
@@ -41,8 +51,9 @@ function serve(socket: Socket): void {
     onEnd: () => {
       const last = end.toString('latin1', Math.max(0, end.length - SEARCHED_BYTES));
       if (!last.includes(PROMPT_END)) socket.write(REFUSAL);
-      else if (start.includes(STREAM_FLAG) || last.includes(STREAM_FLAG)) stream(socket);
-      else socket.write(WHOLE);
+      else if (start.includes(STREAM_FLAG) || last.includes(STREAM_FLAG)) {
+        stream(socket, last.includes(PACED_MARK));
+      } else socket.write(WHOLE);
     },
   });
   socket.on('data', (bytes: Buffer) => {
@@ -55,11 +66,12 @@ function serve(socket: Socket): void {
   socket.on('error', () => socket.destroy());
 }
 
-/** Writes each chunk in its own turn of the event loop, so that each is a separate packet. */
-function stream(socket: Socket): void {
+/** Writes each chunk in its own turn of the event loop, so that each is a separate packet, or some time after the last. */
+function stream(socket: Socket, isPaced: boolean): void {
+  const chunks = isPaced ? PACED_CHUNKS : STREAM_CHUNKS;
   let next = 0;
   const step = () => {
-    const chunk = STREAM_CHUNKS[next];
+    const chunk = chunks[next];
     if (socket.destroyed || !chunk) return;
     next++;
     if (next === 1) {
@@ -67,9 +79,11 @@ function stream(socket: Socket): void {
       socket.write(STREAM_HEAD);
       socket.write(chunk);
       socket.uncork();
-    } else if (next < STREAM_CHUNKS.length) socket.write(chunk);
+    } else if (next < chunks.length) socket.write(chunk);
     else socket.write(Buffer.concat([chunk, STREAM_END]));
-    if (next < STREAM_CHUNKS.length) setImmediate(step);
+    if (next === chunks.length) return;
+    if (isPaced) setTimeout(step, PACE_MS);
+    else setImmediate(step);
   };
   step();
 }

@@ -9,10 +9,14 @@ export interface LoadOrder {
   /** Bearer tokens that the requests take in turns. */
   readonly tokens: readonly string[];
   readonly workload: Workload;
+  /** The model in the request. Default: that of Weighbridge's mock vendor. */
+  readonly model?: string;
   /** `mark` for a contender that rewrites responses: they must contain the reported usage. */
   readonly expects: 'same bytes' | 'mark';
   readonly connections: number;
   readonly ms: number;
+  /** In a closed loop: ends after as many requests even if `ms` have not passed. */
+  readonly maxRequests?: number;
 }
 
 export interface LoadResult {

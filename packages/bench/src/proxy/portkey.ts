@@ -11,6 +11,7 @@ import { type Absent, CHAT_PATH, type Contender, onShippedNode } from './contend
 
 const PACKAGE = '@portkey-ai/gateway';
 const VERSION = '1.15.2';
+export const PORTKEY = `Portkey ${VERSION}`;
 const INSTALL_TIMEOUT_MS = 120_000;
 const READY_TIMEOUT_MS = 60_000;
 const LOOPBACK_ONLY = fileURLToPath(new URL('../../dist/proxy/loopbackOnly.js', import.meta.url));
@@ -21,7 +22,7 @@ export async function startPortkey(
   vendorUrl: string,
   options: { readonly cacheFolder: string; readonly core: number | undefined },
 ): Promise<{ readonly contender: Contender; readonly process: TestProcess } | Absent> {
-  const name = `Portkey ${VERSION}`;
+  const name = PORTKEY;
   try {
     const entry = await install(join(options.cacheFolder, `portkey-${VERSION}`));
     const port = await freePort();

@@ -5,9 +5,10 @@ import { writeWithRawSql } from '../metering/rawSql.ts';
 import { generateEvents } from '../shared/generateUsage.ts';
 import { assignCores } from './cores.ts';
 import { checkLedgerSum } from './ledgerSum.ts';
-import { LARGE, PLAIN, STREAMED, STREAMED_AT_RATE } from './plan.ts';
+import { LARGE, ONE_CALLER, PACED, PLAIN, STREAMED } from './plan.ts';
 import { measureProxy } from './proxy.ts';
 import { describeProxy } from './report.ts';
+import { OURS } from './weighbridge.ts';
 
 it('measures Weighbridge, bare Node and no proxy, and finds each request in the ledger', {
   timeout: 120_000,
@@ -21,15 +22,21 @@ it('measures Weighbridge, bare Node and no proxy, and finds each request in the 
     hasParts: false,
     others: undefined,
     extraContenders: [],
-    workloads: [PLAIN, STREAMED, LARGE, STREAMED_AT_RATE],
+    lanes: ['caller', 'c32', 'streamed', '1mb', 'paced'],
+    contenders: undefined,
+    recordsWhenIdle: false,
     onProgress: () => {},
   });
-  for (const { name } of [PLAIN, STREAMED, LARGE]) {
+  for (const { name } of [ONE_CALLER, PLAIN, STREAMED, LARGE, PACED]) {
     const cells = figures.cells.filter(({ workload }) => workload === name);
     expect(cells.map(({ contender }) => contender)).toEqual(['direct', 'bare Node', 'Weighbridge']);
     for (const { rounds } of cells) expect(rounds[0]?.requestsPerSecond).toBeGreaterThan(0);
   }
   expect(figures.requests).toBeGreaterThan(0);
+  const ours = figures.cells.find(({ contender, workload }) => contender === OURS && workload === PLAIN.name);
+  const { overheadMs, node } = ours?.rounds[0]?.records ?? {};
+  expect(overheadMs?.p99).toBeGreaterThan(0);
+  expect(node?.loopUtilization).toBeGreaterThan(0);
   expect(describeProxy(figures)).toContain('each once');
 });
 

@@ -1,24 +1,32 @@
 import type { TestRun } from '@weighbridge/testing';
+import { createNodeObserver, type NodeObserver } from '../observe/nodeFigures.ts';
 import { loadLine } from '../shared/machine.ts';
-import { startBenchProgram, startService } from '../shared/service.ts';
+import { residentMiBOfTree } from '../shared/residentMemory.ts';
+import { canRunInRealTime, lowerPriority } from '../shared/scheduling.ts';
+import { type Service, startBenchProgram, startService } from '../shared/service.ts';
+import { chosen } from './choice.ts';
 import {
   type Absent,
+  BARE,
   type Contender,
+  DIRECT,
   onShippedNode,
   otherContender,
   plainContender,
+  type RunningGateway,
   startBareNode,
 } from './contender.ts';
-import { type Cores, lowerPriority } from './cores.ts';
+import type { Cores } from './cores.ts';
 import { checkLedgerSum, watchRecorded } from './ledgerSum.ts';
 import { startNginx } from './nginx.ts';
-import { type Effort, planWorkloads } from './plan.ts';
-import { startPortkey } from './portkey.ts';
-import { type Cell, measureWorkload } from './rounds.ts';
-import { startWeighbridge } from './weighbridge.ts';
-import type { Workload } from './workload.ts';
+import { type Effort, LANES, planWorkloads, warmUpWorkload } from './plan.ts';
+import { PORTKEY, startPortkey } from './portkey.ts';
+import { type Cell, measureWorkload, type Setup, warmUpAll } from './rounds.ts';
+import { OURS, startWeighbridge } from './weighbridge.ts';
 
-export const DIRECT = 'direct';
+/** The vendor and the load generator are never late because of what else runs on their cores. */
+const VENDOR_PRIORITY = 10;
+const LOAD_PRIORITY = 20;
 
 export interface ProxyOptions extends Effort {
   readonly cores: Cores;
@@ -28,12 +36,13 @@ export interface ProxyOptions extends Effort {
   readonly hasParts: boolean;
   /** Other products; undefined: none take part. */
   readonly others: { readonly cacheFolder: string } | undefined;
-  readonly extraContenders: readonly {
-    readonly url: string;
-    readonly headers: Readonly<Record<string, string>>;
-  }[];
-  /** Workloads to measure, by name. Default: all. */
-  readonly workloads?: readonly Workload[];
+  readonly extraContenders: readonly RunningGateway[];
+  /** Lanes to measure, by the start of their names. Undefined: all. */
+  readonly lanes: readonly string[] | undefined;
+  /** Contenders to measure, likewise; those of `extraContenders` always take part. */
+  readonly contenders: readonly string[] | undefined;
+  /** Whether recorders run only when nothing else does. If not, they have a low priority. */
+  readonly recordsWhenIdle: boolean;
   readonly onProgress: (text: string) => void;
 }
 
@@ -45,11 +54,23 @@ export interface ProxyFigures {
   readonly repeats: number;
   readonly roundMs: number;
   readonly pinned: boolean;
+  /** Whether load and vendor had a real-time priority. */
+  readonly isRealTime: boolean;
   readonly pairIsApart: boolean;
   readonly keys: number;
   readonly load: string;
   /** What each contender ran on, such as `Node v24.9.0`, if it is known. */
   readonly runsOn: Readonly<Record<string, string>>;
+  /** Resident MiB of each contender's processes. */
+  readonly memory: readonly MemoryOfContender[];
+}
+
+interface MemoryOfContender {
+  readonly contender: string;
+  /** Before its first request. */
+  readonly idleMiB: number;
+  /** After the last lane. */
+  readonly loadedMiB: number;
 }
 
 /**
@@ -58,39 +79,35 @@ export interface ProxyFigures {
  */
 export async function measureProxy(run: TestRun, options: ProxyOptions): Promise<ProxyFigures> {
   const { cores, keys, onProgress, repeats, roundMs } = options;
+  const isRealTime = cores.rest !== undefined && canRunInRealTime();
+  const priority = (level: number) => (cores.rest === undefined ? undefined : level);
+  const lanes = chosen(LANES, options.lanes ?? LANES);
   const closing: (() => Promise<unknown>)[] = [];
   try {
-    const service = await startService(run, 'proxy/fastVendor');
+    const observer = await createNodeObserver();
+    closing.push(() => observer.close());
+    const service = await startService(run, 'proxy/fastVendor', {
+      vendorPriority: priority(VENDOR_PRIORITY),
+    });
     closing.push(() => service.close());
     // They share cores with the load generator, which must be on time.
-    lowerPriority(service.recorders);
-    onProgress('issuing keys');
-    const ours = await startWeighbridge(run, service, options);
-    for (const { process } of ours.proxies) closing.push(() => process.stop());
-    const { contenders, absent } = await startOthers(run, service.vendor, options, closing);
-    const loadGenerator = await startBenchProgram(run, 'proxy/loadGenerator');
+    lowerPriority(service.recorders, { onlyWhenIdle: options.recordsWhenIdle && isRealTime });
+    const { contenders, absent } = await startContenders(run, service, { ...options, observer }, closing);
+    const loadGenerator = await startBenchProgram(run, 'proxy/loadGenerator', {
+      realTimePriority: priority(LOAD_PRIORITY),
+    });
     closing.push(() => loadGenerator.process.stop());
 
     const recorded = await watchRecorded(service.databaseUrl);
     closing.push(() => recorded.close());
     const counted = { requests: 0 };
-    const setup = {
-      contenders: [...contenders, ...ours.contenders],
-      loadUrl: loadGenerator.url,
-      settled: () => recorded.until(counted.requests),
-      counted,
-      onProgress,
-    };
-    const cells: Cell[] = [];
-    const wanted = options.workloads?.map(({ name }) => name);
-    for (const planned of planWorkloads(options)) {
-      if (wanted && !wanted.includes(planned.workload.name)) continue;
-      const measured = await measureWorkload(setup, planned, cells);
-      cells.push(...measured.cells);
-      absent.push(...measured.absent);
-    }
+    const settled = () => recorded.until(counted.requests);
+    const setup = { contenders, loadUrl: loadGenerator.url, settled, counted, observer, onProgress };
+    const idle = residentOf(contenders);
+    const cells = await measureLanes(setup, options, lanes, absent);
     onProgress('checking the ledger');
     const { nanoUsd } = await checkLedgerSum(service.databaseUrl, counted.requests);
+    const loaded = residentOf(contenders);
     return {
       cells,
       absent,
@@ -99,41 +116,94 @@ export async function measureProxy(run: TestRun, options: ProxyOptions): Promise
       repeats,
       roundMs,
       pinned: cores.proxy !== undefined,
+      isRealTime,
       pairIsApart: cores.pairIsApart,
       keys,
       load: loadLine(),
       runsOn: Object.fromEntries(
-        setup.contenders.flatMap(({ name, runsOn }) => (runsOn === undefined ? [] : [[name, runsOn]])),
+        contenders.flatMap(({ name, runsOn }) => (runsOn === undefined ? [] : [[name, runsOn]])),
       ),
+      memory: [...idle].map(([contender, idleMiB]) => {
+        return { contender, idleMiB, loadedMiB: loaded.get(contender) ?? Number.NaN };
+      }),
     };
   } finally {
     for (const close of closing.reverse()) await close();
   }
 }
 
-/** Starts all contenders but Weighbridge. */
-async function startOthers(
+async function measureLanes(
+  setup: Setup,
+  effort: Effort,
+  lanes: readonly string[],
+  absent: Absent[],
+): Promise<Cell[]> {
+  const cells: Cell[] = [];
+  const failed = await warmUpAll(setup, warmUpWorkload(effort));
+  absent.push(...failed);
+  const contenders = setup.contenders.filter(({ name }) => !failed.some((one) => one.name === name));
+  for (const planned of planWorkloads(effort)) {
+    if (!lanes.includes(planned.lane)) continue;
+    const measured = await measureWorkload({ ...setup, contenders }, planned, cells);
+    cells.push(...measured.cells);
+    absent.push(...measured.absent);
+  }
+  return cells;
+}
+
+/** By contender, once per process. */
+function residentOf(contenders: readonly Contender[]): Map<string, number> {
+  const seen = new Set<number>();
+  return new Map(
+    contenders.flatMap(({ name, pid }) => {
+      if (pid === undefined || name === DIRECT || seen.has(pid)) return [];
+      seen.add(pid);
+      return [[name, residentMiBOfTree(pid)] as const];
+    }),
+  );
+}
+
+interface Started {
+  readonly contenders: Contender[];
+  readonly absent: Absent[];
+}
+
+async function startContenders(
   run: TestRun,
-  vendor: { readonly url: string; readonly process: { readonly pid: number } },
-  { cores, others, extraContenders }: ProxyOptions,
+  service: Service,
+  options: ProxyOptions & { readonly observer: NodeObserver },
   closing: (() => Promise<unknown>)[],
-): Promise<{ readonly contenders: Contender[]; readonly absent: Absent[] }> {
-  const contenders = [plainContender(DIRECT, vendor.url, onShippedNode(vendor.process.pid))];
+): Promise<Started> {
+  const { cores, others, extraContenders, observer } = options;
+  const { vendor } = service;
+  const names = [DIRECT, BARE, 'nginx', PORTKEY, OURS];
+  const wanted = new Set(chosen(names, options.contenders ?? names));
+  const contenders: Contender[] = [];
   const absent: Absent[] = [];
-  const bare = await startBareNode(run, vendor.url, cores.proxy);
-  closing.push(() => bare.process.stop());
-  contenders.push(bare.contender);
-  if (others) {
-    const options = { ...others, core: cores.proxy };
-    for (const start of [startNginx, startPortkey]) {
-      const started = await start(run, vendor.url, options);
-      if ('reason' in started) absent.push(started);
-      else {
-        closing.push(() => started.process.stop());
-        contenders.push(started.contender);
-      }
+  if (wanted.has(DIRECT)) {
+    contenders.push(plainContender(DIRECT, vendor.url, onShippedNode(vendor.process.pid)));
+  }
+  if (wanted.has(BARE)) {
+    const bare = await startBareNode(run, vendor.url, { core: cores.proxy, nodeArgs: observer.nodeArgs });
+    closing.push(() => bare.process.stop());
+    contenders.push(bare.contender);
+  }
+  for (const [name, start] of [['nginx', startNginx] as const, [PORTKEY, startPortkey] as const]) {
+    if (!others || !wanted.has(name)) continue;
+    const started = await start(run, vendor.url, { ...others, core: cores.proxy });
+    if ('reason' in started) absent.push(started);
+    else {
+      closing.push(() => started.process.stop());
+      contenders.push(started.contender);
     }
   }
-  contenders.push(...extraContenders.map(({ url, headers }) => otherContender(url, headers)));
+  contenders.push(...extraContenders.map(otherContender));
+  if (wanted.has(OURS)) {
+    options.onProgress('issuing keys');
+    const observed = { ...options, nodeArgs: observer.nodeArgs, isObserved: true };
+    const ours = await startWeighbridge(run, service, observed);
+    for (const { process } of ours.proxies) closing.push(() => process.stop());
+    contenders.push(...ours.contenders);
+  }
   return { contenders, absent };
 }

@@ -15,6 +15,9 @@ export interface ProxyFlags {
   /** False: without nginx and Portkey. */
   readonly others: boolean;
   readonly parts: boolean;
+  readonly lane?: readonly string[];
+  readonly contender?: readonly string[];
+  readonly pid?: readonly number[];
 }
 
 const FULL = { repeats: 3, roundMs: 1_500, warmUpRequests: 20_000, keys: 10 };
@@ -35,9 +38,12 @@ export function proxyOptions(
     roundMs: flags.roundMs ?? effort.roundMs,
     warmUpRequests: effort.warmUpRequests,
     keys: flags.keys ?? effort.keys,
-    hasParts: flags.parts,
+    hasParts: flags.parts && flags.lane === undefined && flags.contender === undefined,
     others: flags.others ? { cacheFolder: join(homedir(), '.cache', 'weighbridge', 'bench') } : undefined,
-    extraContenders: (flags.url ?? []).map((url) => ({ url, headers })),
+    extraContenders: (flags.url ?? []).map((url, at) => ({ url, headers, pid: flags.pid?.[at] })),
+    lanes: flags.lane,
+    contenders: flags.contender,
+    recordsWhenIdle: flags.quick !== true,
   };
 }
 

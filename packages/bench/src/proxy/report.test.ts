@@ -17,6 +17,7 @@ function cell(contender: string, workload: string, ...rounds: readonly Partial<R
     p50Ms: 1,
     p99Ms: 2,
     firstByteP50Ms: 1,
+    firstByteP99Ms: 1,
     lateP99Ms: 0,
   };
   return { contender, workload, rounds: rounds.map((round) => ({ ...still, ...round })) };
@@ -29,6 +30,9 @@ const FIGURES: ProxyFigures = {
     cell('Weighbridge', '1 KB', { cpuMicros: 50 }, { cpuMicros: 160 }, { cpuMicros: 50 }),
     cell('Weighbridge', '100 KB', { cpuMicros: 150 }, { cpuMicros: 150 }, { cpuMicros: 150 }),
     cell('Weighbridge', '1 MB', { cpuMicros: 1_074 }, { cpuMicros: 5_000 }, { cpuMicros: 1_074 }),
+    cell('direct', 'one caller, 86 bytes', { p50Ms: 0.1, p99Ms: 0.2 }),
+    cell('bare Node', 'one caller, 86 bytes', { p50Ms: 0.3, p99Ms: 1.2 }),
+    cell('Weighbridge', 'one caller, 86 bytes', { p50Ms: 0.4, p99Ms: 1.4 }),
     cell('direct', '1 KB at 1,000/s', { p50Ms: 0.5, p99Ms: 1 }),
     cell('Weighbridge', '1 KB at 1,000/s', { p50Ms: 0.7, p99Ms: 3 }),
     cell('Weighbridge, 10 keys and policies in turns', '1 KB, keys in turns', { cpuMicros: 100 }),
@@ -40,6 +44,8 @@ const FIGURES: ProxyFigures = {
   repeats: 3,
   roundMs: 10,
   pinned: true,
+  isRealTime: true,
+  memory: [{ contender: 'Weighbridge', idleMiB: 79.6, loadedMiB: 200 }],
   pairIsApart: false,
   keys: 10,
   load: 'load average 0.1',
@@ -49,16 +55,19 @@ const FIGURES: ProxyFigures = {
 it('compares round by round, and says whether each target is reached', () => {
   const bars = new Map(proxyBars(FIGURES).map((bar) => [bar.what, bar]));
   const bar = (what: string) => [bars.get(what)?.measured, bars.get(what)?.isReached];
-  expect(bar('1 KB, of what bare Node does on a core')).toEqual(['0.80 (0.50–1.00)', true]);
-  expect(bar('at 1,000 requests/s, added at p50, ms')).toEqual(['0.20 (0.20–0.20)', true]);
-  expect(bar('at 1,000 requests/s, added at p99, ms')).toEqual(['2.00 (2.00–2.00)', false]);
+  expect(bar('1 KB, 32 connections: of what bare Node does on a core')).toEqual(['0.80 (0.50–1.00)', true]);
+  expect(bar('one caller: added at p50, of what bare Node adds')).toEqual(['1.50 (1.50–1.50)', false]);
+  expect(bar("one caller: p99 beyond bare Node's, ms")).toEqual(['0.20 (0.20–0.20)', true]);
+  expect(bar('1,000 requests/s: added at p50, ms')).toEqual(['0.20 (0.20–0.20)', true]);
+  expect(bar('1,000 requests/s: added at p99, ms')).toEqual(['2.00 (2.00–2.00)', false]);
+  expect(bar('memory of an idle proxy, MiB')).toEqual(['80 (80–80)', true]);
   expect(bar('a body 10 times as long (100 KB, 1 MB): CPU of a byte, of the shorter')).toEqual([
     '1.00 (1.00–4.83)',
     true,
   ]);
   expect(bar('10 times the keys and policies: CPU of a request')).toEqual(['1.05 (1.05–1.05)', true]);
   expect(bar('100 times the keys and policies: CPU of a request')).toEqual([undefined, undefined]);
-  expect(bar('1 KB, times Portkey')).toEqual([undefined, undefined]);
+  expect(bar('10 KB: of what bare Node does on a core')).toEqual([undefined, undefined]);
 });
 
 it('lists absent contenders and what it does not measure', () => {
@@ -66,6 +75,7 @@ it('lists absent contenders and what it does not measure', () => {
   expect(text).toContain('did not take part: nginx: not found');
   expect(text).toContain('not measured:\n');
   expect(text).toContain('on Node v24.9.0: Weighbridge; bare Node\non Node v20.1.0: direct\n');
+  expect(text).toMatch(/one caller, 86 bytes +Weighbridge +300 \(300–300\) +1,200 /);
   expect(text).not.toContain('NaN');
 });
 

@@ -1,9 +1,11 @@
+import { recordRows } from '../observe/recordsTable.ts';
 import { formatFigure, formatTable } from '../shared/figures.ts';
 import { shippedNode } from '../shared/shippedNode.ts';
 import { type BarChart, barChartSvg, type ChartBar } from './barChart.ts';
-import { type Bar, proxyBars } from './bars.ts';
-import { AT_RATE, PLAIN, STREAMED } from './plan.ts';
-import { DIRECT, type ProxyFigures } from './proxy.ts';
+import { type Bar, byRound, proxyBars } from './bars.ts';
+import { DIRECT } from './contender.ts';
+import { AT_RATE, FIRST_EVENT, ONE_CALLER, PACED, PLAIN, STREAMED, STREAMED_AT_RATE } from './plan.ts';
+import type { ProxyFigures } from './proxy.ts';
 import { type Cell, figureOf, type Round } from './rounds.ts';
 import { OURS } from './weighbridge.ts';
 
@@ -17,6 +19,11 @@ export const NOT_MEASURED = [
   "Latency at rates near a contender's limit.",
 ] as const;
 
+/** Those in which no request waits for another. */
+const LATENCY_LANES: readonly string[] = [ONE_CALLER, FIRST_EVENT, AT_RATE, STREAMED_AT_RATE, PACED].map(
+  ({ name }) => name,
+);
+
 const HEAD = [
   'workload',
   'contender',
@@ -26,6 +33,7 @@ const HEAD = [
   'p50 ms',
   'p99 ms',
   'first byte p50 ms',
+  'first byte p99 ms',
   'sent late p99 ms',
 ];
 
@@ -40,15 +48,51 @@ function row(cell: Cell): string[] {
     text(({ requestsPerSecond }) => requestsPerSecond, 0),
     text(({ cpuMicros }) => cpuMicros, 1),
     text(({ cpuShare }) => cpuShare, 2),
-    text(({ p50Ms }) => p50Ms, 2),
-    text(({ p99Ms }) => p99Ms, 2),
-    text(({ firstByteP50Ms }) => firstByteP50Ms, 2),
+    text(({ p50Ms }) => p50Ms, 3),
+    text(({ p99Ms }) => p99Ms, 3),
+    text(({ firstByteP50Ms }) => firstByteP50Ms, 3),
+    text(({ firstByteP99Ms }) => firstByteP99Ms, 3),
     text(({ lateP99Ms }) => lateP99Ms, 2),
   ];
 }
 
-export function cellRows({ cells }: ProxyFigures): string[][] {
+function cellRows({ cells }: ProxyFigures): string[][] {
   return [HEAD, ...cells.map(row)];
+}
+
+/** What each contender adds to the time that the vendor takes, in µs. */
+function addedRows({ cells }: ProxyFigures): string[][] {
+  const rows = cells.flatMap((cell) => {
+    const direct = cells.find((one) => one.contender === DIRECT && one.workload === cell.workload);
+    if (cell.contender === DIRECT || !direct || !LATENCY_LANES.includes(cell.workload)) return [];
+    const added = (metric: (round: Round) => number) => {
+      const micros = byRound([cell, direct], ([x, y]) => (metric(x) - metric(y)) * 1_000);
+      return micros ? formatFigure(micros, 0) : '';
+    };
+    return [
+      [
+        cell.workload,
+        cell.contender,
+        added(({ p50Ms }) => p50Ms),
+        added(({ p99Ms }) => p99Ms),
+        added(({ firstByteP50Ms }) => firstByteP50Ms),
+        added(({ firstByteP99Ms }) => firstByteP99Ms),
+      ],
+    ];
+  });
+  const head = ['workload', 'contender', 'added p50 µs', 'p99 µs', 'first byte p50 µs', 'first byte p99 µs'];
+  return rows.length === 0 ? [] : [head, ...rows];
+}
+
+function memoryRows({ memory }: ProxyFigures): string[][] {
+  return [
+    ['contender', 'idle MiB', 'loaded MiB'],
+    ...memory.map(({ contender, idleMiB, loadedMiB }) => [
+      contender,
+      idleMiB.toFixed(0),
+      loadedMiB.toFixed(0),
+    ]),
+  ];
 }
 
 export function barRows(bars: readonly Bar[]): string[][] {
@@ -65,7 +109,7 @@ export function barRows(bars: readonly Bar[]): string[][] {
 
 /** Facts of the run, as sentences. */
 export function proxyNotes(figures: ProxyFigures): string[] {
-  const { repeats, roundMs, pinned, requests, nanoUsd, absent, load } = figures;
+  const { repeats, roundMs, pinned, isRealTime, requests, nanoUsd, absent, load } = figures;
   const directRate = plainRate(figures, DIRECT);
   const fastest = Math.max(
     ...figures.cells
@@ -77,6 +121,9 @@ export function proxyNotes(figures: ProxyFigures): string[] {
     pinned
       ? 'the proxies ran on the first core, everything else on the others'
       : 'nothing was pinned to a core, so requests/s and latencies say little',
+    isRealTime
+      ? 'load generator and vendor ran at a real-time priority'
+      : 'real-time priorities were not permitted, so the load generator may have been late',
     ...(directRate !== undefined && directRate < fastest
       ? ['the vendor limited requests/s, so only the CPU per request says something']
       : []),
@@ -101,12 +148,17 @@ function plainRate(figures: ProxyFigures, contender: string): number | undefined
   return cell && figureOf(cell, ({ requestsPerSecond }) => requestsPerSecond).median;
 }
 
+/** All tables of figures but that of the bars. */
+export function tables(figures: ProxyFigures): string[][][] {
+  const all = [cellRows(figures), addedRows(figures), recordRows(figures.cells), memoryRows(figures)];
+  return all.filter((rows) => rows.length > 1);
+}
+
 export function describeProxy(figures: ProxyFigures): string {
   return [
     ...proxyNotes(figures),
     '',
-    formatTable(cellRows(figures)),
-    '',
+    ...tables(figures).map((rows) => `${formatTable(rows)}\n`),
     formatTable(barRows(proxyBars(figures))),
     '',
     'not measured:',

@@ -1,4 +1,6 @@
 import { Agent, request } from 'undici';
+import type { NodeObserver } from '../observe/nodeFigures.ts';
+import { type Records, startRecording } from '../observe/records.ts';
 import { cpuSeconds } from '../shared/cpu.ts';
 import { type Figure, figure } from '../shared/figures.ts';
 import type { Absent, Contender } from './contender.ts';
@@ -22,8 +24,10 @@ export interface Round {
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly firstByteP50Ms: number;
+  readonly firstByteP99Ms: number;
   /** How much later than due the load generator sent. */
   readonly lateP99Ms: number;
+  readonly records?: Records;
 }
 
 /** The result of a workload. */
@@ -39,6 +43,7 @@ export interface Setup {
   readonly loadUrl: string;
   /** Resolves when Weighbridge's usage is in the ledger, so that recording disturbs no other contender. */
   readonly settled: () => Promise<void>;
+  readonly observer: NodeObserver;
   readonly onProgress: (text: string) => void;
   /** Requests that Weighbridge answered. */
   readonly counted: { requests: number };
@@ -49,6 +54,9 @@ const NO_TIMEOUT = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
 /** A contender must reach this multiple of a rate, or it would only queue. */
 const RATE_MARGIN = 1.3;
 const MAX_WARM_UP_ROUNDS = 10;
+const MAX_WARM_UP_MS = 2_000;
+/** Also where the lane has one caller. */
+const MIN_WARM_UP_CONNECTIONS = 8;
 
 /**
  * Warms up all contenders of a workload, then measures them in turns. Leaves out contenders too slow for a rate, and other
@@ -111,19 +119,41 @@ function tooSlow({ workload }: PlannedWorkload, name: string, known: readonly Ce
 
 /** Sends the warm-up requests, in which the contender's code is compiled, for at most some rounds' time. */
 async function warmUp(setup: Setup, contender: Contender, planned: PlannedWorkload): Promise<void> {
-  const deadline = performance.now() + planned.ms * MAX_WARM_UP_ROUNDS;
-  const { rate: _rate, ...workload } = planned.workload;
-  for (let answered = 0; answered < planned.warmUpRequests && performance.now() < deadline; ) {
-    answered += (await loadOnce(setup, contender, { ...planned, workload })).requests;
+  const { warmUpRequests } = planned;
+  const { rate: _rate, isPaced: _paced, ...workload } = planned.workload;
+  const connections = Math.max(planned.connections, MIN_WARM_UP_CONNECTIONS);
+  const ms = Math.min(planned.ms, MAX_WARM_UP_MS);
+  const deadline = performance.now() + ms * MAX_WARM_UP_ROUNDS;
+  for (let answered = 0; answered < warmUpRequests && performance.now() < deadline; ) {
+    const order = { ...planned, ms, connections, workload, maxRequests: warmUpRequests };
+    answered += (await loadOnce(setup, contender, order)).requests;
   }
 }
 
+/** Compiles the code of contenders that answer plain requests, before the first workload. */
+export async function warmUpAll(setup: Setup, planned: PlannedWorkload): Promise<readonly Absent[]> {
+  const absent: Absent[] = [];
+  setup.onProgress('warming up');
+  for (const contender of setup.contenders.filter(({ groups }) => groups.includes(planned.group))) {
+    try {
+      await warmUp(setup, contender, planned);
+    } catch (error) {
+      if (contender.expects === 'same bytes') throw error;
+      absent.push({ name: contender.name, reason: String(error) });
+    }
+  }
+  await setup.settled();
+  return absent;
+}
+
 async function measureRound(setup: Setup, contender: Contender, planned: PlannedWorkload): Promise<Round> {
+  const endRecording = await startRecording(contender, setup.observer);
   const before = cpuOf(contender.pid);
   const start = performance.now();
   const result = await loadOnce(setup, contender, planned);
   const seconds = (performance.now() - start) / 1_000;
   const cpu = cpuOf(contender.pid) - before;
+  const records = await endRecording(result.requests);
   if (contender.isOurs) await setup.settled();
   return {
     requestsPerSecond: result.measured / result.seconds,
@@ -132,22 +162,20 @@ async function measureRound(setup: Setup, contender: Contender, planned: Planned
     p50Ms: result.latencyMs.p50,
     p99Ms: result.latencyMs.p99,
     firstByteP50Ms: result.firstByteMs.p50,
+    firstByteP99Ms: result.firstByteMs.p99,
     lateP99Ms: result.lateMs.p99,
+    records,
   };
 }
 
 async function loadOnce(setup: Setup, contender: Contender, planned: PlannedWorkload): Promise<LoadResult> {
-  const { workload, connections, ms } = planned;
-  const { url, path, headers, tokens, expects } = contender;
+  const { workload, connections, ms, maxRequests } = planned;
+  const { url, path, headers, tokens, expects, model } = contender;
+  const order = { url, path, headers, tokens, expects, workload, connections, ms };
   const result = await load(setup.loadUrl, {
-    url,
-    path,
-    headers,
-    tokens,
-    expects,
-    workload,
-    connections,
-    ms,
+    ...order,
+    ...(model !== undefined && { model }),
+    ...(maxRequests !== undefined && { maxRequests }),
   });
   if (contender.isOurs) setup.counted.requests += result.requests;
   return result;

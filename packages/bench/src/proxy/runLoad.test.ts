@@ -3,7 +3,13 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
 import type { LoadOrder } from './loadOrder.ts';
 import { runLoad } from './runLoad.ts';
-import { STREAMED_EVENTS, STREAMED_RESPONSE, WHOLE_RESPONSE, type Workload } from './workload.ts';
+import {
+  PACED_EVENTS,
+  STREAMED_EVENTS,
+  STREAMED_RESPONSE,
+  WHOLE_RESPONSE,
+  type Workload,
+} from './workload.ts';
 
 const closing: (() => Promise<unknown>)[] = [];
 
@@ -107,6 +113,34 @@ it('accepts a rewritten response that contains the mark, if it expects a mark', 
   const url = await serve((_, response) => response.end(rewritten));
   await expect(load(url, {}, { expects: 'mark' })).resolves.toMatchObject({ measured: expect.any(Number) });
   await expect(load(url)).rejects.toThrow('something else');
+});
+
+it('ends a closed loop after the most requests', async () => {
+  const url = await serve((_, response) => response.end(WHOLE_RESPONSE));
+  const { measured } = await load(url, {}, { ms: 60_000, maxRequests: 7 });
+  expect(measured).toBe(7);
+});
+
+it('sends each request of a rate when it is due, not before and hardly after', async () => {
+  const url = await serve((_, response) => response.end(WHOLE_RESPONSE));
+  const { measured, lateMs } = await load(url, { rate: 200 }, { ms: 200 });
+  expect(measured).toBe(40);
+  expect(lateMs.p50).toBeGreaterThanOrEqual(0);
+  // The margin is for busy machines.
+  expect(lateMs.p50).toBeLessThan(2);
+  await expect(load(url, { rate: 10 }, { ms: 1 })).resolves.toMatchObject({ measured: 1 });
+});
+
+it('checks the first and last words and the usage of a rewritten stream, also of one that takes its time', async () => {
+  const spaced = (events: readonly Buffer[]) => Buffer.concat(events).toString().replaceAll('":', '": ');
+  const url = await serve((_, response) => response.end(spaced(PACED_EVENTS)));
+  const paced = { stream: true, isPaced: true } as const;
+  await expect(load(url, paced, { expects: 'mark' })).resolves.toMatchObject({
+    measured: expect.any(Number),
+  });
+  await expect(load(url, { stream: true }, { expects: 'mark' })).resolves.toBeDefined();
+  const cut = await serve((_, response) => response.end(spaced(PACED_EVENTS.toSpliced(62, 1))));
+  await expect(load(cut, paced, { expects: 'mark' })).rejects.toThrow('something else');
 });
 
 it('measures latency at a rate from when a request was due, not from when a connection was free', async () => {

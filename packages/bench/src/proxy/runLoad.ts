@@ -4,6 +4,12 @@ import type { LoadOrder, LoadResult } from './loadOrder.ts';
 import { startTicks } from './ticks.ts';
 import { requestBody } from './workload.ts';
 
+/** A tick comes this much before a request is due; the rest of the time passes busily, since no timer is that exact. */
+const EARLY_MS = 0.1;
+const MIN_TICK_MS = 0.2;
+/** The thread of the ticks needs this long to start; the first request is due afterwards. */
+const TICKS_READY_MS = 100;
+
 /** How long responses may take after the last request was due. */
 const DRAIN_MS = 60_000;
 
@@ -12,7 +18,7 @@ const DRAIN_MS = 60_000;
  */
 export async function runLoad(order: LoadOrder): Promise<LoadResult> {
   const { workload, connections, url } = order;
-  const body = requestBody(workload);
+  const body = requestBody(workload, order.model);
   const heads = order.tokens.map((token) => requestHead(order, token, body.length));
   let sent = 0;
   const send = (connection: Connection, since: number) => {
@@ -41,9 +47,9 @@ export async function runLoad(order: LoadOrder): Promise<LoadResult> {
       open.push(await openConnection(url, order, events));
     }
     await Promise.race([failure, onceEach(open, send, listen)]);
-    const start = performance.now();
-    const load = { open, send, record, start, ms: order.ms, listen };
-    const late = await Promise.race([
+    const { ms, maxRequests = Number.POSITIVE_INFINITY } = order;
+    const load = { open, send, record, ms, maxRequests, listen };
+    const { start, late } = await Promise.race([
       failure,
       workload.rate === undefined ? closedLoop(load) : openLoop(load, workload.rate),
     ]);
@@ -65,8 +71,15 @@ interface Load {
   readonly send: (connection: Connection, since: number) => void;
   readonly record: (connection: Connection, now: number) => void;
   readonly listen: (onResponse: (connection: Connection) => void) => void;
-  readonly start: number;
   readonly ms: number;
+  readonly maxRequests: number;
+}
+
+interface Ended {
+  /** When the clock started. */
+  readonly start: number;
+  /** At a rate: how much later than due each request was sent. */
+  readonly late: readonly number[];
 }
 
 function requestHead({ url, path, headers }: LoadOrder, token: string, length: number): Buffer {
@@ -96,36 +109,50 @@ async function onceEach(
 }
 
 /** Every connection sends its next request when it has the response to the last. */
-async function closedLoop({ open, send, record, listen, start, ms }: Load): Promise<number[]> {
+async function closedLoop(load: Load): Promise<Ended> {
+  const { open, send, record, listen, ms, maxRequests } = load;
+  const start = performance.now();
+  let begun = open.length;
   await new Promise<void>((resolve) => {
     let busy = open.length;
     listen((connection) => {
       const now = performance.now();
       record(connection, now);
-      if (now - start < ms) send(connection, now);
-      else if (--busy === 0) resolve();
+      if (now - start < ms && begun < maxRequests) {
+        begun++;
+        send(connection, now);
+      } else if (--busy === 0) resolve();
     });
     for (const connection of open) send(connection, performance.now());
   });
-  return [];
+  return { start, late: [] };
+}
+
+function waitUntil(time: number): number {
+  let now = performance.now();
+  while (now < time) now = performance.now();
+  return now;
 }
 
 /** Requests are due at a fixed rate. If no connection is free, a request waits, and its latency counts from when it was due. */
-async function openLoop({ open, send, record, listen, start, ms }: Load, rate: number): Promise<number[]> {
-  const total = Math.floor((ms / 1_000) * rate);
+async function openLoop({ open, send, record, listen, ms }: Load, rate: number): Promise<Ended> {
+  const start = performance.now() + TICKS_READY_MS;
+  const total = Math.max(1, Math.floor((ms / 1_000) * rate));
   const dueAt = (request: number) => start + (request / rate) * 1_000;
   const late: number[] = [];
   const idle = [...open];
   let begun = 0;
   let ended = 0;
-  const ticks = startTicks(Math.max(0.2, 1_000 / rate));
+  const ticks = startTicks(Math.max(MIN_TICK_MS, 1_000 / rate), start - EARLY_MS);
   let timer: NodeJS.Timeout | undefined;
   try {
     await new Promise<void>((resolve, reject) => {
       const sendDue = () => {
-        for (let now = performance.now(); begun < total && dueAt(begun) <= now; now = performance.now()) {
+        while (begun < total) {
+          if (dueAt(begun) - performance.now() > EARLY_MS) return;
           const connection = idle.pop();
           if (!connection) return;
+          const now = waitUntil(dueAt(begun));
           late.push(now - dueAt(begun));
           send(connection, dueAt(begun));
           begun++;
@@ -141,12 +168,12 @@ async function openLoop({ open, send, record, listen, start, ms }: Load, rate: n
       ticks.onTick(sendDue);
       timer = setTimeout(
         () => reject(new Error(`${ended} of ${total} requests at ${rate}/s were answered in time`)),
-        ms + DRAIN_MS,
+        TICKS_READY_MS + ms + DRAIN_MS,
       );
     });
   } finally {
     clearTimeout(timer);
     await ticks.stop();
   }
-  return late;
+  return { start, late };
 }

@@ -5,11 +5,15 @@ export interface Ticks {
   stop(): Promise<void>;
 }
 
-/** Ticks every `everyMs`, which may be a fraction: Node's timers have whole milliseconds and fire up to one late. */
-export function startTicks(everyMs: number): Ticks {
+/**
+ * Ticks every `everyMs` from `from` on the clock of `performance`; both may be fractions: Node's timers have whole
+ * milliseconds and fire up to one late.
+ */
+export function startTicks(everyMs: number, from: number): Ticks {
   const stopped = new Int32Array(new SharedArrayBuffer(4));
   const worker = new Worker(new URL('../../dist/proxy/ticks.js', import.meta.url), {
-    workerData: { everyMs, stopped },
+    // The clock of `performance` starts with its thread.
+    workerData: { everyMs, from: from + sharedNow() - performance.now(), stopped },
   });
   return {
     onTick: (listener) => worker.on('message', listener),
@@ -21,15 +25,20 @@ export function startTicks(everyMs: number): Ticks {
   };
 }
 
+/** Milliseconds on a clock that all threads share. */
+function sharedNow(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
+}
+
 interface Data {
   readonly everyMs: number;
+  readonly from: number;
   readonly stopped: Int32Array;
 }
 
-function tick({ everyMs, stopped }: Data): void {
-  const start = performance.now();
-  for (let next = 1; ; next++) {
-    const waitMs = start + next * everyMs - performance.now();
+function tick({ everyMs, from, stopped }: Data): void {
+  for (let next = 0; ; next++) {
+    const waitMs = from + next * everyMs - sharedNow();
     if (waitMs > 0 && Atomics.wait(stopped, 0, 0, waitMs) !== 'timed-out') return;
     if (Atomics.load(stopped, 0) !== 0) return;
     parentPort?.postMessage(0);

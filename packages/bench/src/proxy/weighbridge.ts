@@ -33,9 +33,12 @@ export interface WeighbridgeOptions {
   readonly keys: number;
   /** Whether to start further contenders than the one with everything on. */
   readonly hasParts: boolean;
-  /** For the proxy with everything on. */
   readonly nodeArgs?: readonly string[];
+  /** Whether these load the observer. */
+  readonly isObserved?: boolean;
 }
+
+type ProxyStart = NonNullable<Parameters<typeof startProxy>[3]>;
 
 /**
  * Starts real proxies of a real service: one with everything on (also measured with keys without rate limits or budgets),
@@ -53,12 +56,15 @@ export async function startWeighbridge(
   const tokens = await issueKeysOf(service, 'key', keyCount, own);
   const proxies: RunningProxy[] = [];
   try {
-    const start = async (name: string, more: Parameters<typeof startProxy>[3]) => {
-      const proxy = await startProxy(run, service, name, { core: cores.proxy, ...more });
+    const start = async (name: string, more: ProxyStart = {}) => {
+      const nodeArgs = [...(options.nodeArgs ?? []), ...(more.nodeArgs ?? [])];
+      const proxy = await startProxy(run, service, name, { core: cores.proxy, ...more, nodeArgs });
       proxies.push(proxy);
       return proxy;
     };
-    const main = await start('main', { nodeArgs: options.nodeArgs ?? [] });
+    const main = await start('main');
+    const contender = (name: string, proxy: RunningProxy, of: readonly string[], groups: readonly Group[]) =>
+      weighbridge(name, proxy, { tokens: of, groups, isObserved: options.isObserved === true });
     const whole = contender(OURS, main, tokens.slice(0, keys), EVERY_GROUP);
     if (!hasParts) return { contenders: [whole], proxies };
 
@@ -91,11 +97,10 @@ export function keysName(keys: number): string {
   return `${OURS}, ${keys} ${keys === 1 ? 'key' : 'keys'} and policies in turns`;
 }
 
-function contender(
+function weighbridge(
   name: string,
   proxy: RunningProxy,
-  tokens: readonly string[],
-  groups: readonly Group[],
+  { tokens, groups, isObserved }: Required<Pick<Contender, 'tokens' | 'groups' | 'isObserved'>>,
 ): Contender {
   return {
     name,
@@ -106,6 +111,8 @@ function contender(
     expects: 'same bytes',
     groups,
     ...onShippedNode(proxy.process.pid),
+    metricsUrl: proxy.metricsUrl,
+    isObserved,
     isOurs: true,
   };
 }

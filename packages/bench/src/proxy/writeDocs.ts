@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Bar } from './bars.ts';
 import type { ProxyFigures } from './proxy.ts';
-import { barRows, cellRows, NOT_MEASURED, proxyCharts, proxyNotes } from './report.ts';
+import { barRows, NOT_MEASURED, proxyCharts, proxyNotes, tables } from './report.ts';
 
 const DOCS = fileURLToPath(new URL('../../../../docs/benchmarks.md', import.meta.url));
 const BEGIN = '<!-- What follows is written by `pnpm bench proxy --write`. -->';
@@ -42,7 +42,7 @@ function proxyMarkdown(figures: ProxyFigures, machine: string, bars: readonly Ba
       .join('\n'),
     markdownTable(barRows(bars)),
     images.join('\n\n'),
-    markdownTable(cellRows(figures)),
+    ...tables(figures).map(markdownTable),
     'Not measured:',
     NOT_MEASURED.map((what) => `- ${what}`).join('\n'),
   ].join('\n\n');

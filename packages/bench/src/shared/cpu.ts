@@ -11,25 +11,29 @@ interface ProcessTimes {
   readonly endedSeconds: number;
 }
 
-/** CPU seconds of a process and its children, including ended ones. Undefined if the system does not report them. */
+/** CPU seconds of a process and its descendants, including ended children. Undefined if the system does not report them. */
 export function cpuSeconds(pid: number | undefined): number | undefined {
-  if (pid === undefined) return undefined;
-  const times = processTimes(pid);
-  if (!times) return undefined;
-  return (
-    times.ownSeconds +
-    times.endedSeconds +
-    childrenOf(pid).reduce((sum, child) => sum + (processTimes(child)?.ownSeconds ?? 0), 0)
-  );
+  const root = pid === undefined ? undefined : processTimes(pid);
+  if (pid === undefined || !root) return undefined;
+  return processTree(pid).reduce((sum, one) => {
+    const times = processTimes(one);
+    return sum + (times ? times.ownSeconds + times.endedSeconds : 0);
+  }, 0);
 }
 
-/** The pids of a process's children; none if the system has no `/proc`. */
-export function childrenOf(pid: number): number[] {
-  if (!existsSync('/proc')) return [];
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-    .filter((child) => processTimes(child)?.parent === pid);
+/** The pids of a process and its descendants; only its own if the system has no `/proc`. */
+export function processTree(pid: number): number[] {
+  if (!existsSync('/proc')) return [pid];
+  const childrenOf = new Map<number, number[]>();
+  for (const name of readdirSync('/proc')) {
+    const parent = /^\d+$/.test(name) ? processTimes(Number(name))?.parent : undefined;
+    if (parent === undefined) continue;
+    childrenOf.set(parent, [...(childrenOf.get(parent) ?? []), Number(name)]);
+  }
+  const tree = [pid];
+  // Grows while it is read.
+  for (const one of tree) tree.push(...(childrenOf.get(one) ?? []));
+  return tree;
 }
 
 /** The pid of Postgres's main process; undefined if it runs on another machine or the system has no `/proc`. */

@@ -10,6 +10,7 @@ import {
   type TestRun,
 } from '@weighbridge/testing';
 import { findPostmaster } from './cpu.ts';
+import { inRealTime } from './scheduling.ts';
 import { shippedNode } from './shippedNode.ts';
 
 const READY_TIMEOUT_MS = 60_000;
@@ -108,11 +109,18 @@ type BenchProgram =
 export async function startBenchProgram(
   run: TestRun,
   program: BenchProgram,
-  options: { readonly args?: readonly string[]; readonly core?: number | undefined } = {},
+  options: {
+    readonly args?: readonly string[];
+    readonly core?: number | undefined;
+    readonly nodeArgs?: readonly string[];
+    /** Where it is permitted. */
+    readonly realTimePriority?: number | undefined;
+  } = {},
 ): Promise<StartedNode> {
   // The built file, even if this module runs from source.
   const entry = fileURLToPath(new URL(`../../dist/${program}.js`, import.meta.url));
-  const [command = '', ...args] = pinned(options.core, [shippedNode().path, entry, ...(options.args ?? [])]);
+  const node = [shippedNode().path, ...(options.nodeArgs ?? []), entry, ...(options.args ?? [])];
+  const [command = '', ...args] = inRealTime(options.realTimePriority, pinned(options.core, node));
   const readyWhen = /is ready at (\S+)\n/;
   const started = await startProcess({ command, args, readyWhen, timeoutMs: READY_TIMEOUT_MS }, run);
   const [, url = ''] = readyWhen.exec(started.output()) ?? [];
@@ -135,6 +143,7 @@ export interface Service {
 export async function startService(
   run: TestRun,
   vendorKind: 'shared/mockVendor' | 'shared/plainVendor' | 'proxy/fastVendor',
+  options: { readonly vendorPriority?: number | undefined } = {},
 ): Promise<Service> {
   const closing: (() => Promise<unknown>)[] = [];
   const close = async () => {
@@ -145,7 +154,7 @@ export async function startService(
     closing.push(() => database.drop());
     const nats = await startNats({}, run);
     closing.push(() => nats.stop());
-    const vendor = await startBenchProgram(run, vendorKind);
+    const vendor = await startBenchProgram(run, vendorKind, { realTimePriority: options.vendorPriority });
     closing.push(() => vendor.process.stop());
     const controlPlane = await startControlPlane(run, {
       DATABASE_URL: database.url,
