@@ -2,7 +2,9 @@ import { isPrincipalId, parseRfc3339 } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { NewAlias } from './features/aliases/aliases.schemas.ts';
 import { validAliasName, validAliasTarget } from './features/aliases/aliases.ts';
+import type { NewCatalogModel } from './features/catalog/catalog.schemas.ts';
 import { parseNewModelId } from './features/catalog/catalog.ts';
+import { validOtherNames } from './features/catalog/otherNames.ts';
 import type { NewPrice } from './features/catalog/prices.schemas.ts';
 import { parsePrice } from './features/catalog/prices.ts';
 import type { NewConnector } from './features/connectors/connectors.schemas.ts';
@@ -60,6 +62,16 @@ export function checkConnector(connector: NewConnector, isNew: boolean): void {
   }
   validModelPatterns(provider, models ?? []);
   validUpstreamNames(provider, upstream_names ?? {});
+}
+
+/** A model of the catalog. Whether its names are another model's is not known here. */
+export function checkModel({
+  model,
+  price,
+  other_names = [],
+}: Pick<NewCatalogModel, 'price' | 'other_names'> & { readonly model: string }): void {
+  validOtherNames(parseNewModelId(model), other_names);
+  if (price) parsePrice(price);
 }
 
 export function checkModelPrice(model: string, price: NewPrice | undefined): void {

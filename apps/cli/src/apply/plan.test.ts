@@ -66,6 +66,30 @@ function service() {
   };
 }
 
+describe('other names of models', () => {
+  const model = (name: string, other_names: string[], own = false) => ({ model: name, other_names, own });
+
+  it('are a change only if they differ', () => {
+    const current = { models: [model('a/b', ['x', 'y'])] };
+    expect(planned({ models: [model('a/b', ['x', 'y', 'x'])] }, current)).toEqual([]);
+    expect(planned({ models: [model('a/b', ['x'], true)] }, current)).toMatchObject([
+      {
+        fields: [
+          { field: 'other_names', before: ['x', 'y'], after: ['x'] },
+          { field: 'own', before: false, after: true },
+        ],
+        calls: [{ method: 'PATCH', body: { other_names: ['x'], own: true } }],
+      },
+    ]);
+  });
+
+  it('are given up by one model before another takes them', () => {
+    const current = { models: [model('a/new', []), model('a/old', ['x'])] };
+    const changes = planned({ models: [model('a/new', ['x']), model('a/old', [])] }, current);
+    expect(changes.map(({ name }) => name)).toEqual(['a/old', 'a/new']);
+  });
+});
+
 describe('plan', () => {
   it('is empty if the service matches the file, whatever the notation', () => {
     const policy = {

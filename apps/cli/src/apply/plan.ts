@@ -38,7 +38,7 @@ export function plan(
       parentsFirst(file.policies, addError).flatMap((desired) => planner.policyChange(desired)),
     ),
     ...file.principals.flatMap((desired) => planner.principalChange(desired)),
-    ...file.models.flatMap((desired) => modelChange(desired, current, addError)),
+    ...releasedNamesFirst(file.models.flatMap((desired) => modelChange(desired, current, addError))),
     ...file.connectors.flatMap((desired) =>
       planner.connectorChanges(desired, rule, prune.includes('prices')),
     ),
@@ -178,6 +178,18 @@ function clearedDefaultsFirst(changes: readonly Change[]): Change[] {
     !needsNewPolicy(change) &&
     change.fields.some(({ field, before }) => field === 'default_for' && before != null);
   return [...changes.filter(clearsDefault), ...changes.filter((change) => !clearsDefault(change))];
+}
+
+/** Puts models that give up a name before those that may take it. */
+function releasedNamesFirst(changes: readonly Change[]): Change[] {
+  const namesOf = (value: unknown) => (Array.isArray(value) ? (value as unknown[]) : []);
+  const releases = ({ fields }: Change) =>
+    fields.some(
+      ({ field, before, after }) =>
+        (field === 'own' && before === true) ||
+        (field === 'other_names' && namesOf(before).some((name) => !namesOf(after).includes(name))),
+    );
+  return [...changes.filter(releases), ...changes.filter((change) => !releases(change))];
 }
 
 /** Puts each policy after its parent, if the file has both. */

@@ -17,7 +17,7 @@ export async function loadServiceRules(): Promise<{ published: OpenApiSchemas; r
       if (section === 'aliases') rules.checkAlias(resource);
       if (section === 'policies') rules.checkPolicy(resource);
       if (section === 'principals') rules.checkPrincipal(resource);
-      if (section === 'models') rules.checkModelPrice(fields.model as never, fields.price as never);
+      if (section === 'models') rules.checkModel(resource);
       if (section !== 'connectors') return;
       rules.checkConnector(resource, isNew);
       for (const [model, price] of Object.entries((fields.prices ?? {}) as Json)) {

@@ -22,6 +22,7 @@ function normal(field: string, value: unknown): unknown {
       return [...new Set(value as number[])].sort((a, b) => a - b);
     case 'models':
     case 'capabilities':
+    case 'other_names':
     case 'allowed_models':
     case 'hard_allow_fields':
       return [...new Set(value as string[])];

@@ -1577,6 +1577,8 @@ export interface components {
             max_output_tokens: number | null;
             capabilities: string[];
             benchmark_scores: components["schemas"]["BenchmarkScores"];
+            other_names: string[];
+            own: boolean;
             /** Format: date-time */
             deprecated_at: string | null;
             price: components["schemas"]["CatalogPrice"] | null;
@@ -1594,6 +1596,10 @@ export interface components {
             /** Format: date-time */
             deprecated_at?: string | null;
             disabled?: boolean;
+            /** @description What else its provider calls the model. Requests may use these names, also behind `<provider>/`, and the vendor gets the one that was sent. */
+            other_names?: string[];
+            /** @description Its provider makes it, rather than serve another's: of several providers that have a model, its bare name goes to this one. */
+            own?: boolean;
         };
         CatalogModelPage: {
             data: components["schemas"]["CatalogModel"][];
@@ -2139,6 +2145,10 @@ export interface components {
             /** Format: date-time */
             deprecated_at?: string | null;
             disabled?: boolean;
+            /** @description What else its provider calls the model. Requests may use these names, also behind `<provider>/`, and the vendor gets the one that was sent. */
+            other_names?: string[];
+            /** @description Its provider makes it, rather than serve another's: of several providers that have a model, its bare name goes to this one. */
+            own?: boolean;
             price?: components["schemas"]["NewPrice"];
         };
         NewConnector: {
@@ -9043,6 +9053,10 @@ export interface operations {
                      *             "human_eval": 87.2,
                      *             "avg_score": 84.6
                      *           },
+                     *           "other_names": [
+                     *             "text"
+                     *           ],
+                     *           "own": false,
                      *           "deprecated_at": null,
                      *           "price": {
                      *             "version": 1,
@@ -9334,6 +9348,10 @@ export interface operations {
                      *         "human_eval": 87.2,
                      *         "avg_score": 84.6
                      *       },
+                     *       "other_names": [
+                     *         "text"
+                     *       ],
+                     *       "own": false,
                      *       "deprecated_at": null,
                      *       "price": {
                      *         "version": 1,
@@ -9659,6 +9677,10 @@ export interface operations {
                      *         "human_eval": 87.2,
                      *         "avg_score": 84.6
                      *       },
+                     *       "other_names": [
+                     *         "text"
+                     *       ],
+                     *       "own": false,
                      *       "deprecated_at": null,
                      *       "price": {
                      *         "version": 1,
@@ -9925,6 +9947,10 @@ export interface operations {
                      *         "human_eval": 87.2,
                      *         "avg_score": 84.6
                      *       },
+                     *       "other_names": [
+                     *         "text"
+                     *       ],
+                     *       "own": false,
                      *       "deprecated_at": null,
                      *       "price": {
                      *         "version": 1,
@@ -10228,6 +10254,10 @@ export interface operations {
                      *         "human_eval": 87.2,
                      *         "avg_score": 84.6
                      *       },
+                     *       "other_names": [
+                     *         "text"
+                     *       ],
+                     *       "own": false,
                      *       "deprecated_at": null,
                      *       "price": {
                      *         "version": 1,
@@ -10540,6 +10570,10 @@ export interface operations {
                      *         "human_eval": 87.2,
                      *         "avg_score": 84.6
                      *       },
+                     *       "other_names": [
+                     *         "text"
+                     *       ],
+                     *       "own": false,
                      *       "deprecated_at": null,
                      *       "price": {
                      *         "version": 1,

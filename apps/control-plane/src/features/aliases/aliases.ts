@@ -1,5 +1,6 @@
 import { parseModelId, profileNameOf, ROUTER_PREFIX } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import { beginsWith } from '../../shared/namePrefix.ts';
 import { validProfileName } from '../profiles/profiles.ts';
 
 const MAX_NAME = 200;
@@ -22,9 +23,8 @@ export function validAliasName(name: string): string {
 
 /** Throws a 422 if the name begins with one of the providers: such a name is always a model of it. */
 export function assertNoProvider(name: string, providers: ReadonlySet<string>): void {
-  const slash = name.indexOf('/');
-  const provider = slash === -1 ? undefined : name.slice(0, slash);
-  if (provider === undefined || !providers.has(provider)) return;
+  const provider = beginsWith(name, providers);
+  if (provider === undefined) return;
   throw nameInvalid(
     `An alias can't begin with ${provider}/: such a name is always a model of this provider. Choose a name without it.`,
   );

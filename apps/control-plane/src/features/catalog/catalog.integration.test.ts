@@ -62,6 +62,8 @@ describe('an entry of an operator', () => {
     expect(created.body).toEqual({
       model: 'openai/acme/tuned',
       provider: 'openai',
+      other_names: [],
+      own: false,
       upstream_name: 'ft:gpt-4o:acme',
       origin: 'operator',
       overridden: [],

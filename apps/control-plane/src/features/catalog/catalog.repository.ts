@@ -194,11 +194,37 @@ export async function updateShippedDates(
     WHERE models.id = dated.id AND models.shipped_priced_at IS DISTINCT FROM dated.at`.execute(tx);
 }
 
+export type NamedModelRow = Pick<ModelRow, 'id' | 'own' | 'other_names'>;
+
+/** Lets no one else add names of models before the transaction ends. */
+export async function lockNames(tx: Tx): Promise<void> {
+  await sql`SELECT pg_advisory_xact_lock(hashtext('names of models'))`.execute(tx);
+}
+
+/** The other models of the catalog that have one of these as their id, bare name or another name. */
+export async function findModelsNamed(
+  tx: Tx,
+  exceptId: string,
+  names: readonly string[],
+): Promise<NamedModelRow[]> {
+  const wanted = sql`${arrayLiteral(names)}::text[]`;
+  return await tx
+    .selectFrom('models')
+    .select(['id', 'own', 'other_names'])
+    .where('id', '<>', exceptId)
+    .where('deleted_at', 'is', null)
+    .where(
+      sql<boolean>`(id = ANY (${wanted}) OR substr(id, length(provider) + 2) = ANY (${wanted}) OR other_names && ${wanted})`,
+    )
+    .orderBy('id')
+    .execute();
+}
+
 /** Inserts nothing and returns undefined if the id is taken, also by a concurrent transaction. */
 export async function insertModel(
   tx: Tx,
   row: Pick<Insertable<Models>, 'id' | 'provider' | 'origin' | 'disabled' | 'updated_at'>,
-  facts: ModelFacts,
+  facts: ModelFacts & Partial<ModelNameFacts>,
   shipped: ShippedJson | null,
 ): Promise<ModelRow | undefined> {
   return await tx

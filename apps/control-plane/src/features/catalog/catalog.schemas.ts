@@ -11,6 +11,15 @@ const scores = {
   mt_bench: Type.Optional(Type.Number({ minimum: 0, maximum: 10 })),
 };
 const Capabilities = Type.Array(Type.String({ pattern: '^[a-z0-9_]{1,64}$' }), { maxItems: 64 });
+const OtherNames = Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
+  maxItems: 100,
+  description:
+    'What else its provider calls the model. Requests may use these names, also behind `<provider>/`, and the vendor gets the one that was sent.',
+});
+const Own = Type.Boolean({
+  description:
+    "Its provider makes it, rather than serve another's: of several providers that have a model, its bare name goes to this one.",
+});
 const UpstreamName = Type.String({ minLength: 1, maxLength: 256 });
 
 const settings = {
@@ -21,6 +30,8 @@ const settings = {
   benchmark_scores: Type.Optional(Strict(scores, { title: 'NewBenchmarkScores' })),
   deprecated_at: Type.Optional(Nullable(DateTime)),
   disabled: Type.Optional(Type.Boolean()),
+  other_names: Type.Optional(OtherNames),
+  own: Type.Optional(Own),
 };
 /** The settings that an operator may change. Absent fields stay as they are. */
 export const CatalogModelChanges = Strict(settings, { title: 'CatalogModelChanges' });
@@ -54,6 +65,8 @@ export const CatalogModel = Type.Object(
     max_output_tokens: Nullable(Type.Integer()),
     capabilities: Type.Array(Type.String()),
     benchmark_scores: BenchmarkScores,
+    other_names: Type.Array(Type.String()),
+    own: Type.Boolean(),
     deprecated_at: Nullable(DateTime),
     price: Nullable(CatalogPrice),
     priced_at: Nullable(DateTime),

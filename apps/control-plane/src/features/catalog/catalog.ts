@@ -3,6 +3,7 @@ import { AppError } from '@weighbridge/errors';
 import { parseDateTime } from '../../shared/dateTime.ts';
 import { hasInvalidCharacter } from '../../shared/invalidText.ts';
 import type { CatalogModelChanges, NewCatalogModel } from './catalog.schemas.ts';
+import { validOtherNames } from './otherNames.ts';
 import { type PriceJson, priceToJson } from './priceColumns.ts';
 import type { ShippedModel } from './shippedCatalog.ts';
 
@@ -18,7 +19,7 @@ export interface ModelFacts {
   readonly deprecated_at: Date | null;
 }
 
-/** What requests may call a model besides its id. Only a release sets it: operators have aliases. */
+/** What requests may call a model besides its id, as its provider names it. Operators' own names for models are aliases. */
 export interface ModelNameFacts {
   /** Its provider's other names of it. */
   readonly other_names: readonly string[];
@@ -42,7 +43,9 @@ export const FACT_NAMES = [
   'capabilities',
   'benchmark_scores',
   'deprecated_at',
-] as const satisfies readonly (keyof ModelFacts)[];
+  'other_names',
+  'own',
+] as const satisfies readonly (keyof (ModelFacts & ModelNameFacts))[];
 
 const MAX_ID = 256;
 /** White space, control and format characters, such as those that change the direction of text. */
@@ -74,9 +77,15 @@ export function parseNewModelId(id: string): ModelId {
   });
 }
 
-/** The facts of a new entry, with defaults for absent fields. */
-export function newFacts(id: ModelId, input: NewCatalogModel): ModelFacts {
+/** The facts of a new entry, with defaults for absent fields. Without names, it has those that ship. */
+export function newFacts(
+  id: ModelId,
+  input: NewCatalogModel,
+  shipped: ModelNameFacts = { other_names: [], own: false },
+): ModelFacts & ModelNameFacts {
   return {
+    other_names: input.other_names ? validOtherNames(id, input.other_names) : shipped.other_names,
+    own: input.own ?? shipped.own,
     upstream_name: input.upstream_name ?? id.name,
     context_window: input.context_window,
     max_output_tokens: input.max_output_tokens ?? null,
@@ -87,10 +96,11 @@ export function newFacts(id: ModelId, input: NewCatalogModel): ModelFacts {
 }
 
 /** The facts among the changes of a request. */
-export function changedFacts(input: CatalogModelChanges): Partial<ModelFacts> {
-  const { disabled: _, deprecated_at, capabilities, ...others } = input;
+export function changedFacts(id: ModelId, input: CatalogModelChanges): Partial<ModelFacts & ModelNameFacts> {
+  const { disabled: _, deprecated_at, capabilities, other_names, ...others } = input;
   return {
     ...others,
+    ...(other_names && { other_names: validOtherNames(id, other_names) }),
     ...(capabilities && { capabilities: [...new Set(capabilities)] }),
     ...(deprecated_at !== undefined && { deprecated_at: parseDeprecation(deprecated_at) }),
   };

@@ -16,9 +16,10 @@ import {
 } from './catalog.repository.ts';
 import type { CatalogModel, CatalogModelChanges, CatalogQuery, NewCatalogModel } from './catalog.schemas.ts';
 import { type CatalogDeps, existingModel, lockedModel } from './catalog.service.ts';
-import { changedFacts, newFacts, parseNewModelId, type ShippedJson } from './catalog.ts';
+import { assertModelId, changedFacts, newFacts, parseNewModelId, type ShippedJson } from './catalog.ts';
 import { differingFacts, restoreShipped } from './catalogImport.service.ts';
 import { setOperatorPrice, toCatalogPrice } from './catalogPrices.service.ts';
+import { assertNoConflict } from './nameConflicts.service.ts';
 import { pricedAt } from './pricedAt.ts';
 import { parsePrice } from './prices.ts';
 
@@ -58,10 +59,12 @@ export async function putEntry(
 ): Promise<{ entry: CatalogModel; created: boolean }> {
   const now = deps.now();
   const parsed = parseNewModelId(id);
-  const facts = newFacts(parsed, input);
   const price = input.price && parsePrice(input.price);
   const disabled = input.disabled ?? false;
   return await deps.db.transaction().execute(async (tx) => {
+    const known = await lockModel(tx, id);
+    const facts = newFacts(parsed, input, (known?.shipped as ShippedJson | null)?.names);
+    await assertNoConflict(tx, id, facts, known);
     const entry = { id, provider: parsed.provider, origin: 'operator', disabled, updated_at: now } as const;
     const inserted = await insertModel(tx, entry, facts, null);
     const before =
@@ -97,9 +100,10 @@ export async function changeEntry(
   input: CatalogModelChanges,
 ): Promise<CatalogModel> {
   const now = deps.now();
-  const facts = changedFacts(input);
+  const facts = changedFacts(assertModelId(id), input);
   return await deps.db.transaction().execute(async (tx) => {
     const before = await lockedModel(tx, id);
+    await assertNoConflict(tx, id, { ...before, ...facts }, before);
     const differing = differingFacts(before, facts);
     const disabled = input.disabled ?? before.disabled;
     const changed = [...differing, ...(disabled === before.disabled ? [] : ['disabled'])];
@@ -169,6 +173,8 @@ function toCatalogModel(row: ModelRow, price: ModelPriceRow | undefined): Catalo
     max_output_tokens: row.max_output_tokens,
     capabilities: row.capabilities,
     benchmark_scores: benchmarkScores(row.benchmark_scores as Record<string, number>),
+    other_names: row.other_names,
+    own: row.own,
     deprecated_at: row.deprecated_at?.toISOString() ?? null,
     price: price && !price.ended ? toCatalogPrice(price) : null,
     priced_at: price && !price.ended ? pricedAt(row, price).toISOString() : null,

@@ -12,7 +12,7 @@ import {
   updateModel,
   updateShippedDates,
 } from './catalog.repository.ts';
-import { FACT_NAMES, type ShippedJson, shippedFacts, shippedJson } from './catalog.ts';
+import { FACT_NAMES, type ModelNameFacts, type ShippedJson, shippedFacts, shippedJson } from './catalog.ts';
 import { isSamePrice, priceOf } from './priceColumns.ts';
 import type { ShippedModel } from './shippedCatalog.ts';
 
@@ -94,8 +94,18 @@ async function updateFromRelease(tx: Tx, row: ModelRow, model: ShippedModel, now
   else if (row.origin === 'catalog') {
     const facts = Object.entries(shippedFacts(shipped)).filter(([name]) => !row.overridden.includes(name));
     await updateModel(tx, row.id, { updated_at: now }, Object.fromEntries(facts));
-  } else if (shipped.names) await updateModel(tx, row.id, { updated_at: now }, shipped.names);
+  } else await updateModel(tx, row.id, { updated_at: now }, namesOfRelease(row, shipped));
   return true;
+}
+
+/** The shipped names of an operator's entry, where the operator gave it no others. */
+function namesOfRelease(row: ModelRow, { names }: ShippedJson): Partial<ModelNameFacts> {
+  const before = (row.shipped as ShippedJson | null)?.names ?? { other_names: [], own: false };
+  return {
+    ...(names &&
+      isDeepStrictEqual(row.other_names, before.other_names) && { other_names: names.other_names }),
+    ...(names && row.own === before.own && { own: names.own }),
+  };
 }
 
 /** Resets a model to the release, without its price. */
