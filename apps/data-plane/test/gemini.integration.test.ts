@@ -271,7 +271,7 @@ describe('the routes of Gemini', () => {
     const nested = { contents: BODY.contents, model: 'models/mock/gpt/with/slashes' };
     const both = { ...BODY, generationConfig: { maxOutputTokens: 5, max_output_tokens: 500 } };
     const cases = [
-      [await post('/v1beta/models/mock/echo:generateEverything'), 405, 'METHOD_NOT_ALLOWED'],
+      [await post('/v1beta/models/mock/echo:generateEverything'), 404, 'ROUTE_NOT_SERVED'],
       [await post('/v1beta/tunedModels/mine:generateContent'), 404, 'ROUTE_NOT_SERVED'],
       [await fetch(proxy.url + at, { headers: { 'x-goog-api-key': ALICE } }), 405, 'METHOD_NOT_ALLOWED'],
       [await post(at, '{'), 400, 'MALFORMED_JSON'],

@@ -5,7 +5,7 @@ import { countContentTokens, generateContent, streamGenerateContent } from './di
 import { batchEmbedContents, embedContent } from './dialects/geminiEmbeddings.ts';
 import { countTokens, messages } from './dialects/messages.ts';
 import { models } from './dialects/models.ts';
-import { inputTokens, responses } from './dialects/responses.ts';
+import { compact, inputTokens, responses } from './dialects/responses.ts';
 import {
   cancelResponse,
   deleteResponse,
@@ -25,6 +25,7 @@ const ROUTES: readonly { method: string; path: RegExp; handler: Handler }[] = [
   { method: 'POST', path: /^\/v1\/completions$/, handler: completions },
   { method: 'POST', path: /^\/v1\/responses$/, handler: responses },
   { method: 'POST', path: /^\/v1\/responses\/input_tokens$/, handler: inputTokens },
+  { method: 'POST', path: /^\/v1\/responses\/compact$/, handler: compact },
   { method: 'GET', path: /^\/v1\/responses\/[^/]+$/, handler: retrieveResponse },
   { method: 'DELETE', path: /^\/v1\/responses\/[^/]+$/, handler: deleteResponse },
   { method: 'GET', path: /^\/v1\/responses\/[^/]+\/input_items$/, handler: listInputItems },

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { chat, expectExact, type HostileCase, hard, message, responses } from './hostileCase.ts';
+import { chat, expectExact, type HostileCase, hard, message, PLENTY, responses } from './hostileCase.ts';
 import type { Scene } from './scene.ts';
 
 /** Enough for a short answer where the input is reserved at the dearest tier; far less than what the vendor would write. */
@@ -59,6 +59,28 @@ export const LIMITS: readonly HostileCase[] = [
         await tried.ask(path, body, { script: { 'output-tokens': '60000' } });
         expect(tried.billed()).toBeLessThanOrEqual(LIMIT);
       }
+    },
+  },
+  {
+    row: ROW,
+    title: 'a compaction, which no field limits, is charged whole, and reserved whole under a hard budget',
+    async run({ tenant }) {
+      const script = { 'output-tokens': '60000', 'reasoning-tokens': '5000' };
+      const fields = { max_output_tokens: 1, max_completion_tokens: 1, max_tokens: 1 };
+      const free = await tenant();
+      await free.ask('/v1/responses/compact', responses(), { script });
+      await expectExact(free);
+      // It affords all but a few tokens of what the model may write.
+      const poor = await tenant(hard(128_000 * 4));
+      for (const body of [responses(), responses({ max_output_tokens: 1 }), responses(fields)]) {
+        await poor.ask('/v1/responses/compact', body, { script });
+        await poor.ask('/openai/deployments/openai%2Fplain/responses/compact', body, { script });
+      }
+      expect(poor.billed()).toBe(0);
+      const rich = await tenant(hard(PLENTY));
+      const { status } = await rich.ask('/v1/responses/compact', responses(), { script });
+      expect(status).toBe(200);
+      await expectExact(rich);
     },
   },
   {

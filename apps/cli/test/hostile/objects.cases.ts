@@ -110,6 +110,34 @@ export const OBJECTS: readonly HostileCase[] = [
   },
   {
     row: UNKNOWN_ROW,
+    title: "are one 404 in a compaction, whose own items are its maker's alone",
+    async run(scene) {
+      const [mine, other] = [await scene.tenant(), await scene.tenant()];
+      const named = await made(mine, 'conv_compacted');
+      const compact = (tenant: Tenant, fields: object, script: Script = {}) =>
+        tenant.ask('/v1/responses/compact', responses(fields), { script });
+      // As a vendor says to an item that is not there.
+      const none = { status: '404' };
+      for (const fields of [
+        { previous_response_id: named.response },
+        { input: [{ type: 'item_reference', id: named.item }] },
+      ]) {
+        const unknown = JSON.parse(JSON.stringify(fields).replace(/(resp|msg)_[^"]+/g, '$1_nowhere'));
+        const refused = [await compact(other, fields, none), await compact(other, unknown, none)];
+        await expectSame(refused, 404, fields);
+        expect((await compact(mine, fields)).status).toBe(200);
+      }
+      const { json } = await compact(mine, {});
+      const [item] = (json.output as Json[]).map(({ id }) => String(id));
+      const ask = (fields: object) => other.ask('/v1/responses', responses(fields), { script: none });
+      const after = (id: unknown) => ask({ previous_response_id: id });
+      await expectSame([await after(json.id), await after(UNKNOWN.response)], 404, 'its id');
+      const refer = (id = '') => ask({ input: [{ type: 'item_reference', id }] });
+      await expectSame([await refer(item), await refer(UNKNOWN.item)], 404, 'its item');
+    },
+  },
+  {
+    row: UNKNOWN_ROW,
     title: "are one 404 in a message's errors too, streamed, counted or not",
     async run(scene) {
       const [mine, other] = [await scene.tenant(), await scene.tenant()];

@@ -301,6 +301,21 @@ export const inferencePaths: OpenApiDocument['paths'] = {
       response: { object: 'response.input_tokens', input_tokens: 8 },
     }),
   },
+  '/v1/responses/compact': {
+    post: generation({
+      operationId: 'compactResponse',
+      summary: 'Replace a conversation by a shorter one (OpenAI-compatible)',
+      description:
+        'A model writes it, at its price. Nothing in the request limits its length: under a hard budget, the most that the model writes is reserved.',
+      streams: false,
+      response: {
+        id: 'resp_2',
+        object: 'response.compaction',
+        output: [{ id: 'cmp_1', type: 'compaction', encrypted_content: 'gAAAAAB…' }],
+        usage: { input_tokens: 800, output_tokens: 50, total_tokens: 850 },
+      },
+    }),
+  },
   '/v1/feedback': {
     post: {
       operationId: 'giveFeedback',

@@ -72,6 +72,7 @@ export const REQUEST_EXAMPLES: Readonly<Record<string, Readonly<Record<string, u
   batchEmbedContents: { requests: [{ content: { parts: [{ text: 'Hello, weighbridge!' }] } }] },
   createCompletion: { model: 'mock/echo', prompt: 'Hello, weighbridge!' },
   countResponseTokens: { model: 'mock/echo', input: 'Hello, weighbridge!' },
+  compactResponse: { model: 'mock/echo', input: 'Hello, weighbridge!' },
   giveFeedback: { request_id: 'req_01kafyq2s0e5fvf6m8x4n9r7td', score: 0.8, comment: 'Right, but long.' },
 };
 

@@ -13,6 +13,8 @@ import { allowedPrices, toolCost } from './servicePrices.ts';
 export const LEAST_OUTPUT = 16;
 /** A shorter response is likely to be cut off: headroom for it is waited for while others hold it. */
 const USEFUL_OUTPUT = 1_024;
+/** What a vendor says to the model in a request that no field limits, such as a compaction. */
+const OWN_PROMPT_TOKENS = 1_024;
 /** What the limit, the model's name and the request for usage may add to a body, in bytes. */
 const LIMIT_BYTES = 512;
 
@@ -38,6 +40,15 @@ export async function limitOutput(
   };
   if (!output)
     return { ...generation, hard: { ...hard, limit: undefined, removedFields: terms.removedFields } };
+  if (operation.outputLimits?.length === 0) {
+    const maxTokens = ownLimit(target.model);
+    const addedInputTokens = hard.addedInputTokens + OWN_PROMPT_TOKENS;
+    return {
+      ...generation,
+      output: { ...output, maxTokens },
+      hard: { ...hard, addedInputTokens, limit: undefined, removedFields: terms.removedFields },
+    };
+  }
   const field = limitField(generation, target.connector);
   const others = (operation.outputLimits ?? []).filter(
     (name) => name !== field && generation.spans.has(name),
@@ -49,6 +60,13 @@ export async function limitOutput(
     output: { ...output, maxTokens: tokens },
     hard: { ...hard, limit: { field, tokens }, removedFields: [...terms.removedFields, ...others] },
   };
+}
+
+/** The most that a model writes where no field limits it. Throws a 400 if no one knows that. */
+function ownLimit({ id, maxOutputTokens }: RoutableModel): number {
+  if (maxOutputTokens !== undefined) return maxOutputTokens;
+  const message = `No field of this request limits its output, and the catalog does not say how much ${id} writes at most, so the cost cannot be known in advance. Use a model whose max_output_tokens is known.`;
+  throw new AppError('invalid_request', 'not_allowed_in_hard_mode', message, { param: 'model' });
 }
 
 async function affordableTokens(

@@ -13,6 +13,7 @@ export function outputLimitOf(
   const { modelRequest, connector } = prepared;
   if (!modelRequest?.generation.output) return undefined;
   const { generation } = modelRequest;
+  if (generation.operation.outputLimits?.length === 0) return undefined;
   const { choices } = modelRequest.generation.output;
   const set = (generation.operation.outputLimits ?? []).filter((field) => generation.spans.has(field));
   return {

@@ -35,7 +35,7 @@ export interface Operation {
   readonly fields: ReadonlySet<string>;
   /** What each field of the body can cost. */
   readonly requestFields: Fields;
-  /** Those of `fields` that limit the output; undefined if the model writes none. */
+  /** Those of `fields` that limit the output; empty if none does, undefined if the model writes none. */
   readonly outputLimits: readonly string[] | undefined;
   /** A stream reports its usage only with `stream_options.include_usage`. */
   readonly needsIncludeUsage: boolean;
@@ -242,6 +242,25 @@ const INPUT_TOKENS: Operation = {
   namesObjects: false,
 };
 
+/**
+ * Replaces a conversation by a shorter one, which a model writes (https://platform.openai.com/docs/api-reference/responses/compact).
+ * Nothing in the request limits how long it gets.
+ */
+const COMPACT: Operation = {
+  ...RESPONSES,
+  path: '/responses/compact',
+  fields: new Set([
+    'model',
+    'store',
+    'previous_response_id',
+    'prompt_cache_key',
+    'service_tier',
+    'reasoning',
+    'tools',
+  ]),
+  outputLimits: [],
+};
+
 /** Reads or deletes a response that a vendor stores: no model works, so nothing is charged. */
 export const STORED_RESPONSE: Operation = {
   ...RESPONSES,
@@ -267,4 +286,5 @@ export const OPERATIONS: readonly Operation[] = [
   EMBEDDINGS,
   COMPLETIONS,
   INPUT_TOKENS,
+  COMPACT,
 ];

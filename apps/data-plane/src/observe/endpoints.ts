@@ -6,6 +6,7 @@ export type Endpoint =
   | 'completions'
   | 'responses'
   | 'input_tokens'
+  | 'compact'
   | 'messages'
   | 'count_tokens'
   | 'embeddings'
@@ -21,6 +22,7 @@ const ENDPOINT_OF_PATH: Readonly<Record<string, Endpoint>> = {
   '/completions': 'completions',
   '/responses': 'responses',
   '/responses/input_tokens': 'input_tokens',
+  '/responses/compact': 'compact',
   '/messages': 'messages',
   '/messages/count_tokens': 'count_tokens',
   '/embeddings': 'embeddings',

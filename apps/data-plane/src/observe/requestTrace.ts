@@ -14,6 +14,7 @@ const ROUTES: Readonly<Record<Endpoint, string | undefined>> = {
   completions: '/v1/completions',
   responses: '/v1/responses',
   input_tokens: '/v1/responses/input_tokens',
+  compact: '/v1/responses/compact',
   messages: '/v1/messages',
   count_tokens: '/v1/messages/count_tokens',
   embeddings: '/v1/embeddings',

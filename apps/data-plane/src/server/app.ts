@@ -1,5 +1,5 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
-import { type AppError, type HttpError, raise } from '@weighbridge/errors';
+import { AppError, type HttpError, raise } from '@weighbridge/errors';
 import {
   clientGone,
   createHttpApp,
@@ -39,7 +39,13 @@ import { addGeminiOperations, isGeminiPath, withOneModel } from './geminiRoutes.
 import { type BodyLimits, readBody, takeBodyMemory } from './readBody.ts';
 import { BODY_ENCODINGS, bodyEncoding, readEncodedBody } from './readEncodedBody.ts';
 import { splitUrl, withoutApiVersion } from './requestUrl.ts';
-import { dialectOfUnserved, routeNotServed } from './unservedRoutes.ts';
+import {
+  dialectOfUnserved,
+  isModelOperation,
+  methodNotServed,
+  ROUTE_NOT_SERVED,
+  routeNotServed,
+} from './unservedRoutes.ts';
 import { refuseWebSocket } from './webSocket.ts';
 
 declare module 'fastify' {
@@ -72,7 +78,8 @@ export function buildApp(deps: AppDeps): FastifyInstance {
       routeNotServed(method, path, dialectOfUnserved(url, headers)),
     errorResponse: (error, request) => {
       const { url, headers, is404 } = request;
-      const dialect = is404 ? dialectOfUnserved(url, headers) : dialectOf(request);
+      const isUnserved = is404 || (error instanceof AppError && error.code === ROUTE_NOT_SERVED);
+      const dialect = isUnserved ? dialectOfUnserved(url, headers) : dialectOf(request);
       const sent = errorResponse(dialect, error, request.id);
       const endpoint = endpointOfRoute(belowPrefix(request.routeOptions?.url));
       deps.observer.failed(request.observed ?? observe(deps, request, endpoint), error, sent.status);
@@ -103,7 +110,9 @@ type AddRoutes = (api: FastifyInstance, deps: AppDeps) => void;
 /** The routes below one prefix. */
 function surface(deps: AppDeps, routes: readonly AddRoutes[]): (api: FastifyInstance) => Promise<void> {
   return async (api) => {
-    const others = refuseOtherMethods(api);
+    const others = refuseOtherMethods(api, (method, path, { url, headers }) =>
+      methodNotServed(method, path, dialectOfUnserved(url, headers)),
+    );
     authenticateFirst(api, deps);
     for (const add of routes) add(api, deps);
     others.register();
@@ -156,8 +165,10 @@ function addModels(api: FastifyInstance, deps: AppDeps): void {
   // A model's name has slashes in it, which some clients escape and others do not.
   api.get<{ Params: { '*': string } }>('/models/*', (request) =>
     answerHere(deps, request, 'models', () => {
-      const { key, params } = request;
+      const { key, params, url, headers } = request;
       const dialect = dialectOf(request);
+      if (isModelOperation(params['*']))
+        throw routeNotServed('GET', splitUrl(url).path, dialectOfUnserved(url, headers));
       return dialect === 'gemini'
         ? retrieveGeminiModel(key, currentTable(deps), params['*'])
         : retrieveModel(key, currentTable(deps), dialect, params['*']);

@@ -17,6 +17,7 @@ const SERVED: Readonly<Record<Dialect, readonly string[]>> = {
   anthropic: servedIn('anthropic'),
   gemini: servedIn('gemini'),
 };
+export const ROUTE_NOT_SERVED = 'route_not_served';
 const MAX_SHOWN = 200;
 
 function servedIn(dialect: Dialect): string[] {
@@ -32,7 +33,33 @@ export function routeNotServed(method: string, path: string, dialect: Dialect): 
   const shown = path.length > MAX_SHOWN ? `${path.slice(0, MAX_SHOWN)}…` : path;
   const served = SERVED[dialect];
   const message = `${method} ${shown} is not served here.${hintFor(path)} Served are: ${served.join(', ')}.`;
-  return new AppError('not_found', 'route_not_served', message, { details: { served } });
+  return new AppError('not_found', ROUTE_NOT_SERVED, message, { details: { served } });
+}
+
+/**
+ * What vendors' clients ask for at paths that this service has for other methods: below a prefix, and the methods. Any other method
+ * is one that no client sends there, and is told which it may.
+ */
+const UNSERVED_METHODS: readonly (readonly [path: RegExp, methods: readonly string[]])[] = [
+  // Stored completions, which are listed at the path that creates them.
+  [/^\/chat\/completions\/?$/, ['GET']],
+  // Tuned models, and methods of Google's that are not served: `/models/gemini-2.5-pro:predict`.
+  [/^\/models\/./, ['POST', 'PATCH', 'DELETE']],
+  // What may be done with all responses, not with one: `/responses/compact` was such an operation.
+  [/^\/responses\/[^/]+\/?$/, ['POST']],
+];
+const PREFIX = /^\/(?:v1|v1beta|openai\/v1|openai)(?=\/)/;
+
+/** The 404 for a method that vendors' clients send to a path of this service, and that it does not serve there. */
+export function methodNotServed(method: string, path: string, dialect: Dialect): AppError | undefined {
+  const rest = path.replace(PREFIX, '');
+  const isKnown = UNSERVED_METHODS.some(([at, methods]) => at.test(rest) && methods.includes(method));
+  return isKnown ? routeNotServed(method, path, dialect) : undefined;
+}
+
+/** Long-running operations of Google's, below a model that has none: `models/veo-3/operations/abc`. */
+export function isModelOperation(name: string): boolean {
+  return /^[^/]+\/operations\/[^/]+$/.test(name);
 }
 
 /** A base URL without its version, or with two, is the usual mistake. */

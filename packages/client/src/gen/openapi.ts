@@ -1156,6 +1156,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/responses/compact": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace a conversation by a shorter one (OpenAI-compatible)
+         * @description A model writes it, at its price. Nothing in the request limits its length: under a hard budget, the most that the model writes is reserved. The service reads `model` and forwards the rest of the body. The `X-Svc-*` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.
+         */
+        post: operations["compactResponse"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/feedback": {
         parameters: {
             query?: never;
@@ -14899,6 +14919,104 @@ export interface operations {
                      * @example {
                      *       "object": "response.input_tokens",
                      *       "input_tokens": 8
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VendorBody"];
+                };
+            };
+            400: components["responses"]["InferenceBadRequest"];
+            401: components["responses"]["InferenceUnauthorized"];
+            403: components["responses"]["InferenceForbidden"];
+            404: components["responses"]["InferenceNotFound"];
+            408: components["responses"]["InferenceRequestTimeout"];
+            413: components["responses"]["InferencePayloadTooLarge"];
+            415: components["responses"]["InferenceUnsupportedMediaType"];
+            417: components["responses"]["InferenceExpectationFailed"];
+            429: components["responses"]["InferenceTooManyRequests"];
+            431: components["responses"]["InferenceRequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InferenceInternalServerError"];
+            501: components["responses"]["InferenceNotImplemented"];
+            502: components["responses"]["InferenceBadGateway"];
+            503: components["responses"]["InferenceServiceUnavailable"];
+            504: components["responses"]["InferenceGatewayTimeout"];
+        };
+    };
+    compactResponse: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Conversation id of the client. The first routing decision is pinned to it, so a change of the profile does not change the model during a conversation. */
+                "X-Svc-Session-Id"?: string;
+                /** @description User to attribute the cost to */
+                "X-Svc-User"?: string;
+                /** @description Team to attribute the cost to */
+                "X-Svc-Team"?: string;
+                /** @description Project to attribute the cost to */
+                "X-Svc-Project"?: string;
+                /** @description Environment to attribute the cost to */
+                "X-Svc-Env"?: string;
+                /** @description Labels to attribute the cost to, as `key1=val1,key2=val2`. Malformed pairs are skipped */
+                "X-Svc-Labels"?: string;
+                /** @description Workload type, declared by the client */
+                "X-Svc-Workload-Type"?: string;
+                /** @description Kubernetes namespace of the client */
+                "X-Svc-Namespace"?: string;
+                /** @description Kubernetes workload of the client */
+                "X-Svc-Workload"?: string;
+                /** @description Kubernetes pod of the client */
+                "X-Svc-Pod"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "mock/echo",
+                 *       "input": "Hello, weighbridge!"
+                 *     }
+                 */
+                "application/json": components["schemas"]["InferenceRequest"];
+            };
+        };
+        responses: {
+            /** @description The vendor's response. */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The cost of the request; 0 if nothing is billed. Absent if the response is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    /** @description The service's own part of the latency, in milliseconds. */
+                    "x-svc-overhead-ms"?: number;
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
+                    "x-svc-cache"?: components["schemas"]["CacheResult"];
+                    /** @description The model that served the request. */
+                    "x-svc-model"?: string;
+                    /** @description How many attempts it took. */
+                    "x-svc-attempts"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "resp_2",
+                     *       "object": "response.compaction",
+                     *       "output": [
+                     *         {
+                     *           "id": "cmp_1",
+                     *           "type": "compaction",
+                     *           "encrypted_content": "gAAAAAB…"
+                     *         }
+                     *       ],
+                     *       "usage": {
+                     *         "input_tokens": 800,
+                     *         "output_tokens": 50,
+                     *         "total_tokens": 850
+                     *       }
                      *     }
                      */
                     "application/json": components["schemas"]["VendorBody"];

@@ -1,9 +1,18 @@
 import type { Exchange } from '../http/exchange.ts';
 import { composeOutput, type ModelOutput } from '../model/modelOutput.ts';
 import { complete } from '../records/bill.ts';
+import { newId } from '../shared/ids.ts';
 import { serverError } from '../shared/vendorError.ts';
 import { chargeWhole, generate, generationTime, openBill, thinkingTime } from './generation.ts';
-import { begin, finished, outputItem, pending, type ResponseBody, toolItems } from './responsesBody.ts';
+import {
+  begin,
+  finished,
+  outputItem,
+  pending,
+  type ResponseBody,
+  toolItems,
+  usageOf,
+} from './responsesBody.ts';
 import { parseResponsesRequest, type ResponsesRequest } from './responsesRequest.ts';
 
 /** `POST /v1/responses`. */
@@ -21,6 +30,39 @@ export async function inputTokens({ body, stored, behaviour, traits, reply }: Ex
   const request = parseResponsesRequest(body, stored, traits);
   const { inputTokens: tokens } = composeOutput(request, behaviour);
   await reply.json(200, { object: 'response.input_tokens', input_tokens: tokens });
+}
+
+/** `POST /v1/responses/compact`: the user's messages, and one sealed item for all else. No field limits how long it gets. */
+export async function compact(exchange: Exchange): Promise<void> {
+  const { body, stored, behaviour, traits, reply } = exchange;
+  const parsed = parseResponsesRequest(body, stored, traits);
+  const request = { ...parsed, stream: false, background: false, maxOutputTokens: undefined };
+  const modelOutput = composeOutput(request, behaviour, traits);
+  const kept = request.messages.filter(({ role }) => role === 'user');
+  const compaction = {
+    id: newId('resp_'),
+    object: 'response.compaction',
+    created_at: Math.floor(Date.now() / 1000),
+    output: [
+      ...kept.map(({ text }) => ({
+        id: newId('msg_'),
+        type: 'message',
+        status: 'completed',
+        role: 'user',
+        content: [{ type: 'input_text', text }],
+      })),
+      {
+        id: newId('cmp_'),
+        type: 'compaction',
+        encrypted_content: Buffer.from(modelOutput.text).toString('base64'),
+      },
+    ],
+    usage: usageOf(request, modelOutput, behaviour),
+  };
+  const entry = openBill(exchange, request, modelOutput);
+  chargeWhole(entry, request, modelOutput);
+  await generationTime(exchange);
+  await complete(entry, () => reply.json(200, compaction));
 }
 
 async function sendWhole(

@@ -132,7 +132,7 @@ function toolUsage({ serving }: ModelOutput) {
   };
 }
 
-function usageOf(request: ResponsesRequest, modelOutput: ModelOutput, { usage }: Behaviour) {
+export function usageOf(request: ResponsesRequest, modelOutput: ModelOutput, { usage }: Behaviour) {
   if (usage === 'none') return null;
   const share = usage === 'zero' ? 0 : 1;
   const { media } = modelOutput;

@@ -130,7 +130,7 @@ function parseItem(item: unknown, param: string): Message {
       text: Array.isArray(item.output) ? textOf(item.output, param) : String(item.output),
     };
   }
-  if (['function_call', 'custom_tool_call', 'item_reference', 'reasoning'].includes(type)) {
+  if (['function_call', 'custom_tool_call', 'item_reference', 'reasoning', 'compaction'].includes(type)) {
     return { role: 'assistant', text: '' };
   }
   // Tools of a developer, among the messages.

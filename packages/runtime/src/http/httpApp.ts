@@ -78,8 +78,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
       .send(body);
   };
   const notFound = (request: FastifyRequest): AppError => {
-    const [path = ''] = request.url.split('?');
-    return (options.routeNotFound ?? routeNotFound)(givenMethod(request), path, request);
+    return (options.routeNotFound ?? routeNotFound)(givenMethod(request), pathOf(request), request);
   };
   const app: FastifyInstance = Fastify({
     loggerInstance: options.logger,
@@ -128,6 +127,11 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   return app;
 }
 
+function pathOf({ url }: FastifyRequest): string {
+  const [path = ''] = url.split('?');
+  return path;
+}
+
 function routeNotFound(method: string, path: string): AppError {
   const message = `No route matches ${method} ${path}. Check the method and the path.`;
   return new AppError('not_found', 'route_not_found', message);
@@ -148,9 +152,13 @@ export function bodyTooLarge(limitBytes: number): AppError {
 
 /**
  * Answers methods that a path does not support with 405 and `Allow`, and OPTIONS with `Allow`, before anything else of the
- * request is looked at. Call it before the routes and other hooks are registered, and `register` after them.
+ * request is looked at. Call it before the routes and other hooks are registered, and `register` after them. `refusal`: the
+ * error for a method that gets another one, at a path without its query.
  */
-export function refuseOtherMethods(app: FastifyInstance): { register(): void } {
+export function refuseOtherMethods(
+  app: FastifyInstance,
+  refusal: (method: string, path: string, request: FastifyRequest) => AppError | undefined = () => undefined,
+): { register(): void } {
   const methodsByUrl = new Map<string, Set<string>>();
   app.addHook('onRoute', ({ url, method }) => {
     // A nested plugin may have its own prefix, which a route's own path lacks.
@@ -164,6 +172,8 @@ export function refuseOtherMethods(app: FastifyInstance): { register(): void } {
     if (allow === undefined) return;
     const method = givenMethod(request);
     if (method === 'OPTIONS') return reply.code(204).header('allow', allow).send();
+    const other = refusal(method, pathOf(request), request);
+    if (other) throw other;
     const message = `The method ${method} is not allowed for this path. Use ${allow}.`;
     throw new AppError('method_not_allowed', 'method_not_allowed', message, { headers: { allow } });
   });
