@@ -13,14 +13,14 @@ import {
 import { CACHE_BUCKET_SETTINGS, cacheBucketSettings, type SharedCache } from './cache/openResponseCache.ts';
 import { environmentOf, loadConfig, loadProcessConfig, type ProcessConfig } from './config.ts';
 import { shutdownMs, startDataPlane } from './dataPlane.ts';
-import { tuneHeapGrowth } from './heapGrowth.ts';
+import { tuneCollections } from './heapGrowth.ts';
 import { openPinBucket } from './routing/pinBucket.ts';
 import { refusalResponse } from './server/app.ts';
 import { runProcesses } from './server/processes.ts';
 
 async function serve(settings: ProcessConfig, context: ServiceContext): Promise<void> {
   const { logger, onShutdown } = context;
-  onShutdown('heap', tuneHeapGrowth());
+  onShutdown('heap', tuneCollections());
   const config = loadConfig(process.env);
   const metrics = createMetrics();
   await listenMetrics(settings.metrics, metrics, context);

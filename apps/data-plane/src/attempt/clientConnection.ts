@@ -33,6 +33,7 @@ export class ClientConnection implements Slotted {
   readonly #limits: DrainLimits;
   #isCommitted = false;
   #hasDisconnected = false;
+  #hasWritten = false;
   #dropsBytes = false;
   #cancelsIfLeft = false;
   #drainedBytes = 0;
@@ -111,8 +112,15 @@ export class ClientConnection implements Slotted {
       if (this.#drainedBytes > this.#maxDrainedBytes) this.cancellation.cancel();
       return undefined;
     }
-    if (bytes.length === 0 || this.response.write(bytes)) return undefined;
+    if (bytes.length === 0) return undefined;
+    this.#hasWritten = true;
+    if (this.response.write(bytes)) return undefined;
     return this.#caughtUp(bytes.length);
+  }
+
+  /** Sends the head of the response, unless bytes of the body have taken it along. */
+  flushHead(): void {
+    if (!this.#hasWritten && !this.#hasDisconnected) this.response.flushHeaders();
   }
 
   /** Closes the connection of a client that stops reading: the vendor's connection, and its memory, would wait with it. */

@@ -41,18 +41,18 @@ export async function relayStream(relay: Relay): Promise<void> {
     noteServed();
     return undefined;
   };
-  if (!client.hasDisconnected) {
-    client.response.writeHead(response.status, headers.list);
-    client.response.flushHeaders();
-  }
+  if (!client.hasDisconnected) client.response.writeHead(response.status, headers.list);
   const left = new LeftStream(relay, reader, hold);
   try {
-    await response.body.forEachChunk((chunk) => {
+    const reading = response.body.forEachChunk((chunk) => {
       firstByteAt ??= performance.now();
       const passed = reader.push(chunk);
       left.check();
       return passed instanceof Promise ? passed.then(write) : write(passed);
     });
+    // The head goes out with the first chunk, which has arrived already, unless that is held.
+    client.flushHead();
+    await reading;
     await write(await reader.end());
     await client.write(hold?.rest() ?? NOTHING);
   } catch (error) {

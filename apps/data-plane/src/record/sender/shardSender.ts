@@ -21,7 +21,7 @@ export interface ShardSenderDeps {
 }
 
 export interface SenderTiming {
-  /** How long an event waits for others to join its batch. */
+  /** How long an event waits for others to join its batch: signing and sending one delays the request beside it. */
   readonly batchWaitMs: number;
   /** How long to wait for the ledger's acks of an orphaned epoch before sending it. */
   readonly askMs: number;
@@ -34,7 +34,7 @@ export interface SenderTiming {
 }
 
 export const SENDER_TIMING: SenderTiming = {
-  batchWaitMs: 20,
+  batchWaitMs: 100,
   askMs: 2_000,
   checkMs: 5_000,
   graceMs: 4_000,
