@@ -68,6 +68,17 @@ const HIDDEN_OUTPUT = [
   'advisor_',
   '"mcp',
   '"modalities"',
+  // Gemini's, in both spellings.
+  '"googleSearch',
+  '"google_search',
+  '"googleMaps"',
+  '"google_maps"',
+  '"urlContext"',
+  '"url_context"',
+  '"fileSearch"',
+  '"codeExecution"',
+  '"responseModalities"',
+  '"response_modalities"',
 ].map((marker) => Buffer.from(marker));
 
 const MEDIA = [
@@ -80,6 +91,11 @@ const MEDIA = [
   '"file"',
   '"document"',
   '"video_url"',
+  // Gemini's, in both spellings.
+  '"inlineData"',
+  '"inline_data"',
+  '"fileData"',
+  '"file_data"',
 ].map((marker) => Buffer.from(marker));
 
 function hasMedia(body: Buffer): boolean {
