@@ -1,171 +1,23 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { createInProcessUsageStream, type UsageStream } from '@weighbridge/bus';
 import {
   AttributionSchema,
-  newProducerKey,
-  Outcome,
-  type ProducerKey,
-  signBatch,
   TokenUsageSchema,
-  UsageBatchSchema,
   UsageConfirmQuerySchema,
   UsageConfirmsSchema,
   type UsageEvent,
   UsageEventSchema,
-  usageShard,
 } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
-import {
-  findQuarantined,
-  readAcks,
-  readSpend,
-  registerProducer,
-  releaseQuarantined,
-} from '@weighbridge/ledger';
-import { createLogger, createMetrics } from '@weighbridge/runtime';
-import { eventually, useDatabase } from '@weighbridge/testing';
+import { findQuarantined, readAcks, releaseQuarantined } from '@weighbridge/ledger';
+import { eventually } from '@weighbridge/testing';
 import { sql } from 'kysely';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { startMetering } from './metering.ts';
+import { describe, expect, it } from 'vitest';
+import { batchOf, event, newSource, shard, useMetering } from '../test/useMetering.ts';
 
-const WINDOW_START_MS = 1_793_491_200_000n;
-const database = useDatabase({ maxConnections: 20 });
-let stream: UsageStream;
-let metrics: ReturnType<typeof createMetrics>;
-let stopWorkers: () => Promise<void>;
-/** How many batches failed and stayed in the stream. */
-let failures = 0;
-
-const logger = createLogger('test');
-logger.level = 'silent';
-
-beforeEach(async () => {
-  await sql`TRUNCATE usage_events, spend_buckets, budget_leases, usage_by_hour, producers, producer_shards, quarantined_usage`.execute(
-    database.db,
-  );
-  failures = 0;
-  stream = createInProcessUsageStream({ onError: () => void failures++ });
-  metrics = createMetrics();
-  stopWorkers = await startWorkers(1, metrics);
-});
-afterEach(async () => {
-  await stopWorkers();
-  await stream.close();
-});
-
-/** Starts workers, each with a reader per shard, that share the stream. */
-async function startWorkers(count: number, shownIn?: typeof metrics): Promise<() => Promise<void>> {
-  const steps: (() => unknown)[] = [];
-  for (let worker = 0; worker < count; worker++) {
-    await startMetering(
-      {
-        db: database.db,
-        stream,
-        now: () => new Date(),
-        retentionDays: 400,
-        ...(shownIn && { metrics: shownIn }),
-      },
-      { logger, onShutdown: (_name, step) => void steps.push(step), fail: () => {} },
-    );
-  }
-  return async () => {
-    for (const step of steps.reverse()) await step();
-  };
-}
-
-const event = (changes: Partial<UsageEvent> = {}): UsageEvent =>
-  Object.assign(
-    create(UsageEventSchema, {
-      eventId: newUuid(),
-      requestId: 'req_1',
-      keyId: 'key_1',
-      principalId: 'ada',
-      buckets: [{ policyId: 'pol_1', counterVersion: 1, subject: 'policy', windowStartMs: WINDOW_START_MS }],
-      modelRequested: 'mock/echo',
-      model: 'mock/echo',
-      connectorId: 'con_1',
-      usage: { input: 3, output: 2 },
-      costNanoUsd: 7n,
-      priceVersion: 1,
-      outcome: Outcome.SUCCESS,
-      admittedAtMs: 1_795_000_000_000n,
-      settledAtMs: 1_795_000_000_100n,
-      attempt: 1,
-      modelAttempt: 1,
-    }),
-    changes,
-  );
-
-const shard = usageShard({ policyId: 'pol_1', subject: 'policy' });
-interface Source {
-  readonly producerId: string;
-  readonly epoch: string;
-  /** Undefined: it signs nothing. */
-  readonly key: ProducerKey | undefined;
-}
-function newSource(): Source {
-  const { key } = newProducerKey();
-  return { producerId: key.producerId, epoch: newUuid(), key };
-}
-/** A proxy of an earlier release. */
-const newOldSource = (): Source => ({ producerId: newUuid(), epoch: newUuid(), key: undefined });
-/** As its producer sends it. */
-const publish = (payload: Uint8Array, inShard = shard) =>
-  stream.publish(inShard, producerIn(payload), randomUUID(), payload);
-function producerIn(payload: Uint8Array): string {
-  try {
-    return fromBinary(UsageBatchSchema, payload).producerId || 'nobody';
-  } catch {
-    return 'nobody';
-  }
-}
-const batchOf = (source: Source, firstN: number, events: readonly UsageEvent[], inShard = shard) =>
-  signBatch(
-    {
-      producerId: source.producerId,
-      epoch: source.epoch,
-      shard: inShard,
-      firstN: BigInt(firstN),
-      events: events.map((one) => toBinary(UsageEventSchema, one)),
-    },
-    source.key,
-  );
-
-/** Waits until this many events are in the ledger, and this many entries in quarantine. */
-async function settled(events: number, quarantined: number) {
-  await eventually(
-    async () => {
-      const { rows } = await sql<{ events: number; quarantined: number }>`
-        SELECT (SELECT count(*)::integer FROM usage_events) AS events,
-               (SELECT count(*)::integer FROM quarantined_usage) AS quarantined`.execute(database.db);
-      expect(rows[0]).toEqual({ events, quarantined });
-    },
-    { timeoutMs: 20_000, intervalMs: 20 },
-  );
-}
-
-async function spent(): Promise<bigint> {
-  const rows = await database.db
-    .selectFrom('spend_buckets')
-    .selectAll()
-    .where('subject', '=', 'policy')
-    .execute();
-  return rows.reduce((sum, row) => sum + row.spent_nano_usd, 0n);
-}
-
-const spendOf = (principalId: string) =>
-  readSpend(
-    database.db,
-    {
-      policyId: 'pol_1',
-      counterVersion: 1,
-      subject: 'policy',
-      windowStart: new Date(Number(WINDOW_START_MS)),
-    },
-    principalId,
-  );
+const metering = useMetering();
+const { database, publish, settled, spendOf, spent, startWorkers } = metering;
 
 describe('metering', () => {
   it('records messages delivered to 4 workers 1 to 5 times, shuffled, exactly once, and acks only recorded events', async () => {
@@ -181,7 +33,7 @@ describe('metering', () => {
     const acked = new Map<string, bigint>();
     const checks: Promise<void>[] = [];
     for (const { producerId } of sources) {
-      stream.onAck(producerId, (payload) => {
+      metering.stream.onAck(producerId, (payload) => {
         for (const { epoch, shard: of, n } of fromBinary(UsageConfirmsSchema, payload).confirms) {
           const key = `${epoch}/${of}`;
           acked.set(key, n > (acked.get(key) ?? 0n) ? n : (acked.get(key) ?? 0n));
@@ -237,7 +89,7 @@ describe('metering', () => {
       database.db,
     );
     expect(rows[0], `seed ${seed}`).toEqual({ ledger: sent, principals: sent });
-    expect(failures).toBe(0);
+    expect(metering.failures).toBe(0);
   }, 60_000);
 
   it.each<[string, Partial<UsageEvent>]>([
@@ -278,83 +130,6 @@ describe('metering', () => {
       shard,
       n: 201n,
     });
-  });
-
-  it("keeps usage that names another producer than its subject in quarantine, and takes no number of that one's for it", async () => {
-    const [attacker, victim] = [newSource(), newSource()];
-    const forged = batchOf(victim, 1, [event({ principalId: 'victim' })]);
-    await stream.publish(shard, attacker.producerId, randomUUID(), forged);
-    await stream.publish(shard, 'no-uuid', randomUUID(), forged);
-    await publish(batchOf(victim, 1, [event({ costNanoUsd: 11n })]));
-    await settled(1, 2);
-    expect(await spent()).toBe(11n);
-    expect(await readAcks(database.db, attacker.producerId, [attacker.epoch])).toEqual([]);
-    const held = await database.db.selectFrom('quarantined_usage').selectAll().orderBy('id').execute();
-    expect(held.map(({ kind, producer_id }) => [kind, producer_id])).toEqual([
-      ['batch', attacker.producerId],
-      ['batch', '00000000-0000-0000-0000-000000000000'],
-    ]);
-    for (const { id } of held) {
-      const release = await releaseQuarantined(database.db, { id, by: 'operator', now: new Date() });
-      expect(release).toEqual({
-        stillRefused: expect.stringContaining('the message came on the subject of'),
-      });
-    }
-    expect(await spent()).toBe(11n);
-  });
-
-  it("drops usage that names a producer that did not sign it, counts it, and takes no number of that one's for it", async () => {
-    const [forger, victim] = [newSource(), newSource()];
-    const spend = [event({ costNanoUsd: 1_000n })];
-    const asVictim = { producerId: victim.producerId, epoch: victim.epoch };
-    const real = batchOf(victim, 1, [event({ costNanoUsd: 11n })]);
-    const changed = Buffer.from(real);
-    const at = changed.indexOf('mock/echo');
-    changed[at] = 'M'.charCodeAt(0);
-    const unfinished = fromBinary(UsageBatchSchema, real);
-    const forged = [
-      batchOf({ ...asVictim, key: undefined }, 1, spend),
-      // Signed by another key, which is sent along, or the victim's.
-      batchOf({ ...asVictim, key: forger.key }, 1, spend),
-      signBatch({ ...asVictim, shard, firstN: 1n, events: unfinished.events }, {
-        privateKey: forger.key?.privateKey,
-        publicKey: victim.key?.publicKey,
-      } as ProducerKey),
-      changed,
-      // What follows the signature would be signed by no one.
-      Buffer.concat([
-        real,
-        toBinary(UsageBatchSchema, create(UsageBatchSchema, { events: unfinished.events })),
-      ]),
-      batchOf({ ...newOldSource(), key: forger.key }, 1, spend),
-      // Made up: no control plane knows it.
-      batchOf(newOldSource(), 1, spend),
-    ];
-    for (const payload of forged) await publish(payload);
-    await publish(real);
-    await settled(1, 0);
-    await eventually(async () =>
-      expect(await metrics.text()).toMatch(
-        new RegExp(`^weighbridge_usage_forged_total ${forged.length}$`, 'm'),
-      ),
-    );
-    expect(await spent()).toBe(11n);
-    expect(await readAcks(database.db, victim.producerId, [victim.epoch])).toMatchObject([{ n: 1n }]);
-    expect(await database.db.selectFrom('producers').select('producer_id').execute()).toEqual([
-      { producer_id: victim.producerId },
-    ]);
-  });
-
-  it('records what a proxy of an earlier release sends, which signs nothing, once the control plane knows it', async () => {
-    const old = newOldSource();
-    await publish(batchOf(old, 1, [event()]));
-    await eventually(async () => expect(await metrics.text()).toMatch(/^weighbridge_usage_forged_total 1$/m));
-    const { producerId, epoch } = old;
-    await registerProducer(database.db, { producerId, epoch, name: 'host', now: new Date() });
-    // The proxy sends it again, since it got no ack.
-    await publish(batchOf(old, 1, [event()]));
-    await settled(1, 0);
-    expect(await readAcks(database.db, producerId, [epoch])).toMatchObject([{ n: 1n }]);
   });
 
   it('reports spend as incomplete for the principals that quarantined usage may belong to, and counts it once when released', async () => {
@@ -400,18 +175,18 @@ describe('metering', () => {
     await database.db.schema.alterTable('usage_events').renameTo('usage_events_away').execute();
     const source = newSource();
     const acks: Uint8Array[] = [];
-    stream.onAck(source.producerId, (payload) => void acks.push(payload));
+    metering.stream.onAck(source.producerId, (payload) => void acks.push(payload));
     await publish(batchOf(source, 1, [event(), event({ costNanoUsd: -1n })]));
-    await eventually(async () => expect(failures).toBeGreaterThan(0), { timeoutMs: 10_000 });
+    await eventually(async () => expect(metering.failures).toBeGreaterThan(0), { timeoutMs: 10_000 });
     expect(acks).toEqual([]);
-    expect(await metrics.text()).toMatch(/^weighbridge_usage_failures_total\{shard="\d"\} [1-9]/m);
+    expect(await metering.metrics.text()).toMatch(/^weighbridge_usage_failures_total\{shard="\d"\} [1-9]/m);
     await database.db.schema.alterTable('usage_events_away').renameTo('usage_events').execute();
     await settled(1, 1);
     expect(await spent()).toBe(7n);
     await eventually(() => expect(acks).toHaveLength(1));
     // Only the recorded batch is measured, not the failed ones.
-    expect(await metrics.text()).toMatch(/^weighbridge_usage_batch_duration_seconds_count 1$/m);
-    expect(await metrics.text()).toMatch(/^weighbridge_usage_batch_events_sum 1$/m);
+    expect(await metering.metrics.text()).toMatch(/^weighbridge_usage_batch_duration_seconds_count 1$/m);
+    expect(await metering.metrics.text()).toMatch(/^weighbridge_usage_batch_events_sum 1$/m);
   });
 
   it('quarantines a message that is not a batch, whole and once, and continues', async () => {
@@ -443,10 +218,10 @@ describe('metering', () => {
     await settled(3, 0);
     await sleep(50);
     const answers: unknown[] = [];
-    stream.onAck(source.producerId, (payload) => {
+    metering.stream.onAck(source.producerId, (payload) => {
       answers.push(...fromBinary(UsageConfirmsSchema, payload).confirms);
     });
-    stream.requestAck(
+    metering.stream.requestAck(
       toBinary(
         UsageConfirmQuerySchema,
         create(UsageConfirmQuerySchema, {
