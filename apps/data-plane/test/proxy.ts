@@ -3,7 +3,6 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { createInProcessBucket, type KeyValueBucket, type KeyValueSettings } from '@weighbridge/bus';
 import {
   type AliasSchema,
-  BucketRefSchema,
   type Connector,
   ConnectorSchema,
   Dialect,
@@ -16,7 +15,7 @@ import {
   SnapshotSchema,
   type UsageEvent,
 } from '@weighbridge/contracts';
-import { newUuid, type Strata, tokenSha256 } from '@weighbridge/domain';
+import { newUuid, type Strata } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import {
   createLogger,
@@ -29,9 +28,7 @@ import {
 import { RecentFailures } from '../src/attempt/recentFailures.ts';
 import { openResponseCache, type SharedCache } from '../src/cache/openResponseCache.ts';
 import type { PolicyCacheSetting } from '../src/control/cacheRule.ts';
-import { bucketKey } from '../src/control/keyPolicies.ts';
 import { claimOf, type NewObjects, type ObjectOwners, type Owner } from '../src/control/objectOwners.ts';
-import type { ResolvedKey } from '../src/control/resolvedKey.ts';
 import { routingTable } from '../src/control/routingTable.ts';
 import { createTokenCounter } from '../src/formats/tokenCounter.ts';
 import type { ContentOptions } from '../src/observe/contentCapture.ts';
@@ -48,7 +45,10 @@ import { ConnectorHealth } from '../src/upstream/connectorHealth.ts';
 import { CredentialCheck } from '../src/upstream/credentialCheck.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
 import { openTestLimits } from './limits.ts';
+import { keysOf } from './proxyKeys.ts';
 import { openTestUsageLog } from './usageLog.ts';
+
+export { ALICE, BOB, HARD, ONE_MODEL, RATED, SPENT } from './proxyKeys.ts';
 
 /** A proxy with an in-memory control plane and ledger. */
 export interface TestProxy {
@@ -132,17 +132,6 @@ interface TestModel extends Omit<MessageInitShape<typeof ModelSchema>, 'price' |
   /** The price of every token class. */
   readonly nanoPerToken: bigint;
 }
-
-export const ALICE = `sk-svc-alice-${'a'.repeat(32)}`;
-export const BOB = `sk-svc-bob-${'b'.repeat(32)}`;
-/** Its policy allows `mock/echo` alone. */
-export const ONE_MODEL = `sk-svc-narrow-${'c'.repeat(32)}`;
-/** As `SPENT`, with a hard budget. */
-export const HARD = `sk-svc-hard-${'f'.repeat(32)}`;
-/** Its policy has a budget with no headroom, unless `headroomNanoUsd` says otherwise. */
-export const SPENT = `sk-svc-spent-${'d'.repeat(32)}`;
-/** Its policy allows 60 requests and 6,000 tokens a minute. */
-export const RATED = `sk-svc-rated-${'e'.repeat(32)}`;
 
 /** Nano-USD per token. */
 const RATES = {
@@ -315,29 +304,6 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
   });
 }
 
-/** The six keys, under the policy that the test sets on the proxy. */
-function keysOf(proxy: TestProxy, restrictsModels?: boolean) {
-  const keys = new Map([
-    [hash(ALICE), resolved('alice')],
-    [hash(BOB), resolved('bob')],
-    [hash(ONE_MODEL), resolved('narrow', { allows: (model) => model === 'mock/echo' })],
-    [hash(SPENT), spentKey('spent')],
-    [hash(HARD), spentKey('hard')],
-    [hash(RATED), ratedKey()],
-  ]);
-  const keyOf = async (sha256: Uint8Array) => {
-    if (proxy.keyLookup) await proxy.keyLookup;
-    const key = keys.get(Buffer.from(sha256).toString('hex'));
-    const policies = key?.policies.map((policy) => ({
-      ...policy,
-      allows: (model: string) => policy.allows(model) && proxy.allows(model),
-    }));
-    const restricted = restrictsModels === undefined ? {} : { restrictsModels };
-    return key && policies && { ...key, policies, cache: proxy.policyCache, ...restricted };
-  };
-  return { find: keyOf, refresh: keyOf };
-}
-
 /** As the control plane settles them: once. */
 function unfinishedOf(proxy: TestProxy, deps: ReadStoredDeps): UnfinishedResponses {
   return new UnfinishedResponses({
@@ -398,63 +364,6 @@ function modelMessage(
 
 function everyRate(nano: bigint): typeof RATES {
   return { input: nano, output: nano, cacheRead: nano, cacheWrite: nano, cacheWrite1h: nano };
-}
-
-function hash(token: string): string {
-  return Buffer.from(tokenSha256(token)).toString('hex');
-}
-
-function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][number]> = {}): ResolvedKey {
-  return {
-    id: `key_${principalId}`,
-    principalId,
-    disabled: false,
-    isOperator: false,
-    expiresAtMs: undefined,
-    attribution: principalId === 'bob' ? { team: 'locked' } : {},
-    profileId: undefined,
-    policies: [
-      {
-        bucket: create(BucketRefSchema, {
-          policyId: 'pol_1',
-          counterVersion: 1,
-          subject: principalId,
-          windowStartMs: 0n,
-        }),
-        allows: () => true,
-        ...policy,
-      },
-    ],
-    budgets: [],
-    isHard: false,
-    hardAllowFields: new Set(),
-    refusesForeignObjects: false,
-    restrictsModels: false,
-    rates: [],
-    cache: undefined,
-    windowRemainingMs: undefined,
-    windowEndMs: undefined,
-  };
-}
-
-function ratedKey(): ResolvedKey {
-  const counter = { policyId: 'pol_1', counterVersion: 1, subject: 'rated', counterKey: 'pol_1/1/rated' };
-  const limits = { requestsPerMinute: 60, tokensPerMinute: 6_000, maxParallel: undefined };
-  return { ...resolved('rated'), rates: [{ ...counter, ...limits, enforcement: 'enforce' }] };
-}
-
-/** A key with an exhausted budget. */
-function spentKey(mode: 'spent' | 'hard'): ResolvedKey {
-  const key = resolved(mode);
-  const budgets = key.policies.map(({ bucket }) => ({
-    bucket,
-    bucketKey: bucketKey(bucket),
-    enforcement: 'enforce' as const,
-    isHard: mode === 'hard',
-    isGoverning: true,
-    windowEndMs: undefined,
-  }));
-  return { ...key, budgets, isHard: mode === 'hard' };
 }
 
 /** The fields of usage events that tests compare. */

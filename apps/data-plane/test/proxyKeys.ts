@@ -1,0 +1,105 @@
+import { create } from '@bufbuild/protobuf';
+import { BucketRefSchema } from '@weighbridge/contracts';
+import { tokenSha256 } from '@weighbridge/domain';
+import { bucketKey } from '../src/control/keyPolicies.ts';
+import type { ResolvedKey } from '../src/control/resolvedKey.ts';
+
+export const ALICE = `sk-svc-alice-${'a'.repeat(32)}`;
+export const BOB = `sk-svc-bob-${'b'.repeat(32)}`;
+/** Its policy allows `mock/echo` alone. */
+export const ONE_MODEL = `sk-svc-narrow-${'c'.repeat(32)}`;
+/** As `SPENT`, with a hard budget. */
+export const HARD = `sk-svc-hard-${'f'.repeat(32)}`;
+/** Its policy has a budget with no headroom, unless `headroomNanoUsd` says otherwise. */
+export const SPENT = `sk-svc-spent-${'d'.repeat(32)}`;
+/** Its policy allows 60 requests and 6,000 tokens a minute. */
+export const RATED = `sk-svc-rated-${'e'.repeat(32)}`;
+
+/** What a test sets on the proxy that its keys depend on. */
+interface KeySettings {
+  /** What a look-up of a key waits for. */
+  readonly keyLookup: Promise<unknown> | undefined;
+  /** The policy of all keys allows certain models. */
+  readonly allows: (model: string) => boolean;
+  readonly policyCache: ResolvedKey['cache'];
+}
+
+/** The six keys, under the policy that the test sets on the proxy. */
+export function keysOf(proxy: KeySettings, restrictsModels?: boolean) {
+  const keys = new Map([
+    [hash(ALICE), resolved('alice')],
+    [hash(BOB), resolved('bob')],
+    [hash(ONE_MODEL), resolved('narrow', { allows: (model) => model === 'mock/echo' })],
+    [hash(SPENT), spentKey('spent')],
+    [hash(HARD), spentKey('hard')],
+    [hash(RATED), ratedKey()],
+  ]);
+  const keyOf = async (sha256: Uint8Array) => {
+    if (proxy.keyLookup) await proxy.keyLookup;
+    const key = keys.get(Buffer.from(sha256).toString('hex'));
+    const policies = key?.policies.map((policy) => ({
+      ...policy,
+      allows: (model: string) => policy.allows(model) && proxy.allows(model),
+    }));
+    const restricted = restrictsModels === undefined ? {} : { restrictsModels };
+    return key && policies && { ...key, policies, cache: proxy.policyCache, ...restricted };
+  };
+  return { find: keyOf, refresh: keyOf };
+}
+
+function hash(token: string): string {
+  return Buffer.from(tokenSha256(token)).toString('hex');
+}
+
+function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][number]> = {}): ResolvedKey {
+  return {
+    id: `key_${principalId}`,
+    principalId,
+    disabled: false,
+    isOperator: false,
+    expiresAtMs: undefined,
+    attribution: principalId === 'bob' ? { team: 'locked' } : {},
+    profileId: undefined,
+    policies: [
+      {
+        bucket: create(BucketRefSchema, {
+          policyId: 'pol_1',
+          counterVersion: 1,
+          subject: principalId,
+          windowStartMs: 0n,
+        }),
+        allows: () => true,
+        ...policy,
+      },
+    ],
+    budgets: [],
+    isHard: false,
+    hardAllowFields: new Set(),
+    refusesForeignObjects: false,
+    restrictsModels: false,
+    rates: [],
+    cache: undefined,
+    windowRemainingMs: undefined,
+    windowEndMs: undefined,
+  };
+}
+
+function ratedKey(): ResolvedKey {
+  const counter = { policyId: 'pol_1', counterVersion: 1, subject: 'rated', counterKey: 'pol_1/1/rated' };
+  const limits = { requestsPerMinute: 60, tokensPerMinute: 6_000, maxParallel: undefined };
+  return { ...resolved('rated'), rates: [{ ...counter, ...limits, enforcement: 'enforce' }] };
+}
+
+/** A key with an exhausted budget. */
+function spentKey(mode: 'spent' | 'hard'): ResolvedKey {
+  const key = resolved(mode);
+  const budgets = key.policies.map(({ bucket }) => ({
+    bucket,
+    bucketKey: bucketKey(bucket),
+    enforcement: 'enforce' as const,
+    isHard: mode === 'hard',
+    isGoverning: true,
+    windowEndMs: undefined,
+  }));
+  return { ...key, budgets, isHard: mode === 'hard' };
+}
