@@ -1,6 +1,6 @@
 import { usageFromChat } from '@weighbridge/domain';
 import { isRecord, type JsonRecord, joinTexts, recordsIn } from './jsonFields.ts';
-import { PrunedItems, type Shape, shape } from './jsonPruner.ts';
+import { PrunedItems, type Shape, shape } from './jsonShape.ts';
 import {
   addToolUses,
   fieldMarker,

@@ -4,7 +4,7 @@ import { HeldMemory, MemoryBudget } from '../shared/memoryBudget.ts';
 import { chatFormat } from './chatFormat.ts';
 import { DocumentReader } from './documentReader.ts';
 import { EventDataReader } from './eventDataReader.ts';
-import { shape } from './jsonPruner.ts';
+import { shape } from './jsonShape.ts';
 import { messagesFormat } from './messagesFormat.ts';
 import type { ResponseFacts, ResponseFormat } from './responseFormat.ts';
 import { responsesFormat } from './responsesFormat.ts';

@@ -1,5 +1,6 @@
 import type { JsonRecord } from './jsonFields.ts';
-import { JsonPruner, type Shape } from './jsonPruner.ts';
+import { JsonPruner } from './jsonPruner.ts';
+import type { Shape } from './jsonShape.ts';
 
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;

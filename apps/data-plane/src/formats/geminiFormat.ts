@@ -1,6 +1,6 @@
 import { usageFromGemini } from '@weighbridge/domain';
 import { isRecord, type JsonRecord, joinTexts, recordsIn } from './jsonFields.ts';
-import { PrunedItems, shape } from './jsonPruner.ts';
+import { PrunedItems, shape } from './jsonShape.ts';
 import {
   addToolUses,
   fieldMarker,

@@ -1,4 +1,4 @@
-import { PrunedItems, shape } from './jsonPruner.ts';
+import { PrunedItems, shape } from './jsonShape.ts';
 import { nameObject, type ResponseFormat } from './responseFormat.ts';
 
 const LIST = shape({ data: { items: shape({ id: 'value' }), keeps: () => true } });

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JsonRecord } from './jsonFields.ts';
-import { JsonPruner, PrunedItems, pruneJson, type Shape, shape } from './jsonPruner.ts';
+import { JsonPruner, pruneJson } from './jsonPruner.ts';
+import { PrunedItems, type Shape, shape } from './jsonShape.ts';
 
 const keeps = ({ type }: JsonRecord) => type === 'call';
 const ITEM = shape({ type: 'value', id: 'value' });

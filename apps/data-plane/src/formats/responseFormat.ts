@@ -1,6 +1,7 @@
 import { NO_TOOL_USES, type OtherUsage, type TokenUsage, type ToolUses } from '@weighbridge/domain';
 import { isRecord, type JsonRecord, parseJson } from './jsonFields.ts';
-import { pruneJson, type Shape } from './jsonPruner.ts';
+import { pruneJson } from './jsonPruner.ts';
+import type { Shape } from './jsonShape.ts';
 import { responseIdOf } from './responseId.ts';
 import { mostUses, type ToolItemCounter } from './toolUses.ts';
 
