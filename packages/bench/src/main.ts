@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { openTestRun, type TestRun } from '@weighbridge/testing';
+import { openTestRun, startNats, type TestRun } from '@weighbridge/testing';
 import { Command, InvalidArgumentError } from 'commander';
 import { describeAll, measureAll } from './allScenarios.ts';
 import { describeControl, measureControl } from './control/control.ts';
@@ -7,14 +7,16 @@ import { describeLeases, measureLeases } from './leases/leases.ts';
 import { describeMemory, measureMemory } from './memory/memory.ts';
 import { measureMetering } from './metering/metering.ts';
 import { describeMetering } from './metering/meteringReport.ts';
+import { runOnLoopback, shouldHideInterfaces } from './peers/loopback.ts';
+import { measurePeers, peerBars, preparePeers } from './peers/peers.ts';
 import { type Bar, proxyBars } from './proxy/bars.ts';
 import { assignCores, availableCores, type Cores, pinSelf } from './proxy/cores.ts';
 import { LANES } from './proxy/plan.ts';
 import { describeProfiles, profileProxy } from './proxy/profile.ts';
 import { measureProxy, type ProxyFigures, type ProxyOptions } from './proxy/proxy.ts';
-import { type ProxyFlags, proxyOptions } from './proxy/proxyOptions.ts';
+import { CACHE_FOLDER, type ProxyFlags, proxyOptions } from './proxy/proxyOptions.ts';
 import { describeProxy } from './proxy/report.ts';
-import { writeDocs } from './proxy/writeDocs.ts';
+import { writeDocs, writePeersDocs } from './proxy/writeDocs.ts';
 import { describeRebuild, measureRebuild } from './rebuild/rebuild.ts';
 import { loadLine, machineLine } from './shared/machine.ts';
 import { describeSpool, measureSpool } from './spool/spool.ts';
@@ -75,8 +77,28 @@ function reserveCores(): Cores {
   return cores;
 }
 
-async function writeIfAsked(flags: WriteFlags, figures: ProxyFigures, bars: readonly Bar[]): Promise<void> {
-  if (flags.write) await writeDocs(figures, { machine: MACHINE, bars });
+type Writer = typeof writeDocs;
+
+async function writeIfAsked(
+  flags: WriteFlags,
+  write: Writer,
+  figures: ProxyFigures,
+  bars: readonly Bar[],
+): Promise<void> {
+  if (flags.write) await write(figures, { machine: MACHINE, bars });
+}
+
+/** Pages have all figures of a run or none. */
+function refusePartialPages({
+  write,
+  lane,
+  contender,
+}: WriteFlags & Pick<ProxyFlags, 'lane' | 'contender'>): void {
+  if (write && (lane ?? contender)) {
+    throw new InvalidArgumentError(
+      '--write needs every lane and contender: leave out --lane and --contender',
+    );
+  }
 }
 
 interface WriteFlags {
@@ -88,12 +110,11 @@ const collect = (text: string, before: readonly string[] = []) => [...before, te
 
 const collectPid = (text: string, before: readonly number[] = []) => [...before, count(2 ** 22)(text)];
 
-function withProxyOptions(command: Command): Command {
+function withRoundOptions(command: Command): Command {
   return command
     .option('--quick', 'short run that checks that the benchmark works')
     .option('--repeats <count>', 'rounds per workload and contender', count(100))
     .option('--round-ms <count>', 'length of a round in milliseconds', count(60_000))
-    .option('--keys <count>', 'keys that requests to Weighbridge take in turns', count(1_000))
     .option('--url <url>', 'another contender that is already running; repeatable', collect)
     .option('--header <header>', 'header for these contenders, "name: value"; repeatable', collect)
     .option(
@@ -107,6 +128,13 @@ function withProxyOptions(command: Command): Command {
       'only this contender, such as direct, bare or weighbridge; repeatable',
       collect,
     )
+    .option('--write', 'write the figures to docs/benchmarks.md')
+    .option('--json', 'print JSON');
+}
+
+function withProxyOptions(command: Command): Command {
+  return withRoundOptions(command)
+    .option('--keys <count>', 'keys that requests to Weighbridge take in turns', count(1_000))
     .option('--no-others', 'without nginx and Portkey')
     .option(
       '--no-parts',
@@ -115,9 +143,7 @@ function withProxyOptions(command: Command): Command {
     .option(
       '--profile <folder>',
       'write and summarise CPU profiles of Weighbridge to this folder, instead of measuring',
-    )
-    .option('--write', 'write the figures and charts to docs/benchmarks.md')
-    .option('--json', 'print JSON');
+    );
 }
 
 type AllFlags = ProxyFlags & WriteFlags & { readonly profile?: string };
@@ -130,6 +156,7 @@ async function reportProfiles(folder: string, { json }: WriteFlags, options: Pro
 }
 
 withProxyOptions(program).action(async (flags: AllFlags) => {
+  refusePartialPages(flags);
   if (flags.profile !== undefined) {
     const options = proxyOptions(flags, { cores: reserveCores(), onProgress });
     return await reportProfiles(flags.profile, flags, options);
@@ -137,7 +164,7 @@ withProxyOptions(program).action(async (flags: AllFlags) => {
   const options = proxyOptions(flags, { cores: assignCores(availableCores()), onProgress });
   const measure = async () => {
     const figures = await measureAll(withRun, { ...options, isQuick: flags.quick === true });
-    await writeIfAsked(flags, figures.proxy, figures.bars);
+    await writeIfAsked(flags, writeDocs, figures.proxy, figures.bars);
     return figures;
   };
   await report(flags.json, measure, describeAll);
@@ -145,16 +172,41 @@ withProxyOptions(program).action(async (flags: AllFlags) => {
 withProxyOptions(program.command('proxy'))
   .description('cost of a request through a proxy: Weighbridge, bare Node, others')
   .action(async (flags: AllFlags) => {
+    refusePartialPages(flags);
     const options = proxyOptions(flags, { cores: reserveCores(), onProgress });
     if (flags.profile !== undefined) return await reportProfiles(flags.profile, flags, options);
     const measure = () =>
       withRun(async (run) => {
         const figures = await measureProxy(run, options);
         const bars = proxyBars(figures);
-        await writeIfAsked(flags, figures, bars);
+        await writeIfAsked(flags, writeDocs, figures, bars);
         return { ...figures, bars };
       });
-    await report(flags.json, measure, describeProxy);
+    await report(flags.json, measure, (figures) => describeProxy(figures, figures.bars));
+  });
+withRoundOptions(program.command('peers'))
+  .description('other gateways that this machine can have, beside Weighbridge')
+  .action(async (flags: Omit<AllFlags, 'others' | 'parts'>) => {
+    refusePartialPages(flags);
+    if (flags.url === undefined && shouldHideInterfaces()) {
+      await preparePeers(CACHE_FOLDER, onProgress);
+      // Installs what the service needs, too.
+      await withRun(async (run) => (await startNats({}, run)).stop());
+      process.exitCode = runOnLoopback();
+      return;
+    }
+    const given = proxyOptions(
+      { ...flags, others: false, parts: false },
+      { cores: reserveCores(), onProgress },
+    );
+    const measure = () =>
+      withRun(async (run) => {
+        const figures = await measurePeers(run, { ...given, cacheFolder: CACHE_FOLDER });
+        const bars = peerBars(figures);
+        await writeIfAsked(flags, writePeersDocs, figures, bars);
+        return { ...figures, bars };
+      });
+    await report(flags.json, measure, (figures) => describeProxy(figures, figures.bars));
   });
 program
   .command('memory')

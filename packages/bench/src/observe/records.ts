@@ -11,7 +11,7 @@ export interface Records {
   readonly overheadMs?: { readonly p50: number; readonly p99: number };
   /** Of a Node process that was started with the observer. */
   readonly node?: NodeFigures;
-  /** Of its main thread. */
+  /** Of its main thread if it is a Node process with the observer, otherwise of all its threads. */
   readonly scheduler?: SchedulerFigures;
 }
 
@@ -31,7 +31,8 @@ export async function startRecording(
   const overheadBefore = metricsUrl === undefined ? undefined : await readOverhead(metricsUrl);
   const readNode = async () => (pid !== undefined && isObserved ? await observer.read(pid) : undefined);
   await readNode();
-  const readScheduler = () => (pid === undefined ? undefined : schedulerFigures(pid));
+  const readScheduler = () =>
+    pid === undefined ? undefined : schedulerFigures(pid, isObserved ? 'main' : 'all');
   const schedulerBefore = readScheduler();
   return async (requests) => {
     const scheduler = readScheduler();

@@ -1,25 +1,29 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 
-/** What the scheduler of Linux did with the main thread of a process since that started. */
+/** What the scheduler of Linux did with threads since they started. */
 export interface SchedulerFigures {
   readonly ranMs: number;
-  /** Time in which it could have run, but another thread had the core. */
+  /** Time in which they could have run, but another thread had the core. */
   readonly waitedMs: number;
   readonly voluntarySwitches: number;
   readonly involuntarySwitches: number;
 }
 
-/** Undefined if the system does not report them. */
-export function schedulerFigures(pid: number): SchedulerFigures | undefined {
+/** Of the main thread of a process, or of all its threads. Undefined if the system does not report them. */
+export function schedulerFigures(pid: number, threads: 'main' | 'all'): SchedulerFigures | undefined {
   try {
-    const read = (name: string) => readFileSync(`/proc/${pid}/${name}`, 'utf8');
-    return parseScheduler(read('schedstat'), read('status'));
+    const ids = threads === 'main' ? [String(pid)] : readdirSync(`/proc/${pid}/task`);
+    const all = ids.map((id) => {
+      const read = (name: string) => readFileSync(`/proc/${pid}/task/${id}/${name}`, 'utf8');
+      return parseScheduler(read('schedstat'), read('status'));
+    });
+    return all.reduce((sum, one) => combine(sum, one, 1));
   } catch {
     return undefined;
   }
 }
 
-/** Parses `schedstat` (https://docs.kernel.org/scheduler/sched-stats.html) and `status` of a process. */
+/** Parses `schedstat` (https://docs.kernel.org/scheduler/sched-stats.html) and `status` of a thread. */
 export function parseScheduler(schedstat: string, status: string): SchedulerFigures {
   const [ran = 0, waited = 0] = schedstat.trim().split(' ').map(Number);
   const switches = (kind: string) =>
@@ -33,10 +37,14 @@ export function parseScheduler(schedstat: string, status: string): SchedulerFigu
 }
 
 export function schedulerDifference(after: SchedulerFigures, before: SchedulerFigures): SchedulerFigures {
+  return combine(after, before, -1);
+}
+
+function combine(a: SchedulerFigures, b: SchedulerFigures, sign: 1 | -1): SchedulerFigures {
   return {
-    ranMs: after.ranMs - before.ranMs,
-    waitedMs: after.waitedMs - before.waitedMs,
-    voluntarySwitches: after.voluntarySwitches - before.voluntarySwitches,
-    involuntarySwitches: after.involuntarySwitches - before.involuntarySwitches,
+    ranMs: a.ranMs + sign * b.ranMs,
+    waitedMs: a.waitedMs + sign * b.waitedMs,
+    voluntarySwitches: a.voluntarySwitches + sign * b.voluntarySwitches,
+    involuntarySwitches: a.involuntarySwitches + sign * b.involuntarySwitches,
   };
 }

@@ -17,6 +17,10 @@ export interface Contender
   readonly pid: number | undefined;
   /** What it runs on, such as `Node v24.9.0`; undefined if it is not known. */
   readonly runsOn: string | undefined;
+  /** Its version and settings, if it is another product. */
+  readonly howRun?: string;
+  /** Whether it checks keys, limits and budgets. */
+  readonly isGoverned?: boolean;
   /** Whether the ledger must have its requests. */
   readonly isOurs: boolean;
 }
@@ -25,6 +29,27 @@ export interface Contender
 export interface Absent {
   readonly name: string;
   readonly reason: string;
+}
+
+export interface OtherOptions {
+  /** Where packages are installed, for later runs too. */
+  readonly cacheFolder: string;
+  readonly core: number | undefined;
+  /** For a Node process: they load the observer. */
+  readonly nodeArgs: readonly string[];
+}
+
+export interface StartedOther {
+  readonly contender: Contender;
+  readonly process: TestProcess;
+}
+
+/** Another product. */
+export interface Other {
+  readonly name: string;
+  /** Installs what it needs from the network, so that `start` works without. */
+  prepare?(cacheFolder: string): Promise<void>;
+  start(run: TestRun, vendorUrl: string, options: OtherOptions): Promise<StartedOther | Absent>;
 }
 
 /** No proxy: what the vendor itself takes. */

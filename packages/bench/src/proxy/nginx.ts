@@ -2,16 +2,24 @@ import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { freePort, startProcess, type TestProcess, type TestRun } from '@weighbridge/testing';
+import { freePort, startProcess, type TestRun } from '@weighbridge/testing';
 import { pinned } from '../shared/service.ts';
-import { type Absent, type Contender, plainContender } from './contender.ts';
+import {
+  type Absent,
+  type Other,
+  type OtherOptions,
+  plainContender,
+  type StartedOther,
+} from './contender.ts';
 
 /** nginx as a proxy with persistent connections, in one process; absent if it is not installed. */
-export async function startNginx(
+export const nginx: Other = { name: 'nginx', start: startNginx };
+
+async function startNginx(
   run: TestRun,
   vendorUrl: string,
-  options: { readonly core: number | undefined },
-): Promise<{ readonly contender: Contender; readonly process: TestProcess } | Absent> {
+  options: OtherOptions,
+): Promise<StartedOther | Absent> {
   const binary = await findNginx();
   if (!binary) return { name: 'nginx', reason: 'not found on the PATH or in /usr/sbin' };
   const folder = await mkdtemp(join(run.folder, 'nginx-'));

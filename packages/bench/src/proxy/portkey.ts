@@ -1,59 +1,80 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { freePort, startProcess, type TestProcess, type TestRun } from '@weighbridge/testing';
+import { freePort, startProcess, type TestRun } from '@weighbridge/testing';
 import { pinned } from '../shared/service.ts';
 import { shippedNode } from '../shared/shippedNode.ts';
-import { type Absent, CHAT_PATH, type Contender, onShippedNode } from './contender.ts';
+import {
+  type Absent,
+  CHAT_PATH,
+  type Contender,
+  type Other,
+  type OtherOptions,
+  onShippedNode,
+  type StartedOther,
+} from './contender.ts';
 
 const PACKAGE = '@portkey-ai/gateway';
 const VERSION = '1.15.2';
-export const PORTKEY = `Portkey ${VERSION}`;
+/** With a later one, which it would take, its streams fail. */
+const SERVER = { '@hono/node-server': '1.13.5' };
+const NAME = `Portkey ${VERSION}`;
 const INSTALL_TIMEOUT_MS = 120_000;
 const READY_TIMEOUT_MS = 60_000;
 const LOOPBACK_ONLY = fileURLToPath(new URL('../../dist/proxy/loopbackOnly.js', import.meta.url));
 
 /** Portkey's gateway, also in TypeScript, installed with npm into the cache folder; absent if that fails. */
-export async function startPortkey(
+export const portkey: Other = {
+  name: NAME,
+  prepare: async (cacheFolder) => void (await install(cacheFolder)),
+  start: startPortkey,
+};
+
+async function startPortkey(
   run: TestRun,
   vendorUrl: string,
-  options: { readonly cacheFolder: string; readonly core: number | undefined },
-): Promise<{ readonly contender: Contender; readonly process: TestProcess } | Absent> {
-  const name = PORTKEY;
+  { cacheFolder, core, nodeArgs }: OtherOptions,
+): Promise<StartedOther | Absent> {
   try {
-    const entry = await install(join(options.cacheFolder, `portkey-${VERSION}`));
+    const entry = await install(cacheFolder);
     const port = await freePort();
-    const node = [shippedNode().path, '--import', LOOPBACK_ONLY, entry, `--port=${port}`, '--headless'];
-    const [command = '', ...args] = pinned(options.core, node);
+    const imports = [...nodeArgs, '--import', LOOPBACK_ONLY];
+    const node = [shippedNode().path, ...imports, entry, `--port=${port}`, '--headless'];
+    const [command = '', ...args] = pinned(core, node);
+    const env = { NODE_ENV: 'production', TRUSTED_CUSTOM_HOSTS: '127.0.0.1' };
     const readyWhen = /Ready for connections/;
-    const started = await startProcess({ command, args, readyWhen, timeoutMs: READY_TIMEOUT_MS }, run);
+    const started = await startProcess({ command, args, env, readyWhen, timeoutMs: READY_TIMEOUT_MS }, run);
     const contender: Contender = {
-      name,
+      name: NAME,
       url: `http://127.0.0.1:${port}`,
       path: CHAT_PATH,
       headers: { 'x-portkey-provider': 'openai', 'x-portkey-custom-host': `${vendorUrl}/v1` },
       tokens: ['none'],
       expects: 'mark',
-      groups: ['plain', 'streamed'],
+      groups: ['plain', 'small', 'streamed'],
       ...onShippedNode(started.pid),
+      isObserved: true,
+      howRun: `${VERSION} from npm, with @hono/node-server 1.13.5; NODE_ENV=production; it has no keys and no budgets`,
       isOurs: false,
     };
     return { contender, process: started };
   } catch (error) {
-    return { name, reason: String(error).split('\n')[0] ?? '' };
+    return { name: NAME, reason: String(error).split('\n')[0] ?? '' };
   }
 }
 
 /** Installs without package scripts, which none of its packages needs. */
-async function install(folder: string): Promise<string> {
+async function install(cacheFolder: string): Promise<string> {
+  const folder = join(cacheFolder, `portkey-${VERSION}-server-${Object.values(SERVER)}`);
   const entry = join(folder, 'node_modules', PACKAGE, 'build', 'start-server.js');
   if (existsSync(entry)) return entry;
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  const quiet = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-save'];
-  const args = ['install', ...quiet, '--prefix', folder, `${PACKAGE}@${VERSION}`];
+  const manifest = { private: true, dependencies: { [PACKAGE]: VERSION }, overrides: SERVER };
+  await writeFile(join(folder, 'package.json'), JSON.stringify(manifest));
+  const args = ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--prefix', folder];
   await promisify(execFile)('npm', args, { timeout: INSTALL_TIMEOUT_MS });
   return entry;
 }

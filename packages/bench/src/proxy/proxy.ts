@@ -10,6 +10,7 @@ import {
   BARE,
   type Contender,
   DIRECT,
+  type Other,
   onShippedNode,
   otherContender,
   plainContender,
@@ -18,9 +19,7 @@ import {
 } from './contender.ts';
 import type { Cores } from './cores.ts';
 import { checkLedgerSum, watchRecorded } from './ledgerSum.ts';
-import { startNginx } from './nginx.ts';
 import { type Effort, LANES, planWorkloads, warmUpWorkload } from './plan.ts';
-import { PORTKEY, startPortkey } from './portkey.ts';
 import { type Cell, measureWorkload, type Setup, warmUpAll } from './rounds.ts';
 import { OURS, startWeighbridge } from './weighbridge.ts';
 
@@ -35,7 +34,7 @@ export interface ProxyOptions extends Effort {
   /** Whether to measure Weighbridge with parts off, with two processes, and with more keys too. */
   readonly hasParts: boolean;
   /** Other products; undefined: none take part. */
-  readonly others: { readonly cacheFolder: string } | undefined;
+  readonly others: { readonly cacheFolder: string; readonly list: readonly Other[] } | undefined;
   readonly extraContenders: readonly RunningGateway[];
   /** Lanes to measure, by the start of their names. Undefined: all. */
   readonly lanes: readonly string[] | undefined;
@@ -61,6 +60,10 @@ export interface ProxyFigures {
   readonly load: string;
   /** What each contender ran on, such as `Node v24.9.0`, if it is known. */
   readonly runsOn: Readonly<Record<string, string>>;
+  /** The version and settings of each other product. */
+  readonly howRun: Readonly<Record<string, string>>;
+  /** The contenders with keys, limits and budgets on. */
+  readonly governed: readonly string[];
   /** Resident MiB of each contender's processes. */
   readonly memory: readonly MemoryOfContender[];
 }
@@ -120,9 +123,9 @@ export async function measureProxy(run: TestRun, options: ProxyOptions): Promise
       pairIsApart: cores.pairIsApart,
       keys,
       load: loadLine(),
-      runsOn: Object.fromEntries(
-        contenders.flatMap(({ name, runsOn }) => (runsOn === undefined ? [] : [[name, runsOn]])),
-      ),
+      runsOn: factOf(contenders, ({ runsOn }) => runsOn),
+      howRun: factOf(contenders, ({ howRun }) => howRun),
+      governed: contenders.filter(({ isGoverned }) => isGoverned).map(({ name }) => name),
       memory: [...idle].map(([contender, idleMiB]) => {
         return { contender, idleMiB, loadedMiB: loaded.get(contender) ?? Number.NaN };
       }),
@@ -130,6 +133,18 @@ export async function measureProxy(run: TestRun, options: ProxyOptions): Promise
   } finally {
     for (const close of closing.reverse()) await close();
   }
+}
+
+function factOf(
+  contenders: readonly Contender[],
+  fact: (contender: Contender) => string | undefined,
+): Record<string, string> {
+  return Object.fromEntries(
+    contenders.flatMap((contender) => {
+      const text = fact(contender);
+      return text === undefined ? [] : [[contender.name, text]];
+    }),
+  );
 }
 
 async function measureLanes(
@@ -176,7 +191,8 @@ async function startContenders(
 ): Promise<Started> {
   const { cores, others, extraContenders, observer } = options;
   const { vendor } = service;
-  const names = [DIRECT, BARE, 'nginx', PORTKEY, OURS];
+  const list = others?.list ?? [];
+  const names = [DIRECT, BARE, ...list.map(({ name }) => name), OURS];
   const wanted = new Set(chosen(names, options.contenders ?? names));
   const contenders: Contender[] = [];
   const absent: Absent[] = [];
@@ -188,9 +204,14 @@ async function startContenders(
     closing.push(() => bare.process.stop());
     contenders.push(bare.contender);
   }
-  for (const [name, start] of [['nginx', startNginx] as const, [PORTKEY, startPortkey] as const]) {
-    if (!others || !wanted.has(name)) continue;
-    const started = await start(run, vendor.url, { ...others, core: cores.proxy });
+  for (const other of list) {
+    if (!others || !wanted.has(other.name)) continue;
+    options.onProgress(`starting ${other.name}`);
+    const started = await other.start(run, vendor.url, {
+      cacheFolder: others.cacheFolder,
+      core: cores.proxy,
+      nodeArgs: observer.nodeArgs,
+    });
     if ('reason' in started) absent.push(started);
     else {
       closing.push(() => started.process.stop());

@@ -2,6 +2,8 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import type { Cores } from './cores.ts';
+import { nginx } from './nginx.ts';
+import { portkey } from './portkey.ts';
 import type { ProxyOptions } from './proxy.ts';
 
 /** The command line options of the proxy benchmark. */
@@ -20,6 +22,8 @@ export interface ProxyFlags {
   readonly pid?: readonly number[];
 }
 
+/** Where other products are installed. */
+export const CACHE_FOLDER = join(homedir(), '.cache', 'weighbridge', 'bench');
 const FULL = { repeats: 3, roundMs: 1_500, warmUpRequests: 20_000, keys: 10 };
 /** Checks that the benchmark works; its figures mean little. */
 const QUICK = { repeats: 1, roundMs: 400, warmUpRequests: 300, keys: 1 };
@@ -39,7 +43,7 @@ export function proxyOptions(
     warmUpRequests: effort.warmUpRequests,
     keys: flags.keys ?? effort.keys,
     hasParts: flags.parts && flags.lane === undefined && flags.contender === undefined,
-    others: flags.others ? { cacheFolder: join(homedir(), '.cache', 'weighbridge', 'bench') } : undefined,
+    others: flags.others ? { cacheFolder: CACHE_FOLDER, list: [nginx, portkey] } : undefined,
     extraContenders: (flags.url ?? []).map((url, at) => ({ url, headers, pid: flags.pid?.[at] })),
     lanes: flags.lane,
     contenders: flags.contender,

@@ -7,7 +7,7 @@ import type { ProxyFigures } from './proxy.ts';
 import { headerOf } from './proxyOptions.ts';
 import { describeProxy } from './report.ts';
 import type { Cell, Round } from './rounds.ts';
-import { writeDocs } from './writeDocs.ts';
+import { writeDocs, writePeersDocs } from './writeDocs.ts';
 
 function cell(contender: string, workload: string, ...rounds: readonly Partial<Round>[]): Cell {
   const still: Round = {
@@ -33,6 +33,9 @@ const FIGURES: ProxyFigures = {
     cell('direct', 'one caller, 86 bytes', { p50Ms: 0.1, p99Ms: 0.2 }),
     cell('bare Node', 'one caller, 86 bytes', { p50Ms: 0.3, p99Ms: 1.2 }),
     cell('Weighbridge', 'one caller, 86 bytes', { p50Ms: 0.4, p99Ms: 1.4 }),
+    cell('direct', 'one stream at a time', { firstByteP50Ms: 0.1 }),
+    cell('bare Node', 'one stream at a time', { firstByteP50Ms: 0.4 }),
+    cell('Weighbridge', 'one stream at a time', { firstByteP50Ms: 0.6 }),
     cell('direct', '1 KB at 1,000/s', { p50Ms: 0.5, p99Ms: 1 }),
     cell('Weighbridge', '1 KB at 1,000/s', { p50Ms: 0.7, p99Ms: 3 }),
     cell('Weighbridge, 10 keys and policies in turns', '1 KB, keys in turns', { cpuMicros: 100 }),
@@ -49,6 +52,8 @@ const FIGURES: ProxyFigures = {
   pairIsApart: false,
   keys: 10,
   load: 'load average 0.1',
+  howRun: {},
+  governed: ['Weighbridge'],
   runsOn: { Weighbridge: 'Node v24.9.0', 'bare Node': 'Node v24.9.0', direct: 'Node v20.1.0' },
 };
 
@@ -79,21 +84,32 @@ it('lists absent contenders and what it does not measure', () => {
   expect(text).not.toContain('NaN');
 });
 
-it('replaces its section of the docs and writes the charts', async () => {
+const MACHINE = 'one machine';
+
+it('replaces its sections of the docs and of the README, and writes the charts', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'weighbridge-'));
-  const file = join(folder, 'benchmarks.md');
-  const docs = new URL('../../../../docs/benchmarks.md', import.meta.url);
-  await writeFile(file, await readFile(docs));
-  const bars = proxyBars(FIGURES);
-  await writeDocs(FIGURES, { machine: 'one machine', bars, file });
-  const once = await readFile(file, 'utf8');
-  await writeDocs(FIGURES, { machine: 'one machine', bars, file });
-  expect(await readFile(file, 'utf8')).toBe(once);
-  expect(once).toContain('one machine');
-  expect(once).toContain('## Results');
+  const repository = new URL('../../../../', import.meta.url);
+  const [docs, readme] = [join(folder, 'benchmarks.md'), join(folder, 'README.md')];
+  await writeFile(docs, await readFile(new URL('docs/benchmarks.md', repository)));
+  await writeFile(readme, await readFile(new URL('README.md', repository)));
+  const options = { machine: MACHINE, bars: proxyBars(FIGURES), docs, readme };
+  const pages = async () => [await readFile(docs, 'utf8'), await readFile(readme, 'utf8')];
+  await writeDocs(FIGURES, options);
+  const once = await pages();
+  await writeDocs(FIGURES, options);
+  expect(await pages()).toEqual(once);
+  expect(once[0]).toContain(`${MACHINE}.`);
+  expect(once[0]).toContain('## Results');
+  expect(once[1]).toContain('It adds 300 µs (bare Node 200) to a request of one caller at p50, 1,200 µs');
+  expect(once[1]).toContain('A request of 1 KB costs 50 µs of CPU (bare Node 50)');
   const svg = await readFile(join(folder, 'benchmarks', 'throughput.svg'), 'utf8');
   expect(svg).toContain('>Weighbridge</text>');
   expect(svg).not.toMatch(/NaN|undefined|direct/);
+
+  await writePeersDocs({ ...FIGURES, howRun: { 'Peer 1': 'its settings' } }, { ...options, bars: [] });
+  const [withPeers = ''] = await pages();
+  expect(withPeers).toContain('- Peer 1: its settings');
+  expect(withPeers.split(MACHINE)).toHaveLength(3);
   await rm(folder, { recursive: true });
 });
 

@@ -129,6 +129,7 @@ export function proxyNotes(figures: ProxyFigures): string[] {
       : []),
     `every response was right, and the ledger has the ${requests.toLocaleString('en-US')} requests of ${OURS}, each once: ${nanoUsd} nano-USD, requests × price`,
     ...runsOnNotes(figures),
+    ...Object.entries(figures.howRun).map(([name, text]) => `${name}: ${text}`),
     ...absent.map(({ name, reason }) => `did not take part: ${name}: ${reason}`),
   ];
 }
@@ -154,12 +155,12 @@ export function tables(figures: ProxyFigures): string[][][] {
   return all.filter((rows) => rows.length > 1);
 }
 
-export function describeProxy(figures: ProxyFigures): string {
+export function describeProxy(figures: ProxyFigures, bars: readonly Bar[] = proxyBars(figures)): string {
   return [
     ...proxyNotes(figures),
     '',
     ...tables(figures).map((rows) => `${formatTable(rows)}\n`),
-    formatTable(barRows(proxyBars(figures))),
+    formatTable(barRows(bars)),
     '',
     'not measured:',
     ...NOT_MEASURED.map((what) => `  ${what}`),

@@ -113,6 +113,7 @@ function weighbridge(
     ...onShippedNode(proxy.process.pid),
     metricsUrl: proxy.metricsUrl,
     isObserved,
+    isGoverned: true,
     isOurs: true,
   };
 }

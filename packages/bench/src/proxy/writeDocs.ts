@@ -3,49 +3,61 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Bar } from './bars.ts';
 import type { ProxyFigures } from './proxy.ts';
+import { readmeLines } from './readmeLines.ts';
 import { barRows, NOT_MEASURED, proxyCharts, proxyNotes, tables } from './report.ts';
 
-const DOCS = fileURLToPath(new URL('../../../../docs/benchmarks.md', import.meta.url));
-const BEGIN = '<!-- What follows is written by `pnpm bench proxy --write`. -->';
+const inRepository = (path: string) => fileURLToPath(new URL(`../../../../${path}`, import.meta.url));
+const DOCS = inRepository('docs/benchmarks.md');
+const README = inRepository('README.md');
 const END = '<!-- Up to here. -->';
 
-/** Replaces the figures and charts in docs/benchmarks.md. */
-export async function writeDocs(
-  figures: ProxyFigures,
-  {
-    machine,
-    bars,
-    file = DOCS,
-  }: { readonly machine: string; readonly bars: readonly Bar[]; readonly file?: string },
-): Promise<void> {
+/** The command that writes a section of a page is in the comment at its begin. */
+const begin = (command: string) => `<!-- What follows is written by \`${command}\`. -->`;
+
+interface WriteOptions {
+  readonly machine: string;
+  readonly bars: readonly Bar[];
+  readonly docs?: string;
+  readonly readme?: string;
+}
+
+/** Replaces the figures and charts of the proxy in docs/benchmarks.md, and its lines in README.md. */
+export async function writeDocs(figures: ProxyFigures, options: WriteOptions): Promise<void> {
+  const { machine, bars, docs = DOCS, readme = README } = options;
   const charts = proxyCharts(figures);
-  const folder = join(dirname(file), 'benchmarks');
+  const folder = join(dirname(docs), 'benchmarks');
   await mkdir(folder, { recursive: true });
   for (const [name, svg] of charts) await writeFile(join(folder, name), svg);
+  const images = [...charts.keys()].map((name) => `![${name}](benchmarks/${name})`);
+  const notMeasured = ['Not measured:', NOT_MEASURED.map((what) => `- ${what}`).join('\n')];
+  const section = [...head(figures, machine, bars), ...images, ...markdownTables(figures), ...notMeasured];
+  await replaceSection(docs, 'pnpm bench proxy --write', section);
+  const lines = readmeLines(figures, bars).map((line) => `- ${line}`);
+  await replaceSection(readme, 'pnpm bench --write', [lines.join('\n')]);
+}
+
+/** Replaces the figures of the peers in docs/benchmarks.md. */
+export async function writePeersDocs(figures: ProxyFigures, options: WriteOptions): Promise<void> {
+  const { machine, bars, docs = DOCS } = options;
+  const section = [...head(figures, machine, bars), ...markdownTables(figures)];
+  await replaceSection(docs, 'pnpm bench peers --write', section);
+}
+
+function head(figures: ProxyFigures, machine: string, bars: readonly Bar[]): string[] {
+  const notes = proxyNotes(figures).map((note) => `- ${note}`);
+  return [`${machine}.`, notes.join('\n'), markdownTable(barRows(bars))];
+}
+
+const markdownTables = (figures: ProxyFigures) => tables(figures).map(markdownTable);
+
+/** Replaces the section of a file between its marks. */
+async function replaceSection(file: string, command: string, parts: readonly string[]): Promise<void> {
   const text = await readFile(file, 'utf8');
-  await writeFile(file, replaceSection(text, proxyMarkdown(figures, machine, bars)));
-}
-
-/** Replaces the section between the marks. */
-function replaceSection(text: string, section: string): string {
-  const [from, to] = [text.indexOf(BEGIN), text.indexOf(END)];
-  if (from < 0 || to < from) throw new Error(`${BEGIN} … ${END} are missing in the file`);
-  return `${text.slice(0, from + BEGIN.length)}\n\n${section}\n\n${text.slice(to)}`;
-}
-
-function proxyMarkdown(figures: ProxyFigures, machine: string, bars: readonly Bar[]): string {
-  const images = [...proxyCharts(figures).keys()].map((name) => `![${name}](benchmarks/${name})`);
-  return [
-    `${machine}.`,
-    proxyNotes(figures)
-      .map((note) => `- ${note}`)
-      .join('\n'),
-    markdownTable(barRows(bars)),
-    images.join('\n\n'),
-    ...tables(figures).map(markdownTable),
-    'Not measured:',
-    NOT_MEASURED.map((what) => `- ${what}`).join('\n'),
-  ].join('\n\n');
+  const from = text.indexOf(begin(command));
+  const to = text.indexOf(END, from);
+  if (from < 0 || to < 0) throw new Error(`${begin(command)} … ${END} are missing in ${file}`);
+  const before = text.slice(0, from + begin(command).length);
+  await writeFile(file, `${before}\n\n${parts.join('\n\n')}\n\n${text.slice(to)}`);
 }
 
 /** A table with aligned columns, as the formatter writes it. */
