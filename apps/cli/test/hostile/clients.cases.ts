@@ -1,5 +1,5 @@
 import { request } from 'node:http';
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { expect } from 'vitest';
 import { chat, expectExact, type HostileCase, hard } from './hostileCase.ts';
 import { growthDuring } from './product.ts';
@@ -18,11 +18,18 @@ export const CLIENTS: readonly HostileCase[] = [
     title: 'thirty bodies of 30 KB that decode to 30 MB are refused, and take no memory',
     async run({ product, tenant }) {
       const { key } = await tenant();
-      const bomb = gzipSync(JSON.stringify(chat('local/plain', { user: 'x'.repeat(30 * MIB) })));
+      const body = JSON.stringify(chat('local/plain', { user: 'x'.repeat(30 * MIB) }));
+      const bombs: [string, Buffer][] = [
+        ['gzip', gzipSync(body)],
+        ['br', brotliCompressSync(body)],
+      ];
       let statuses: (number | undefined)[] = [];
       const growth = await growthDuring(product, 'inference', async () => {
         statuses = await Promise.all(
-          Array.from({ length: 30 }, () => sendCoded(product.inferenceUrl, key, bomb)),
+          Array.from({ length: 30 }, (_, at) => {
+            const [coding = '', bomb = Buffer.alloc(0)] = bombs[at % 2] ?? [];
+            return sendCoded(product.inferenceUrl, key, coding, bomb);
+          }),
         );
       });
       // Some before they are out of proportion, since the others have the memory.
@@ -106,12 +113,17 @@ export const CLIENTS: readonly HostileCase[] = [
   },
 ];
 
-function sendCoded(url: string, key: Tenant['key'], body: Buffer): Promise<number | undefined> {
+function sendCoded(
+  url: string,
+  key: Tenant['key'],
+  coding: string,
+  body: Buffer,
+): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     const headers = {
       authorization: `Bearer ${key}`,
       'content-type': 'application/json',
-      'content-encoding': 'gzip',
+      'content-encoding': coding,
       'content-length': body.length,
     };
     const sent = request(`${url}/v1/chat/completions`, { method: 'POST', headers }, (answer) => {

@@ -26,6 +26,7 @@ import { type FeedbackDeps, giveFeedback } from '../request/recordFeedback.ts';
 import type { Action } from '../request/requestContext.ts';
 import { currentTable, runRequest } from '../request/runRequest.ts';
 import { HeldMemory } from '../shared/memoryBudget.ts';
+import { BODY_ENCODINGS, bodyEncoding } from './bodyDecoders.ts';
 import {
   belowPrefix,
   DEPLOYMENT_PREFIX,
@@ -37,7 +38,7 @@ import { allowOrigins } from './cors.ts';
 import { type FastPathDeps, fastPath } from './fastPath.ts';
 import { addGeminiOperations, isGeminiPath, withOneModel } from './geminiRoutes.ts';
 import { type BodyLimits, readBody, takeBodyMemory } from './readBody.ts';
-import { BODY_ENCODINGS, bodyEncoding, readEncodedBody } from './readEncodedBody.ts';
+import { readEncodedBody } from './readEncodedBody.ts';
 import { splitUrl, withoutApiVersion } from './requestUrl.ts';
 import {
   dialectOfUnserved,

@@ -1,24 +1,11 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { createGunzip, createInflate, type Gunzip, type Inflate } from 'node:zlib';
+import type { IncomingMessage } from 'node:http';
 import { AppError } from '@weighbridge/errors';
 import { bodyTooLarge } from '@weighbridge/runtime';
 import { ChunkList } from '../formats/chunkList.ts';
 import { RequestBody } from '../formats/requestBody.ts';
+import { type BodyDecoder, type BodyEncoding, bodyDecoder } from './bodyDecoders.ts';
 import type { BodyLimits } from './readBody.ts';
 
-/** The content codings in which a body may come (RFC 9110, section 8.4.1): what clients use, and what decodes in little memory. */
-export const BODY_ENCODINGS = ['gzip', 'deflate'] as const;
-type BodyEncoding = (typeof BODY_ENCODINGS)[number];
-
-/** The coding of a body; undefined if it is plain. Other codings were refused before. */
-export function bodyEncoding(headers: IncomingHttpHeaders): BodyEncoding | undefined {
-  const name = headers['content-encoding']?.toLowerCase();
-  if (name === 'gzip' || name === 'x-gzip') return 'gzip';
-  return name === 'deflate' ? 'deflate' : undefined;
-}
-
-/** A decoder's window, and what it takes besides. */
-const DECODER_BYTES = 64 * 1024;
 /** Memory for what a body decodes to is taken in steps of this size. */
 const STEP_BYTES = 64 * 1024;
 /** A body that decodes to more than this, and to more than this ratio, is made to fill memory. JSON stays far below. */
@@ -46,7 +33,8 @@ class EncodedBody {
   readonly #limits: BodyLimits;
   readonly #resolve: (body: RequestBody | undefined) => void;
   readonly #reject: (error: unknown) => void;
-  readonly #decoder: Gunzip | Inflate;
+  /** Undefined before the first byte. */
+  #decoder: BodyDecoder | undefined;
   readonly #decoded = new ChunkList();
   #encodedBytes = 0;
   /** Of the memory: what the head announced is taken already. */
@@ -66,21 +54,11 @@ class EncodedBody {
     this.#resolve = resolve;
     this.#reject = reject;
     this.#takenBytes = Number(request.headers['content-length'] ?? 0);
-    this.#decoder = encoding === 'gzip' ? createGunzip() : createInflate();
   }
 
   start(): void {
     const request = this.#request;
     if (request.destroyed && !request.complete) return void this.#onGone();
-    try {
-      this.#take(DECODER_BYTES);
-    } catch (error) {
-      return void this.#fail(error);
-    }
-    this.#decoder.on('data', this.#onDecoded);
-    this.#decoder.on('drain', () => request.resume());
-    this.#decoder.on('end', this.#onDecodedEnd);
-    this.#decoder.on('error', () => this.#fail(notDecodable(this.#encoding)));
     request.on('data', this.#onEncoded);
     request.on('end', this.#onEncodedEnd);
     request.on('error', this.#onGone);
@@ -92,11 +70,29 @@ class EncodedBody {
     this.#encodedBytes += chunk.length;
     if (this.#encodedBytes > this.#limits.limitBytes)
       return void this.#fail(bodyTooLarge(this.#limits.limitBytes));
-    if (!this.#decoder.write(chunk)) this.#request.pause();
+    try {
+      const { stream } = this.#decoder ?? this.#open(chunk);
+      if (!stream.write(chunk)) this.#request.pause();
+    } catch (error) {
+      this.#fail(error);
+    }
   };
 
+  #open(start: Buffer): BodyDecoder {
+    const decoder = bodyDecoder(this.#encoding, start);
+    this.#decoder = decoder;
+    this.#take(decoder.bytes);
+    decoder.stream.on('data', this.#onDecoded);
+    decoder.stream.on('drain', () => this.#request.resume());
+    decoder.stream.on('end', this.#onDecodedEnd);
+    decoder.stream.on('error', () => this.#fail(notDecodable(this.#encoding)));
+    return decoder;
+  }
+
   readonly #onEncodedEnd = (): void => {
-    if (!this.#isOver) this.#decoder.end();
+    if (this.#isOver) return;
+    if (this.#decoder) this.#decoder.stream.end();
+    else this.#fail(notDecodable(this.#encoding));
   };
 
   readonly #onDecoded = (bytes: Buffer): void => {
@@ -106,7 +102,7 @@ class EncodedBody {
     if (total > limitBytes) return void this.#fail(bodyTooLarge(limitBytes));
     if (total > ANY_RATIO_BYTES + this.#encodedBytes * MAX_RATIO) return void this.#fail(outOfProportion());
     try {
-      this.#take(DECODER_BYTES + total);
+      this.#take((this.#decoder?.bytes ?? 0) + total);
     } catch (error) {
       return void this.#fail(error);
     }
@@ -116,8 +112,9 @@ class EncodedBody {
   /** Before the last byte came, only bytes after the coded body end it. */
   readonly #onDecodedEnd = (): void => {
     if (this.#isOver) return;
-    if (!this.#decoder.writableFinished) return void this.#fail(notDecodable(this.#encoding));
+    if (!this.#decoder?.stream.writableFinished) return void this.#fail(notDecodable(this.#encoding));
     this.#end();
+    this.#keep(this.#decoded.length);
     this.#resolve(new RequestBody(this.#decoded.chunks));
   };
 
@@ -136,6 +133,12 @@ class EncodedBody {
     this.#takenBytes = taken;
   }
 
+  /** Gives back what the decoder took. */
+  #keep(bytes: number): void {
+    const kept = Math.ceil(bytes / STEP_BYTES) * STEP_BYTES;
+    if (kept < this.#takenBytes) this.#limits.memory.release(this.#takenBytes - kept);
+  }
+
   #fail(error: unknown): void {
     if (this.#isOver) return;
     this.#end();
@@ -146,7 +149,7 @@ class EncodedBody {
 
   #end(): void {
     this.#isOver = true;
-    this.#decoder.destroy();
+    this.#decoder?.stream.destroy();
   }
 }
 
