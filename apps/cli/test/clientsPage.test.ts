@@ -25,6 +25,9 @@ for a program. [Command line](cli.md#connect-a-client) lists its options.
   environment. The ledger then has the tokens and the cost that the simulated vendor billed. Agents use their default model.
   Each program calls a tool twice and streams an answer, except dspy (one plain answer) and instructor (structured answers,
   whole and in parts). Each sends the vendor what it sends it without this service, field by field.
+- A stream that an SDK aborts stops at the vendor within 100 ms, and is charged
+  [what was seen](budgets.md#what-an-attempt-is-charged), if the vendor then stops billing. Ending the loop is enough for the SDKs
+  of OpenAI and Anthropic; Google's needs an \`abortSignal\`.
 
 This page is written from the table of \`connect\` (\`apps/cli/src/connect\`), and a test compares them.
 `;

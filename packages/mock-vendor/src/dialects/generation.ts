@@ -40,9 +40,11 @@ export function openBill(
     extraLines: Object.values(serving.extra),
     streamed: request.stream,
   });
-  if (behaviour.billsAfterDisconnect) {
-    disconnected.addEventListener('abort', () => chargeWhole(entry, request, modelOutput), { once: true });
-  }
+  const leave = () => {
+    if (!entry.completed) entry.leftAt = new Date();
+    if (behaviour.billsAfterDisconnect) chargeWhole(entry, request, modelOutput);
+  };
+  disconnected.addEventListener('abort', leave, { once: true });
   return entry;
 }
 

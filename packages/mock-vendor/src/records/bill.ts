@@ -23,6 +23,8 @@ export interface BillEntry extends BillLine {
   readonly completed: boolean;
   /** When the response began. */
   readonly at: Date;
+  /** When the client left before it was complete. */
+  readonly leftAt?: Date;
 }
 
 /** The entry of a response in progress. */

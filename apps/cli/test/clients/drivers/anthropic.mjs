@@ -1,6 +1,5 @@
-const name = process.env.TEST_MODEL;
 const tools = [{ name: WEIGH.name, description: WEIGH.description, input_schema: WEIGH.parameters }];
-const asked = { model: name, max_tokens: 1024, messages: [{ role: 'user', content: QUESTION }] };
+const asked = { model: MODEL, max_tokens: 1024, messages: [{ role: 'user', content: QUESTION }] };
 
 async function messagesTools() {
   const messages = [...asked.messages];
@@ -25,7 +24,7 @@ async function messagesStream() {
 }
 
 async function countTokens() {
-  const { input_tokens } = await client.messages.countTokens({ model: name, messages: asked.messages });
+  const { input_tokens } = await client.messages.countTokens({ model: MODEL, messages: asked.messages });
   return { tokens: input_tokens };
 }
 

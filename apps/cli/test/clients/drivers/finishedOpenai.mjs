@@ -1,4 +1,3 @@
-const name = process.env.TEST_MODEL;
 const messages = [{ role: 'user', content: QUESTION }];
 
 /** Six streams, each read to its end, as the SDK does it: it closes the connection at the last event. */
@@ -6,7 +5,7 @@ async function finished() {
   let read = 0;
   for (let at = 0; at < 6; at++) {
     let text = '';
-    const stream = await client.chat.completions.create({ model: name, messages, stream: true, seed: at });
+    const stream = await client.chat.completions.create({ model: MODEL, messages, stream: true, seed: at });
     for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? '';
     if (text === QUESTION) read++;
   }

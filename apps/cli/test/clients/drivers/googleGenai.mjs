@@ -1,4 +1,3 @@
-const name = process.env.TEST_MODEL;
 const { additionalProperties: _, ...parametersJsonSchema } = WEIGH.parameters;
 const declaration = { name: WEIGH.name, description: WEIGH.description, parametersJsonSchema };
 const config = { tools: [{ functionDeclarations: [declaration] }] };
@@ -8,7 +7,7 @@ const answerTo = ({ id, name }) => ({ functionResponse: { id, name, response: { 
 async function contentTools() {
   const contents = [{ role: 'user', parts: [{ text: QUESTION }] }];
   for (let calls = 0; ; ) {
-    const answer = await client.models.generateContent({ model: name, contents, config });
+    const answer = await client.models.generateContent({ model: MODEL, contents, config });
     if (!answer.functionCalls?.length) return { calls, text: answer.text };
     calls += answer.functionCalls.length;
     contents.push(answer.candidates[0].content, { role: 'user', parts: answer.functionCalls.map(answerTo) });
@@ -16,7 +15,7 @@ async function contentTools() {
 }
 
 async function chatTools() {
-  const chat = client.chats.create({ model: name, config });
+  const chat = client.chats.create({ model: MODEL, config });
   let answer = await chat.sendMessage({ message: QUESTION });
   let calls = 0;
   for (; answer.functionCalls?.length; calls++) {
@@ -28,7 +27,7 @@ async function chatTools() {
 async function contentStream() {
   const pieces = [];
   for await (const { text } of await client.models.generateContentStream({
-    model: name,
+    model: MODEL,
     contents: QUESTION,
   })) {
     if (text) pieces.push(text);

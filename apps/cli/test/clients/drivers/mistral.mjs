@@ -1,10 +1,8 @@
-const name = process.env.TEST_MODEL;
-
 async function chatTools() {
   const messages = [{ role: 'user', content: QUESTION }];
   const tools = [{ type: 'function', function: WEIGH }];
   for (let calls = 0; ; ) {
-    const { choices } = await client.chat.complete({ model: name, messages, tools });
+    const { choices } = await client.chat.complete({ model: MODEL, messages, tools });
     const [{ message }] = choices;
     if (!message.toolCalls?.length) return { calls, text: message.content };
     messages.push({ ...message, role: 'assistant' });
@@ -18,7 +16,7 @@ async function chatTools() {
 async function chatStream() {
   const pieces = [];
   const messages = [{ role: 'user', content: QUESTION }];
-  for await (const { data } of await client.chat.stream({ model: name, messages })) {
+  for await (const { data } of await client.chat.stream({ model: MODEL, messages })) {
     const piece = data.choices[0]?.delta.content;
     if (piece) pieces.push(piece);
   }

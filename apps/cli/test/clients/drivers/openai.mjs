@@ -1,35 +1,8 @@
-const name = process.env.TEST_MODEL;
-const tools = [{ type: 'function', function: WEIGH }];
-
-async function chatTools() {
-  const messages = [{ role: 'user', content: QUESTION }];
-  for (let calls = 0; ; ) {
-    const { choices } = await client.chat.completions.create({ model: name, messages, tools });
-    const [{ message }] = choices;
-    if (!message.tool_calls?.length) return { calls, text: message.content };
-    messages.push(message);
-    for (const { id } of message.tool_calls) {
-      calls++;
-      messages.push({ role: 'tool', tool_call_id: id, content: ANSWER });
-    }
-  }
-}
-
-async function chatStream() {
-  const pieces = [];
-  const messages = [{ role: 'user', content: QUESTION }];
-  for await (const chunk of await client.chat.completions.create({ model: name, messages, stream: true })) {
-    const piece = chunk.choices[0]?.delta.content;
-    if (piece) pieces.push(piece);
-  }
-  return { pieces: pieces.length, text: pieces.join('') };
-}
-
 async function responsesTools() {
   const input = [{ role: 'user', content: QUESTION }];
   for (let calls = 0; ; ) {
     const response = await client.responses.create({
-      model: name,
+      model: MODEL,
       input,
       tools: [{ type: 'function', ...WEIGH }],
       store: false,
@@ -46,7 +19,7 @@ async function responsesTools() {
 
 async function responsesStream() {
   const pieces = [];
-  for await (const event of await client.responses.create({ model: name, input: QUESTION, stream: true })) {
+  for await (const event of await client.responses.create({ model: MODEL, input: QUESTION, stream: true })) {
     if (event.type === 'response.output_text.delta') pieces.push(event.delta);
   }
   return { pieces: pieces.length, text: pieces.join('') };
@@ -58,4 +31,10 @@ async function models() {
   return { models: ids.length };
 }
 
-await report({ chatTools, chatStream, responsesTools, responsesStream, models });
+await report({
+  chatTools: completionsTools,
+  chatStream: completionsStream,
+  responsesTools,
+  responsesStream,
+  models,
+});
