@@ -91,7 +91,7 @@ export const JAVASCRIPT: readonly Recipe[] = [
     next: `run(new Agent({ name: 'Assistant' }), 'Hello')`,
     model: 'gpt-5.6-luna',
     routes: [RESPONSES],
-    note: 'Its traces would go to api.openai.com with this key, so the code turns them off.',
+    note: 'Its traces would go to api.openai.com with this key, so the code turns them off. With openai/ before the name, it sends no reasoning effort and no verbosity.',
   },
   {
     name: 'ai-sdk-openai',
@@ -104,6 +104,7 @@ export const JAVASCRIPT: readonly Recipe[] = [
     next: `generateText({ model, prompt: 'Hello' })`,
     model: GPT,
     routes: [RESPONSES],
+    note: 'With openai/ before the name, it sends system messages as such, not as those of a developer, and temperatures.',
   },
   {
     name: 'ai-sdk-anthropic',
@@ -129,6 +130,7 @@ export const JAVASCRIPT: readonly Recipe[] = [
     next: `generateText({ model, prompt: 'Hello' })`,
     model: GEMINI,
     routes: geminiRoutes('v1beta'),
+    note: 'It cannot name a provider before the model.',
   },
   {
     name: 'google-genai-js',
@@ -165,6 +167,7 @@ export const JAVASCRIPT: readonly Recipe[] = [
     next: `model.invoke('Hello')`,
     model: CLAUDE,
     routes: [MESSAGES],
+    note: 'With anthropic/ before the name, it limits answers to 4,096 tokens instead of 16,384.',
   },
   {
     name: 'llamaindex-js',

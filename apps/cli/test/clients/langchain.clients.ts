@@ -9,5 +9,10 @@ const langchain = {
 
 sdkSuite([
   { ...langchain, recipe: 'langchain-openai-js', vendor: 'openai' },
-  { ...langchain, recipe: 'langchain-anthropic-js', vendor: 'anthropic' },
+  {
+    ...langchain,
+    recipe: 'langchain-anthropic-js',
+    vendor: 'anthropic',
+    prefixed: ['max_tokens: 4096 | 16384'],
+  },
 ]);

@@ -8,5 +8,6 @@ sdkSuite([
     vendor: 'openai',
     tools: ['agentTools'],
     streams: ['agentStream'],
+    prefixed: ['reasoning: nothing | {"effort":"none"}', 'text: nothing | {"verbosity":"low"}'],
   },
 ]);

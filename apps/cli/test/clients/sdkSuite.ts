@@ -10,7 +10,7 @@ import {
   type VendorName,
 } from './clientScene.ts';
 import { type NpmClient, npmClient, npmProgram } from './npmClients.ts';
-import { expectSameBodies } from './sentBodies.ts';
+import { bodiesAt, changes, expectSameBodies } from './sentBodies.ts';
 import { fileOfClients } from './service.ts';
 
 const MINUTE_MS = 60_000;
@@ -37,6 +37,10 @@ interface Suite {
   readonly others?: Readonly<Record<string, object>>;
   /** The path of the vendor for a path of the client, where they differ. */
   readonly vendorPath?: (path: string) => string;
+  /** How the vendor's bodies change if the model's name has a provider: `field: with it | without`. Default: not at all. */
+  readonly prefixed?: readonly string[];
+  /** The SDK can't name a provider: what its error says then. */
+  readonly refusesPrefix?: string;
 }
 
 /** An SDK with what `weighbridge connect` printed, as published and on the Node that it needs. */
@@ -51,8 +55,15 @@ export function sdkSuite(suites: readonly Suite[]): void {
 
   describe.each(suites)('$recipe', (suite) => {
     const recipe = findRecipe(suite.recipe);
-    const run = async (connected: Connected) =>
-      await runDriver(scene, node, suite, connected, recipe?.model ?? '');
+    const bare = recipe?.model ?? '';
+    const run = async (connected: Connected, model = bare) =>
+      await runDriver(
+        scene,
+        node,
+        suite,
+        { ...connected, code: connected.code?.replaceAll(`'${bare}'`, `'${model}'`) ?? '' },
+        model,
+      );
 
     it('calls a tool twice, streams, and costs what the vendor bills', { timeout: MINUTE_MS }, async () => {
       const connected = await scene.connect(suite.recipe);
@@ -73,6 +84,26 @@ export function sdkSuite(suites: readonly Suite[]): void {
         await run({ ...connected, ...recipe?.settings({ url, key: 'sk-direct' }) });
       };
       await expectSameBodies(scene.vendor(suite.vendor), sendTo, suite.vendorPath);
+    });
+
+    it('with a provider before the name, changes what it knows by the name', {
+      timeout: MINUTE_MS,
+    }, async () => {
+      const connected = await scene.connect(suite.recipe);
+      const bodiesOf = async (model: string) => {
+        scene.begin(WEIGH);
+        const found = await run(connected, model);
+        return { found, bodies: bodiesAt(scene.vendor(suite.vendor)) };
+      };
+      const expected = await bodiesOf(bare);
+      const { found, bodies } = await bodiesOf(`${suite.vendor}/${bare}`);
+      if (suite.refusesPrefix) {
+        expect(JSON.stringify(found)).toContain(suite.refusesPrefix);
+        expect(bodies).toEqual([]);
+        return;
+      }
+      expect(found).toEqual(expected.found);
+      expect(changes(bodies, expected.bodies)).toEqual(suite.prefixed ?? []);
     });
   });
 }
@@ -111,7 +142,7 @@ async function runDriver(
       scene,
       node,
       ['../program.mjs'],
-      { ...connected, env: { ...connected.env, TEST_MODEL: model } },
+      { ...connected, env: { ...connected.env, TEST_MODEL: model, OPENAI_DEFAULT_MODEL: model } },
       { files: { 'program.mjs': program }, modules: await npmClient(npm) },
     ),
   );

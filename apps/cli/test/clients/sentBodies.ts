@@ -41,21 +41,28 @@ export async function expectSameBodies(
   sendTo: (url: string) => Promise<void>,
   vendorPath?: (path: string) => string,
 ): Promise<void> {
-  const through = vendor.requests.map(({ body }) => comparable(body.toString()));
+  const through = bodiesAt(vendor);
   const tap = await startTap(new URL(vendor.url).origin, vendorPath);
   try {
     await sendTo(tap.url);
     const sent = tap.sent.filter(({ method }) => method === 'POST').map(({ body }) => comparable(body));
     expect(sent.length).toBeGreaterThan(0);
-    expect(
-      differences(
-        through.filter((body) => body !== undefined),
-        sent,
-      ),
-    ).toEqual([]);
+    expect(differences(through, sent)).toEqual([]);
   } finally {
     await tap.close();
   }
+}
+
+/** The bodies that a vendor got. */
+export function bodiesAt(vendor: MockVendor): unknown[] {
+  const bodies = vendor.requests.map(({ body }) => comparable(body.toString()));
+  return bodies.filter((body) => body !== undefined);
+}
+
+/** Each difference of the bodies of two runs once, without saying in which body: `field: this | that`. */
+export function changes(bodies: readonly unknown[], others: readonly unknown[]): string[] {
+  const found = differences(bodies, others).map((difference) => difference.replace(/^\/\d+\//, ''));
+  return [...new Set(found)].sort();
 }
 
 /** Where two values differ, and how: `path: this | that`. Whole prompts would hide it. */

@@ -15,6 +15,9 @@ async function textTools() {
   let calls = 0;
   const { text } = await ai.generateText({
     model,
+    // What it makes of these depends on the model.
+    instructions: 'Be brief.',
+    temperature: 0,
     prompt: QUESTION,
     tools: { weigh: weigh(() => calls++) },
     stopWhen: (ai.isStepCount ?? ai.stepCountIs)(5),
