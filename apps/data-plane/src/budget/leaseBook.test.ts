@@ -90,6 +90,24 @@ describe('the lease book', () => {
     });
   });
 
+  it('lets a thousand requests wait for budget that others hold, and refuses the next at once', async () => {
+    const world = new LeaseWorld();
+    const policy = budgeted('p');
+    world.limits.set(policy.bucketKey, 100n);
+    let ms = 0;
+    const [one, other] = [bookOf(world, '1'), bookOf(world, '2', { nowMs: () => ms })];
+    await one.reserve([policy], 100n, { showsParentFigures: false });
+    const refused: unknown[] = [];
+    const ask = () =>
+      other.reserve([policy], 10n, { showsParentFigures: false }).catch((error) => void refused.push(error));
+    const waiting = Array.from({ length: 1_000 }, ask);
+    await ask();
+    expect(refused).toMatchObject([{ code: 'budget_contended' }]);
+    ms = 2_000;
+    await Promise.all(waiting);
+    expect(refused).toHaveLength(1_001);
+  });
+
   it('spends its leases while the control plane does not answer, and then refuses with 503', async () => {
     const world = new LeaseWorld();
     const policy = budgeted('p');
@@ -205,5 +223,23 @@ describe('the lease book', () => {
     book.everySecond();
     await settleDown();
     expect(world.hold(policy.bucketKey)).toBe(0n);
+  });
+
+  it('returns all but what it spends in two seconds if the control plane reclaims a lease', async () => {
+    const world = new LeaseWorld();
+    const policy = budgeted('p');
+    world.limits.set(policy.bucketKey, 100_000n);
+    const book = bookOf(world, '1');
+    for (let second = 0; second < 5; second++) {
+      const held = await book.reserve([policy], 150n, { showsParentFigures: false });
+      if (!held) throw new Error('the reservation failed');
+      book.settle(held, 100n);
+      world.record([policy.bucketKey], '1', 100n);
+      book.everySecond();
+    }
+    expect(world.hold(policy.bucketKey)).toBeGreaterThan(200n);
+    book.reclaim([policy.bucket]);
+    await settleDown();
+    expect(world.hold(policy.bucketKey)).toBe(200n);
   });
 });

@@ -246,6 +246,31 @@ describe('rate limits', () => {
     await expect(admit(book, [policy], 0)).resolves.toBeDefined();
   });
 
+  it.each([
+    [5, 3, 1],
+    [8, 3, 2],
+    [2, 4, 1],
+  ])(
+    'of %i parallel requests over %i proxies admit %i at each, and never none',
+    async (most, proxies, here) => {
+      const policy = rated({ maxParallel: most });
+      const world = new World(policy);
+      world.live = proxies;
+      const book = world.book();
+      for (let request = 0; request < here; request++) await admit(book, [policy], 0);
+      await refusal(admit(book, [policy], 0));
+    },
+  );
+
+  it('begin the minute of each counter at its own time', () => {
+    const policies = Array.from({ length: 50 }, (_, n) =>
+      rated({ counterKey: `p/1/${n}`, requestsPerMinute: 10 }),
+    );
+    const book = new World(rated()).book();
+    const resets = policies.map((policy) => book.figures([policy])?.resetMs);
+    expect(new Set(resets).size).toBeGreaterThan(45);
+  });
+
   it('only count what a shadow policy would have refused', async () => {
     const policy = rated({ maxParallel: 1, enforcement: 'shadow' });
     const refused: string[] = [];
