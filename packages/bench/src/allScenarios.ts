@@ -32,6 +32,7 @@ export interface AllFigures {
   readonly proxy: ProxyFigures;
   readonly metering: MeteringFigures;
   readonly visible: VisibleFigures;
+  readonly visibleOnBusyDisk: VisibleFigures;
   readonly memory: MemoryFigures;
   readonly control: ControlFigures;
 }
@@ -55,32 +56,40 @@ export async function measureAll(
     return { proxy: measured, memory: await measureMemory(run, { ...sizes.memory, cores, onProgress }) };
   });
   unpinSelf(cores);
-  const { metering, visible, control } = await withRun(async (run) => {
+  const others = await withRun(async (run) => {
     onProgress('metering');
     const measured = await measureMetering(run, { ...sizes.metering, onProgress });
     onProgress('visible');
     const visibleFigures = await measureVisible(run, { ...sizes.visible, onProgress });
+    const onBusyDisk = await measureVisible(run, { ...sizes.visible, isDiskBusy: true, onProgress });
     onProgress('control');
     const controlFigures = await measureControl(run, { ...sizes.control, onProgress });
-    return { metering: measured, visible: visibleFigures, control: controlFigures };
+    return {
+      metering: measured,
+      visible: visibleFigures,
+      visibleOnBusyDisk: onBusyDisk,
+      control: controlFigures,
+    };
   });
-  const bars = [...proxyBars(proxy), ...otherBars({ metering, visible, memory, control })];
-  return { bars, proxy, metering, visible, memory, control };
+  const bars = [...proxyBars(proxy), ...otherBars({ ...others, memory })];
+  return { bars, proxy, memory, ...others };
 }
 
-export function describeAll({ bars, proxy, metering, visible, memory, control }: AllFigures): string {
+export function describeAll(figures: AllFigures): string {
+  const { bars, proxy, metering, visible, visibleOnBusyDisk, memory, control } = figures;
   const titled = (title: string, text: string) => `\n${title}\n${'='.repeat(title.length)}\n${text}`;
   return [
     formatTable(barRows(bars)),
     titled('proxy', describeProxy(proxy)),
     titled('metering', describeMetering(metering)),
-    titled('visible', describeVisible(visible)),
+    titled('visible', `${describeVisible(visible)}\n\n${describeVisible(visibleOnBusyDisk)}`),
     titled('memory', describeMemory(memory)),
     titled('control', describeControl(control)),
   ].join('\n');
 }
 
-function otherBars({ metering, visible, memory, control }: Omit<AllFigures, 'bars' | 'proxy'>): Bar[] {
+function otherBars(figures: Omit<AllFigures, 'bars' | 'proxy'>): Bar[] {
+  const { metering, visible, visibleOnBusyDisk, memory, control } = figures;
   const { isFlat, fits } = memoryHolds(memory);
   const { known, revocation, calls } = controlHolds(control);
   const requests = memory.requests.toLocaleString('en-US');
@@ -91,12 +100,12 @@ function otherBars({ metering, visible, memory, control }: Omit<AllFigures, 'bar
       measured: formatFigure(metering.beside.ratio, 2),
       isReached: metering.beside.ratio.median >= MIN_METERING_RATIO,
     },
-    {
-      what: `usage in the report after its answer, at ${visible.rate} requests/s, p99, ms`,
+    ...[visible, visibleOnBusyDisk].map(({ rate, isDiskBusy, p99Ms }) => ({
+      what: `usage in the report after its answer, at ${rate} requests/s${isDiskBusy ? ', with a busy disk' : ''}, p99, ms`,
       bar: `at most ${MAX_VISIBLE_MS}`,
-      measured: visible.p99Ms.toFixed(0),
-      isReached: visible.p99Ms <= MAX_VISIBLE_MS,
-    },
+      measured: p99Ms.toFixed(0),
+      isReached: p99Ms <= MAX_VISIBLE_MS,
+    })),
     {
       what: `memory after ${requests} requests, ${memory.keys.toLocaleString('en-US')} keys known, MiB`,
       bar: 'at most 250',

@@ -9,7 +9,7 @@ import { measureMetering } from './metering/metering.ts';
 import { describeMetering } from './metering/meteringReport.ts';
 import { runOnLoopback, shouldHideInterfaces } from './peers/loopback.ts';
 import { measurePeers, peerBars, preparePeers } from './peers/peers.ts';
-import { type Bar, proxyBars } from './proxy/bars.ts';
+import { type Bar, proxyBars, shownBars } from './proxy/bars.ts';
 import { assignCores, availableCores, type Cores, pinSelf } from './proxy/cores.ts';
 import { LANES } from './proxy/plan.ts';
 import { describeProfiles, profileProxy } from './proxy/profile.ts';
@@ -88,17 +88,14 @@ async function writeIfAsked(
   if (flags.write) await write(figures, { machine: MACHINE, bars });
 }
 
+type Choice = Pick<ProxyFlags, 'lane' | 'contender'>;
+
+const isPart = ({ lane, contender }: Choice): boolean => (lane ?? contender) !== undefined;
+
 /** Pages have all figures of a run or none. */
-function refusePartialPages({
-  write,
-  lane,
-  contender,
-}: WriteFlags & Pick<ProxyFlags, 'lane' | 'contender'>): void {
-  if (write && (lane ?? contender)) {
-    throw new InvalidArgumentError(
-      '--write needs every lane and contender: leave out --lane and --contender',
-    );
-  }
+function refusePartialPages(flags: WriteFlags & Choice): void {
+  if (!flags.write || !isPart(flags)) return;
+  throw new InvalidArgumentError('--write needs every lane and contender: leave out --lane and --contender');
 }
 
 interface WriteFlags {
@@ -182,7 +179,9 @@ withProxyOptions(program.command('proxy'))
         await writeIfAsked(flags, writeDocs, figures, bars);
         return { ...figures, bars };
       });
-    await report(flags.json, measure, (figures) => describeProxy(figures, figures.bars));
+    await report(flags.json, measure, ({ bars, ...figures }) =>
+      describeProxy(figures, shownBars(bars, { isPart: isPart(flags) })),
+    );
   });
 withRoundOptions(program.command('peers'))
   .description('other gateways that this machine can have, beside Weighbridge')
@@ -192,7 +191,7 @@ withRoundOptions(program.command('peers'))
       await preparePeers(CACHE_FOLDER, onProgress);
       // Installs what the service needs, too.
       await withRun(async (run) => (await startNats({}, run)).stop());
-      process.exitCode = runOnLoopback();
+      process.exitCode = await runOnLoopback();
       return;
     }
     const given = proxyOptions(
@@ -206,7 +205,9 @@ withRoundOptions(program.command('peers'))
         await writeIfAsked(flags, writePeersDocs, figures, bars);
         return { ...figures, bars };
       });
-    await report(flags.json, measure, (figures) => describeProxy(figures, figures.bars));
+    await report(flags.json, measure, ({ bars, ...figures }) =>
+      describeProxy(figures, shownBars(bars, { isPart: isPart(flags) })),
+    );
   });
 program
   .command('memory')
@@ -283,9 +284,11 @@ program
   .description('time until the usage report has the cost of a response, under load')
   .option('--rate <count>', 'requests/s', count(100_000), 1_000)
   .option('--seconds <count>', 'length of the measurement', count(3_600), 20)
+  .option('--busy-disk', 'while another process syncs the disk')
   .option('--json', 'print JSON')
-  .action(async (options: { rate: number; seconds: number; json?: true }) => {
-    const measure = () => withRun((run) => measureVisible(run, { ...options, onProgress }));
+  .action(async (options: { rate: number; seconds: number; busyDisk?: true; json?: true }) => {
+    const { busyDisk: isDiskBusy = false, ...more } = options;
+    const measure = () => withRun((run) => measureVisible(run, { ...more, isDiskBusy, onProgress }));
     await report(options.json, measure, describeVisible);
   });
 await program.parseAsync();

@@ -1,4 +1,5 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { networkInterfaces } from 'node:os';
 
 /** Only on Linux: https://man7.org/linux/man-pages/man1/unshare.1.html. */
@@ -21,9 +22,13 @@ export function shouldHideInterfaces(): boolean {
 
 /**
  * Runs this command once more in a process that sees the loopback interface only: some peers listen on all interfaces, or
- * call home. Returns its exit code.
+ * call home. Resolves with its exit code.
  */
-export function runOnLoopback(): number {
+export async function runOnLoopback(): Promise<number> {
   const command = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
-  return spawnSync(UNSHARE, [...ISOLATE, ...command], { stdio: 'inherit' }).status ?? 1;
+  const child = spawn(UNSHARE, [...ISOLATE, ...command], { stdio: 'inherit' });
+  const forward = (signal: NodeJS.Signals) => void child.kill(signal);
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, forward);
+  const [code] = (await once(child, 'exit')) as [number | null];
+  return code ?? 1;
 }

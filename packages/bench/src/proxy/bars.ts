@@ -112,6 +112,11 @@ export function proxyBars(figures: ProxyFigures): Bar[] {
   ];
 }
 
+/** Those that a run of some lanes has figures for; all of them of a whole run. */
+export function shownBars(bars: readonly Bar[], { isPart }: { readonly isPart: boolean }): readonly Bar[] {
+  return isPart ? bars.filter(({ measured }) => measured !== undefined) : bars;
+}
+
 function least(what: string, measured: Figure | undefined, bound: number, digits = 2): Bar {
   return bar(what, `at least ${bound}`, measured, digits, (median) => median >= bound);
 }

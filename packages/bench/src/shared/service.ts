@@ -101,6 +101,7 @@ export interface StartedNode {
 type BenchProgram =
   | 'shared/mockVendor'
   | 'shared/plainVendor'
+  | 'visible/diskSyncer'
   | 'proxy/barePipe'
   | 'proxy/fastVendor'
   | 'proxy/loadGenerator';

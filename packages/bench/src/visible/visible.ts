@@ -3,7 +3,13 @@ import type { TestRun } from '@weighbridge/testing';
 import { Pool } from 'undici';
 import { createLoad } from '../shared/load.ts';
 import { loadLine } from '../shared/machine.ts';
-import { issueKeys, startProxy, startService } from '../shared/service.ts';
+import {
+  issueKeys,
+  type StartedNode,
+  startBenchProgram,
+  startProxy,
+  startService,
+} from '../shared/service.ts';
 
 const CONNECTIONS = 64;
 const PROBES_PER_SECOND = 10;
@@ -17,11 +23,14 @@ export interface VisibleOptions {
   /** Requests per second, whatever happens to earlier ones. */
   readonly rate: number;
   readonly seconds: number;
+  /** Whether another process syncs the same disk all the time. */
+  readonly isDiskBusy?: boolean;
   readonly onProgress: (text: string) => void;
 }
 
 export interface VisibleFigures {
   readonly rate: number;
+  readonly isDiskBusy: boolean;
   /** Responses per second that were reached. */
   readonly reachedRate: number;
   readonly probes: number;
@@ -37,7 +46,7 @@ export interface VisibleFigures {
  * Postgres under load. Each probe has its own key and principal, so its report shows its cost and nothing else.
  */
 export async function measureVisible(run: TestRun, options: VisibleOptions): Promise<VisibleFigures> {
-  const { rate, seconds, onProgress } = options;
+  const { rate, seconds, isDiskBusy = false, onProgress } = options;
   const service = await startService(run, 'shared/mockVendor');
   try {
     onProgress('issuing keys');
@@ -46,6 +55,7 @@ export async function measureVisible(run: TestRun, options: VisibleOptions): Pro
     const proxy = await startProxy(run, service, 'proxy');
     const isRight = (body: string) => body.includes('What does a weighbridge weigh?');
     const load = createLoad(proxy.url, { key, connections: CONNECTIONS, isRight });
+    let disk: StartedNode | undefined;
     const reports = new Pool(service.controlPlane.url, { connections: 16 });
     try {
       onProgress('warming up');
@@ -54,7 +64,8 @@ export async function measureVisible(run: TestRun, options: VisibleOptions): Pro
       for (const probeKey of probeKeys) await lookUpKey(proxyPool, probeKey);
       await proxyPool.close();
       await load.open(rate / 2, WARM_UP_MS);
-      onProgress(`${seconds} s at ${rate} requests/s`);
+      if (isDiskBusy) disk = await startBenchProgram(run, 'visible/diskSyncer', { args: [run.folder] });
+      onProgress(`${seconds} s at ${rate} requests/s${isDiskBusy ? ', with a busy disk' : ''}`);
       const loading = load.open(rate, seconds * 1_000);
       // `Promise.all` below reports the rejection.
       loading.catch(() => {});
@@ -70,6 +81,7 @@ export async function measureVisible(run: TestRun, options: VisibleOptions): Pro
         sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0;
       return {
         rate,
+        isDiskBusy,
         reachedRate,
         probes: sorted.length,
         p50Ms: share(0.5),
@@ -78,6 +90,7 @@ export async function measureVisible(run: TestRun, options: VisibleOptions): Pro
         load: loadLine(),
       };
     } finally {
+      await disk?.process.stop();
       await load.close();
       await reports.close();
       await proxy.process.stop();
@@ -88,9 +101,9 @@ export async function measureVisible(run: TestRun, options: VisibleOptions): Pro
 }
 
 export function describeVisible(figures: VisibleFigures): string {
-  const { rate, reachedRate, probes, p50Ms, p99Ms, maxMs, load } = figures;
+  const { rate, isDiskBusy, reachedRate, probes, p50Ms, p99Ms, maxMs, load } = figures;
   return [
-    `${reachedRate.toFixed(0)} of ${rate} requests/s were reached; ${load}`,
+    `${reachedRate.toFixed(0)} of ${rate} requests/s were reached${isDiskBusy ? ', while another process synced the disk' : ''}; ${load}`,
     `from the end of a response until the usage report has its cost, ${probes} probes:`,
     `p50 ${p50Ms.toFixed(0)} ms, p99 ${p99Ms.toFixed(0)} ms (at most ${MAX_MS}), slowest ${maxMs.toFixed(0)} ms`,
     'every response was right, and every probe was charged the cost that its response reported',
