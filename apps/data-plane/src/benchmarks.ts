@@ -31,6 +31,6 @@ export function openKeyCacheForBenchmark(
     clockMs: () => Date.now(),
     count: () => {},
   });
-  return (authorization) =>
-    authenticate(keys, { headers: { authorization }, dialect: 'openai', query: '' }, Date.now());
+  return async (authorization) =>
+    await authenticate(keys, { headers: { authorization }, dialect: 'openai', query: '' }, Date.now());
 }

@@ -48,6 +48,7 @@ const body = new RequestBody([Buffer.from(`{"model":"mock/echo","max_tokens":10,
 const RESERVE = { costNanoUsd: 120_000n, estimated: true, usage: { input: 100, output: 10 } };
 
 let log: TestUsageLog;
+let onSend = () => {};
 beforeEach(async () => {
   log = await openTestUsageLog();
   vendor = { status: 200 };
@@ -112,7 +113,9 @@ function open(
       upstreams: {
         acquirePermit: () => ({
           release: () => {},
-          send: async () => {
+          send: async (_request, _cancellation, beforeSending) => {
+            beforeSending?.();
+            onSend();
             if (vendor instanceof Error) throw vendor;
             const body = new ResponseBody({ pause() {}, resume() {}, abort() {} });
             body.push(Buffer.from('{'));
@@ -250,6 +253,7 @@ it('charges the reservation where the tokens cannot be counted', async () => {
 
 it('sends nothing whose record did not reach the disk, and charges nothing for it', async () => {
   const usage: UsageLog = Object.create(log.usage, {
+    isDurableOnceWritten: { value: false },
     durable: { value: () => Promise.reject(new Error('EIO')) },
   });
   const attempts = open({ usage });
@@ -292,6 +296,28 @@ it('sends nothing of a turn that could not be written, releases the reservations
   expect([failing.events, failing.usage.openAttempts]).toEqual([[], 0]);
   expect(limits.budget.tryReserve(budgets, 240_000n)).toBeDefined();
   await failing.close();
+});
+
+it('writes the record of an attempt before its first byte goes out', async () => {
+  let writes = 0;
+  const counting = await openTestUsageLog(1024 ** 2, {
+    ...nodeFileSystem,
+    write(...args) {
+      writes++;
+      return nodeFileSystem.write(...args);
+    },
+  });
+  const before = writes;
+  vendor = { status: 200 };
+  const seen: number[] = [];
+  onSend = () => void seen.push(writes - before);
+  const first = start(open({ usage: counting.usage }));
+  const second = start(open({ usage: counting.usage }));
+  await Promise.all([first, second]);
+  onSend = () => {};
+  expect(seen.length).toBe(2);
+  expect(Math.min(...seen)).toBeGreaterThan(0);
+  await counting.close();
 });
 
 function budgetOf(limitNanoUsd: bigint) {
@@ -343,7 +369,10 @@ it('releases the rest of a reservation only once the end is written', async () =
       written = resolve;
     });
   const { budgets, limits } = budgetOf(120_000n);
-  const usage: UsageLog = Object.create(log.usage, { durable: { value: durable } });
+  const usage: UsageLog = Object.create(log.usage, {
+    isDurableOnceWritten: { value: false },
+    durable: { value: durable },
+  });
   const attempts = open({ ...limits, usage }, { budgets });
   vendor = { status: 500 };
   const started = start(attempts);
@@ -364,6 +393,7 @@ it('releases what was never recorded, also while other writes fail', async () =>
   const { budgets, limits } = budgetOf(120_000n);
   let turns = 0;
   const usage: UsageLog = Object.create(failing.usage, {
+    isDurableOnceWritten: { value: false },
     durable: {
       // The second belongs to another request's turn.
       value: () => (turns++ === 0 ? failing.usage.durable() : Promise.reject(new Error('ENOSPC'))),

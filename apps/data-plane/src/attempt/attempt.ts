@@ -24,14 +24,14 @@ import type { BilledRequest } from './usageEvent.ts';
  *   planned ─► reserved ─► recorded ─► sent ─► answered ─► settled
  *      │           │                     │         │
  *      │           │                     │         └─► superseded ─► settled
- *      │           │                     └───────────► failed ─────► settled
- *      └───────────┴─► refused ─► released
+ *      │           │                     ├───────────► failed ─────► settled
+ *      └───────────┴─────────────────────┴─► refused ─► released
  *              recorded and later ─► abandoned ─► settled
  *
  * - `planned`: nothing is reserved and nothing is recorded.
  * - `reserved`: the leases on every budget of the key hold the estimated cost, in memory (budget/).
  * - `recorded`: the spool has the INTENT, so the next start charges the reservation if this process dies (record/).
- * - `sent`: the request was handed to the HTTP client.
+ * - `sent`: the request was handed to the HTTP client, which writes an INTENT that is still queued before the first byte.
  * - `answered`: the head of a response is here; of a successful generation, its first byte too. The relay settles it.
  * - `refused`: nothing was sent: no headroom, no space in the spool, a busy connector, or the client disconnected.
  * - `failed`: no usable response came; the request may not even have left this host.
@@ -62,7 +62,7 @@ const NEXT_STATES: Readonly<Record<AttemptState, readonly AttemptState[]>> = {
   planned: ['reserved', 'refused'],
   reserved: ['recorded', 'refused'],
   recorded: ['sent', 'abandoned'],
-  sent: ['answered', 'failed', 'abandoned'],
+  sent: ['answered', 'failed', 'refused', 'abandoned'],
   answered: ['settled', 'superseded', 'abandoned'],
   refused: ['released'],
   failed: ['settled', 'abandoned'],
@@ -100,6 +100,8 @@ export class Attempt {
   readonly #billing: AttemptBilling | undefined;
   #state: AttemptState = 'planned';
   #prepared: PreparedRequest | undefined;
+  /** Why its INTENT could not be written when it was about to go out. */
+  #unrecorded: unknown;
   #response: UpstreamResponse | undefined;
   /** Why it was refused or failed. */
   error: unknown;
@@ -208,7 +210,7 @@ export class Attempt {
     throw new AppError('unavailable', 'counter_replaced', message);
   }
 
-  /** planned or reserved → refused → released. */
+  /** planned, reserved or sent → refused → released. */
   async #refuse(error: unknown): Promise<void> {
     this.error = error;
     this.#enter('refused');
@@ -235,7 +237,7 @@ export class Attempt {
       });
       const path = nativePath ?? plan.path + query;
       const request = { method: plan.method, path, isNative: nativePath !== undefined, headers, body };
-      const response = await permit.send(request, client.cancellation);
+      const response = await permit.send(request, client.cancellation, this.#assertRecorded);
       status = response.status;
       const begun = modelRequest && status < 300 ? response.body.started() : undefined;
       if (begun) await begun;
@@ -245,12 +247,26 @@ export class Attempt {
       this.#enter('answered');
     } catch (error) {
       client.cancelIfLeft(false);
+      if (this.#unrecorded !== undefined) {
+        observed.trace?.attemptEnded({ outcome: Outcome.UPSTREAM_UNREACHABLE, status });
+        return await this.#refuse(this.#unrecorded);
+      }
       this.error = error;
       this.waitedMs = performance.now() - this.#sentAt;
       this.#enter('failed');
       await this.#settle({ ...NOTHING_READ, outcome: this.#outcomeOf(error) }, status, wasNeverSent(error));
     }
   }
+
+  /** Called by the HTTP client before the first byte goes out. */
+  readonly #assertRecorded = (): void => {
+    try {
+      this.#billing?.assertRecorded();
+    } catch (error) {
+      this.#unrecorded = error;
+      throw error;
+    }
+  };
 
   #outcomeOf(error: unknown): Outcome {
     const { reason } = this.#context.client.cancellation;

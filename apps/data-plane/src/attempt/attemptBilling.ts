@@ -112,7 +112,10 @@ export class AttemptBilling {
     return budgets.length === 0 || (model.free && !generation.namesSeveralModels);
   }
 
-  /** Writes the INTENT; nothing may be sent before that resolves. Rejects with a 503 if it can't be written. */
+  /**
+   * Records the INTENT. Nothing may be sent before that resolves, nor before `assertRecorded`, which writes an INTENT that is
+   * still queued. Rejects with a 503 if it can't be recorded.
+   */
   record(): Promise<void> | undefined {
     const { usage, newEventId } = this.#deps;
     const [policy] = this.#request.key.policies;
@@ -135,7 +138,19 @@ export class AttemptBilling {
     this.#isOpen = true;
     // Only now: a request counts its attempts from the first that was recorded.
     this.#counter.recorded(model);
+    // Others of this turn join its write until the request goes out. A free attempt goes out even if the write fails.
+    if (usage.isDurableOnceWritten && !modelRequest.model.free) return undefined;
     return usage.durable()?.catch((error) => this.#notRecorded(error));
+  }
+
+  /** To be called directly before the request goes out; throws a 503 if the INTENT can't be written. */
+  assertRecorded(): void {
+    if (!this.#deps.usage.isDurableOnceWritten) return;
+    try {
+      this.#record?.writeIntent();
+    } catch (error) {
+      throw usageBacklog(error);
+    }
   }
 
   /** A free attempt goes on without a record. */

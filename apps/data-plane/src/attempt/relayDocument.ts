@@ -14,6 +14,7 @@ import { sendFailure } from './errorResponse.ts';
 import { OwnershipHold } from './ownershipHold.ts';
 import { redactBody, redactHeaders } from './redactCredential.ts';
 import { contentTypeOf, failedRequest, isCacheable, MAX_HELD_BYTES, outcomeOf, type Relay } from './relay.ts';
+import { writeHead } from './responseHead.ts';
 
 /** Up to this size, turning a body into a string takes less time than a second buffer in the write. */
 const MAX_TEXT_BYTES = 4 * 1024;
@@ -178,7 +179,7 @@ class LargeDocument {
   #begin(): void {
     const { client, response, headers } = this.#relay;
     if (client.response.headersSent || client.hasDisconnected) return;
-    client.response.writeHead(response.status, headers.list);
+    writeHead(client.response, response.status, headers.list);
   }
 }
 
@@ -193,7 +194,7 @@ function writeWhole(
     headers.list.push('x-svc-cost-micro-usd', String(microFromNano(shown)));
   }
   headers.list.push('content-length', String(body.length));
-  client.response.writeHead(response.status, headers.list);
+  writeHead(client.response, response.status, headers.list);
   // A string goes out in one write with the head.
   if (body.length <= MAX_TEXT_BYTES) client.response.end(body.toString('latin1'), 'latin1');
   else client.response.end(body);

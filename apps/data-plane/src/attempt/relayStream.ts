@@ -6,6 +6,7 @@ import { stopsBillingOnDisconnect } from './disconnects.ts';
 import { sendFailure } from './errorResponse.ts';
 import { OwnershipHold } from './ownershipHold.ts';
 import { contentTypeOf, failedRequest, isCacheable, outcomeOf, type Relay, servedOutcome } from './relay.ts';
+import { writeHead } from './responseHead.ts';
 
 const NOTHING = Buffer.alloc(0);
 
@@ -41,7 +42,7 @@ export async function relayStream(relay: Relay): Promise<void> {
     noteServed();
     return undefined;
   };
-  if (!client.hasDisconnected) client.response.writeHead(response.status, headers.list);
+  if (!client.hasDisconnected) writeHead(client.response, response.status, headers.list);
   const left = new LeftStream(relay, reader, hold);
   try {
     const reading = response.body.forEachChunk((chunk) => {

@@ -29,6 +29,11 @@ export interface KeyCache {
   refresh(tokenSha256: Uint8Array): Promise<ResolvedKey | undefined>;
   /** Notes which keys requests use; undefined: no one wants to know. */
   readonly uses?: Pick<KeyUses, 'note'> | undefined;
+  /** The SHA-256 of tokens in use, by the header that they come in: hashing one takes as long as the rest of a look-up. */
+  readonly hashes?: {
+    get(header: string): Uint8Array | undefined;
+    set(header: string, sha256: Uint8Array): void;
+  };
 }
 
 /** Bounds parallel look-ups: a flood of unknown tokens must not overload the database. */
@@ -37,6 +42,9 @@ const MAX_LOOK_UPS = 512;
 const MAX_TRIES = 5;
 /** Decoded keys in use, some megabytes. Decoding another one takes about 5 µs. */
 const MAX_DECODED = 4_000;
+/** At most a megabyte of tokens: the longest well-formed one has 263 characters. */
+const MAX_HASHES = 4_000;
+const MAX_HEADER_LENGTH = 300;
 
 /**
  * Looks keys up: in a KeyStore, which only stores them, and else at the control plane. A key is used as it was returned
@@ -49,6 +57,7 @@ export function createKeyCache(deps: KeyCacheDeps): KeyCache {
 
 class ResolvingKeyCache implements KeyCache {
   readonly uses: KeyCache['uses'];
+  readonly hashes = new TokenHashes();
   readonly #deps: KeyCacheDeps;
   readonly #pending = new Map<string, Promise<KeyEntry | undefined>>();
   readonly #decoded = new LRUCache<KeyEntry, ResolvedKey>({ max: MAX_DECODED });
@@ -128,6 +137,19 @@ class ResolvingKeyCache implements KeyCache {
     const key = resolvedKey(keyMessage(entry));
     this.#decoded.set(entry, key);
     return key;
+  }
+}
+
+/** What a token hashes to does not change: whether it is still one of a key, the store knows. */
+class TokenHashes {
+  readonly #hashes = new LRUCache<string, Uint8Array>({ max: MAX_HASHES });
+
+  get(header: string): Uint8Array | undefined {
+    return this.#hashes.get(header);
+  }
+
+  set(header: string, sha256: Uint8Array): void {
+    if (header.length <= MAX_HEADER_LENGTH) this.#hashes.set(header, sha256);
   }
 }
 

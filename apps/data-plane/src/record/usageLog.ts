@@ -4,7 +4,9 @@ import type { Intent, SettledEvent, Spool, SpooledAttempt } from './spool/types.
 export interface UsageLog {
   /** Whether an attempt of the usual size fits; checked before anything is spent. */
   hasRoom(): boolean;
-  /** Throws if the attempt can't be recorded. Nothing may be sent before `durable` resolves. */
+  /** Whether `writeIntent` suffices before an attempt is sent. */
+  readonly isDurableOnceWritten: boolean;
+  /** Throws if the attempt can't be recorded. Nothing may be sent before `durable` resolves, or `writeIntent` returns. */
   begin(intent: Intent): RecordedAttempt;
   /** Call it directly after `begin` and `settle`: resolves when they are written. */
   durable(): Promise<void> | undefined;
@@ -16,6 +18,8 @@ export interface UsageLog {
 export interface RecordedAttempt {
   /** The INTENT could not be written: the attempt leaves no trace and must not be sent. */
   readonly isRefused: boolean;
+  /** Writes the INTENT now, unless it is written; throws if that fails. */
+  writeIntent(): void;
   settle(tail: Uint8Array): void;
 }
 
@@ -24,13 +28,14 @@ const HEAD_BYTES = 4 * 1024;
 
 /** `onSettled` is called with each event once it is written and numbered. */
 export function createUsageLog(
-  spool: Pick<Spool, 'hasRoom' | 'begin' | 'durable' | 'openAttempts'>,
+  spool: Pick<Spool, 'hasRoom' | 'begin' | 'durable' | 'isDurableOnceWritten' | 'openAttempts'>,
   onSettled: (event: SettledEvent) => void,
 ): UsageLog {
   return {
     get openAttempts() {
       return spool.openAttempts;
     },
+    isDurableOnceWritten: spool.isDurableOnceWritten,
     hasRoom: () => spool.hasRoom(HEAD_BYTES),
     begin: (intent) => new LoggedAttempt(spool.begin(intent), onSettled),
     durable: () => spool.durable(),
@@ -48,6 +53,10 @@ class LoggedAttempt implements RecordedAttempt {
 
   get isRefused(): boolean {
     return this.#attempt.isRefused;
+  }
+
+  writeIntent(): void {
+    this.#attempt.writeIntent();
   }
 
   settle(tail: Uint8Array): void {

@@ -15,21 +15,37 @@ export interface Credentials {
 }
 
 /**
- * The key whose token a request carries; rejects with a 401 for none, or one that may not be used. Disabled and expired are
+ * The key whose token a request carries; throws or rejects with a 401 for none, or one that may not be used. Disabled and expired are
  * checked at every request, cached or not. `refresh` reads the key from the control plane again.
  */
-export async function authenticate(
+export function authenticate(
   keys: KeyCache,
   { headers, dialect, query }: Credentials,
   nowMs: number,
   how: 'find' | 'refresh' = 'find',
-): Promise<ResolvedKey> {
-  const token = tokenOf(headers, dialect, query) ?? raise(missingKey());
+): ResolvedKey | Promise<ResolvedKey> {
+  const { authorization } = headers;
+  const known = authorization === undefined ? undefined : keys.hashes?.get(authorization);
+  const sha256 = known ?? hashOf(tokenOf(headers, dialect, query));
+  const accept = (found: ResolvedKey | undefined): ResolvedKey => {
+    const key = assertUsable(found, nowMs);
+    if (authorization !== undefined && !known) keys.hashes?.set(authorization, sha256);
+    keys.uses?.note(key.id, nowMs);
+    return key;
+  };
+  const found = keys[how](sha256);
+  return found instanceof Promise ? found.then(accept) : accept(found);
+}
+
+function hashOf(token: string | undefined): Uint8Array {
+  if (token === undefined) throw missingKey();
   if (!isWellFormedToken(token)) throw unknownKey();
-  const found = keys[how](tokenSha256(token));
-  const key = (found instanceof Promise ? await found : found) ?? raise(unknownKey());
+  return tokenSha256(token);
+}
+
+function assertUsable(found: ResolvedKey | undefined, nowMs: number): ResolvedKey {
+  const key = found ?? raise(unknownKey());
   if (key.disabled) throw disabledKey();
   if (key.expiresAtMs !== undefined && key.expiresAtMs <= nowMs) throw expiredKey(new Date(key.expiresAtMs));
-  keys.uses?.note(key.id, nowMs);
   return key;
 }

@@ -65,7 +65,8 @@ export async function runRequest(
   const observed = deps.observer.begin({ id, endpoint, receivedAt, key: incoming.key }, headers);
   try {
     // Before the body is read: no one uploads 32 MiB to learn that a key is wrong.
-    const key = incoming.key ?? (await authenticate(deps.keys, incoming, deps.now().getTime()));
+    const authenticating = incoming.key ?? authenticate(deps.keys, incoming, deps.now().getTime());
+    const key = authenticating instanceof Promise ? await authenticating : authenticating;
     observed.key = key;
     const reading = incoming.readAction(key);
     const action = reading instanceof Promise ? await reading : reading;

@@ -14,6 +14,7 @@ export interface UpstreamResponse {
 export class HttpExchange implements Dispatcher.DispatchHandler {
   readonly #cancellation: Cancellation;
   readonly #permit: { release(): void };
+  readonly #beforeSending: (() => void) | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #body: ResponseBody | undefined;
   #isSending = false;
@@ -21,10 +22,14 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
   #resolve: (response: UpstreamResponse) => void = () => {};
   #reject: (error: unknown) => void = () => {};
 
-  /** `cancellation` ends the request and its response. The permit is released when the response is over. */
-  constructor(cancellation: Cancellation, permit: { release(): void }) {
+  /**
+   * `cancellation` ends the request and its response. The permit is released when the response is over. Nothing is sent if
+   * `beforeSending` throws.
+   */
+  constructor(cancellation: Cancellation, permit: { release(): void }, beforeSending?: () => void) {
     this.#cancellation = cancellation;
     this.#permit = permit;
+    this.#beforeSending = beforeSending;
   }
 
   /** Resolves with the head of the response. Rejects with a `NeverSentError` if sending did not begin. */
@@ -43,6 +48,12 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     // Cancelled while it waited for a connection.
     if (this.#cancellation.reason) {
       controller.abort(this.#cancellation.reason);
+      return;
+    }
+    try {
+      this.#beforeSending?.();
+    } catch (error) {
+      controller.abort(error as Error);
       return;
     }
     this.#isSending = true;

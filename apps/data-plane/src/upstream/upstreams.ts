@@ -17,9 +17,14 @@ export interface Upstreams {
 interface UpstreamPermit {
   /**
    * Sends the request and resolves with the head of the response; its body must be read or destroyed, and the permit is
-   * released when that is over. `cancellation` ends the request and its response.
+   * released when that is over. `cancellation` ends the request and its response. `beforeSending` is called before the first
+   * byte goes out: if it throws, none does.
    */
-  send(request: UpstreamRequest, cancellation: Cancellation): Promise<UpstreamResponse>;
+  send(
+    request: UpstreamRequest,
+    cancellation: Cancellation,
+    beforeSending?: () => void,
+  ): Promise<UpstreamResponse>;
   /** Gives the permit back without sending anything. */
   release(): void;
 }
@@ -108,6 +113,7 @@ class PoolPermit implements UpstreamPermit {
   send(
     { method, path, isNative = false, headers, body }: UpstreamRequest,
     cancellation: Cancellation,
+    beforeSending?: () => void,
   ): Promise<UpstreamResponse> {
     const { allowsPrivateAddress, hostname, path: basePath, nativePath, connections } = this.#pool;
     try {
@@ -122,7 +128,7 @@ class PoolPermit implements UpstreamPermit {
       headers,
       body: body ? toUndiciBody(body, headers) : null,
     };
-    return new HttpExchange(cancellation, this).begin(connections, request);
+    return new HttpExchange(cancellation, this, beforeSending).begin(connections, request);
   }
 
   release(): void {

@@ -6,6 +6,8 @@ import type { Intent, SettledEvent, SpooledAttempt } from './types.ts';
 export interface AttemptOwner {
   /** Queues the record for the end of the turn. */
   add(record: QueuedRecord): void;
+  /** Writes the queue now. */
+  flush(): void;
   assertCanSettle(intent: UnsettledIntent, tail: Uint8Array): void;
   /** The attempt is settled or refused: frees the space reserved for its SETTLE. */
   ended(eventId: string, settledBytes: number): void;
@@ -28,6 +30,9 @@ export class AttemptRecords implements SpooledAttempt {
   readonly #intent: UnsettledIntent;
   readonly #settledBytes: number;
   #state: State = 'open';
+  #isIntentWritten = false;
+  /** Why the INTENT could not be written. */
+  #refusal: unknown;
 
   constructor(
     owner: AttemptOwner,
@@ -51,6 +56,11 @@ export class AttemptRecords implements SpooledAttempt {
     return this.#state === 'refused';
   }
 
+  writeIntent(): void {
+    if (!this.#isIntentWritten && this.#state !== 'refused') this.#owner.flush();
+    if (this.#state === 'refused') throw this.#refusal;
+  }
+
   settle(tail: Uint8Array, onSettled?: (event: SettledEvent) => void): void {
     if (this.#state === 'refused') return;
     if (this.#state !== 'open') throw new Error(`attempt ${this.eventId} is already settled`);
@@ -59,7 +69,12 @@ export class AttemptRecords implements SpooledAttempt {
     this.#owner.add(new QueuedSettle(this, this.#intent, tail, onSettled));
   }
 
-  intentRefused(): void {
+  intentWritten(): void {
+    this.#isIntentWritten = true;
+  }
+
+  intentRefused(error: unknown): void {
+    this.#refusal = error;
     this.#end('refused');
   }
 
@@ -88,10 +103,12 @@ class QueuedIntent implements QueuedRecord {
     this.intent = intent;
   }
 
-  written(): void {}
+  written(): void {
+    this.#attempt.intentWritten();
+  }
 
-  refused(): void {
-    this.#attempt.intentRefused();
+  refused(error: unknown): void {
+    this.#attempt.intentRefused(error);
   }
 }
 

@@ -67,6 +67,7 @@ export class FolderSpool implements Spool {
     this.own = ownEpoch({ ...deps, flush: () => this.flush() });
     this.#attemptOwner = {
       add: (record) => this.#commits.add(record),
+      flush: () => this.#commits.flush(),
       assertCanSettle: (intent, tail) => this.#assertCanSettle(intent, tail),
       ended: (eventId, settledBytes) => {
         space.reservedBytes -= settledBytes;
@@ -81,6 +82,10 @@ export class FolderSpool implements Spool {
 
   get damagedRecords(): number {
     return this.#space.damagedRecords;
+  }
+
+  get isDurableOnceWritten(): boolean {
+    return this.#deps.sync === 'process';
   }
 
   get openAttempts(): number {
@@ -106,7 +111,7 @@ export class FolderSpool implements Spool {
 
   durable(): Promise<void> | undefined {
     const written = this.#commits.written();
-    if (this.#deps.sync === 'process') return written;
+    if (this.isDurableOnceWritten) return written;
     return written ? written.then(() => this.#writer.durable()) : this.#writer.durable();
   }
 

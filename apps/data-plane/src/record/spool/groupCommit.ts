@@ -6,7 +6,7 @@ export interface QueuedRecord extends PendingRecord {
   /** Called with the event, if the record is a SETTLE. */
   written(event: SettledEvent | undefined): void;
   /** Nothing of its group was written. */
-  refused(): void;
+  refused(error: unknown): void;
 }
 
 /** A turn that queues more than this is written in parts. */
@@ -89,7 +89,7 @@ export class GroupCommit {
       events = this.#writer.write(records);
     } catch (error) {
       turn.failure = { error };
-      for (const record of records) record.refused();
+      for (const record of records) record.refused(error);
       return;
     }
     let at = 0;

@@ -31,9 +31,11 @@ export interface Spool {
   hasRoom(headBytes: number): boolean;
   /** Attempts whose end is not written yet. */
   readonly openAttempts: number;
+  /** Whether what is written counts as durable: `sync` is `process`. */
+  readonly isDurableOnceWritten: boolean;
   /**
    * Queues the INTENT of an attempt, to be written at the end of this turn of the event loop: nothing may be sent before
-   * `durable` resolves. Throws `SpoolFullError`, and an error while the disk has just failed.
+   * `durable` resolves or, if `isDurableOnceWritten`, `writeIntent` returns. Throws `SpoolFullError`, and an error while the disk has just failed.
    */
   begin(intent: Intent): SpooledAttempt;
   /**
@@ -75,6 +77,8 @@ export interface SpooledAttempt {
   readonly eventId: string;
   /** The INTENT could not be written: the attempt leaves no trace and must not be sent. */
   readonly isRefused: boolean;
+  /** Writes the INTENT now, with all else that waits for the end of the turn, unless it is written; throws if that fails. */
+  writeIntent(): void;
   /**
    * Queues the SETTLE, to be written at the end of the turn; `onSettled` is called once it is written and numbered. If the
    * write fails the attempt stays open: call it again, or the next start settles it at its reservation. No-op if the
