@@ -28,6 +28,13 @@ export class ProtoWriter {
     return this;
   }
 
+  /** An element of a repeated field: written even if it is empty. */
+  bytes(tag: number, value: Uint8Array): this {
+    this.#tag(tag);
+    this.#varint(value.length);
+    return this.raw(value);
+  }
+
   /** Ids and names are short ASCII: writing them here costs less than a call of `Buffer.write`. */
   #tryShortAscii(value: string): boolean {
     const start = this.#at + 1;

@@ -1,4 +1,4 @@
-import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
 import { UsageBatchSchema } from '../gen/weighbridge/v1/usage_pb.ts';
 import { readUsageBatch } from '../usageCodec/readUsageBatch.ts';
@@ -41,6 +41,29 @@ describe('a signed batch', () => {
     expect(fast && batchProof(payload, fast)).toBe('signed');
     expect(proofOf(payload)).toBe('signed');
     expect(fast).toMatchObject(batch);
+  });
+
+  it.each([
+    [batch],
+    [{ ...batch, events: [], shard: 0, firstN: 0n }],
+    [
+      {
+        ...batch,
+        producerId: '',
+        epoch: 'é',
+        firstN: 2n ** 62n + 1n,
+        events: [Buffer.alloc(200_000, 7), Buffer.alloc(1)],
+      },
+    ],
+    [{ ...batch, firstN: 2n ** 40n, events: Array.from({ length: 300 }, (_, at) => Buffer.alloc(at, at)) }],
+  ])('has the bytes that the library writes', (fields) => {
+    const { publicKey } = key;
+    const library = (more: object) =>
+      toBinary(UsageBatchSchema, create(UsageBatchSchema, { ...fields, ...more }));
+    const signed = signBatch(fields, key);
+    expect(Buffer.from(signed.subarray(0, -66)).equals(library({ publicKey }))).toBe(true);
+    expect(proofOf(signed) === 'signed').toBe(fields.producerId !== '');
+    expect(Buffer.from(signBatch(fields, undefined)).equals(library({}))).toBe(true);
   });
 
   it('proves nothing once any byte of it is changed, removed or added', () => {
