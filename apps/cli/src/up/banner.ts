@@ -31,6 +31,8 @@ To use an SDK, give it that key and this base URL:
   export OPENAI_BASE_URL=${url}/v1
   export ANTHROPIC_BASE_URL=${url}
 
+docs/clients.md has the settings for other SDKs, and for coding agents.
+
 ${connectors(providers)}${nodeAdvice(nodeVersion)}
 Press Ctrl-C to stop. The data is kept.
 `;
