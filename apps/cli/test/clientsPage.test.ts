@@ -19,15 +19,20 @@ weighbridge connect            # lists the clients
 for a program. [Command line](cli.md#connect-a-client) lists its options.
 
 - Models have the names that the vendor gives them. \`<provider>/<model>\`, \`router/<profile>\` and the operator's aliases
-  work too, but some SDKs choose what they send by the name, and know only the vendor's.
+  work too, but some SDKs choose what they send by the name, and know only the vendor's. What changes then is said below.
+  The service can't tell what an SDK chose from what its user wrote, so it leaves both.
 - A coding agent's session is a [session pin](routing.md#session-pins), and [attribution](api.md#attribution) in the ledger.
 - \`pnpm test:clients\` runs each of these programs as published, with exactly these settings and nothing else in its
   environment. The ledger then has the tokens and the cost that the simulated vendor billed. Agents use their default model.
-  Each program calls a tool twice and streams an answer, except dspy (one plain answer) and instructor (structured answers,
-  whole and in parts). Each sends the vendor what it sends it without this service, field by field.
+  Each program calls a tool twice and streams an answer, except instructor (structured answers, whole and in parts) and
+  aider (an edit and two commits). Each sends the vendor what it sends it without this service, field by field.
 - A stream that an SDK aborts stops at the vendor within 100 ms, and is charged
   [what was seen](budgets.md#what-an-attempt-is-charged), if the vendor then stops billing. Ending the loop is enough for the SDKs
   of OpenAI and Anthropic; Google's needs an \`abortSignal\`.
+- Refusals are the SDKs' own classes: a key that is not known is their \`AuthenticationError\` (401), a model that the policy
+  forbids \`PermissionDeniedError\` (403), one that nobody sells \`NotFoundError\` (404), a budget that is used up
+  \`RateLimitError\` (429), asked once. Google's SDK has one class for them, \`ClientError\`, with the status in \`code\`;
+  LiteLLM has no 403 of OpenAI and Google (\`APIError\`, \`BadRequestError\`).
 
 This page is written from the table of \`connect\` (\`apps/cli/src/connect\`), and a test compares them.
 `;

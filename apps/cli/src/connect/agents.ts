@@ -1,4 +1,5 @@
 import type { Recipe } from './recipe.ts';
+import { anthropicEnv, CLAUDE, MESSAGES } from './vendors.ts';
 
 /** Coding agents: programs that a user starts. */
 export const AGENTS: readonly Recipe[] = [
@@ -67,6 +68,16 @@ wire_api = "responses"
       'POST /v1beta/models/gemini-3.8-flash:streamGenerateContent',
     ],
     note: 'Before each prompt, it asks gemini-3.5-flash-lite whether gemini-3.8-flash or gemini-3.1-pro-preview is to answer. It names no session. With -p it runs in trusted folders only: --skip-trust trusts this one. It also calls play.googleapis.com, unless its settings have privacy.usageStatisticsEnabled: false.',
+  },
+  {
+    name: 'aider',
+    title: 'aider',
+    install: 'pip install aider-chat',
+    settings: (service) => ({ env: anthropicEnv(service) }),
+    next: 'aider',
+    model: 'claude-sonnet-4-5',
+    routes: [MESSAGES],
+    note: `For messages of commits and summaries it asks claude-haiku-4-5. A model that is newer than aider is named with its vendor: --model anthropic/${CLAUDE}. It also calls pypi.org and raw.githubusercontent.com, with no prompt in it. It needs a Python before 3.13.`,
   },
 ];
 

@@ -1,20 +1,7 @@
-import type { Recipe, Service } from './recipe.ts';
+import type { Recipe } from './recipe.ts';
+import { anthropicEnv, CHAT, CLAUDE, GPT, geminiRoutes, MESSAGES, openaiEnv, RESPONSES } from './vendors.ts';
 
-const openaiEnv = ({ url, key }: Service) => ({ OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: key });
-/** Anthropic's own SDK adds `/v1` itself; others want it. */
-const anthropicEnv = ({ url, key }: Service) => ({ ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: key });
-
-const GPT = 'gpt-5.5';
-const CLAUDE = 'claude-sonnet-5-5';
 const GEMINI = 'gemini-2.5-pro';
-
-const CHAT = 'POST /v1/chat/completions';
-const RESPONSES = 'POST /v1/responses';
-const MESSAGES = 'POST /v1/messages';
-const geminiRoutes = (version: string) => [
-  `POST /${version}/models/${GEMINI}:generateContent`,
-  `POST /${version}/models/${GEMINI}:streamGenerateContent`,
-];
 
 /** SDKs and frameworks of npm. */
 export const JAVASCRIPT: readonly Recipe[] = [
@@ -129,7 +116,7 @@ export const JAVASCRIPT: readonly Recipe[] = [
     }),
     next: `generateText({ model, prompt: 'Hello' })`,
     model: GEMINI,
-    routes: geminiRoutes('v1beta'),
+    routes: geminiRoutes('v1beta', GEMINI),
     note: 'It cannot name a provider before the model.',
   },
   {
@@ -142,7 +129,7 @@ export const JAVASCRIPT: readonly Recipe[] = [
     }),
     next: `client.models.generateContent({ model: '${GEMINI}', contents: 'Hello' })`,
     model: GEMINI,
-    routes: geminiRoutes('v1'),
+    routes: geminiRoutes('v1', GEMINI),
   },
   {
     name: 'langchain-openai-js',

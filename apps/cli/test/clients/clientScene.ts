@@ -183,8 +183,9 @@ export interface Ran {
 }
 
 /**
- * Runs a program as `env -i` would, in an empty home with the files of `connect` and these, at most for a minute. What is
- * not on this machine can be reached by the dead end only. Of its home, one file may be kept.
+ * Runs a program as `env -i` would, in an empty home with the files of `connect` and these, at most for two minutes: some
+ * take a long time to begin when the machine is busy. What is not on this machine can be reached by the dead end only. Of its
+ * home, one file may be kept.
  */
 export async function runClient(
   scene: ClientScene,
@@ -214,7 +215,7 @@ export async function runClient(
     const env = { HOME: home, PATH: '/usr/bin:/bin', ...Object.fromEntries(proxies), ...connected.env };
     const startedAt = performance.now();
     const ran = await new Promise<Omit<Ran, 'kept'>>((resolve) => {
-      const options = { cwd: work, env, timeout: 60_000, maxBuffer: 2 ** 24 };
+      const options = { cwd: work, env, timeout: 120_000, maxBuffer: 2 ** 24 };
       const child = execFile(command, [...args], options, (error, out, err) =>
         resolve({
           code: error ? Number(error.code ?? 1) : 0,

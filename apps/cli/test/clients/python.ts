@@ -6,13 +6,21 @@ import { join } from 'node:path';
 
 /** What reads the OpenAPI document: the packages of PyPI, with exact versions. */
 const DOCUMENT_READERS = ['schemathesis==4.32.5', 'openapi-python-client==0.29.1', 'ruff==0.17.6'] as const;
-/** SDKs and frameworks. */
+/** SDKs and frameworks of today. */
 export const PYTHON_CLIENTS = [
-  ...['openai==2.54.0', 'anthropic==2.12.0', 'litellm==1.106.2', 'langchain-core==1.7.2'],
-  ...['langchain-openai==1.7.3', 'langchain-anthropic==1.7.7', 'llama-index-core==0.14.25'],
-  ...['llama-index-llms-openai==0.8.3', 'pydantic-ai-slim[openai]==2.31.1', 'openai-agents==0.20.0'],
-  ...['instructor==1.17.0', 'dspy==3.4.1', 'smolagents[openai]==1.26.0', 'mistralai==3.7.0', 'groq==1.7.0'],
+  ...['openai==3.54.0', 'anthropic==2.12.0', 'google-genai==3.4.0', 'mistralai==3.7.0', 'groq==1.7.0'],
+  ...['langchain-core==1.7.2', 'langchain-openai==1.7.3', 'langchain-anthropic==1.7.7'],
+  ...['pydantic-ai-slim[openai,anthropic]==2.68.0', 'openai-agents==0.24.0'],
 ] as const;
+/** Frameworks that do not take the newest SDKs yet, with those that they take. */
+export const BEHIND_CLIENTS = [
+  ...['openai==2.54.0', 'anthropic==2.12.0', 'google-genai==2.34.0', 'litellm[mcp]==1.106.2', 'dspy==3.4.1'],
+  ...['langchain-core==1.7.2', 'langchain-google-genai==4.4.2', 'pydantic-ai-slim[google]==2.68.0'],
+  ...['instructor==1.17.0'],
+  ...['llama-index-core==0.14.25', 'llama-index-llms-openai==0.8.3', 'smolagents[openai]==1.26.0'],
+] as const;
+/** It wants versions of its own. */
+export const AIDER = ['aider-chat==0.86.2'] as const;
 /** It installs many packages in seconds where pip takes a quarter of an hour to agree on their versions. */
 const INSTALLER = 'uv==0.13.9';
 const MINUTE_MS = 60_000;

@@ -18,7 +18,7 @@ const WEIGH = { 'x-mock-tool': 'weigh {"truck":1}', 'x-mock-tool-rounds': '2' };
 const QUESTION = 'How heavy is the truck?';
 
 /** What a case of a driver printed. */
-interface Found {
+export interface Found {
   readonly name: string;
   readonly error?: string;
   readonly [field: string]: unknown;

@@ -14,6 +14,9 @@ WEIGH = {
 }
 CHAT_TOOLS = [{"type": "function", "function": WEIGH}]
 calls = 0
+# One for all cases: clients keep connections that belong to a loop.
+LOOP = asyncio.new_event_loop()
+asyncio.set_event_loop(LOOP)
 
 
 def weigh(truck: int) -> str:
@@ -125,6 +128,42 @@ def anthropic_python():
     yield "models", lambda: {"models": len(list(client.models.list(limit=1000)))}
 
 
+def google_genai():
+    from google.genai import types
+
+    declaration = {"name": "weigh", "description": WEIGH["description"], "parameters_json_schema": WEIGH["parameters"]}
+
+    def content_tools():
+        config = types.GenerateContentConfig(tools=[types.Tool(function_declarations=[declaration])])
+        contents, called = [types.Content(role="user", parts=[types.Part(text=QUESTION)])], 0
+        while True:
+            answer = client.models.generate_content(model=NAME, contents=contents, config=config)
+            if not answer.function_calls:
+                return {"calls": called, "text": answer.text}
+            called += len(answer.function_calls)
+            results = [types.Part.from_function_response(name=call.name, response={"output": ANSWER}) for call in answer.function_calls]
+            contents += [answer.candidates[0].content, types.Content(role="user", parts=results)]
+
+    def automatic_tools():
+        """The SDK calls the function itself."""
+        before = calls
+        answer = client.chats.create(model=NAME, config={"tools": [weigh]}).send_message(QUESTION)
+        return {"calls": calls - before, "text": answer.text}
+
+    def stream():
+        return streamed(chunk.text for chunk in client.models.generate_content_stream(model=NAME, contents=QUESTION))
+
+    def embed():
+        [embedding] = client.models.embed_content(model="gemini-embedding-001", contents=QUESTION).embeddings
+        return {"dimensions": len(embedding.values)}
+
+    yield "contentTools", content_tools
+    yield "chatTools", automatic_tools
+    yield "contentStream", stream
+    yield "countTokens", lambda: {"tokens": client.models.count_tokens(model=NAME, contents=QUESTION).total_tokens}
+    yield "embedding", embed
+
+
 def litellm():
     import litellm as library
 
@@ -161,7 +200,7 @@ def llama_index():
         async def run():
             return await FunctionAgent(tools=[FunctionTool.from_defaults(weigh)], llm=llm, streaming=False).run(QUESTION)
 
-        return {"calls": (text := str(asyncio.run(run()))) and calls, "text": text}
+        return {"calls": (text := str(LOOP.run_until_complete(run()))) and calls, "text": text}
 
     yield "agentTools", tools
     yield "modelStream", lambda: streamed(chunk.delta for chunk in llm.stream_complete(QUESTION))
@@ -176,11 +215,7 @@ def pydantic_ai():
     def stream():
         from pydantic_ai import Agent
 
-        async def run():
-            async with Agent(agent.model).run_stream(QUESTION) as result:
-                return [piece async for piece in result.stream_text(delta=True, debounce_by=None)]
-
-        return streamed(asyncio.run(run()))
+        return streamed(Agent(agent.model).run_stream_sync(QUESTION).stream_text(delta=True, debounce_by=None))
 
     yield "agentTools", tools
     yield "agentStream", stream
@@ -197,7 +232,7 @@ def openai_agents():
             events = [event.data async for event in result.stream_events() if event.type == "raw_response_event"]
             return [event.delta for event in events if event.type == "response.output_text.delta"]
 
-        return streamed(asyncio.run(run()))
+        return streamed(LOOP.run_until_complete(run()))
 
     yield "agentTools", tools
     yield "agentStream", stream
@@ -222,7 +257,43 @@ def instructor():
 
 
 def dspy():
+    import dspy as library
+
+    def fields(**values):
+        """As a model is told to write them. The simulator repeats the question."""
+        return "".join(f"\n\n[[ ## {name} ## ]]\n{value}" for name, value in values.items())
+
+    def react():
+        step = {"next_thought": "Weigh it.", "next_tool_name": "weigh", "next_tool_args": '{"truck": 1}'}
+        question = QUESTION + fields(**step, reasoning="It was weighed.", answer=ANSWER)
+        found = library.ReAct("question -> answer", tools=[weigh], max_iters=2)(question=question)
+        observed = [value for name, value in found.trajectory.items() if name.startswith("observation")]
+        return {"calls": calls, "text": found.answer, "observed": observed}
+
+    def native_tools():
+        class Weighing(library.Signature):
+            question: str = library.InputField()
+            tools: list[library.Tool] = library.InputField()
+            tool_calls: library.ToolCalls = library.OutputField()
+
+        with library.context(adapter=library.JSONAdapter()):
+            found = library.Predict(Weighing)(question=QUESTION, tools=[library.Tool(weigh)])
+        return {"called": [[call.name, call.args] for call in found.tool_calls.tool_calls]}
+
+    def stream():
+        listener = library.streaming.StreamListener(signature_field_name="answer")
+        program = library.streamify(library.Predict("question -> answer"), stream_listeners=[listener])
+
+        async def run():
+            chunks = [chunk async for chunk in program(question=fields(answer=QUESTION, completed=""))]
+            return [chunk.chunk for chunk in chunks if isinstance(chunk, library.streaming.StreamResponse)]
+
+        return streamed(LOOP.run_until_complete(run()))
+
     yield "plain", lambda: {"text": lm(QUESTION)[0]}
+    yield "reactTools", react
+    yield "nativeTools", native_tools
+    yield "stream", stream
 
 
 def smolagents():
@@ -249,12 +320,39 @@ def smolagents():
     yield "modelStream", stream
 
 
+def openai_refusals():
+    yield "chat", lambda: client.chat.completions.create(model=NAME, messages=ASKED)
+    yield "chatStream", lambda: list(client.chat.completions.create(model=NAME, messages=ASKED, stream=True))
+    yield "responses", lambda: client.responses.create(model=NAME, input=QUESTION)
+
+
+def anthropic_refusals():
+    asked = {"model": NAME, "messages": ASKED}
+    yield "messages", lambda: client.messages.create(**asked, max_tokens=1024)
+    yield "messagesStream", lambda: list(client.messages.create(**asked, max_tokens=1024, stream=True))
+
+
+def google_refusals():
+    asked = {"model": NAME, "contents": QUESTION}
+    yield "content", lambda: client.models.generate_content(**asked)
+    yield "contentStream", lambda: list(client.models.generate_content_stream(**asked))
+
+
+def litellm_refusals():
+    import litellm as library
+
+    yield "chat", lambda: library.completion(model=NAME, messages=ASKED)
+    yield "chatStream", lambda: list(library.completion(model=NAME, messages=ASKED, stream=True))
+
+
 def report(cases):
     for name, run in cases:
         try:
             found = run()
         except Exception as error:
-            found = {"error": f"{type(error).__name__}: {error}"[:500], "status": getattr(error, "status_code", None)}
+            kind = f"{type(error).__module__}.{type(error).__name__}"
+            status = getattr(error, "status_code", None) or getattr(error, "code", None)
+            found = {"error": f"{kind}: {error}"[:500], "class": kind, "status": status}
         print("CASE " + json.dumps({"name": name, **found}), flush=True)
 
 
