@@ -1,5 +1,6 @@
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 
 // A process that writes a file and waits until it is on disk, again and again, as a backup or another database does.
 
@@ -7,8 +8,9 @@ const BYTES = Buffer.alloc(4 * 1024 * 1024, 1);
 
 const [folder = '.'] = process.argv.slice(2);
 process.once('SIGTERM', () => process.exit(0));
-const file = openSync(join(folder, 'synced'), 'w');
-process.stdout.write('is ready at the disk\n');
+const path = join(folder, 'synced');
+const file = openSync(path, 'w');
+process.stdout.write(`is ready at ${pathToFileURL(path).href}\n`);
 
 function step(): void {
   writeSync(file, BYTES, 0, BYTES.length, 0);
