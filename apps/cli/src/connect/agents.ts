@@ -49,7 +49,7 @@ wire_api = "responses"
     model: 'claude-sonnet-5-5',
     routes: ['POST /v1/messages'],
     session: 'x-session-affinity',
-    note: 'Models that its own list does not have are named in the file.',
+    note: 'Models that its own list does not have are named in the file. It names a session by claude-haiku-4-5-20251001.',
   },
   {
     name: 'gemini-cli',

@@ -52,6 +52,7 @@ it.each<[string, string[], string]>([
     const rows = await scene.expectBilled(connected.key_id);
     const ofModel = rows.filter((row) => row.model === `anthropic/${model}`);
     expect(ofModel.length).toBeGreaterThanOrEqual(3);
+    expect(new Set(rows.map((row) => row.model))).toEqual(new Set([`anthropic/${model}`]));
     expect(new Set(rows.map(({ outcome }) => outcome))).toEqual(new Set(['success']));
     // All its requests belong to one session, although nothing tells the program to name one.
     const sessions = new Set(scene.tap.sent.map(({ headers }) => headers['x-claude-code-session-id']));

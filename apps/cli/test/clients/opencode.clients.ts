@@ -25,6 +25,10 @@ it('opencode finishes a task, and costs what the vendor bills', { timeout: MINUT
   expect(routesOf(scene.tap.sent)).toEqual(RECIPE?.routes);
   const rows = await scene.expectBilled(connected.key_id);
   expect(rows.filter(({ model }) => model === `anthropic/${RECIPE?.model}`).length).toBeGreaterThanOrEqual(3);
+  // It also names the session, by a small model.
+  expect(new Set(rows.map(({ model }) => model))).toEqual(
+    new Set([`anthropic/${RECIPE?.model}`, 'anthropic/claude-haiku-4-5-20251001']),
+  );
   expect(new Set(rows.map(({ outcome }) => outcome))).toEqual(new Set(['success']));
   const sessions = new Set(scene.tap.sent.map(({ headers }) => headers['x-session-affinity']));
   expect(new Set(rows.map(({ sessionId }) => sessionId))).toEqual(sessions);
