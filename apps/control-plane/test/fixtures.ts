@@ -75,7 +75,7 @@ async function made(api: TestApi, path: string, body: unknown): Promise<string> 
   return (await api.call('POST', path, { body })).body.id as string;
 }
 
-/** A change by the feed that waits for a decision, on a new model. */
+/** Creates a model, and a change of its price that waits for a decision. */
 async function heldChange({ db, call, now }: TestApi): Promise<string> {
   const model = `mock/made-${Math.random()}`;
   await call('PUT', `/catalog/models/${encodeURIComponent(model)}`, { body: { context_window: 1_000 } });

@@ -80,6 +80,7 @@ export interface CatalogFeed {
 }
 
 export interface CatalogFeedChanges {
+  adds_model: Generated<boolean>;
   created_at: Timestamp;
   decided_at: Timestamp | null;
   held_because: string | null;
@@ -263,7 +264,7 @@ export interface Models {
   feed_confirmed_version: number | null;
   id: string;
   max_output_tokens: number | null;
-  origin: Generated<"catalog" | "operator">;
+  origin: Generated<"catalog" | "feed" | "operator">;
   other_names: Generated<string[]>;
   overridden: Generated<string[]>;
   own: Generated<boolean>;

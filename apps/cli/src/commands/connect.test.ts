@@ -74,7 +74,7 @@ it.each(RECIPES.map(({ name }) => name))('%s: the text has every setting that --
   expect(text).toContain(url);
 });
 
-it('a budget is a policy of its own, below the given one', async () => {
+it('creates a policy for the budget, under the policy that --policy names', async () => {
   await connect('codex', '--budget', '12.50', '--policy', 'pol_team', '--name', 'ci');
   expect(received).toEqual([
     {

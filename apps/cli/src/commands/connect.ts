@@ -24,8 +24,10 @@ export function connectCommand(cli: Cli): Command {
     .option('--name <name>', "the key's name (default: the client's)")
     .option('--principal <id>', "the principal that owns the key (operators only; default: the caller's own)")
     .option('--policy <id>', 'the policy that governs the key')
-    .option('--budget <usd>', 'a monthly budget of its own, in dollars (operators only)', (text) =>
-      parseMicroUsd(text),
+    .option(
+      '--budget <usd>',
+      'the most that the new key may spend in a month, in dollars (operators only)',
+      (text) => parseMicroUsd(text),
     )
     .option('--expires <time>', 'a date-time, or a duration such as 30d', parseTime(cli.now))
     .option('--existing-key-file <file>', 'use the key in this file, instead of a new one')

@@ -1561,6 +1561,10 @@ export interface components {
             confirmed: number;
             /** @description Prices that it changed. */
             applied: number;
+            /** @description Models that it added to the catalog, also those whose first price is held. */
+            added: number;
+            /** @description Models that the catalog lacks and that were not added, since one fetch adds at most 100, and all fetches 1,000. */
+            left: number;
             /** @description Models that it has and whose price an operator set, which it never changes. */
             operator_prices: number;
             /** @description Models of the catalog whose entry in it could not be used. */
@@ -1590,7 +1594,7 @@ export interface components {
             /** @description The name of the model at the vendor. */
             upstream_name: string;
             origin: components["schemas"]["CatalogOrigin"];
-            /** @description The fields of a shipped model that an operator changed. */
+            /** @description The fields of a model of the release or of the feed that an operator changed. */
             overridden: string[];
             disabled: boolean;
             context_window: number;
@@ -1627,13 +1631,13 @@ export interface components {
             next_page_token: string;
         };
         /**
-         * @description catalog: it ships with the release. operator: an operator set it.
+         * @description catalog: it ships with the release. feed: the feed of CATALOG_FEED_URL stated it. operator: an operator set it.
          * @enum {string}
          */
-        CatalogOrigin: "catalog" | "operator";
+        CatalogOrigin: "catalog" | "feed" | "operator";
         CatalogPrice: {
             version: number;
-            origin: components["schemas"]["PriceOrigin"];
+            origin: components["schemas"]["CatalogOrigin"];
             price: components["schemas"]["FullPrice"] | null;
             /** Format: date-time */
             created_at: string;
@@ -1902,6 +1906,8 @@ export interface components {
             model: string;
             /** @description applied: within bounds, so without a person. held: it waits for a decision. withdrawn: the feed stated another price before the decision. */
             state: components["schemas"]["FeedChangeState"];
+            /** @description With this price the feed added the model to the catalog. */
+            adds_model: boolean;
             /** @description Why it waits for a decision; null: it does not. */
             held_because: string | null;
             price_before: components["schemas"]["FullPrice"] | null;
@@ -2402,11 +2408,6 @@ export interface components {
          * @enum {string}
          */
         PolicySource: "key" | "principal" | "default";
-        /**
-         * @description catalog: it ships with the release. feed: the feed of CATALOG_FEED_URL stated it. operator: an operator set it.
-         * @enum {string}
-         */
-        PriceOrigin: "catalog" | "feed" | "operator";
         /** @enum {string} */
         PriceSource: "catalog" | "connector";
         PriceTier: {
@@ -11972,6 +11973,8 @@ export interface operations {
                      *       "entries": 1,
                      *       "confirmed": 1,
                      *       "applied": 1,
+                     *       "added": 1,
+                     *       "left": 1,
                      *       "operator_prices": 1,
                      *       "refused": 1,
                      *       "refused_examples": [
@@ -12038,6 +12041,8 @@ export interface operations {
                      *       "entries": 1,
                      *       "confirmed": 1,
                      *       "applied": 1,
+                     *       "added": 1,
+                     *       "left": 1,
                      *       "operator_prices": 1,
                      *       "refused": 1,
                      *       "refused_examples": [
@@ -12095,6 +12100,7 @@ export interface operations {
                      *           "id": "fch_01kafyq2s0e5fvf6m8x4n9r7td",
                      *           "model": "acme/support-1",
                      *           "state": "applied",
+                     *           "adds_model": false,
                      *           "held_because": "output_price falls by more than 90 %",
                      *           "price_before": {
                      *             "input_price": {
@@ -12588,6 +12594,7 @@ export interface operations {
                      *       "id": "fch_01kafyq2s0e5fvf6m8x4n9r7td",
                      *       "model": "acme/support-1",
                      *       "state": "applied",
+                     *       "adds_model": false,
                      *       "held_because": "output_price falls by more than 90 %",
                      *       "price_before": {
                      *         "input_price": {
@@ -13089,6 +13096,7 @@ export interface operations {
                      *       "id": "fch_01kafyq2s0e5fvf6m8x4n9r7td",
                      *       "model": "acme/support-1",
                      *       "state": "applied",
+                     *       "adds_model": false,
                      *       "held_because": "output_price falls by more than 90 %",
                      *       "price_before": {
                      *         "input_price": {
@@ -13582,6 +13590,7 @@ export interface operations {
                      *       "id": "fch_01kafyq2s0e5fvf6m8x4n9r7td",
                      *       "model": "acme/support-1",
                      *       "state": "applied",
+                     *       "adds_model": false,
                      *       "held_because": "output_price falls by more than 90 %",
                      *       "price_before": {
                      *         "input_price": {

@@ -240,15 +240,15 @@ export async function insertModels(
   tx: Tx,
   models: readonly {
     readonly row: Parameters<typeof insertModel>[1];
-    readonly facts: ModelFacts;
-    readonly shipped: ShippedJson;
+    readonly facts: ModelFacts & Partial<ModelNameFacts>;
+    readonly shipped: ShippedJson | null;
   }[],
 ): Promise<string[]> {
   if (models.length === 0) return [];
   const values = models.map(({ row, facts, shipped }) => ({
     ...row,
     ...factColumns(facts),
-    shipped: JSON.stringify(shipped),
+    shipped: shipped && JSON.stringify(shipped),
   }));
   const rows = await tx
     .insertInto('models')

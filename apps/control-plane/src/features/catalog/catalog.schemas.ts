@@ -58,7 +58,7 @@ export const CatalogModel = Type.Object(
     upstream_name: Type.String({ description: 'The name of the model at the vendor.' }),
     origin: CatalogOrigin,
     overridden: Type.Array(Type.String(), {
-      description: 'The fields of a shipped model that an operator changed.',
+      description: 'The fields of a model of the release or of the feed that an operator changed.',
     }),
     disabled: Type.Boolean(),
     context_window: Type.Integer(),

@@ -17,13 +17,15 @@ import {
 import { modelPriceOf, priceOf } from './priceColumns.ts';
 import type { Price } from './prices.ts';
 
-/** For the feed of prices, which makes versions as an operator does. */
 export {
   findNewestPrices,
+  insertModels,
   insertPriceVersion,
   lockModels,
   type ModelPriceRow,
 } from './catalog.repository.ts';
+/** For the feed of prices, which makes versions as an operator does. */
+export { parseNewModelId } from './catalog.ts';
 export type { ModelRow };
 
 export interface CatalogDeps {

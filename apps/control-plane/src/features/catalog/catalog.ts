@@ -32,6 +32,8 @@ export type ShippedJson = Omit<ModelFacts, 'deprecated_at'> & {
   readonly deprecated_at: string | null;
   /** Absent: an earlier release stored it. */
   readonly names?: ModelNameFacts;
+  /** The price is of our own facts, not of a list. Absent: an earlier release stored it. */
+  readonly own_price?: boolean;
   /** Null: no price is known. */
   readonly price: PriceJson | null;
 };
@@ -116,12 +118,14 @@ export function shippedJson(model: ShippedModel): ShippedJson {
     // In UTC, whatever the time zone of the database.
     deprecated_at: model.deprecatedAt && `${model.deprecatedAt}T00:00:00.000Z`,
     names: { other_names: model.otherNames, own: model.own },
+    own_price: model.ownPrice,
     price: model.price && priceToJson(model.price),
   };
 }
 
 export function shippedFacts({
   price: _,
+  own_price: _own,
   names,
   deprecated_at,
   ...facts

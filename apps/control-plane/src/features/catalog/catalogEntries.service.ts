@@ -108,9 +108,9 @@ export async function changeEntry(
     const disabled = input.disabled ?? before.disabled;
     const changed = [...differing, ...(disabled === before.disabled ? [] : ['disabled'])];
     if (changed.length === 0) return await readWithPrice(tx, before);
-    // Only fields of a shipped model can be overridden.
+    // An operator's own entry has nothing to override.
     const overridden =
-      before.origin === 'catalog' ? [...new Set([...before.overridden, ...differing])] : before.overridden;
+      before.origin === 'operator' ? before.overridden : [...new Set([...before.overridden, ...differing])];
     const after = await updateModel(tx, id, { overridden, disabled, updated_at: now }, facts);
     await recordChange(tx, {
       actor: caller,

@@ -92,6 +92,8 @@ export interface CatalogFileModel {
   readonly own: boolean;
   /** As of when its sources state the prices. */
   readonly pricedAt: Date;
+  /** The prices are of our own facts, not of the list of prices. */
+  readonly ownPrice: boolean;
   /** Oldest first. Empty: no price is known. */
   readonly prices: readonly DatedPrice[];
   readonly contextWindow: number;
@@ -131,6 +133,7 @@ export function parseCatalogFile(file: string, text: string): CatalogFileModel[]
     otherNames: model.other_names,
     own: model.own ?? own_models,
     pricedAt: new Date(`${statedOn(model.sources, sources, as_of)}T00:00:00Z`),
+    ownPrice: !model.sources.includes(PRICE_LIST),
     prices: model.prices.map(datedPrice),
     contextWindow: model.context_window,
     maxOutputTokens: model.max_output_tokens,

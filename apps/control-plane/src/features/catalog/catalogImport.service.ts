@@ -91,9 +91,10 @@ async function updateFromRelease(tx: Tx, row: ModelRow, model: ShippedModel, now
   if (isDeepStrictEqual(row.shipped, shipped)) return false;
   await updateModel(tx, row.id, { shipped: JSON.stringify(shipped), updated_at: now });
   if (row.deleted_at) await restoreShipped(tx, row.id, shipped, now);
-  else if (row.origin === 'catalog') {
+  else if (row.origin !== 'operator') {
     const facts = Object.entries(shippedFacts(shipped)).filter(([name]) => !row.overridden.includes(name));
-    await updateModel(tx, row.id, { updated_at: now }, Object.fromEntries(facts));
+    // What the feed had added is the release's from now on.
+    await updateModel(tx, row.id, { origin: 'catalog', updated_at: now }, Object.fromEntries(facts));
   } else await updateModel(tx, row.id, { updated_at: now }, namesOfRelease(row, shipped));
   return true;
 }

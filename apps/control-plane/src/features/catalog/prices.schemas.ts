@@ -123,22 +123,17 @@ export const FullPrice = Type.Object(
 );
 export type FullPrice = Static<typeof FullPrice>;
 
-const PriceOrigin = OneOf(['catalog', 'feed', 'operator'], {
-  title: 'PriceOrigin',
+export const CatalogOrigin = OneOf(['catalog', 'feed', 'operator'], {
+  title: 'CatalogOrigin',
   description:
     'catalog: it ships with the release. feed: the feed of CATALOG_FEED_URL stated it. operator: an operator set it.',
-});
-
-export const CatalogOrigin = OneOf(['catalog', 'operator'], {
-  title: 'CatalogOrigin',
-  description: 'catalog: it ships with the release. operator: an operator set it.',
 });
 
 /** A version of a model's price in the catalog. Null: from this version on the model has no price. */
 export const CatalogPrice = Type.Object(
   {
     version: Type.Integer(),
-    origin: PriceOrigin,
+    origin: CatalogOrigin,
     price: Nullable(FullPrice),
     created_at: DateTime,
   },

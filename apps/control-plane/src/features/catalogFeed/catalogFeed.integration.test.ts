@@ -117,7 +117,7 @@ describe('a feed', () => {
     expect(after).toMatchObject({ version: before.version + 1, origin: 'feed' });
     expect(after.priced_at).toBe(api.now.toISOString());
     expect(after.price).toMatchObject({ input_price: usd(0.3), output_price: usd(1.2) });
-    // What the feed does not state rises alike.
+    // The feed states no price of cached input: it rises by the factor of the input price.
     expect(after.price).toMatchObject({ cache_read_price: usd(0.15) });
     expect(await routed('openai/gpt-4o-mini')).toMatchObject({ version: before.version + 1 });
     const [change] = await changesOf('openai/gpt-4o-mini');

@@ -148,13 +148,13 @@ export async function pruneFeedChanges(tx: Tx, before: Date): Promise<void> {
     .execute();
 }
 
-/** The newest price of each model that the release, an operator or an approval set. */
+/** The newest price of each model that the release, an operator or an approval set; else the one with which the feed added it. */
 export async function findReviewedPrices(tx: Tx): Promise<Map<string, Selectable<ModelPrices>>> {
   const rows = await tx
     .selectFrom('model_prices')
     .selectAll()
     .distinctOn('model_id')
-    .where('reviewed', '=', true)
+    .where((row) => row.or([row('reviewed', '=', true), row('version', '=', 1)]))
     .where('ended', '=', false)
     .orderBy('model_id')
     .orderBy('version', 'desc')

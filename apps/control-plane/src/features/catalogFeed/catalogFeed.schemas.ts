@@ -35,6 +35,13 @@ export const CatalogFeed = Type.Object(
     entries: Type.Integer({ description: 'Models of the last document that was read, of any provider.' }),
     confirmed: Type.Integer({ description: 'Models of the catalog that have the price that it states.' }),
     applied: Type.Integer({ description: 'Prices that it changed.' }),
+    added: Type.Integer({
+      description: 'Models that it added to the catalog, also those whose first price is held.',
+    }),
+    left: Type.Integer({
+      description:
+        'Models that the catalog lacks and that were not added, since one fetch adds at most 100, and all fetches 1,000.',
+    }),
     operator_prices: Type.Integer({
       description: 'Models that it has and whose price an operator set, which it never changes.',
     }),
@@ -61,6 +68,7 @@ export const FeedChange = Type.Object(
     id: Type.String(),
     model: Type.String(),
     state: ChangeState,
+    adds_model: Type.Boolean({ description: 'With this price the feed added the model to the catalog.' }),
     held_because: Nullable(Type.String({ description: 'Why it waits for a decision; null: it does not.' })),
     price_before: Nullable(FullPrice),
     price_after: FullPrice,

@@ -144,6 +144,8 @@ function toCatalogFeed(
     entries: summary?.entries ?? 0,
     confirmed: summary?.confirmed ?? 0,
     applied: summary?.applied ?? 0,
+    added: summary?.added ?? 0,
+    left: summary?.left ?? 0,
     operator_prices: summary?.operator_prices ?? 0,
     refused: summary?.refused ?? 0,
     refused_examples: [...(summary?.refused_examples ?? [])],

@@ -110,6 +110,7 @@ export function toFeedChange(row: FeedChangeRow): FeedChange {
     id: row.id,
     model: row.model_id,
     state: row.state,
+    adds_model: row.adds_model,
     held_because: row.held_because,
     price_before: before ? toFullPrice(before) : null,
     price_after: toFullPrice(after),

@@ -17,12 +17,23 @@ export interface FeedPrice {
   readonly tiers: readonly FeedTier[];
 }
 
+/** What a feed says of a model besides its price. */
+export interface FeedModel {
+  readonly contextWindow: number;
+  readonly maxOutputTokens: number | null;
+  readonly capabilities: readonly string[];
+  /** Its dated releases, and the latest. */
+  readonly otherNames: readonly string[];
+}
+
 /** An entry of a feed, before its prices are read. */
 export interface FeedEntry {
   /** `<provider>/<name>`, as the catalog names models. */
   readonly id: string;
   /** Throws a `FeedEntryError` if the prices can't be used; undefined if it has none per token. */
   readonly read: () => FeedPrice | undefined;
+  /** What the catalog needs of a model that it lacks; undefined if the feed does not state it, or the model is none for new requests. */
+  readonly describe: () => FeedModel | undefined;
 }
 
 /** The entries of a feed in one of its formats. */
@@ -46,6 +57,8 @@ const NANO_DIGITS = 9;
 const MAX_TIERS = 20;
 /** Proxies receive it as an unsigned 32-bit integer. */
 const MAX_TOKENS = 4_294_967_295;
+/** What the catalog stores as the size of a model. */
+const MAX_COUNT = 2_147_483_647;
 
 /**
  * Nano-USD per one million tokens of a JSON number: dollars per million (`shift` 0) or per token (`shift` 6). Rounded up, so that
@@ -89,6 +102,18 @@ export function stated(rates: { readonly [name in keyof FeedRates]: NanoUsd | un
 export function dearerOf(a: NanoUsd | undefined, b: NanoUsd | undefined): NanoUsd | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   return a > b ? a : b;
+}
+
+/** The capabilities of a model. */
+export function abilities(named: readonly (string | undefined)[], embeds: boolean): string[] {
+  const all = [...named, embeds ? 'embeddings' : undefined].filter((name) => name !== undefined);
+  return [...new Set(all)];
+}
+
+/** A number of tokens that a model can have. */
+export function tokenCount(value: unknown): number | undefined {
+  const isCount = Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_COUNT;
+  return isCount ? (value as number) : undefined;
 }
 
 export function fieldsOf(value: unknown): Fields | undefined {

@@ -1,14 +1,17 @@
 import type { MediaClass, NanoUsd, TextClass } from '@weighbridge/domain';
 import {
+  abilities,
   amount,
   dearerOf,
   type FeedEntry,
   FeedEntryError,
+  type FeedModel,
   type FeedPrice,
   type FeedRates,
   type Fields,
   feedTiers,
   fieldsOf,
+  tokenCount,
 } from './feedPrices.ts';
 
 /** Their ids of providers that have another name here. */
@@ -31,6 +34,8 @@ const CLASSES: Readonly<Record<string, TextClass | MediaClass>> = {
   input_image_mtok: 'inputImage',
   output_image_mtok: 'outputImage',
 };
+/** What follows the name of a model in that of a release of it. */
+const RELEASE = /^-(?:latest|\d{4}-\d{2}-\d{2}|\d{8})$/;
 /** How deep `match` is read. */
 const MAX_DEPTH = 4;
 
@@ -53,10 +58,30 @@ export function* genaiPricesEntries(content: readonly Fields[], now: Date): Iter
       const model = fieldsOf(value) ?? {};
       // Only exact names: a prefix also fits later models with other prices.
       for (const name of new Set([...ownName(model), ...exactNames(model.match, 0)])) {
-        yield { id: `${provider}/${name}`, read: () => priceOf(model.prices, now) };
+        yield {
+          id: `${provider}/${name}`,
+          read: () => priceOf(model.prices, now),
+          describe: () => (name === model.id ? describe(model) : undefined),
+        };
       }
     }
   }
+}
+
+/** The list states no abilities. */
+function describe(model: Fields): FeedModel | undefined {
+  const name = String(model.id);
+  const contextWindow = tokenCount(model.context_window);
+  if (contextWindow === undefined || model.deprecated === true) return undefined;
+  const names = exactNames(model.match, 0);
+  if (!names.includes(name)) return undefined;
+  const otherNames = names.filter((one) => one.startsWith(name) && RELEASE.test(one.slice(name.length)));
+  return {
+    contextWindow,
+    maxOutputTokens: null,
+    capabilities: abilities([], /embed/.test(name)),
+    otherNames,
+  };
 }
 
 function ownName({ id }: Fields): string[] {

@@ -1,13 +1,16 @@
 import type { MediaClass, NanoUsd, TextClass } from '@weighbridge/domain';
 import {
+  abilities,
   amount,
   dearerOf,
   type FeedEntry,
+  type FeedModel,
   type FeedPrice,
   type FeedRates,
   type Fields,
   feedTiers,
   fieldsOf,
+  tokenCount,
 } from './feedPrices.ts';
 
 /** Their names of providers that have another name here. */
@@ -47,15 +50,44 @@ export function isLiteLlm(content: unknown): content is Fields {
   );
 }
 
-export function* litellmEntries(content: Fields): Iterable<FeedEntry> {
+export function* litellmEntries(content: Fields, now: Date): Iterable<FeedEntry> {
   for (const [key, value] of Object.entries(content)) {
     const model = fieldsOf(value) ?? {};
     const theirs = model.litellm_provider;
     if (OTHER_KEYS.has(key) || typeof theirs !== 'string' || !MODES.has(model.mode)) continue;
     const provider = PROVIDERS.get(theirs) ?? theirs.replaceAll('_', '-');
     const prefix = [theirs, provider].map((name) => `${name}/`).find((name) => key.startsWith(name)) ?? '';
-    yield { id: `${provider}/${key.slice(prefix.length)}`, read: () => priceOf(model) };
+    yield {
+      id: `${provider}/${key.slice(prefix.length)}`,
+      read: () => priceOf(model),
+      describe: () => describe(model, now),
+    };
   }
+}
+
+const CAPABILITIES: readonly (readonly [flag: string, capability: string])[] = [
+  ['supports_function_calling', 'tools'],
+  ['supports_vision', 'image_input'],
+  ['supports_pdf_input', 'pdf_input'],
+  ['supports_audio_input', 'audio_input'],
+  ['supports_video_input', 'video_input'],
+  ['supports_reasoning', 'reasoning'],
+];
+
+function describe(model: Fields, now: Date): FeedModel | undefined {
+  const contextWindow = tokenCount(model.max_input_tokens) ?? tokenCount(model.max_tokens);
+  const ends = model.deprecation_date;
+  const hasEnded = typeof ends === 'string' && ends <= now.toISOString().slice(0, 10);
+  // The catalog has no price per request.
+  if (contextWindow === undefined || hasEnded || Number(model.input_cost_per_request ?? 0) > 0)
+    return undefined;
+  const named = CAPABILITIES.map(([flag, capability]) => (model[flag] === true ? capability : undefined));
+  return {
+    contextWindow,
+    maxOutputTokens: tokenCount(model.max_output_tokens) ?? null,
+    capabilities: abilities(named, model.mode === 'embedding'),
+    otherNames: [],
+  };
 }
 
 function priceOf(model: Fields): FeedPrice | undefined {
@@ -75,6 +107,8 @@ function priceOf(model: Fields): FeedPrice | undefined {
     const price = dearerOf(into[name], amount(value, 6));
     if (price !== undefined) into[name] = price;
   }
+  // A vendor bills no output of embeddings.
+  if (model.mode === 'embedding') rates.output ??= 0n;
   const tiers = [...byLength].map(([aboveInputTokens, ofTier]) => ({ aboveInputTokens, rates: ofTier }));
   return { rates: rates as FeedRates, tiers: feedTiers(tiers) };
 }

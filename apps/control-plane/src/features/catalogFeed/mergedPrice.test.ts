@@ -54,7 +54,7 @@ describe('a price with what a feed states', () => {
     expect(merged.variants[0]).toMatchObject({ input: 375n, output: 2_000n, cacheRead: 38n });
   });
 
-  it('leaves in a fall what the feed does not state, but classes that cost the input', () => {
+  it('keeps what the feed does not state when prices fall; classes that cost the input follow it', () => {
     const current = price(rates(100n, 400n, { cacheRead: 60n, inputImage: 100n, inputAudio: 100n }), {
       tiers: [{ aboveInputTokens: 5, ...rates(200n, 800n) }],
       variants: [variant(rates(250n, 1_000n))],

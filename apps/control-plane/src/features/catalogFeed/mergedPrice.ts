@@ -25,8 +25,8 @@ const MAY_COST_INPUT: ReadonlySet<PriceClass> = new Set([
 ]);
 
 /**
- * The price in force with what a feed states. What the feed does not state is never cheaper than before: if the price that
- * it follows rises it rises alike, if that falls it stays. Prices of tools stay.
+ * The new price: what the feed states replaces the price in force. A class that the feed does not state never becomes cheaper: it
+ * rises by the same factor as the input or output price does, and stays where that falls. Prices of tools stay.
  */
 export function mergedPrice(current: Price, feed: FeedPrice): Price {
   const list = mergedList(current, feed);

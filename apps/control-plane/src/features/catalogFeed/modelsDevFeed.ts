@@ -1,7 +1,9 @@
 import {
+  abilities,
   amount,
   dearerOf,
   type FeedEntry,
+  type FeedModel,
   type FeedPrice,
   type FeedRates,
   type FeedTier,
@@ -9,6 +11,7 @@ import {
   feedTiers,
   fieldsOf,
   stated,
+  tokenCount,
 } from './feedPrices.ts';
 
 /** Their ids of providers that have another name here. */
@@ -30,9 +33,36 @@ export function* modelsDevEntries(content: Fields): Iterable<FeedEntry> {
       yield {
         id: `${PROVIDERS.get(provider) ?? provider}/${name}`,
         read: () => priceOf(fieldsOf(fieldsOf(model)?.cost)),
+        describe: () => describe(name, fieldsOf(model) ?? {}),
       };
     }
   }
+}
+
+const MODALITIES: ReadonlyMap<unknown, string> = new Map([
+  ['image', 'image_input'],
+  ['pdf', 'pdf_input'],
+  ['audio', 'audio_input'],
+  ['video', 'video_input'],
+]);
+
+function describe(name: string, model: Fields): FeedModel | undefined {
+  const limit = fieldsOf(model.limit);
+  const { input, output } = fieldsOf(model.modalities) ?? {};
+  const contextWindow = tokenCount(limit?.context);
+  const writesText = !Array.isArray(output) || output.includes('text');
+  if (contextWindow === undefined || !writesText || model.status === 'deprecated') return undefined;
+  const named = [
+    model.tool_call === true ? 'tools' : undefined,
+    model.reasoning === true ? 'reasoning' : undefined,
+    ...(Array.isArray(input) ? input.map((modality) => MODALITIES.get(modality)) : []),
+  ];
+  return {
+    contextWindow,
+    maxOutputTokens: tokenCount(limit?.output) ?? null,
+    capabilities: abilities(named, /embed/.test(name)),
+    otherNames: [],
+  };
 }
 
 function priceOf(cost: Fields | undefined): FeedPrice | undefined {

@@ -3,6 +3,7 @@ import {
   type FeedEntry,
   FeedEntryError,
   type FeedFormat,
+  type FeedModel,
   type FeedPrice,
 } from './feedPrices.ts';
 import { genaiPricesEntries, isGenaiPrices } from './genaiPricesFeed.ts';
@@ -19,6 +20,8 @@ export interface FeedPrices {
   readonly format: FeedFormat;
   /** The prices of the wanted models, by model id. */
   readonly prices: ReadonlyMap<string, FeedPrice>;
+  /** The models that the catalog lacks and that could be added, by model id. */
+  readonly offered: ReadonlyMap<string, { readonly price: FeedPrice; readonly model: FeedModel }>;
   readonly refused: readonly RefusedEntry[];
   /** How many entries the feed has, wanted or not. */
   readonly entries: number;
@@ -34,16 +37,32 @@ const MAX_ENTRIES = 50_000;
 /** If so much of what is wanted can't be read, the document is not what it looks like. */
 const MAX_REFUSED_SHARE = 0.5;
 
-/** Reads the wanted models of a feed. Throws a `FeedError` if the document is refused as a whole. */
-export function readFeed(text: string, wanted: ReadonlySet<string>, now: Date): FeedPrices {
+/**
+ * Reads the wanted models of a feed, and those that may be added. Throws a `FeedError` if the document is refused as a whole; what
+ * can't be read of models that the catalog lacks is left out.
+ */
+export function readFeed(
+  text: string,
+  wanted: ReadonlySet<string>,
+  now: Date,
+  mayBeAdded: (id: string) => boolean = () => false,
+): FeedPrices {
   const { format, entries } = documentOf(parse(text), now);
   const prices = new Map<string, FeedPrice>();
   const refused = new Map<string, string>();
+  const newPrices = new Map<string, FeedPrice>();
+  const newRefused = new Map<string, string>();
+  const described = new Map<string, FeedModel>();
   let count = 0;
   for (const entry of entries) {
     count++;
     if (count > MAX_ENTRIES) throw new FeedError(`it has more than ${MAX_ENTRIES} models`);
     if (wanted.has(entry.id)) readEntry(entry, prices, refused);
+    else if (mayBeAdded(entry.id)) {
+      readEntry(entry, newPrices, newRefused);
+      const model = described.get(entry.id) ?? entry.describe();
+      if (model) described.set(entry.id, model);
+    }
   }
   if (refused.size > 0 && refused.size > (refused.size + prices.size) * MAX_REFUSED_SHARE) {
     const [[model, reason] = ['', '']] = refused;
@@ -52,7 +71,13 @@ export function readFeed(text: string, wanted: ReadonlySet<string>, now: Date): 
     );
   }
   const listed = [...refused].map(([model, reason]) => ({ model, reason }));
-  return { format, prices, refused: listed, entries: count };
+  const offered = new Map(
+    [...newPrices].flatMap(([id, price]) => {
+      const model = described.get(id);
+      return model ? [[id, { price, model }] as const] : [];
+    }),
+  );
+  return { format, prices, offered, refused: listed, entries: count };
 }
 
 function readEntry(
@@ -76,7 +101,7 @@ function readEntry(
 function documentOf(content: unknown, now: Date): FeedDocument {
   if (isGenaiPrices(content)) return { format: 'genai-prices', entries: genaiPricesEntries(content, now) };
   if (isModelsDev(content)) return { format: 'models.dev', entries: modelsDevEntries(content) };
-  if (isLiteLlm(content)) return { format: 'litellm', entries: litellmEntries(content) };
+  if (isLiteLlm(content)) return { format: 'litellm', entries: litellmEntries(content, now) };
   throw new FeedError(
     "it is neither genai-prices' data.json, nor models.dev's api.json, nor LiteLLM's price map",
   );
