@@ -52,7 +52,9 @@ export function importCommand(cli: Cli): Command {
       ];
       const report = createReport();
       const listed = prices === undefined ? undefined : parseJson(prices, options.prices);
-      const sections = config === undefined ? undefined : mapConfig(config, listed, report);
+      const { rule } = await (await import('../apply/serviceRules.ts')).loadServiceRules();
+      const check = (alias: Json) => rule('aliases', alias, true);
+      const sections = config === undefined ? undefined : mapConfig(config, listed, check, report);
       const rows = keys === undefined ? [] : readRows(keys, options.keys);
       const groups = sections?.groups ?? NO_GROUPS;
       const teamRows = teams === undefined ? [] : readRows(teams, options.teams);
@@ -64,6 +66,7 @@ export function importCommand(cli: Cli): Command {
           models: sections?.models ?? [],
           connectors: sections?.connectors ?? [],
           profiles: sections?.profiles ?? [],
+          aliases: sections?.aliases ?? [],
           policies: people.policies,
           principals: people.principals,
         };

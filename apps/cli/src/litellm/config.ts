@@ -2,6 +2,7 @@ import { parse } from 'yaml';
 import type { Json } from '../apply/desiredState.ts';
 import type { ImportedModel } from '../catalog/importedModel.ts';
 import { readLiteLlm } from '../catalog/litellm.ts';
+import { type CheckAlias, mapAliases } from './aliases.ts';
 import { asObject, type Deployment, inDecimals, readDeployment } from './deployment.ts';
 import type { Report } from './report.ts';
 
@@ -10,6 +11,7 @@ export interface ConfigSections {
   readonly connectors: readonly Json[];
   readonly models: readonly Json[];
   readonly profiles: readonly Json[];
+  readonly aliases: readonly Json[];
   /** The model ids behind each name that callers use in LiteLLM. */
   readonly groups: ReadonlyMap<string, readonly string[]>;
 }
@@ -40,7 +42,7 @@ const HINTS: Readonly<Record<string, string>> = {
   'router_settings.cooldown_time': 'circuit breakers are built in',
 };
 
-export function mapConfig(text: string, prices: unknown, report: Report): ConfigSections {
+export function mapConfig(text: string, prices: unknown, check: CheckAlias, report: Report): ConfigSections {
   const config = asObject(parseYaml(text));
   const list = Array.isArray(config.model_list) ? config.model_list : [];
   const deployments = list.flatMap((entry, index) => {
@@ -53,11 +55,14 @@ export function mapConfig(text: string, prices: unknown, report: Report): Config
   const router = asObject(config.router_settings);
   const fallbacks = [...pairs(router.fallbacks), ...pairs(asObject(config.litellm_settings).fallbacks)];
   const models = mapModels(deployments, prices, report);
+  for (const group of groups.keys()) reportWildcard(group, groups, report);
+  const profiles = mapProfiles(deployments, groups, router, fallbacks, report);
+  const names = { models: groups, profiles: profiles.names };
   const sections = {
     connectors: mapConnectors(deployments, models, report),
     models,
-    profiles: mapProfiles(deployments, groups, router, fallbacks, report),
-    groups,
+    profiles: profiles.profiles,
+    ...mapAliases(config, names, check, report),
   };
   for (const section of KNOWN_SECTIONS.slice(1)) {
     for (const name of Object.keys(asObject(config[section]))) {
@@ -159,7 +164,7 @@ function mapProfiles(
   router: Json,
   fallbacks: readonly (readonly [string, readonly string[]])[],
   report: Report,
-): Json[] {
+): { profiles: Json[]; names: ReadonlyMap<string, string> } {
   const theirs = String(router.routing_strategy ?? 'simple-shuffle');
   const strategy = STRATEGIES[theirs] ?? 'weighted';
   if (router.routing_strategy !== undefined)
@@ -169,19 +174,21 @@ function mapProfiles(
       STRATEGIES[theirs] ? undefined : `${theirs} has no counterpart; weighted is used instead`,
     );
   const profiles = new Map<string, Json>();
-  const add = (group: string, from: string, targetsOf: string) => {
-    const models = (groups.get(targetsOf) ?? []).filter((model) => !model.includes('*'));
+  const names = new Map<string, string>();
+  const add = (group: string) => {
+    const from = `model_name ${group}`;
+    const models = (groups.get(group) ?? []).filter((model) => !model.includes('*'));
     if (models.length === 0) return;
     const name = profileName(group);
     if (profiles.has(name)) return report.addSkipped(from, `the profile ${name} already exists`);
-    const then = fallbacks.filter(([of]) => of === targetsOf).flatMap(([, others]) => others);
+    const then = fallbacks.filter(([of]) => of === group).flatMap(([, others]) => others);
     const more = [...new Set(then.flatMap((other) => groups.get(other) ?? []))].filter(
       (model) => !models.includes(model) && !model.includes('*'),
     );
     const isOrdered = more.length > 0;
     const weightOf = (model: string) =>
       deployments
-        .filter((one) => one.group === targetsOf && one.model === model)
+        .filter((one) => one.group === group && one.model === model)
         .reduce((sum, { share }) => Math.min(sum + share, 1_000_000), 0);
     profiles.set(name, {
       name,
@@ -193,15 +200,10 @@ function mapProfiles(
     });
     const unordered =
       isOrdered && models.length > 1 ? '; its models are tried in order, because it has fallbacks' : '';
+    names.set(group, name);
     report.addConverted(from, `profile ${name}`, `callers use the model router/${name}${unordered}`);
   };
-  for (const group of groups.keys()) add(group, `model_name ${group}`, group);
-  for (const [alias, target] of Object.entries(asObject(router.model_group_alias))) {
-    const group = typeof target === 'string' ? target : String(asObject(target).model ?? '');
-    const at = `router_settings.model_group_alias.${alias}`;
-    if (groups.has(group)) add(alias, at, group);
-    else report.addSkipped(at, 'there is no such group');
-  }
+  for (const group of groups.keys()) add(group);
   for (const [of, others] of fallbacks) {
     const known = others.filter((other) => groups.has(other));
     const at = `fallbacks of ${of}`;
@@ -209,8 +211,26 @@ function mapProfiles(
     else if (known.length === others.length) report.addConverted(at, `profile ${profileName(of)}`);
     else report.addSkipped(at, 'some of its groups do not exist');
   }
-  return [...profiles.values()];
+  return { profiles: [...profiles.values()], names };
 }
+
+/** A name with `*` whose models have one too: callers use the models' names. */
+function reportWildcard(group: string, groups: ReadonlyMap<string, readonly string[]>, report: Report): void {
+  const patterns = (groups.get(group) ?? []).filter((model) => model.includes('*'));
+  if (!group.includes('*') || patterns.length === 0) return;
+  const from = `model_name ${group}`;
+  const served = patterns.join(', ');
+  const [provider] = served.split('/');
+  // `*`, `openai/*` and `gpt-*` leave the names of models as they are; `mine/*` and `mine-*` do not.
+  const keepsNames = patterns.every(
+    (model) => group === '*' || model === group || model === `${provider}/${group}`,
+  );
+  if (keepsNames)
+    report.addConverted(from, `the connector's models ${served}`, group.includes('/') ? undefined : BARE);
+  else report.addSkipped(from, `names that it makes have no counterpart; callers use those of ${served}`);
+}
+
+const BARE = "callers use each model's own name, alone or behind its provider";
 
 /** `[{a: [b, c]}]` as pairs. */
 function pairs(value: unknown): [string, string[]][] {
@@ -228,7 +248,7 @@ function profileName(group: string): string {
   const name = group
     .toLowerCase()
     .replaceAll(/[^a-z0-9._-]+/g, '-')
-    .replace(/^[._-]+/, '')
+    .replaceAll(/^[._-]+|[._-]+$/g, '')
     .slice(0, 100);
   return name || 'unnamed';
 }

@@ -276,11 +276,6 @@ model_list:
         targets: ['anthropic/claude-x', 'azure/gpt-4o-eu', 'openai/gpt-4o'].map((model) => ({ model })),
       },
       { name: 'local', strategy: 'ordered', targets: [{ model: 'gpu-internal-8000/meta/llama' }] },
-      {
-        name: 'best',
-        strategy: 'ordered',
-        targets: ['anthropic/claude-x', 'azure/gpt-4o-eu', 'openai/gpt-4o'].map((model) => ({ model })),
-      },
     ]);
   });
 
