@@ -1,4 +1,4 @@
-import { EventsToArray } from '../formats/eventsToArray.ts';
+import { ARRAY_TYPE, EventsToArray } from '../formats/eventsToArray.ts';
 import { StreamReader } from '../formats/streamReader.ts';
 import { upstreamError } from '../upstream/upstreamErrors.ts';
 import { mostOutput } from './charge.ts';
@@ -26,7 +26,7 @@ export async function relayStream(relay: Relay): Promise<void> {
   });
   if (reader.emitsDecoded) headers.delete('content-encoding');
   const array = plan.streamsArray && reader.emitsPlainText ? new EventsToArray() : undefined;
-  if (array) headers.set('content-type', 'application/json; charset=UTF-8');
+  if (array) headers.set('content-type', ARRAY_TYPE);
   let firstByteAt: number | undefined;
   let failure: unknown;
   const hold = relay.ownership && new OwnershipHold(reader, relay.ownership);

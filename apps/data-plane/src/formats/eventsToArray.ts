@@ -4,6 +4,15 @@ const SPACE = 0x20;
 const DATA = Buffer.from('data:');
 const NEW_LINE = Buffer.from('\n');
 
+/** The type of the array, as Google gives it. */
+export const ARRAY_TYPE = 'application/json; charset=UTF-8';
+
+/** The array of a stream of events that is over. */
+export function arrayOf(events: Buffer): Buffer {
+  const array = new EventsToArray();
+  return Buffer.concat([array.push(events), Buffer.from(array.end())]);
+}
+
 /**
  * Turns a stream of events, each with a JSON value, into one JSON array while it passes: what clients get that ask Gemini
  * for a stream without `alt=sse`. The vendor is asked for events in any case, so that all streams are read alike.

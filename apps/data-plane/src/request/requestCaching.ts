@@ -42,8 +42,6 @@ export function requestCaching(
   // Their content may change, and is not everyone's to read.
   if (objects) return undefined;
   const rule = cacheRule(key, profile?.cache);
-  // What is stored are events.
-  if (plan.streamsArray) return undefined;
   if (!rule || !operation.isBilled || generation.body.length > MAX_BODY_BYTES) return undefined;
   const use = cacheUse(headers);
   if (use === 'bypass') return undefined;

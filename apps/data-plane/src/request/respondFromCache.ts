@@ -9,6 +9,7 @@ import { type BilledRequest, eventHead, eventTail } from '../attempt/usageEvent.
 import { type CachedResponse, clientBody } from '../cache/cachedResponse.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
 import type { Target } from '../control/target.ts';
+import { ARRAY_TYPE, arrayOf } from '../formats/eventsToArray.ts';
 import { LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
 import type { UsageLog } from '../record/usageLog.ts';
 
@@ -24,7 +25,7 @@ export interface CacheResponseDeps {
 export function respondFromCache(
   deps: CacheResponseDeps,
   { id, receivedAt }: { readonly id: string; readonly receivedAt: number },
-  { operation, hideUsage, targets }: GenerationPlan,
+  { operation, hideUsage, streamsArray, targets }: GenerationPlan,
   client: ClientConnection,
   { cached, billed }: { readonly cached: CachedResponse; readonly billed: BilledRequest },
 ): void {
@@ -32,9 +33,11 @@ export function respondFromCache(
   client.commit();
   if (response.destroyed) return;
   record(deps, billed, targetOf(cached, targets));
-  const body = clientBody(cached, hideUsage);
+  const stored = clientBody(cached, hideUsage);
+  // Of a stream, events are stored.
+  const body = streamsArray ? arrayOf(stored) : stored;
   addRequestId(headers, operation.dialect, id);
-  headers.set('content-type', cached.contentType);
+  headers.set('content-type', streamsArray ? ARRAY_TYPE : cached.contentType);
   headers.set('content-length', String(body.length));
   headers.set('age', String(Math.floor(deps.cache.ageMs(cached) / 1_000)));
   headers.set('x-svc-attempts', '0');
