@@ -115,10 +115,13 @@ describe('weighbridge up', () => {
     expect((await complete(key, 'gpt-4o-mini')).model).toBe('gpt-4o-mini');
     await expect(complete(key, 'gpt-4o-mimi')).rejects.toThrow(/Did you mean openai\/gpt-4o-mini/);
     await expect(complete(key, 'openai/no-such')).rejects.toThrow(OpenAI.NotFoundError);
-    await expect(complete(key, 'xai/grok-4.3')).rejects.toMatchObject({
-      code: 'model_not_found',
-      param: 'model',
-    });
+    for (const name of ['xai/grok-4.3', 'grok-4.3']) {
+      await expect(complete(key, name)).rejects.toMatchObject({
+        code: 'model_not_found',
+        param: 'model',
+        message: expect.stringContaining('The catalog has it as xai/grok-4.3, and no enabled connector'),
+      });
+    }
 
     const elsewhere = await manage(service, 'POST', '/api/v1/keys', {
       body: { name: 'b', principal_id: 'bob' },

@@ -163,6 +163,38 @@ describe('an unknown name', () => {
     expect((await refused('lost')).message).not.toContain('gone/');
   });
 
+  it('of the catalog, which nothing serves, says what is missing', async () => {
+    const unservedModels = [
+      { id: 'maker/gpt-7', otherNames: ['gpt-7-latest', 'mock-7'], own: true },
+      { id: 'cloud/gpt-7', otherNames: [], own: false },
+      { id: 'mock/gpt-9-max', otherNames: [], own: true },
+    ];
+    await start({ unservedModels });
+    const said = (id: string) =>
+      `The catalog has it as ${id}, and no enabled connector of the provider "${id.split('/')[0]}" serves it`;
+    for (const name of ['gpt-7', 'gpt-7-latest', 'maker/gpt-7', 'maker/gpt-7-latest', 'models/gpt-7']) {
+      const error = await refused(name);
+      expect([name, error]).toMatchObject([name, { status: 404, code: 'model_not_found', param: 'model' }]);
+      expect(error.message).toContain(said('maker/gpt-7'));
+      expect(error.message).toContain(' GET /v1/models lists the models.');
+    }
+    expect((await refused('cloud/gpt-7')).message).toContain(said('cloud/gpt-7'));
+    // The nearest names are those that the key can reach.
+    const near = (await refused('gpt-9-max')).message;
+    expect([near.includes(said('mock/gpt-9-max')), near.includes('Did you mean mock/gpt-9')]).toEqual([
+      true,
+      true,
+    ]);
+    expect((await refused('gpt-7-mini')).message).not.toContain('catalog');
+    for (const name of ['constructor', '__proto__', 'maker/', 'router/gpt-7'])
+      expect((await refused(name)).message).not.toContain('The catalog has it');
+    // What is not served to anyone tells a key no more than it may use.
+    proxy.allows = (model) => !model.startsWith('maker/');
+    for (const name of ['gpt-7', 'gpt-7-latest', 'maker/gpt-7'])
+      expect((await refused(name)).message).not.toContain('The catalog has it');
+    expect(vendor.requests).toEqual([]);
+  });
+
   it('of a fine-tuned model says what is missing', async () => {
     expect((await refused('ft:gpt-9:acme::abc')).message).toContain(
       'A fine-tuned model has prices of its own',

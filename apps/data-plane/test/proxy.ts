@@ -13,6 +13,7 @@ import {
   SettleResponseResponse_Result,
   type Snapshot,
   SnapshotSchema,
+  type UnservedModelSchema,
   type UsageEvent,
 } from '@weighbridge/contracts';
 import { newUuid, type Strata } from '@weighbridge/domain';
@@ -108,6 +109,7 @@ export interface TestProxyOptions {
   readonly models?: readonly TestModel[];
   readonly profiles?: readonly MessageInitShape<typeof ProfileSchema>[];
   readonly aliases?: readonly MessageInitShape<typeof AliasSchema>[];
+  readonly unservedModels?: readonly MessageInitShape<typeof UnservedModelSchema>[];
   /** Default: no evidence. */
   readonly strata?: Strata;
   /** Default: the control plane is unavailable. */
@@ -185,6 +187,7 @@ function snapshotOf(options: TestProxyOptions): Snapshot {
     ],
     profiles: [...profiles],
     aliases: [...(options.aliases ?? [])],
+    unservedModels: [...(options.unservedModels ?? [])],
   });
 }
 

@@ -74,6 +74,15 @@ export const NAMES: readonly HostileCase[] = [
       const unknown = await tried.ask('/v1/chat/completions', chat('firts'));
       expect([unknown.status, unknown.code]).toEqual([404, 'model_not_found']);
       expect(unknown.text).toContain('first');
+      // What the catalog has and nothing serves is named to those alone who may use it.
+      const narrow = await scene.tenant({ allowed_models: ['local/*'] });
+      for (const [tenant, isTold] of [
+        [tried, true],
+        [narrow, false],
+      ] as const) {
+        const { status, text } = await tenant.ask('/v1/chat/completions', chat('grok-4.3'));
+        expect([status, text.includes('xai/grok-4.3')]).toEqual([404, isTold]);
+      }
     },
   },
 ];

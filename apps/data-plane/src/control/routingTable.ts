@@ -15,6 +15,7 @@ import {
   isFree,
   ModelNames,
   type ModelPrice,
+  profileNameOf,
   type RoutingProfile,
   type TokenPrices,
 } from '@weighbridge/domain';
@@ -58,6 +59,8 @@ export interface RoutingTable {
   readonly profiles: ReadonlyMap<string, RoutingProfile>;
   /** Resolves names that are not the id of a model. */
   readonly names: ModelNames;
+  /** The id of a model that the catalog has under this name, and that no enabled connector serves. */
+  readonly unserved: (name: string) => string | undefined;
 }
 
 /** A model's price at a connector: the negotiated one, else the catalog's. */
@@ -104,6 +107,7 @@ export function routingTable(snapshot: Snapshot, previous?: RoutingTable): Routi
     models,
     connectors,
     names: modelNames(models, connectors, snapshot.aliases),
+    unserved: unservedNames(snapshot.unservedModels),
     profiles: new Map(snapshot.profiles.map((profile) => [profile.name, routingProfile(profile)])),
   };
 }
@@ -122,6 +126,23 @@ function modelNames(
     providers: connectors.keys(),
     priorityOf: (model) => preferred(model)?.priority ?? 0,
   });
+}
+
+/** They are many, and only refusals name them: the index is built for the first of these. */
+function unservedNames(models: Snapshot['unservedModels']): RoutingTable['unserved'] {
+  let names: ModelNames | undefined;
+  return (name) => {
+    names ??= new ModelNames({
+      models: models.map(({ id, otherNames, own }) => {
+        return { id, provider: id.slice(0, id.indexOf('/')), otherNames, own };
+      }),
+      aliases: [],
+      providers: [],
+      priorityOf: () => 0,
+    });
+    const found = names.resolve(name, []);
+    return found && profileNameOf(found.target) === undefined ? found.target : undefined;
+  };
 }
 
 function routableConnector(connector: Connector): RoutableConnector {

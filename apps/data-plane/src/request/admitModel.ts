@@ -121,20 +121,29 @@ function notAllowed(modelId: string, param: string, asked = modelId): AppError {
 function unknownModel(key: ResolvedKey, { asked, route }: AskedModel, table: RoutingTable): AppError {
   const isOnRoute = (connector: RoutableConnector) => servesRoute(connector, route);
   const meant = didYouMean(nearestModels(key, asked, table, isOnRoute));
-  const message = `There is no model ${shortened(asked)}. ${whyUnknown(asked, table)}${meant} GET /v1/models lists the models.`;
+  const message = `There is no model ${shortened(asked)}. ${whyUnknown(key, asked, table)}${meant} GET /v1/models lists the models.`;
   return new AppError('not_found', 'model_not_found', message, { param: 'model' });
 }
 
-function whyUnknown(asked: string, table: RoutingTable): string {
+function whyUnknown(key: ResolvedKey, asked: string, table: RoutingTable): string {
   const id = parseModelId(asked);
   const name = id && table.connectors.has(id.provider) ? id.name : asked;
   if (FINE_TUNED.test(name)) {
     return 'A fine-tuned model has prices of its own: an operator can add it by PUT /api/v1/catalog/models/<provider>/<model>.';
   }
+  // Whatever a policy keeps from a key stays unknown to it.
+  const unserved = table.unserved(asked);
+  if (unserved !== undefined && isAllowed(key, unserved)) {
+    return `The catalog has it as ${shortened(unserved)}, and no enabled connector of the provider "${providerOf(unserved)}" serves it with a price: an operator can add one.`;
+  }
   if (!id) return 'No priced model that an enabled connector serves has this name.';
   return table.connectors.has(id.provider)
     ? `The provider ${id.provider} has no priced model of this name that an enabled connector serves.`
     : `No enabled connector serves the provider "${id.provider}".`;
+}
+
+function providerOf(modelId: string): string {
+  return modelId.slice(0, modelId.indexOf('/'));
 }
 
 const FINE_TUNED = /^ft:/;

@@ -14,6 +14,7 @@ import {
   type ModelRow,
   type PriceSource,
 } from './catalog.repository.ts';
+import { findEnabledModels, type NamedModel } from './enabledModels.repository.ts';
 import { modelPriceOf, priceOf } from './priceColumns.ts';
 import type { Price } from './prices.ts';
 
@@ -67,6 +68,13 @@ export async function pricedModels(
     const price = priceOf(row);
     return price ? [{ ...row, price }] : [];
   });
+}
+
+export type { NamedModel } from './enabledModels.repository.ts';
+
+/** The first models of the catalog that are enabled, with a price or without, by id. */
+export async function enabledModels(db: Database, limit: number): Promise<NamedModel[]> {
+  return await findEnabledModels(db, limit);
 }
 
 /** The models of the catalog with these ids, and their prices if they have one, by model id. */

@@ -3,7 +3,12 @@ import { compileModelPatterns, moneyFromNano } from '@weighbridge/domain';
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { benchmarkScores } from '../catalog/benchmarkScores.ts';
-import { type PricedModel, pricedModels } from '../catalog/catalog.service.ts';
+import {
+  enabledModels,
+  type NamedModel,
+  type PricedModel,
+  pricedModels,
+} from '../catalog/catalog.service.ts';
 import { pricedAt } from '../catalog/pricedAt.ts';
 import { negotiatedPrices } from '../connectors/connectorPrices.service.ts';
 import {
@@ -58,6 +63,15 @@ export async function servedModels(
   }
   const rows = await pricedModels(db, { providers: [...serving.keys()], after, limit: MAX_MODELS });
   return rows.filter((row) => serving.get(row.provider)?.some((serves) => serves(row.id)));
+}
+
+/** What the catalog has, and none of these models is: without a connector or a price. By id. */
+export async function unservedModels(
+  db: Database,
+  served: readonly Pick<PricedModel, 'id'>[],
+): Promise<NamedModel[]> {
+  const known = new Set(served.map(({ id }) => id));
+  return (await enabledModels(db, MAX_MODELS)).filter(({ id }) => !known.has(id));
 }
 
 /** The catalog is read at once for the snapshot of a proxy. */

@@ -4,7 +4,7 @@ import { routedAliases } from '../aliases/aliases.service.ts';
 import { currentRevision } from '../changes/changes.service.ts';
 import { negotiatedPrices } from '../connectors/connectorPrices.service.ts';
 import { usableConnectors } from '../connectors/connectors.service.ts';
-import { type ModelDeps, servedModels } from '../models/models.service.ts';
+import { type ModelDeps, servedModels, unservedModels } from '../models/models.service.ts';
 import { routingProfiles } from '../profiles/profiles.service.ts';
 import { connectorMessage, modelMessage, profileMessage } from './messages.ts';
 
@@ -21,10 +21,14 @@ export async function readSnapshot(deps: ModelDeps): Promise<MessageInitShape<ty
         tx,
         connectors.map(({ id }) => id),
       );
+      const models = await servedModels(tx, connectors);
       return {
         revision,
         connectors: connectors.map((row) => connectorMessage(row, prices.get(row.id) ?? [])),
-        models: (await servedModels(tx, connectors)).map(modelMessage),
+        models: models.map(modelMessage),
+        unservedModels: (await unservedModels(tx, models)).map(({ id, other_names, own }) => {
+          return { id, otherNames: [...other_names], own };
+        }),
         profiles: (await routingProfiles(tx)).map(profileMessage),
         aliases: await routedAliases(tx),
       };
