@@ -36,7 +36,7 @@ export const REQUEST_EXAMPLES: Readonly<Record<string, Readonly<Record<string, u
   updateProfile: { strategy: 'weighted', targets: [{ model: 'mock/echo', weight: 1 }] },
   createAlias: { name: 'claude-*', target: 'mock/echo' },
   updateAlias: { target: 'router/default' },
-  explainName: { model: 'gpt-5.4', route: 'chat_completions' },
+  explainName: { model: 'echo', route: 'chat_completions' },
   explainProfile: { route: 'chat_completions', workload_type: 'support' },
   createCorrection: { amount_micro_usd: -1, reason: "The vendor's invoice of May charges less for it." },
   rebuildLedger: { apply: false },

@@ -6348,7 +6348,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "model": "gpt-5.4",
+                 *       "model": "echo",
                  *       "route": "chat_completions"
                  *     }
                  */
