@@ -1,4 +1,12 @@
-import { moneyFromDecimal } from '../apply/values.ts';
+import { type Money, moneyFromNano } from '@weighbridge/domain';
+import {
+  type ListEntry,
+  ListEntryError,
+  type ListedConditions,
+  type ListedPrice,
+  type ListedRates,
+  wholeTiers,
+} from '@weighbridge/price-lists';
 
 /** A model of another project's list, in the fields of our catalog. */
 export interface ImportedModel {
@@ -26,9 +34,7 @@ export type ImportedPrice = ImportedRates & {
   readonly tool_prices?: Readonly<Record<string, Money>>;
 };
 
-type Money = ReturnType<typeof moneyFromDecimal>;
-
-export interface ImportedRates {
+interface ImportedRates {
   readonly input_price: Money;
   readonly output_price: Money;
   readonly cache_read_price?: Money;
@@ -41,97 +47,104 @@ export interface ImportedRates {
   readonly output_image_price?: Money;
 }
 
-const NANOS = 1_000_000_000n;
-
 /** The models that can be imported, and the names of the others by reason. */
 export interface ImportResult {
   readonly models: readonly ImportedModel[];
   readonly skipped: Readonly<Record<string, readonly string[]>>;
 }
 
-/** A model that can't be imported; the message is the reason. */
-export class UnsupportedModelError extends Error {
-  override readonly name = 'UnsupportedModelError';
-}
-
-/** Reads each entry; one that can't be imported is reported and skipped. */
-export function importEntries<T>(
-  entries: readonly (readonly [name: string, entry: T])[],
-  read: (name: string, entry: T) => ImportedModel | undefined,
+/** Reads each entry of a list; one that can't be imported is reported and skipped. */
+export function importModels(
+  entriesOf: (leaveOut: (reason: string, name: string) => void) => Iterable<ListEntry>,
 ): ImportResult {
   const models = new Map<string, ImportedModel>();
   const skipped: Record<string, string[]> = {};
   const skip = (reason: string, name: string) => {
     skipped[reason] = [...(skipped[reason] ?? []), name];
   };
-  for (const [name, entry] of entries) {
+  for (const entry of entriesOf(skip)) {
     try {
-      const model = read(name, entry);
-      if (!model) continue;
-      if (models.has(model.model)) skip('listed more than once', name);
-      else models.set(model.model, model);
+      const model = importedModel(entry);
+      if (models.has(entry.id)) skip('listed more than once', entry.key);
+      else models.set(entry.id, model);
     } catch (error) {
-      if (!(error instanceof UnsupportedModelError)) throw error;
-      skip(error.message, name);
+      if (!(error instanceof ListEntryError)) throw error;
+      skip(error.message, entry.key);
     }
   }
   const byId = [...models.values()].sort((one, other) => (one.model < other.model ? -1 : 1));
   return { models: byId, skipped };
 }
 
-/**
- * A JSON number of dollars, times ten to the power of `shift`. It moves the decimal point in the written digits, since a
- * multiplication of floats is not exact. Throws if the amount is finer than a nano-dollar.
- */
-export function money(dollars: unknown, shift: number): Money | undefined {
-  if (dollars === undefined || dollars === null) return undefined;
-  if (typeof dollars !== 'number' || !Number.isFinite(dollars))
-    throw new UnsupportedModelError('a price is not a number');
-  if (dollars < 0) throw new UnsupportedModelError('a price is negative');
-  const [, units = '', fraction = '', exponent = '0'] =
-    /^(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(String(dollars)) ?? [];
-  const point = units.length + Number(exponent) + shift;
-  const digits = `${units}${fraction}`;
-  const padded = point > 0 ? digits.padEnd(point, '0') : digits.padStart(digits.length - point + 1, '0');
-  const at = Math.max(point, 1);
-  const whole = padded.slice(0, at).replace(/^0+(?=\d)/, '');
-  const rest = padded.slice(at).replace(/0+$/, '');
-  try {
-    return moneyFromDecimal(rest === '' ? whole : `${whole}.${rest}`);
-  } catch {
-    throw new UnsupportedModelError('a price is too fine or too large to be stored');
-  }
+function importedModel({ id, describe, read, readConditions }: ListEntry): ImportedModel {
+  if (!/^(?!router\/)[a-z0-9-]+\//.test(id)) throw new ListEntryError('no provider');
+  const listed = describe();
+  if (!listed) throw new ListEntryError('no context window');
+  if (listed.alsoPriced.includes('request')) throw new ListEntryError('also priced per request');
+  if (listed.alsoPriced.includes('reasoning')) throw new ListEntryError('reasoning has a separate price');
+  const price = read();
+  if (price?.rates.output === undefined) throw new ListEntryError('no price');
+  // It may mean free, or that it is unknown.
+  if (price.rates.input === 0n && price.rates.output === 0n)
+    throw new ListEntryError('a price of zero, which may mean unknown');
+  return {
+    model: id,
+    context_window: listed.contextWindow,
+    max_output_tokens: listed.maxOutputTokens,
+    capabilities: listed.capabilities,
+    ...(listed.endsOn !== undefined && { deprecated_at: `${listed.endsOn}T00:00:00.000Z` }),
+    price: importedPrice(price, readConditions?.()),
+  };
 }
 
-/** An amount times some factors, rounded up to a nano-dollar: a price never becomes lower than the vendor's. */
-export function multiply({ units, nanos }: Money, factors: readonly number[]): Money {
-  let [numerator, denominator] = [BigInt(units) * NANOS + BigInt(nanos), 1n];
-  for (const factor of factors) {
-    const { units: whole, nanos: fraction } = money(factor, 0) ?? { units: 1, nanos: 0 };
-    numerator *= BigInt(whole) * NANOS + BigInt(fraction);
-    denominator *= NANOS;
-  }
-  const product = (numerator + denominator - 1n) / denominator;
-  return { currency_code: 'USD', units: Number(product / NANOS), nanos: Number(product % NANOS) };
+/** The fields of the API, in the order in which they are written. */
+const FIELDS: Readonly<Record<keyof ListedRates, keyof ImportedRates>> = {
+  input: 'input_price',
+  output: 'output_price',
+  cacheRead: 'cache_read_price',
+  cacheWrite: 'cache_write_price',
+  cacheWrite1h: 'cache_write_1h_price',
+  inputAudio: 'input_audio_price',
+  inputImage: 'input_image_price',
+  cacheReadAudio: 'cache_read_audio_price',
+  outputAudio: 'output_audio_price',
+  outputImage: 'output_image_price',
+};
+
+/** Throws a `ListEntryError` without a price of input and output. */
+export function importedPrice(price: ListedPrice, conditions?: ListedConditions): ImportedPrice {
+  const { input, output } = price.rates;
+  if (input === undefined || output === undefined) throw new ListEntryError('no price');
+  const { variants = [], toolPrices = {} } = conditions ?? {};
+  const tools = Object.entries(toolPrices).map(([tool, perUse]) => [tool, moneyFromNano(perUse)]);
+  return {
+    ...importedRates(price.rates),
+    tiers: importedTiers(price),
+    ...(variants.length > 0 && {
+      variants: variants.map(({ serviceTier, speed, geography, ...prices }) => ({
+        ...(serviceTier !== undefined && { service_tier: serviceTier }),
+        ...(speed !== undefined && { speed }),
+        ...(geography !== undefined && { geography }),
+        ...importedRates(prices.rates),
+        ...(prices.tiers.length > 0 && { tiers: importedTiers(prices) }),
+      })),
+    }),
+    ...(tools.length > 0 && { tool_prices: Object.fromEntries(tools) }),
+  };
 }
 
-/** Drops undefined fields: to the service, an absent field is not null. */
-export function withoutUndefined<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };
+function importedTiers(price: ListedPrice): ImportedTier[] {
+  return wholeTiers(price).map(({ aboveInputTokens, rates }) => ({
+    above_input_tokens: aboveInputTokens,
+    ...importedRates(rates),
+  }));
 }
 
-export function count(value: unknown): number | undefined {
-  return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : undefined;
-}
-
-/** A price of zero may mean free, or that it is unknown: it is never imported. */
-export function assertPriced(input: Money | undefined, output: Money | undefined): asserts input is Money {
-  if (!input || !output) throw new UnsupportedModelError('no price');
-  if (isZero(input) && isZero(output))
-    throw new UnsupportedModelError('a price of zero, which may mean unknown');
-}
-
-function isZero({ units, nanos }: Money): boolean {
-  return units === 0 && nanos === 0;
+/** Without the classes that are not stated: to the service, an absent field is not null. */
+function importedRates(rates: ListedRates): ImportedRates {
+  const fields = (Object.keys(FIELDS) as (keyof ListedRates)[]).flatMap((name) => {
+    const price = rates[name];
+    return price === undefined ? [] : [[FIELDS[name], moneyFromNano(price)]];
+  });
+  return Object.fromEntries(fields);
 }

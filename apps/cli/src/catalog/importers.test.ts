@@ -1,32 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { money } from './importedModel.ts';
-import { readLiteLlm } from './litellm.ts';
-import { readModelsDev } from './modelsDev.ts';
+import { readLiteLlm, readModelsDev } from './readLists.ts';
 
 const usd = (units: number, nanos = 0) => ({ currency_code: 'USD', units, nanos });
-
-describe('money', () => {
-  it('reads the digits, never a float', () => {
-    expect(money(1.5e-7, 6)).toEqual(usd(0, 150_000_000));
-    expect(money(3e-6, 6)).toEqual(usd(3));
-    expect(money(0.0000011, 6)).toEqual(usd(1, 100_000_000));
-    expect(money(2.5e-5, 6)).toEqual(usd(25));
-    expect(money(1e-15, 6)).toEqual(usd(0, 1));
-    expect(money(0.1, 0)).toEqual(usd(0, 100_000_000));
-    expect(money(0.07, 0)).toEqual(usd(0, 70_000_000));
-    expect(money(75, 0)).toEqual(usd(75));
-    expect(money(0, 6)).toEqual(usd(0));
-    expect(money(undefined, 6)).toBeUndefined();
-  });
-
-  it('refuses an amount that cannot be stored exactly', () => {
-    expect(() => money(1.23e-16, 6)).toThrow('too fine');
-    expect(() => money(-1, 0)).toThrow('negative');
-    expect(() => money('1', 0)).toThrow('not a number');
-    expect(() => money(Number.NaN, 0)).toThrow('not a number');
-    expect(() => money(1e21, 0)).toThrow('too large');
-  });
-});
 
 const chat = {
   mode: 'chat',
@@ -256,6 +231,22 @@ describe("models.dev's list", () => {
       },
     ]);
     expect(skipped).toEqual({ 'no price': ['gemini/open-weights'] });
+  });
+
+  it('yields every price by length, each with what it omits', () => {
+    const tier = (size: number, input: number) => ({ input, output: 5, tier: { type: 'context', size } });
+    const cost = { input: 0.1 + 0.2, output: 2, cache_read: 0.1, tiers: [tier(64_000, 3), tier(32_000, 1)] };
+    const { models } = readModelsDev({ acme: { models: { large: { cost, limit: { context: 128_000 } } } } });
+    const cached = { cache_read_price: usd(0, 100_000_000) };
+    expect(models[0]?.price).toEqual({
+      input_price: usd(0, 300_000_000),
+      output_price: usd(2),
+      ...cached,
+      tiers: [
+        { above_input_tokens: 32_000, input_price: usd(1), output_price: usd(5), ...cached },
+        { above_input_tokens: 64_000, input_price: usd(3), output_price: usd(5), ...cached },
+      ],
+    });
   });
 
   it('is refused if the file is something else', () => {

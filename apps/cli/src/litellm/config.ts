@@ -1,7 +1,7 @@
+import { litellmEntries } from '@weighbridge/price-lists';
 import { parse } from 'yaml';
 import type { Json } from '../apply/desiredState.ts';
-import type { ImportedModel } from '../catalog/importedModel.ts';
-import { readLiteLlm } from '../catalog/litellm.ts';
+import { type ImportedModel, importModels } from '../catalog/importedModel.ts';
 import { type CheckAlias, mapAliases } from './aliases.ts';
 import { asObject, type Deployment, inDecimals, readDeployment } from './deployment.ts';
 import type { Report } from './report.ts';
@@ -152,7 +152,7 @@ function listedModel(prices: unknown, names: readonly string[]): ImportedModel |
   const list = asObject(prices);
   for (const name of names) {
     const entry = list[name];
-    const [found] = entry === undefined ? [] : readLiteLlm({ [name]: entry }).models;
+    const [found] = importModels((leaveOut) => litellmEntries({ [name]: entry }, leaveOut)).models;
     if (found) return found;
   }
   return undefined;

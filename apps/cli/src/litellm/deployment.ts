@@ -1,6 +1,7 @@
+import { decimalUsd, type Money, nanoFromMoney } from '@weighbridge/domain';
+import { isLiteLlmPrice, ListEntryError, litellmConditions, litellmPrice } from '@weighbridge/price-lists';
 import type { Json } from '../apply/desiredState.ts';
-import { count, type ImportedPrice, UnsupportedModelError } from '../catalog/importedModel.ts';
-import { isPriceName, readPrice } from '../catalog/litellmPrice.ts';
+import { type ImportedPrice, importedPrice } from '../catalog/importedModel.ts';
 import type { Report } from './report.ts';
 
 /** One entry of LiteLLM's `model_list`: a model at an account. */
@@ -97,7 +98,7 @@ export function readDeployment(entry: unknown, at: string, report: Report): Depl
     ...(Number(params.timeout) > 0 && { first_byte_timeout_ms: Math.round(Number(params.timeout) * 1_000) }),
   };
   for (const name of Object.keys(params)) {
-    if (CONVERTED_PARAMS.includes(name) || isPriceName(name)) continue;
+    if (CONVERTED_PARAMS.includes(name) || isLiteLlmPrice(name)) continue;
     report.addSkipped(
       `${at}.litellm_params.${name}`,
       SKIP_REASONS[name] ?? 'a connector has no such setting',
@@ -105,7 +106,7 @@ export function readDeployment(entry: unknown, at: string, report: Report): Depl
   }
   const known = ['id', 'mode', 'base_model', 'max_tokens', 'max_input_tokens', 'max_output_tokens'];
   for (const name of Object.keys(info)) {
-    if (!known.includes(name) && !isPriceName(name))
+    if (!known.includes(name) && !isLiteLlmPrice(name))
       report.addSkipped(`${at}.model_info.${name}`, 'the catalog has no such field');
   }
   for (const name of Object.keys(rest)) report.addSkipped(`${at}.${name}`, 'unknown setting');
@@ -198,11 +199,12 @@ function credentialRef(given: unknown, provider: string, at: string, report: Rep
 }
 
 function priceOf(given: Json, at: string, report: Report): Json | undefined {
-  if (given.input_cost_per_token === undefined || given.output_cost_per_token === undefined) return undefined;
   try {
-    return inDecimals(readPrice(given) as ImportedPrice);
+    const price = litellmPrice(given);
+    if (price?.rates.output === undefined) return undefined;
+    return inDecimals(importedPrice(price, litellmConditions(given)));
   } catch (error) {
-    if (!(error instanceof UnsupportedModelError)) throw error;
+    if (!(error instanceof ListEntryError)) throw error;
     report.addSkipped(`${at}: prices`, error.message);
     return undefined;
   }
@@ -214,7 +216,7 @@ export function inDecimals({ tiers, variants, tool_prices, ...rates }: ImportedP
     ...Object.fromEntries(
       Object.entries(some).map(([name, value]) => [
         name,
-        name.endsWith('_price') ? decimal(value as Amount) : value,
+        name.endsWith('_price') ? decimal(value as Money) : value,
       ]),
     ),
     ...(Array.isArray(inner) && inner.length > 0 && { tiers: inner.map(written) }),
@@ -230,15 +232,9 @@ export function inDecimals({ tiers, variants, tool_prices, ...rates }: ImportedP
   };
 }
 
-interface Amount {
-  readonly units: number;
-  readonly nanos: number;
-}
-
 /** An amount in the format of our file. */
-function decimal({ units, nanos }: Amount): string {
-  const fraction = String(nanos).padStart(9, '0').replace(/0+$/, '');
-  return fraction === '' ? String(units) : `${units}.${fraction}`;
+function decimal(amount: Money): string {
+  return decimalUsd(nanoFromMoney(amount));
 }
 
 export function asObject(value: unknown): Json {
@@ -247,6 +243,10 @@ export function asObject(value: unknown): Json {
 
 function isReference(value: unknown): boolean {
   return typeof value === 'string' && value.startsWith('os.environ/');
+}
+
+export function count(value: unknown): number | undefined {
+  return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : undefined;
 }
 
 function integer(value: unknown): number | undefined {

@@ -1,5 +1,5 @@
 import type { Json } from '../apply/desiredState.ts';
-import { count } from '../catalog/importedModel.ts';
+import { count } from './deployment.ts';
 import type { Report } from './report.ts';
 
 /** A key to issue in place of one of LiteLLM's, whose secret only its holder has. */

@@ -1,8 +1,8 @@
 import type { PriceVariant, TokenPrices } from '@weighbridge/domain';
+import type { ListedPrice } from '@weighbridge/price-lists';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Price } from '../catalog/prices.ts';
-import type { FeedPrice } from './feedPrices.ts';
 import { heldBecause } from './heldBecause.ts';
 import { firstPrice, mergedPrice, PRICE_CLASSES } from './mergedPrice.ts';
 
@@ -21,7 +21,7 @@ const price = (list: TokenPrices, more: Partial<Price> = {}): Price => ({
   toolPrices: { web_search: 10n },
   ...more,
 });
-const feed = (stated: FeedPrice['rates'], tiers: FeedPrice['tiers'] = []): FeedPrice => ({
+const feed = (stated: ListedPrice['rates'], tiers: ListedPrice['tiers'] = []): ListedPrice => ({
   rates: stated,
   tiers,
 });

@@ -9,8 +9,8 @@ import {
   type TextClass,
   type TokenPrices,
 } from '@weighbridge/domain';
+import type { ListedPrice, ListedRates } from '@weighbridge/price-lists';
 import type { Price } from '../catalog/prices.ts';
-import type { FeedPrice, FeedRates } from './feedPrices.ts';
 
 type PriceClass = TextClass | MediaClass;
 
@@ -28,7 +28,7 @@ const MAY_COST_INPUT: ReadonlySet<PriceClass> = new Set([
  * The new price: what the feed states replaces the price in force. A class that the feed does not state never becomes cheaper: it
  * rises by the same factor as the input or output price does, and stays where that falls. Prices of tools stay.
  */
-export function mergedPrice(current: Price, feed: FeedPrice): Price {
+export function mergedPrice(current: Price, feed: ListedPrice): Price {
   const list = mergedList(current, feed);
   return {
     ...list,
@@ -41,7 +41,7 @@ export function mergedPrice(current: Price, feed: FeedPrice): Price {
 }
 
 /** The price of a model that had none; undefined if the feed does not state enough. */
-export function firstPrice({ rates, tiers }: FeedPrice): Price | undefined {
+export function firstPrice({ rates, tiers }: ListedPrice): Price | undefined {
   if (rates.input === undefined || rates.output === undefined) return undefined;
   const list = completed(rates, rates.input, rates.output);
   return {
@@ -55,7 +55,7 @@ export function firstPrice({ rates, tiers }: FeedPrice): Price | undefined {
   };
 }
 
-function completed(rates: FeedRates, input: NanoUsd, output: NanoUsd): TokenPrices {
+function completed(rates: ListedRates, input: NanoUsd, output: NanoUsd): TokenPrices {
   const cacheWrite = rates.cacheWrite ?? input;
   return {
     ...rates,
@@ -67,7 +67,7 @@ function completed(rates: FeedRates, input: NanoUsd, output: NanoUsd): TokenPric
   };
 }
 
-function mergedList(current: ContextPrices, { rates, tiers }: FeedPrice): ContextPrices {
+function mergedList(current: ContextPrices, { rates, tiers }: ListedPrice): ContextPrices {
   const { tiers: known, ...old } = current;
   const list = mergedRates(old, rates);
   if (tiers.length === 0) {
@@ -87,7 +87,7 @@ function mergedList(current: ContextPrices, { rates, tiers }: FeedPrice): Contex
   };
 }
 
-function mergedRates(old: TokenPrices, stated: FeedRates): TokenPrices {
+function mergedRates(old: TokenPrices, stated: ListedRates): TokenPrices {
   const merged: Partial<Record<PriceClass, NanoUsd>> = {};
   const input = stated.input ?? old.input;
   const output = stated.output ?? old.output;
@@ -107,7 +107,7 @@ function mergedRates(old: TokenPrices, stated: FeedRates): TokenPrices {
 }
 
 /** Classes that a tier of the feed leaves out cost at least what the list says. */
-function notBelow(rates: TokenPrices, list: TokenPrices, stated: FeedRates): TokenPrices {
+function notBelow(rates: TokenPrices, list: TokenPrices, stated: ListedRates): TokenPrices {
   const raised = PRICE_CLASSES.flatMap((name) => {
     const [rate, least] = [rates[name], list[name]];
     if (rate === undefined) return [];

@@ -1,8 +1,8 @@
 import { parseCloudName, parseModelId } from '@weighbridge/domain';
+import type { ListedModel, ListedPrice } from '@weighbridge/price-lists';
 import { type ModelPriceRow, type ModelRow, parseNewModelId } from '../catalog/catalog.service.ts';
 import { priceOf } from '../catalog/priceColumns.ts';
 import type { Price } from '../catalog/prices.ts';
-import type { FeedModel, FeedPrice } from './feedPrices.ts';
 import { fieldOf, heldBecause } from './heldBecause.ts';
 import { firstPrice } from './mergedPrice.ts';
 
@@ -13,7 +13,7 @@ export interface NewModel {
   readonly upstreamName: string;
   readonly otherNames: readonly string[];
   readonly own: boolean;
-  readonly facts: FeedModel;
+  readonly facts: ListedModel;
   readonly price: Price;
   /** Why a person has to approve its price before anyone can use it; undefined: no one has to. */
   readonly heldBecause: string | undefined;
@@ -46,7 +46,7 @@ export function mayBeAdded(id: string, providers: ReadonlySet<string>): boolean 
 
 /** The models to add, and how many were left for later because of the limits. */
 export function newModels(
-  offered: ReadonlyMap<string, { readonly price: FeedPrice; readonly model: FeedModel }>,
+  offered: ReadonlyMap<string, { readonly price: ListedPrice; readonly model: ListedModel }>,
   models: readonly ModelRow[],
   prices: ReadonlyMap<string, ModelPriceRow>,
 ): { readonly added: NewModel[]; readonly left: number } {
@@ -140,7 +140,7 @@ function spelledBy(name: string): string[] {
 /** Why a first price may be wrong: nothing that was in force tells. Undefined: it is like those of its provider. */
 function doubtOf(
   price: Price,
-  { capabilities }: FeedModel,
+  { capabilities }: ListedModel,
   ofProvider: readonly ModelRow[],
   prices: ReadonlyMap<string, ModelPriceRow>,
 ): string | undefined {

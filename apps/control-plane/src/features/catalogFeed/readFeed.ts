@@ -1,14 +1,17 @@
 import {
-  type FeedDocument,
-  type FeedEntry,
-  FeedEntryError,
-  type FeedFormat,
-  type FeedModel,
-  type FeedPrice,
-} from './feedPrices.ts';
-import { genaiPricesEntries, isGenaiPrices } from './genaiPricesFeed.ts';
-import { isLiteLlm, litellmEntries } from './litellmFeed.ts';
-import { isModelsDev, modelsDevEntries } from './modelsDevFeed.ts';
+  genaiPricesEntries,
+  isGenaiPrices,
+  isLiteLlm,
+  isModelsDev,
+  type ListEntry,
+  ListEntryError,
+  type ListedModel,
+  type ListedPrice,
+  litellmEntries,
+  modelsDevEntries,
+} from '@weighbridge/price-lists';
+
+type FeedFormat = 'genai-prices' | 'models.dev' | 'litellm';
 
 /** A model that the feed has and that can't be used, and why. */
 interface RefusedEntry {
@@ -19,9 +22,9 @@ interface RefusedEntry {
 export interface FeedPrices {
   readonly format: FeedFormat;
   /** The prices of the wanted models, by model id. */
-  readonly prices: ReadonlyMap<string, FeedPrice>;
+  readonly prices: ReadonlyMap<string, ListedPrice>;
   /** The models that the catalog lacks and that could be added, by model id. */
-  readonly offered: ReadonlyMap<string, { readonly price: FeedPrice; readonly model: FeedModel }>;
+  readonly offered: ReadonlyMap<string, { readonly price: ListedPrice; readonly model: ListedModel }>;
   readonly refused: readonly RefusedEntry[];
   /** How many entries the feed has, wanted or not. */
   readonly entries: number;
@@ -48,11 +51,11 @@ export function readFeed(
   mayBeAdded: (id: string) => boolean = () => false,
 ): FeedPrices {
   const { format, entries } = documentOf(parse(text), now);
-  const prices = new Map<string, FeedPrice>();
+  const prices = new Map<string, ListedPrice>();
   const refused = new Map<string, string>();
-  const newPrices = new Map<string, FeedPrice>();
+  const newPrices = new Map<string, ListedPrice>();
   const newRefused = new Map<string, string>();
-  const described = new Map<string, FeedModel>();
+  const described = new Map<string, ListedModel>();
   let count = 0;
   for (const entry of entries) {
     count++;
@@ -61,7 +64,7 @@ export function readFeed(
     else if (mayBeAdded(entry.id)) {
       readEntry(entry, newPrices, newRefused);
       const model = described.get(entry.id) ?? entry.describe();
-      if (model) described.set(entry.id, model);
+      if (model && mayBeNew(model, now)) described.set(entry.id, model);
     }
   }
   if (refused.size > 0 && refused.size > (refused.size + prices.size) * MAX_REFUSED_SHARE) {
@@ -81,27 +84,33 @@ export function readFeed(
 }
 
 function readEntry(
-  { id, read }: FeedEntry,
-  prices: Map<string, FeedPrice>,
+  { id, read }: ListEntry,
+  prices: Map<string, ListedPrice>,
   refused: Map<string, string>,
 ): void {
   try {
     const price = read();
     if (!price || refused.has(id)) return;
     const other = prices.get(id);
-    if (other && !isSame(other, price)) throw new FeedEntryError('it is listed twice, with other prices');
+    if (other && !isSame(other, price)) throw new ListEntryError('it is listed twice, with other prices');
     prices.set(id, price);
   } catch (error) {
-    if (!(error instanceof FeedEntryError)) throw error;
+    if (!(error instanceof ListEntryError)) throw error;
     prices.delete(id);
     refused.set(id, error.message);
   }
 }
 
-function documentOf(content: unknown, now: Date): FeedDocument {
+/** The catalog has no price per request. */
+function mayBeNew({ endsOn, isForNewRequests, alsoPriced }: ListedModel, now: Date): boolean {
+  const hasEnded = endsOn !== undefined && endsOn <= now.toISOString().slice(0, 10);
+  return isForNewRequests && !hasEnded && !alsoPriced.includes('request');
+}
+
+function documentOf(content: unknown, now: Date): { format: FeedFormat; entries: Iterable<ListEntry> } {
   if (isGenaiPrices(content)) return { format: 'genai-prices', entries: genaiPricesEntries(content, now) };
   if (isModelsDev(content)) return { format: 'models.dev', entries: modelsDevEntries(content) };
-  if (isLiteLlm(content)) return { format: 'litellm', entries: litellmEntries(content, now) };
+  if (isLiteLlm(content)) return { format: 'litellm', entries: litellmEntries(content) };
   throw new FeedError(
     "it is neither genai-prices' data.json, nor models.dev's api.json, nor LiteLLM's price map",
   );
@@ -115,11 +124,11 @@ function parse(text: string): unknown {
   }
 }
 
-function isSame(a: FeedPrice, b: FeedPrice): boolean {
+function isSame(a: ListedPrice, b: ListedPrice): boolean {
   return textOf(a) === textOf(b);
 }
 
-function textOf({ rates, tiers }: FeedPrice): string {
+function textOf({ rates, tiers }: ListedPrice): string {
   const sorted = (of: object) => Object.entries(of).sort(([one], [other]) => (one < other ? -1 : 1));
   const all = [sorted(rates), tiers.map((tier) => [tier.aboveInputTokens, sorted(tier.rates)])];
   return JSON.stringify(all, (_key, value) => (typeof value === 'bigint' ? String(value) : value));

@@ -1,18 +1,18 @@
 import {
   abilities,
   amount,
+  checkedTiers,
   dearerOf,
-  type FeedEntry,
-  type FeedModel,
-  type FeedPrice,
-  type FeedRates,
-  type FeedTier,
   type Fields,
-  feedTiers,
   fieldsOf,
+  type ListEntry,
+  type ListedModel,
+  type ListedPrice,
+  type ListedRates,
+  type ListedTier,
   stated,
   tokenCount,
-} from './feedPrices.ts';
+} from './listedPrice.ts';
 
 /** Their ids of providers that have another name here. */
 const PROVIDERS: ReadonlyMap<string, string> = new Map([
@@ -27,11 +27,13 @@ export function isModelsDev(content: unknown): content is Fields {
   return providers.length > 0 && providers.every((provider) => fieldsOf(fieldsOf(provider)?.models));
 }
 
-export function* modelsDevEntries(content: Fields): Iterable<FeedEntry> {
+export function* modelsDevEntries(content: Fields): Iterable<ListEntry> {
   for (const [provider, value] of Object.entries(content)) {
     for (const [name, model] of Object.entries(fieldsOf(fieldsOf(value)?.models) ?? {})) {
+      const id = `${PROVIDERS.get(provider) ?? provider}/${name}`;
       yield {
-        id: `${PROVIDERS.get(provider) ?? provider}/${name}`,
+        key: id,
+        id,
         read: () => priceOf(fieldsOf(fieldsOf(model)?.cost)),
         describe: () => describe(name, fieldsOf(model) ?? {}),
       };
@@ -46,12 +48,13 @@ const MODALITIES: ReadonlyMap<unknown, string> = new Map([
   ['video', 'video_input'],
 ]);
 
-function describe(name: string, model: Fields): FeedModel | undefined {
+function describe(name: string, model: Fields): ListedModel | undefined {
   const limit = fieldsOf(model.limit);
   const { input, output } = fieldsOf(model.modalities) ?? {};
   const contextWindow = tokenCount(limit?.context);
   const writesText = !Array.isArray(output) || output.includes('text');
-  if (contextWindow === undefined || !writesText || model.status === 'deprecated') return undefined;
+  if (contextWindow === undefined) return undefined;
+  const cost = fieldsOf(model.cost);
   const named = [
     model.tool_call === true ? 'tools' : undefined,
     model.reasoning === true ? 'reasoning' : undefined,
@@ -62,10 +65,13 @@ function describe(name: string, model: Fields): FeedModel | undefined {
     maxOutputTokens: tokenCount(limit?.output) ?? null,
     capabilities: abilities(named, /embed/.test(name)),
     otherNames: [],
+    endsOn: undefined,
+    isForNewRequests: writesText && model.status !== 'deprecated',
+    alsoPriced: cost?.reasoning !== undefined && cost.reasoning !== cost.output ? ['reasoning'] : [],
   };
 }
 
-function priceOf(cost: Fields | undefined): FeedPrice | undefined {
+function priceOf(cost: Fields | undefined): ListedPrice | undefined {
   if (!cost || cost.input === undefined || cost.output === undefined) return undefined;
   const listed = Array.isArray(cost.tiers) ? cost.tiers.flatMap(tierOf) : [];
   const legacy = fieldsOf(cost.context_over_200k);
@@ -73,17 +79,17 @@ function priceOf(cost: Fields | undefined): FeedPrice | undefined {
     listed.length === 0 && legacy
       ? [{ aboveInputTokens: LEGACY_TIER_ABOVE, rates: ratesOf(legacy) }]
       : listed;
-  return { rates: ratesOf(cost), tiers: feedTiers(tiers) };
+  return { rates: ratesOf(cost), tiers: checkedTiers(tiers) };
 }
 
-function tierOf(value: unknown): FeedTier[] {
+function tierOf(value: unknown): ListedTier[] {
   const tier = fieldsOf(value);
   const condition = fieldsOf(tier?.tier);
   if (!tier || condition?.type !== 'context') return [];
   return [{ aboveInputTokens: Number(condition.size), rates: ratesOf(tier) }];
 }
 
-function ratesOf(cost: Fields): FeedRates {
+function ratesOf(cost: Fields): ListedRates {
   return stated({
     input: amount(cost.input, 0),
     output: dearerOf(amount(cost.output, 0), amount(cost.reasoning, 0)),

@@ -2,17 +2,17 @@ import type { MediaClass, NanoUsd, TextClass } from '@weighbridge/domain';
 import {
   abilities,
   amount,
+  checkedTiers,
   dearerOf,
-  type FeedEntry,
-  FeedEntryError,
-  type FeedModel,
-  type FeedPrice,
-  type FeedRates,
   type Fields,
-  feedTiers,
   fieldsOf,
+  type ListEntry,
+  ListEntryError,
+  type ListedModel,
+  type ListedPrice,
+  type ListedRates,
   tokenCount,
-} from './feedPrices.ts';
+} from './listedPrice.ts';
 
 /** Their ids of providers that have another name here. */
 const PROVIDERS: ReadonlyMap<string, string> = new Map([
@@ -51,7 +51,7 @@ export function isGenaiPrices(content: unknown): content is readonly Fields[] {
   );
 }
 
-export function* genaiPricesEntries(content: readonly Fields[], now: Date): Iterable<FeedEntry> {
+export function* genaiPricesEntries(content: readonly Fields[], now: Date): Iterable<ListEntry> {
   for (const { id, models } of content) {
     const provider = PROVIDERS.get(String(id)) ?? String(id);
     for (const value of models as readonly unknown[]) {
@@ -59,6 +59,7 @@ export function* genaiPricesEntries(content: readonly Fields[], now: Date): Iter
       // Only exact names: a prefix also fits later models with other prices.
       for (const name of new Set([...ownName(model), ...exactNames(model.match, 0)])) {
         yield {
+          key: name,
           id: `${provider}/${name}`,
           read: () => priceOf(model.prices, now),
           describe: () => (name === model.id ? describe(model) : undefined),
@@ -69,10 +70,10 @@ export function* genaiPricesEntries(content: readonly Fields[], now: Date): Iter
 }
 
 /** The list states no abilities. */
-function describe(model: Fields): FeedModel | undefined {
+function describe(model: Fields): ListedModel | undefined {
   const name = String(model.id);
   const contextWindow = tokenCount(model.context_window);
-  if (contextWindow === undefined || model.deprecated === true) return undefined;
+  if (contextWindow === undefined) return undefined;
   const names = exactNames(model.match, 0);
   if (!names.includes(name)) return undefined;
   const otherNames = names.filter((one) => one.startsWith(name) && RELEASE.test(one.slice(name.length)));
@@ -81,6 +82,9 @@ function describe(model: Fields): FeedModel | undefined {
     maxOutputTokens: null,
     capabilities: abilities([], /embed/.test(name)),
     otherNames,
+    endsOn: undefined,
+    isForNewRequests: model.deprecated !== true,
+    alsoPriced: [],
   };
 }
 
@@ -96,7 +100,7 @@ function exactNames(match: unknown, depth: number): string[] {
 }
 
 /** The price that is in force: the last whose date has come. Where it depends on the time of day, the dearest. */
-function priceOf(prices: unknown, now: Date): FeedPrice | undefined {
+function priceOf(prices: unknown, now: Date): ListedPrice | undefined {
   if (!Array.isArray(prices)) return flatPrice(fieldsOf(prices) ?? {});
   const today = now.toISOString().slice(0, 10);
   const all = prices.map((one) => fieldsOf(one) ?? {});
@@ -113,7 +117,7 @@ function priceOf(prices: unknown, now: Date): FeedPrice | undefined {
 
 type Rates = Partial<Record<TextClass | MediaClass, NanoUsd>>;
 
-function flatPrice(prices: Fields): FeedPrice | undefined {
+function flatPrice(prices: Fields): ListedPrice | undefined {
   const rates: Rates = {};
   const byLength = new Map<number, Rates>();
   for (const [key, value] of Object.entries(prices)) {
@@ -127,11 +131,11 @@ function flatPrice(prices: Fields): FeedPrice | undefined {
   if (rates.input === undefined) return undefined;
   const tiers = [...byLength].map(([aboveInputTokens, ofTier]) => ({ aboveInputTokens, rates: ofTier }));
   // A vendor that lists no price of output does not bill any, as for embeddings.
-  return { rates: { ...rates, output: rates.output ?? 0n } as FeedRates, tiers: feedTiers(tiers) };
+  return { rates: { ...rates, output: rates.output ?? 0n } as ListedRates, tiers: checkedTiers(tiers) };
 }
 
 function addTiers(byLength: Map<number, Rates>, name: keyof Rates, tiers: unknown): void {
-  if (!Array.isArray(tiers)) throw new FeedEntryError('its prices by length are no list');
+  if (!Array.isArray(tiers)) throw new ListEntryError('its prices by length are no list');
   for (const value of tiers) {
     const { start, price } = fieldsOf(value) ?? {};
     const ofTier = byLength.get(Number(start)) ?? {};
@@ -141,8 +145,8 @@ function addTiers(byLength: Map<number, Rates>, name: keyof Rates, tiers: unknow
   }
 }
 
-function dearestOf(one: FeedPrice, other: FeedPrice): FeedPrice {
-  const names = Object.keys({ ...one.rates, ...other.rates }) as (keyof FeedRates)[];
+function dearestOf(one: ListedPrice, other: ListedPrice): ListedPrice {
+  const names = Object.keys({ ...one.rates, ...other.rates }) as (keyof ListedRates)[];
   const rates = Object.fromEntries(names.map((name) => [name, dearerOf(one.rates[name], other.rates[name])]));
-  return { rates: rates as FeedRates, tiers: one.tiers.length > 0 ? one.tiers : other.tiers };
+  return { rates: rates as ListedRates, tiers: one.tiers.length > 0 ? one.tiers : other.tiers };
 }
