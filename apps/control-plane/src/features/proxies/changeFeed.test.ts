@@ -1,3 +1,4 @@
+import { PositionSchema, SnapshotSchema } from '@weighbridge/contracts';
 import { createLogger } from '@weighbridge/runtime';
 import { describe, expect, it } from 'vitest';
 import type { Position, RecordedChange } from '../changes/changes.service.ts';
@@ -9,6 +10,8 @@ function feedOnDatabase() {
     position: { databaseSystemId: 'db', timeline: 1, revision: 10n } as Position,
     changes: [] as RecordedChange[],
     snapshots: 0,
+    /** Beside the models. */
+    resources: {},
     commit(kind: string, resource_id: string, reach = 'own') {
       const revision = state.position.revision + 1n;
       state.changes.push({ revision, kind, resource_id, reach });
@@ -24,7 +27,11 @@ function feedOnDatabase() {
       state.changes.filter(({ revision }) => revision > after).slice(0, limit),
     readSnapshot: async () => {
       state.snapshots++;
-      return { revision: state.position.revision, models: [{ id: `m${state.snapshots}` }] };
+      return {
+        revision: state.position.revision,
+        models: [{ id: `m${state.snapshots}` }],
+        ...state.resources,
+      };
     },
   });
   return { state, feed };
@@ -61,6 +68,18 @@ describe('the change feed', () => {
     await feed.advance();
     expect(feed.deltaAfter(10n)?.tables?.models).toMatchObject([{ id: 'm2' }]);
     expect((await feed.snapshot()).models).toMatchObject([{ id: 'm2' }]);
+  });
+
+  it('sends everything that it reads for proxies, with its position', async () => {
+    const { state, feed } = feedOnDatabase();
+    const resources = SnapshotSchema.fields.filter(({ message }) => message && message !== PositionSchema);
+    state.resources = Object.fromEntries(resources.map(({ localName }) => [localName, [{ id: 'a' }]]));
+    await feed.advance();
+    const { $typeName, revision, position, ...sent } = await feed.snapshot();
+    expect(revision).toBe(10n);
+    expect(position).toMatchObject(state.position);
+    expect(Object.keys(sent).sort()).toEqual(resources.map(({ localName }) => localName).sort());
+    for (const list of Object.values(sent)) expect(list).toMatchObject([{ id: 'a' }]);
   });
 
   it('drops all keys after a change of a default policy', async () => {

@@ -1,5 +1,11 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { type Delta, DeltaSchema, type Snapshot, SnapshotSchema } from '@weighbridge/contracts';
+import {
+  type Delta,
+  DeltaSchema,
+  PositionSchema,
+  type Snapshot,
+  SnapshotSchema,
+} from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
 import type { Position, RecordedChange } from '../changes/changes.service.ts';
 
@@ -92,17 +98,11 @@ export class ChangeFeed {
 
   /** Everything that a proxy needs besides keys, with the position it was read at. */
   async snapshot(): Promise<Snapshot> {
-    const { connectors, models, profiles, aliases } = await this.#readTables();
+    const tables = await this.#readTables();
     if (!this.#position) throw new Error('the change feed has no position: call advance first');
     const { databaseSystemId, timeline, revision } = this.#position;
-    return create(SnapshotSchema, {
-      revision,
-      connectors,
-      models,
-      profiles,
-      aliases,
-      position: { databaseSystemId, timeline, revision },
-    });
+    const position = create(PositionSchema, { databaseSystemId, timeline, revision });
+    return { ...tables, revision, position };
   }
 
   async #reset(position: Position): Promise<void> {
