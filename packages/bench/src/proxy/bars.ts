@@ -7,6 +7,7 @@ import {
   HUNDRED_KB,
   KEYS,
   LARGE,
+  NAMES,
   ONE_CALLER,
   PLAIN,
   STREAMED,
@@ -14,7 +15,7 @@ import {
 } from './plan.ts';
 import type { ProxyFigures } from './proxy.ts';
 import type { Cell, Round } from './rounds.ts';
-import { keysName, OURS } from './weighbridge.ts';
+import { BARE_NAMED, keysName, OURS, PREFIXED } from './weighbridge.ts';
 import type { Workload } from './workload.ts';
 
 /** A figure with its target and its measured value. */
@@ -109,6 +110,11 @@ export function proxyBars(figures: ProxyFigures): Bar[] {
     ),
     most('10 times the keys and policies: CPU of a request', keysGrown(10), GROWTH_MARGIN),
     most('100 times the keys and policies: CPU of a request', keysGrown(100), GROWTH_MARGIN),
+    most(
+      'a bare name: CPU of a request, of one with its provider',
+      ratio(cell(BARE_NAMED, NAMES), cell(PREFIXED, NAMES), cpu),
+      GROWTH_MARGIN,
+    ),
   ];
 }
 

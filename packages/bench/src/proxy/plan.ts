@@ -44,6 +44,7 @@ export const PACED = {
   rate: 23,
 } satisfies Workload;
 export const KEYS = { ...PLAIN, name: '1 KB, keys in turns' } satisfies Workload;
+export const NAMES = { ...PLAIN, name: '1 KB, names of one model' } satisfies Workload;
 
 const CONNECTIONS = 32;
 const FEW_CONNECTIONS = 8;
@@ -93,6 +94,7 @@ export function planWorkloads({ repeats, roundMs, warmUpRequests }: Effort): Pla
     closed('100kb', 'sizes', HUNDRED_KB, few),
     closed('1mb', 'sizes', LARGE, few),
     closed('keys', 'keys', KEYS, share),
+    closed('names', 'names', NAMES),
   ];
 }
 

@@ -10,8 +10,12 @@ import {
 } from '../shared/service.ts';
 import { CHAT_PATH, type Contender, EVERY_GROUP, type Group, onShippedNode } from './contender.ts';
 import type { Cores } from './cores.ts';
+import { MODEL } from './workload.ts';
 
 export const OURS = 'Weighbridge';
+/** With the provider before the model's name, which needs no look-up; and without. */
+export const PREFIXED = `${OURS}, provider and name`;
+export const BARE_NAMED = `${OURS}, bare name`;
 const USE_IN_MEMORY_SPOOL = fileURLToPath(new URL('../../dist/spool/useInMemorySpool.js', import.meta.url));
 /** Rate limits that no benchmark reaches. */
 const AMPLE_RATES = {
@@ -65,8 +69,15 @@ export async function startWeighbridge(
     const main = await start('main');
     const contender = (name: string, proxy: RunningProxy, of: readonly string[], groups: readonly Group[]) =>
       weighbridge(name, proxy, { tokens: of, groups, isObserved: options.isObserved === true });
-    const whole = contender(OURS, main, tokens.slice(0, keys), EVERY_GROUP);
-    if (!hasParts) return { contenders: [whole], proxies };
+    const named = (name: string, model: string) => {
+      return { ...contender(name, main, tokens.slice(0, keys), ['names']), model };
+    };
+    const always = [
+      contender(OURS, main, tokens.slice(0, keys), EVERY_GROUP),
+      named(PREFIXED, MODEL),
+      named(BARE_NAMED, MODEL.slice(MODEL.indexOf('/') + 1)),
+    ];
+    if (!hasParts) return { contenders: always, proxies };
 
     const noRates = { ...AMPLE_BUDGET, parent_policy_id: parent };
     const unlimited = await issueKeysOf(service, 'unrated', keys, noRates);
@@ -76,7 +87,7 @@ export async function startWeighbridge(
     return {
       proxies,
       contenders: [
-        whole,
+        ...always,
         contender(`${OURS} without rate limits`, main, unlimited, ['plain']),
         contender(`${OURS} without budgets`, main, unbudgeted, ['plain']),
         contender(`${OURS} without its spool`, spoolless, tokens.slice(0, keys), ['plain']),
