@@ -103,10 +103,13 @@ async function bytesOf(request: string, listener: RequestListener): Promise<stri
   }
 }
 
-/** The order of the lines is no part of the meaning; Node writes what it reads in its place, this service after the others. */
+/**
+ * The order of the lines is no part of the meaning; Node writes what it reads in its place, this service after the others. The
+ * next second may begin between two answers.
+ */
 function withoutDate(bytes: string): readonly string[] {
   const [head = '', ...body] = bytes.split('\r\n\r\n');
-  const lines = head.replace(/^Date: .*\r\n/m, '').split('\r\n');
+  const lines = head.split('\r\n').map((line) => line.replace(/^Date: \w{3}, \d.* GMT$/, 'Date'));
   return [...lines.sort(), ...body];
 }
 
