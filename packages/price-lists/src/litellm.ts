@@ -68,8 +68,9 @@ function describe(model: Fields): ListedModel | undefined {
   const contextWindow = tokenCount(model.max_input_tokens) ?? tokenCount(model.max_tokens);
   if (contextWindow === undefined) return undefined;
   const named = CAPABILITIES.map(([flag, capability]) => (model[flag] === true ? capability : undefined));
-  const { deprecation_date: ends, output_cost_per_reasoning_token: reasoning } = model;
-  const isReasoningApart = reasoning !== undefined && reasoning !== model.output_cost_per_token;
+  const { deprecation_date: ends, output_cost_per_token: output } = model;
+  const { output_cost_per_reasoning_token: reasoning } = model;
+  const isReasoningApart = reasoning !== undefined && reasoning !== output;
   return {
     contextWindow,
     maxOutputTokens: tokenCount(model.max_output_tokens) ?? null,
