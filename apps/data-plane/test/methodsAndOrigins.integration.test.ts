@@ -24,7 +24,7 @@ describe('methods and origins', () => {
     expect((await ask('OPTIONS', '/v1/responses/resp_1')).headers.get('allow')).toBe('GET, HEAD, DELETE');
     const put = await ask('PUT', '/v1/responses/resp_1', key);
     expect([put.status, put.headers.get('allow')]).toEqual([405, 'GET, HEAD, DELETE']);
-    expect((await ask('PUT', '/v1/models/mock/echo', key)).status).toBe(405);
+    expect((await ask('DELETE', '/v1/models/mock/echo', key)).status).toBe(405);
   });
 
   it('pages of configured origins may read responses, relayed ones included', async () => {

@@ -43,7 +43,7 @@ import { splitUrl, withoutApiVersion } from './requestUrl.ts';
 import {
   dialectOfUnserved,
   isModelOperation,
-  methodNotServed,
+  operationNotServed,
   ROUTE_NOT_SERVED,
   routeNotServed,
 } from './unservedRoutes.ts';
@@ -112,7 +112,7 @@ type AddRoutes = (api: FastifyInstance, deps: AppDeps) => void;
 function surface(deps: AppDeps, routes: readonly AddRoutes[]): (api: FastifyInstance) => Promise<void> {
   return async (api) => {
     const others = refuseOtherMethods(api, (method, path, { url, headers }) =>
-      methodNotServed(method, path, dialectOfUnserved(url, headers)),
+      operationNotServed(method, path, dialectOfUnserved(url, headers)),
     );
     authenticateFirst(api, deps);
     for (const add of routes) add(api, deps);

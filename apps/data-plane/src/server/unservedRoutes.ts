@@ -36,25 +36,14 @@ export function routeNotServed(method: string, path: string, dialect: Dialect): 
   return new AppError('not_found', ROUTE_NOT_SERVED, message, { details: { served } });
 }
 
-/**
- * What vendors' clients ask for at paths that this service has for other methods: below a prefix, and the methods. Any other method
- * is one that no client sends there, and is told which it may.
- */
-const UNSERVED_METHODS: readonly (readonly [path: RegExp, methods: readonly string[]])[] = [
-  // Stored completions, which are listed at the path that creates them.
-  [/^\/chat\/completions\/?$/, ['GET']],
-  // Tuned models, and methods of Google's that are not served: `/models/gemini-2.5-pro:predict`.
-  [/^\/models\/./, ['POST', 'PATCH', 'DELETE']],
-  // What may be done with all responses, not with one: `/responses/compact` was such an operation.
-  [/^\/responses\/[^/]+\/?$/, ['POST']],
-];
-const PREFIX = /^\/(?:v1|v1beta|openai\/v1|openai)(?=\/)/;
+/** Google names an operation at the end of the path: `/models/gemini-2.5-pro:predict`. */
+const NAMED_OPERATION = /:[a-z][A-Za-z]{2,40}$/;
 
-/** The 404 for a method that vendors' clients send to a path of this service, and that it does not serve there. */
-export function methodNotServed(method: string, path: string, dialect: Dialect): AppError | undefined {
-  const rest = path.replace(PREFIX, '');
-  const isKnown = UNSERVED_METHODS.some(([at, methods]) => at.test(rest) && methods.includes(method));
-  return isKnown ? routeNotServed(method, path, dialect) : undefined;
+/** The 404 for an operation of Google's that is not served: its path is unknown, although that of its model is served for GET. */
+export function operationNotServed(method: string, path: string, dialect: Dialect): AppError | undefined {
+  const isOperation =
+    method === 'POST' && path.includes('/models/') && NAMED_OPERATION.test(path.slice(-MAX_SHOWN));
+  return isOperation ? routeNotServed(method, path, dialect) : undefined;
 }
 
 /** Long-running operations of Google's, below a model that has none: `models/veo-3/operations/abc`. */
