@@ -4,12 +4,11 @@ import { describe, expect, it } from 'vitest';
 import { ALICE, HARD, ONE_MODEL, SPENT, settled } from './proxy.ts';
 import { startProxyForTest, useProxy, useVendor } from './useProxy.ts';
 
-const lines: string[] = [];
 const vendor = useVendor({ apiKey: 'vendor-secret', traits: { strict: true } });
 const GEMINI = [
   { id: 'gemini/gemini-2.5-pro', provider: 'gemini', upstreamName: 'gemini-2.5-pro', nanoPerToken: 7n },
 ];
-const proxy = useProxy(vendor, { log: (line) => lines.push(line), models: GEMINI });
+const proxy = useProxy(vendor, { models: GEMINI });
 
 function client(apiKey = ALICE, headers: Record<string, string> = {}): GoogleGenAI {
   return new GoogleGenAI({ apiKey, httpOptions: { baseUrl: proxy.url, headers } });
@@ -179,8 +178,9 @@ function post(
   path: string,
   body: unknown = BODY,
   headers: Record<string, string> = { 'x-goog-api-key': ALICE },
+  url = proxy.url,
 ) {
-  return fetch(proxy.url + path, {
+  return fetch(url + path, {
     method: 'POST',
     body: typeof body === 'string' ? body : JSON.stringify(body),
     headers: { 'content-type': 'application/json', ...headers },
@@ -305,10 +305,15 @@ describe('the routes of Gemini', () => {
   });
 
   it('neither log nor forward a key in the query', async () => {
-    lines.length = 0;
+    const lines: string[] = [];
+    const { url } = await startProxyForTest({
+      vendorUrl: vendor.url,
+      log: (line) => lines.push(line),
+      models: GEMINI,
+    });
     const paths = ['generateContent?', 'streamGenerateContent?alt=sse&', 'countTokens?', 'nothing?'];
     for (const path of paths)
-      await (await post(`/v1beta/models/mock/echo:${path}key=${ALICE}`, BODY, {})).text();
+      await (await post(`/v1beta/models/mock/echo:${path}key=${ALICE}`, BODY, {}, url)).text();
     await eventually(() => expect(lines.length).toBeGreaterThanOrEqual(paths.length));
     expect(lines.join('\n')).not.toContain(ALICE);
     const sent = vendor.requests.map(({ path, rawHeaders }) => `${path} ${rawHeaders}`);

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 import { track, untrack } from './children.ts';
 import { inheritedEnvironment } from './env.ts';
@@ -78,16 +79,26 @@ export async function startProcess(
   }
 }
 
-/** Returns a TCP port of 127.0.0.1 that was free a moment ago. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
+/** Below the ports that systems give to outgoing connections and to servers on port 0. */
+const PORTS = { first: 10_000, last: 32_767 };
+/** Test files run at the same time in processes of their own, so each starts elsewhere. */
+let nextPort = randomInt(PORTS.first, PORTS.last + 1);
+
+/** Returns a TCP port of 127.0.0.1 that is free, and that nothing is given by chance before a process listens on it. */
+export async function freePort(): Promise<number> {
+  for (let tries = PORTS.first; tries <= PORTS.last; tries++) {
+    const port = nextPort;
+    nextPort = port === PORTS.last ? PORTS.first : port + 1;
+    if (await isFree(port)) return port;
+  }
+  throw new Error(`No port of 127.0.0.1 from ${PORTS.first} to ${PORTS.last} is free.`);
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
     const probe = createServer();
-    probe.once('error', reject);
-    probe.listen(0, '127.0.0.1', () => {
-      const address = probe.address();
-      const port = typeof address === 'object' && address ? address.port : 0;
-      probe.close(() => resolve(port));
-    });
+    probe.once('error', () => resolve(false));
+    probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)));
   });
 }
 
