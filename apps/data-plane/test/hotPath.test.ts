@@ -9,7 +9,7 @@ import type { Target } from '../src/control/target.ts';
 import { chatFormat } from '../src/formats/chatFormat.ts';
 import { CHAT_COMPLETIONS } from '../src/formats/operation.ts';
 import { scanObject } from '../src/formats/scanJson.ts';
-import { SseSplitter } from '../src/formats/sseSplitter.ts';
+import { SseSplitter } from '@weighbridge/dialects';
 import { StreamTap } from '../src/formats/streamTap.ts';
 import { LIST_PRICE_DETAILS, type ObservedModelRequest } from '../src/observe/observedAttempt.ts';
 import { createObserver } from '../src/observe/observer.ts';

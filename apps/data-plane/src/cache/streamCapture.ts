@@ -1,4 +1,4 @@
-import { ChunkList } from '../formats/chunkList.ts';
+import { ChunkList } from '@weighbridge/dialects';
 import type { Span } from '../formats/scanJson.ts';
 import type { OnEvent } from '../formats/streamTap.ts';
 import type { HeldMemory } from '../shared/memoryBudget.ts';

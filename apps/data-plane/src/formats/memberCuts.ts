@@ -1,4 +1,4 @@
-import { CLOSE_OBJECT, COMMA, JsonCursor, type Span } from './jsonCursor.ts';
+import { CLOSE_OBJECT, COMMA, JsonCursor, type Span } from '@weighbridge/dialects';
 
 /** What to cut out of a JSON object, so that it lacks these fields: spans that do not overlap. */
 export function memberCuts(bytes: Buffer, names: ReadonlySet<string>): Span[] {

@@ -6,7 +6,7 @@ import {
   OPEN_ARRAY,
   OPEN_OBJECT,
   QUOTE,
-} from './jsonCursor.ts';
+} from '@weighbridge/dialects';
 import type { Field, Fields, Value, VariantsValue } from './requestFields/field.ts';
 
 /** What fields name, as the tables class them. */

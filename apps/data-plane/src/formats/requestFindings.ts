@@ -1,4 +1,4 @@
-import type { Span } from './jsonCursor.ts';
+import type { Span } from '@weighbridge/dialects';
 import type { Field, Fields, ServerTool } from './requestFields/field.ts';
 
 /** What is wrong with a field. */

@@ -6,7 +6,7 @@ import {
   OPEN_ARRAY,
   OPEN_OBJECT,
   QUOTE,
-} from './jsonCursor.ts';
+} from '@weighbridge/dialects';
 import { findFields } from './jsonFields.ts';
 
 /** Chat formats add tokens around each message, and around the prompt. */

@@ -7,7 +7,7 @@ import {
   OPEN_OBJECT,
   QUOTE,
   type Span,
-} from './jsonCursor.ts';
+} from '@weighbridge/dialects';
 import type { Field, Fields, ObjectValue, ServerTool, VariantsValue } from './requestFields/field.ts';
 import type { RequestFindings, Violation, WalkRules } from './requestFindings.ts';
 

@@ -1,7 +1,7 @@
-import { CLOSE_OBJECT, COMMA, JsonCursor, JsonScanError, OPEN_OBJECT, type Span } from './jsonCursor.ts';
-import type { KeyWatch } from './keyWatch.ts';
+import { CLOSE_OBJECT, COMMA, JsonCursor, JsonScanError, OPEN_OBJECT, type Span } from '@weighbridge/dialects';
+import type { KeyWatch } from '@weighbridge/dialects';
 
-export { JsonScanError, type Span } from './jsonCursor.ts';
+export { JsonScanError, type Span } from '@weighbridge/dialects';
 
 export interface ScanOptions {
   /** A wanted field that occurs twice is an error, or its last value counts. Default: `refuse`. */

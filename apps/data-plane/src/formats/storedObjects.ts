@@ -1,4 +1,4 @@
-import { KeyWatch } from './keyWatch.ts';
+import { KeyWatch } from '@weighbridge/dialects';
 import { findNames, innerFields, names, valueWithNames } from './namedFields.ts';
 import type { Field, Fields } from './requestFields/field.ts';
 

@@ -4,7 +4,7 @@ import { JsonPruner } from './jsonPruner.ts';
 import { nullUsageSpans } from './nullUsage.ts';
 import { noFacts, type ResponseFacts, type ResponseFormat, readEvent } from './responseFormat.ts';
 import type { Span } from './scanJson.ts';
-import { eventData, SseSplitter } from './sseSplitter.ts';
+import { eventData, SseSplitter } from '@weighbridge/dialects';
 
 const NOTHING = Buffer.alloc(0);
 const OPEN_BRACE = 0x7b;

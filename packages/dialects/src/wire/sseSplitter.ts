@@ -1,5 +1,11 @@
-import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { ChunkList } from './chunkList.ts';
+
+/** Counts the bytes that are held, and may refuse them. */
+export interface MemoryHold {
+  /** False if fewer bytes are free. */
+  tryTake(bytes: number): boolean;
+  release(bytes: number): void;
+}
 
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
@@ -16,7 +22,7 @@ const MAX_EVENT_BYTES = 16 * 1024 * 1024;
  */
 export class SseSplitter {
   /** Holds the pending bytes; undefined if they are not counted. */
-  readonly #memory: HeldMemory | undefined;
+  readonly #memory: MemoryHold | undefined;
   /** The beginning of an event whose end has not arrived. */
   readonly #pending = new ChunkList();
   /** Whether the last line of the pending bytes is empty. */
@@ -29,7 +35,7 @@ export class SseSplitter {
   #isTooLarge = false;
   #pieces = NO_PIECES;
 
-  constructor(memory?: HeldMemory) {
+  constructor(memory?: MemoryHold) {
     this.#memory = memory;
   }
 

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { HeldMemory, MemoryBudget } from '../shared/memoryBudget.ts';
 import { eventData, SseSplitter } from './sseSplitter.ts';
 
 describe('SseSplitter', () => {
@@ -85,9 +84,18 @@ describe('SseSplitter', () => {
   });
 
   it('passes an event that is too large in pieces, holding no more than its limit, and then reads on', () => {
-    const budget = new MemoryBudget(1024 * 1024);
-    const memory = new HeldMemory(budget);
-    const splitter = new SseSplitter(memory);
+    const limitBytes = 1024 * 1024;
+    let usedBytes = 0;
+    const splitter = new SseSplitter({
+      tryTake: (bytes) => {
+        const fits = usedBytes + bytes <= limitBytes;
+        if (fits) usedBytes += bytes;
+        return fits;
+      },
+      release: (bytes) => {
+        usedBytes -= bytes;
+      },
+    });
     const large = Buffer.from(`data: ${'x'.repeat(3 * 1024 * 1024)}\n\n`);
     const seen: Buffer[] = [];
     const pieces: Buffer[] = [];
@@ -96,12 +104,12 @@ describe('SseSplitter', () => {
       for (let at = 0; at < stream.length; at += 10_000) {
         seen.push(...splitter.push(stream.subarray(at, at + 10_000)));
         pieces.push(...splitter.pieces);
-        held = Math.max(held, budget.usedBytes);
+        held = Math.max(held, usedBytes);
       }
     }
     expect(held).toBeGreaterThan(900_000);
-    expect(held).toBeLessThanOrEqual(budget.limitBytes);
-    expect(budget.usedBytes).toBe(0);
+    expect(held).toBeLessThanOrEqual(limitBytes);
+    expect(usedBytes).toBe(0);
     expect(Buffer.concat(pieces).equals(large)).toBe(true);
     expect(seen.filter((event) => !pieces.includes(event)).map(String)).toEqual(['data: small\n\n']);
   });

@@ -1,0 +1,19 @@
+import { type AnswerContext, UNSIGNED } from '../ir/answer.ts';
+import type { FoldedAnswer, FoldedBlock } from '../ir/fold.ts';
+import { argumentsObject } from '../json/toolArguments.ts';
+import { raw } from '../json/writeJson.ts';
+import { emptyBlock, messagesEnvelope } from './writeStream.ts';
+
+/** The JSON answer of messages. */
+export function foldMessages({ blocks, finish }: FoldedAnswer, context: AnswerContext): object {
+  return { ...messagesEnvelope(context, finish), content: blocks.map((block) => foldBlock(block, context)) };
+}
+
+function foldBlock({ open, text, opaque }: FoldedBlock, context: AnswerContext): object {
+  const block = emptyBlock(open);
+  if (open.block === 'call') return { ...block, input: raw(argumentsObject(text).json) };
+  if (open.block === 'reasoning') {
+    return { ...block, thinking: text, signature: context.seal(opaque ?? UNSIGNED) };
+  }
+  return { ...block, text };
+}

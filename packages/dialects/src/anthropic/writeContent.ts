@@ -1,0 +1,91 @@
+import type {
+  BetaContentBlockParam,
+  BetaImageBlockParam,
+  BetaRequestDocumentBlock,
+  BetaThinkingBlockParam,
+  BetaToolResultBlockParam,
+} from '@anthropic-ai/sdk/resources/beta/messages/messages';
+import type { MediaPart, Part, ReasoningPart, ResultPart } from '../ir/request.ts';
+import { present, raw } from '../json/writeJson.ts';
+import { toolName } from '../wire/ids.ts';
+import { callArguments, ownOpaque, targetCallId, takesMedia, type WriteContext } from '../writeContext.ts';
+import { writeCacheMark } from './wire.ts';
+
+/** The block of a part; undefined if it has none, and then its loss is named. Empty texts are refused there. */
+export function writePart(part: Part, context: WriteContext): BetaContentBlockParam | undefined {
+  const block = writeKnown(part, context);
+  if (!block || !part.cache || part.kind === 'reasoning') return block;
+  if (!context.quirks.cacheMarks) {
+    context.losses.add(`${part.path}.cache_control`, 'dropped', 'the model takes no cache marks');
+    return block;
+  }
+  return { ...block, cache_control: writeCacheMark(part.cache) } as BetaContentBlockParam;
+}
+
+function writeKnown(part: Part, context: WriteContext): BetaContentBlockParam | undefined {
+  switch (part.kind) {
+    case 'text':
+    case 'refusal':
+      return part.text === '' ? undefined : { type: 'text', text: part.text };
+    case 'media':
+      return takesMedia(part, context) ? writeMedia(part, context) : undefined;
+    case 'reasoning':
+      return writeReasoning(part, context);
+    case 'call':
+      return {
+        type: 'tool_use',
+        id: targetCallId(part.id, context),
+        name: toolName(part.name),
+        input: raw(callArguments(part, context)),
+      };
+    case 'result':
+      return writeResult(part, context);
+    case 'reference':
+      return { type: 'text', text: `Tool loaded: ${part.name}` };
+  }
+}
+
+function writeReasoning(part: ReasoningPart, context: WriteContext): BetaContentBlockParam | undefined {
+  const opaque = ownOpaque(part, context);
+  if (!opaque) return undefined;
+  if (opaque.kind === 'redacted') return { type: 'redacted_thinking', data: opaque.data };
+  const thinking = part.text === '' ? (opaque.envelope?.text ?? '') : part.text;
+  return { type: 'thinking', thinking, signature: opaque.data } satisfies BetaThinkingBlockParam;
+}
+
+function writeResult(part: ResultPart, context: WriteContext): BetaToolResultBlockParam {
+  const content = part.parts.flatMap((inner) => writePart(inner, context) ?? []);
+  return present<BetaToolResultBlockParam>({
+    type: 'tool_result',
+    tool_use_id: targetCallId(part.id, context),
+    content: content as Exclude<BetaToolResultBlockParam['content'], string | undefined>,
+    is_error: part.failed ? true : undefined,
+  });
+}
+
+type Source = BetaImageBlockParam['source'] | BetaRequestDocumentBlock['source'];
+
+function writeMedia(part: MediaPart, { losses }: WriteContext): BetaContentBlockParam | undefined {
+  const { media, name, detail, path } = part;
+  if (media !== 'image' && media !== 'document') {
+    losses.add(path, 'refused', `messages take no ${media}`);
+    return undefined;
+  }
+  if (detail !== undefined) losses.add(`${path}.detail`, 'dropped', 'it has no counterpart');
+  const source = writeSource(part);
+  if (media === 'image') {
+    if (name !== undefined) losses.add(`${path}.filename`, 'dropped', 'images have no name there');
+    return { type: 'image', source } as BetaImageBlockParam;
+  }
+  return present<BetaRequestDocumentBlock>({
+    type: 'document',
+    source: source as BetaRequestDocumentBlock['source'],
+    title: name,
+  });
+}
+
+function writeSource({ source }: MediaPart): Source {
+  if (source.from === 'url') return { type: 'url', url: source.url };
+  if (source.from === 'file') return { type: 'file', file_id: source.id };
+  return { type: 'base64', media_type: source.type, data: source.data } as Source;
+}

@@ -1,0 +1,184 @@
+import type {
+  BetaContentBlockParam,
+  BetaMessageParam,
+  BetaTextBlockParam,
+  BetaTool,
+  BetaToolChoice,
+  BetaToolUnion,
+} from '@anthropic-ai/sdk/resources/beta/messages/messages';
+import { withPairedCalls } from '../ir/history.ts';
+import type { Message, ModelRequest, TextPart } from '../ir/request.ts';
+import { present, raw } from '../json/writeJson.ts';
+import { planReasoning, type ReasoningPlan } from '../quirks/reasoning.ts';
+import { planSampling } from '../quirks/sampling.ts';
+import { planTools, type ToolPlan } from '../tools/planTools.ts';
+import { hashOf } from '../wire/ids.ts';
+import type { WriteContext, WrittenRequest } from '../writeContext.ts';
+import { type MessagesBody, writeCacheMark } from './wire.ts';
+import { writePart } from './writeContent.ts';
+
+/** Writes a body of Anthropic's messages. The limit of output tokens is required there. */
+export function writeMessagesRequest(request: ModelRequest, context: WriteContext): WrittenRequest {
+  const { quirks, losses } = context;
+  const { system, messages } = splitInstructions(request, context);
+  const plan = planTools(request, context);
+  const maxTokens = Math.max(request.maxTokens?.value ?? quirks.defaultTokens ?? 4_096, quirks.minTokens);
+  if (request.maxTokens && maxTokens !== request.maxTokens.value) {
+    losses.add(request.maxTokens.path, 'changed', `the model takes at least ${quirks.minTokens}`);
+  }
+  const reasoning = fitReasoning(planReasoning(request.reasoning, quirks, losses), request, plan, maxTokens, context);
+  const sampling = planSampling(request.sampling, context, { maxTemperature: 1, isReasoning: isOn(reasoning) });
+  if (request.verbosity) losses.add(request.verbosity.path, 'dropped', 'the model does not take it');
+  if (request.cacheKey) losses.add(request.cacheKey.path, 'dropped', 'prefixes are cached by marks there');
+  if (request.user) losses.add(request.user.path, 'changed', 'the vendor gets a hash of it');
+  const body = present<MessagesBody>({
+    model: context.model,
+    max_tokens: maxTokens,
+    system: system.length > 0 ? system : undefined,
+    messages: writeMessages(messages, context),
+    tools: plan.tools.length > 0 ? writeTools(plan) : undefined,
+    tool_choice: writeChoice(plan, request, context),
+    thinking: reasoning && writeThinking(reasoning),
+    output_config: writeOutputConfig(request, reasoning, context),
+    temperature: sampling.temperature,
+    top_p: sampling.topP,
+    top_k: sampling.topK,
+    stop_sequences: sampling.stop as string[] | undefined,
+    metadata: request.user && quirks.user ? { user_id: hashOf(request.user.value) } : undefined,
+    stream: request.stream,
+  });
+  return { body, changes: plan.changes };
+}
+
+/** Instructions at the beginning belong to the system prompt; later ones are told by the user, since there is no other way. */
+function splitInstructions(request: ModelRequest, context: WriteContext) {
+  const { losses, quirks } = context;
+  const first = request.messages.findIndex(({ role }) => role !== 'instruction');
+  const leading = first < 0 ? request.messages : request.messages.slice(0, first);
+  const parts = [...request.system, ...leading.flatMap((message) => message.parts)];
+  const system = parts.flatMap((part): BetaTextBlockParam[] => {
+    if (part.kind === 'text') return part.text === '' ? [] : [textBlock(part, quirks.cacheMarks)];
+    losses.add(part.path, 'refused', 'instructions take text only');
+    return [];
+  });
+  const rest = withPairedCalls(first < 0 ? [] : request.messages.slice(first), losses);
+  return { system, messages: rest };
+}
+
+function textBlock(part: TextPart, takesMarks: boolean): BetaTextBlockParam {
+  return present<BetaTextBlockParam>({
+    type: 'text',
+    text: part.text,
+    cache_control: takesMarks ? writeCacheMark(part.cache) : undefined,
+  });
+}
+
+function writeMessages(messages: readonly Message[], context: WriteContext): BetaMessageParam[] {
+  const written: { role: 'user' | 'assistant'; content: BetaContentBlockParam[] }[] = [];
+  for (const { role, parts } of messages) {
+    const content: BetaContentBlockParam[] = [];
+    for (const part of parts) {
+      if (role === 'instruction') context.losses.add(part.path, 'changed', 'it is sent as a text of the user');
+      const told = role === 'instruction' && part.kind === 'text' ? instructionText(part) : part;
+      const block = writePart(told, context);
+      if (block) content.push(block);
+    }
+    if (content.length === 0) continue;
+    const last = written.at(-1);
+    const wireRole = role === 'assistant' ? 'assistant' : 'user';
+    if (last?.role === wireRole) for (const block of content) last.content.push(block);
+    else written.push({ role: wireRole, content });
+  }
+  return written;
+}
+
+function instructionText(part: TextPart): TextPart {
+  return { kind: 'text', path: part.path, text: `<instructions>\n${part.text}\n</instructions>`, cache: part.cache };
+}
+
+function writeTools({ tools }: ToolPlan): BetaToolUnion[] {
+  return tools.map((tool): BetaToolUnion => {
+    if (tool.kind === 'hosted') return { type: 'web_search_20250305', name: 'web_search' };
+    const schema = tool.kind === 'function' ? tool.schema : undefined;
+    return present<BetaTool>({
+      name: tool.name,
+      description: tool.description,
+      input_schema: schema && raw<BetaTool.InputSchema>(schema),
+      strict: tool.kind === 'function' && tool.strict ? true : undefined,
+      cache_control: tool.kind === 'function' ? writeCacheMark(tool.cache) : undefined,
+    });
+  });
+}
+
+function writeChoice(
+  { choice, tools }: ToolPlan,
+  { parallelCalls }: ModelRequest,
+  { losses }: WriteContext,
+): BetaToolChoice | undefined {
+  if (tools.length === 0) {
+    if (parallelCalls) losses.add(parallelCalls.path, 'dropped', 'there are no tools');
+    return undefined;
+  }
+  const mode = choice?.mode ?? (parallelCalls ? 'auto' : undefined);
+  if (mode === undefined) return undefined;
+  if (mode === 'none') {
+    if (parallelCalls) losses.add(parallelCalls.path, 'dropped', 'the model may not call tools');
+    return { type: 'none' };
+  }
+  const disable_parallel_tool_use = parallelCalls ? !parallelCalls.value : undefined;
+  if (mode === 'one') {
+    return present<BetaToolChoice>({ type: 'tool', name: choice?.name ?? '', disable_parallel_tool_use });
+  }
+  return present<BetaToolChoice>({ type: mode, disable_parallel_tool_use });
+}
+
+function isOn(reasoning: ReasoningPlan | undefined): boolean {
+  return reasoning !== undefined && !reasoning.isOff;
+}
+
+/** Reasoning needs a budget below the limit, and excludes a forced call. */
+function fitReasoning(
+  plan: ReasoningPlan | undefined,
+  { reasoning: asked }: ModelRequest,
+  { choice }: ToolPlan,
+  maxTokens: number,
+  { quirks, losses }: WriteContext,
+): ReasoningPlan | undefined {
+  if (!plan || plan.isOff || !asked) return plan;
+  const isForced = choice?.mode === 'any' || choice?.mode === 'one';
+  if (isForced && !quirks.forcesCalls) {
+    losses.add(asked.path, 'changed', 'the model does not reason where a call is forced');
+    return { isOff: true, isShown: false };
+  }
+  const { budget } = plan;
+  if (budget === undefined || budget < maxTokens) return plan;
+  const least = quirks.budget?.min ?? 1_024;
+  losses.add(asked.path, 'changed', 'the budget has to be below the limit of output tokens');
+  return maxTokens > least
+    ? { isOff: false, budget: maxTokens - 1, isShown: plan.isShown }
+    : { isOff: true, isShown: false };
+}
+
+function writeThinking({ isOff, budget, isShown, effort }: ReasoningPlan): MessagesBody['thinking'] {
+  if (isOff) return { type: 'disabled' };
+  const display = isShown ? 'summarized' : 'omitted';
+  if (budget !== undefined) return { type: 'enabled', budget_tokens: budget, display };
+  return effort === 'none' ? { type: 'disabled' } : { type: 'adaptive', display };
+}
+
+function writeOutputConfig(
+  { output }: ModelRequest,
+  reasoning: ReasoningPlan | undefined,
+  { quirks, losses }: WriteContext,
+): MessagesBody['output_config'] {
+  const effort = reasoning?.effort;
+  const schema = quirks.structuredOutput ? output?.schema : undefined;
+  if (output && quirks.structuredOutput && !schema) {
+    losses.add(output.path, 'dropped', 'the model writes JSON by a schema only');
+  }
+  if (!effort && !schema) return undefined;
+  return present<NonNullable<MessagesBody['output_config']>>({
+    effort: effort === 'none' || effort === 'minimal' ? undefined : effort,
+    format: schema && { type: 'json_schema', schema: raw(schema) },
+  });
+}

@@ -1,0 +1,149 @@
+import type {
+  BetaContentBlock,
+  BetaRawContentBlockDelta,
+  BetaStopReason,
+  BetaTextBlock,
+  BetaThinkingBlock,
+  BetaToolUseBlock,
+} from '@anthropic-ai/sdk/resources/beta/messages/messages';
+import { NO_TOKENS } from '@weighbridge/domain';
+import { BlockQueue, type QueuedEvent } from '../ir/blockQueue.ts';
+import { type AnswerContext, UNSIGNED } from '../ir/answer.ts';
+import type { FinishEvent, OpenEvent, StopReason, StreamEvent, StreamWriter } from '../ir/event.ts';
+import { namedFrame } from '../wire/frames.ts';
+import { messagesError } from './errors.ts';
+
+const STOPS: Readonly<Record<StopReason, BetaStopReason>> = {
+  end: 'end_turn',
+  length: 'max_tokens',
+  window: 'model_context_window_exceeded',
+  calls: 'tool_use',
+  sequence: 'stop_sequence',
+  filter: 'refusal',
+  refusal: 'refusal',
+  pause: 'pause_turn',
+  other: 'end_turn',
+};
+
+/** The usage of an answer as messages report it. */
+export function messagesUsage({ usage }: AnswerContext, finish?: FinishEvent): object {
+  const tokens = usage() ?? NO_TOKENS;
+  const written = tokens.cacheWriteTokens + tokens.cacheWrite1hTokens;
+  return {
+    input_tokens: tokens.inputTokens + tokens.inputAudioTokens + tokens.inputImageTokens,
+    cache_creation_input_tokens: written,
+    cache_read_input_tokens: tokens.cacheReadTokens + tokens.cacheReadAudioTokens,
+    output_tokens: tokens.outputTokens + tokens.outputAudioTokens + tokens.outputImageTokens,
+    ...(finish?.reasoningTokens !== undefined && {
+      output_tokens_details: { thinking_tokens: finish.reasoningTokens },
+    }),
+  };
+}
+
+/** The envelope of an answer: all but its content. */
+export function messagesEnvelope(context: AnswerContext, finish?: FinishEvent): object {
+  return {
+    id: `msg_${context.id}`,
+    type: 'message',
+    role: 'assistant',
+    model: context.model,
+    content: [],
+    stop_reason: finish ? STOPS[finish.stop] : null,
+    stop_sequence: finish?.sequence ?? null,
+    usage: messagesUsage(context, finish),
+  };
+}
+
+/** A block before its deltas. */
+export function emptyBlock(open: OpenEvent): BetaContentBlock {
+  if (open.block === 'call') {
+    return { type: 'tool_use', id: open.id, name: open.name, input: {} } satisfies BetaToolUseBlock;
+  }
+  if (open.block === 'reasoning') return { type: 'thinking', thinking: '', signature: '' } satisfies BetaThinkingBlock;
+  return { type: 'text', text: '', citations: null } satisfies BetaTextBlock;
+}
+
+type DeltaShape = readonly [BetaRawContentBlockDelta['type'], string];
+
+const DELTAS: Readonly<Record<OpenEvent['block'], DeltaShape>> = {
+  text: ['text_delta', 'text'],
+  refusal: ['text_delta', 'text'],
+  reasoning: ['thinking_delta', 'thinking'],
+  call: ['input_json_delta', 'partial_json'],
+};
+const SIGNATURE_DELTA: DeltaShape = ['signature_delta', 'signature'];
+
+/** Writes a stream of messages, which has one open block at a time: blocks that interleave wait for their turn. */
+export class MessagesStreamWriter implements StreamWriter {
+  readonly #context: AnswerContext;
+  readonly #queue = new BlockQueue();
+  #index = -1;
+  #block: OpenEvent['block'] = 'text';
+  #isSigned = true;
+
+  constructor(context: AnswerContext) {
+    this.#context = context;
+  }
+
+  write(event: StreamEvent): string {
+    switch (event.type) {
+      case 'start':
+        return frame('message_start', { message: messagesEnvelope(this.#context) });
+      case 'open':
+      case 'delta':
+      case 'opaque':
+      case 'close':
+        return this.#writeAll(this.#queue.push(event));
+      case 'finish':
+        return this.#writeAll(this.#queue.end()) + this.#end(event);
+      case 'error':
+        return namedFrame('error', messagesError(event.error));
+      case 'unknown':
+        return '';
+    }
+  }
+
+  #writeAll(events: readonly QueuedEvent[]): string {
+    let frames = '';
+    for (const event of events) frames += this.#writeQueued(event);
+    return frames;
+  }
+
+  #writeQueued(event: QueuedEvent): string {
+    switch (event.type) {
+      case 'open':
+        this.#index++;
+        this.#block = event.block;
+        this.#isSigned = event.block !== 'reasoning';
+        return frame('content_block_start', { index: this.#index, content_block: emptyBlock(event) });
+      case 'delta':
+        return this.#delta(DELTAS[this.#block], event.text);
+      case 'opaque':
+        this.#isSigned = true;
+        return this.#delta(SIGNATURE_DELTA, this.#context.seal(event.opaque));
+      case 'close':
+        return this.#sign() + frame('content_block_stop', { index: this.#index });
+    }
+  }
+
+  /** Reasoning without a signature gets one of ours: a later request must not take it to Anthropic. */
+  #sign(): string {
+    return this.#isSigned ? '' : this.#delta(SIGNATURE_DELTA, this.#context.seal(UNSIGNED));
+  }
+
+  /** Most frames are these, so they are not built as objects. */
+  #delta([type, member]: DeltaShape, text: string): string {
+    const delta = `{"type":"${type}","${member}":${JSON.stringify(text)}}`;
+    return `event: content_block_delta\ndata: {"type":"content_block_delta","index":${this.#index},"delta":${delta}}\n\n`;
+  }
+
+  #end(event: FinishEvent): string {
+    const delta = { stop_reason: STOPS[event.stop], stop_sequence: event.sequence ?? null };
+    const usage = messagesUsage(this.#context, event);
+    return frame('message_delta', { delta, usage }) + frame('message_stop', {});
+  }
+}
+
+function frame(type: string, members: object): string {
+  return namedFrame(type, { type, ...members });
+}

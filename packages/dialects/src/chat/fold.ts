@@ -1,0 +1,47 @@
+import type { AnswerContext } from '../ir/answer.ts';
+import type { FoldedAnswer, FoldedBlock } from '../ir/fold.ts';
+import { joinEnvelopes } from '../wire/seal.ts';
+import { chatReason, chatUsage, writeCall } from './writeStream.ts';
+
+/** The JSON answer of chat completions. */
+export function foldChat({ blocks, finish }: FoldedAnswer, context: AnswerContext): object {
+  const { id, created, model } = context;
+  const refusal = textOf(blocks, 'refusal');
+  const reasoning = textOf(blocks, 'reasoning');
+  const calls = foldCalls(blocks, context);
+  const message = {
+    role: 'assistant',
+    content: textOf(blocks, 'text') ?? (calls.length > 0 || refusal !== null ? null : ''),
+    refusal,
+    ...(reasoning !== null && { reasoning_content: reasoning }),
+    ...(calls.length > 0 && { tool_calls: calls }),
+  };
+  const reason = finish ? chatReason(finish, refusal !== null) : 'stop';
+  return {
+    id: `chatcmpl-${id}`,
+    object: 'chat.completion',
+    created,
+    model,
+    choices: [{ index: 0, message, logprobs: null, finish_reason: reason }],
+    ...(finish && { usage: chatUsage(context, finish) }),
+  };
+}
+
+/** Null if no block is of the kind. */
+function textOf(blocks: readonly FoldedBlock[], kind: 'text' | 'refusal' | 'reasoning'): string | null {
+  const texts = blocks.flatMap(({ open, text }) => (open.block === kind ? [text] : []));
+  return texts.length > 0 ? texts.join('') : null;
+}
+
+/** A call has the opaque values of the reasoning before it. */
+function foldCalls(blocks: readonly FoldedBlock[], context: AnswerContext): object[] {
+  const calls: object[] = [];
+  let envelopes: string[] = [];
+  for (const { open, text, opaque } of blocks) {
+    if (opaque) envelopes.push(context.seal(opaque, text));
+    if (open.block !== 'call') continue;
+    calls.push(writeCall(open, text, joinEnvelopes(envelopes)));
+    envelopes = [];
+  }
+  return calls;
+}

@@ -1,0 +1,133 @@
+import type { ChatCompletionChunk } from 'openai/resources/chat/completions/completions';
+import { NO_TOKENS } from '@weighbridge/domain';
+import type { AnswerContext } from '../ir/answer.ts';
+import type { FinishEvent, OpenEvent, StopReason, StreamEvent, StreamWriter } from '../ir/event.ts';
+import { PendingOpaques } from '../ir/pendingOpaques.ts';
+import { openaiError } from '../responses/errors.ts';
+import { dataFrame } from '../wire/frames.ts';
+
+type ChatReason = NonNullable<ChatCompletionChunk.Choice['finish_reason']>;
+
+const STOPS: Readonly<Record<StopReason, ChatReason>> = {
+  end: 'stop',
+  length: 'length',
+  window: 'length',
+  calls: 'tool_calls',
+  sequence: 'stop',
+  filter: 'content_filter',
+  refusal: 'content_filter',
+  pause: 'stop',
+  other: 'stop',
+};
+
+/** A model that says that it refuses has stopped by itself; one that only stops was filtered. */
+export function chatReason({ stop }: FinishEvent, hasRefusal: boolean): ChatReason {
+  return stop === 'refusal' && hasRefusal ? 'stop' : STOPS[stop];
+}
+
+/** The usage of an answer as chat completions report it. */
+export function chatUsage({ usage }: AnswerContext, { reasoningTokens }: FinishEvent): object {
+  const tokens = usage() ?? NO_TOKENS;
+  const cached = tokens.cacheReadTokens + tokens.cacheReadAudioTokens;
+  const written = tokens.cacheWriteTokens + tokens.cacheWrite1hTokens;
+  const audio = tokens.inputAudioTokens + tokens.cacheReadAudioTokens;
+  const input =
+    tokens.inputTokens + tokens.inputAudioTokens + tokens.inputImageTokens + cached + written;
+  const output = tokens.outputTokens + tokens.outputAudioTokens + tokens.outputImageTokens;
+  return {
+    prompt_tokens: input,
+    completion_tokens: output,
+    total_tokens: input + output,
+    prompt_tokens_details: { cached_tokens: cached, cache_write_tokens: written, audio_tokens: audio },
+    completion_tokens_details: {
+      reasoning_tokens: reasoningTokens ?? 0,
+      audio_tokens: tokens.outputAudioTokens,
+    },
+  };
+}
+
+/** A call before its arguments. `signature` is what has to come back with it. */
+export function writeCall(open: OpenEvent & { block: 'call' }, input: string, signature: string): object {
+  const { id, name, form } = open;
+  const called =
+    form === 'text' ? { type: 'custom', custom: { name, input } } : { type: 'function', function: { name, arguments: input } };
+  const call = { id, ...called };
+  return signature === '' ? call : { ...call, extra_content: { google: { thought_signature: signature } } };
+}
+
+/** Writes a stream of chat completions. */
+export class ChatStreamWriter implements StreamWriter {
+  readonly #context: AnswerContext;
+  readonly #opaques: PendingOpaques;
+  readonly #blocks = new Map<number, OpenEvent>();
+  /** The indexes of calls, by their blocks. */
+  readonly #calls = new Map<number, number>();
+  readonly #head: string;
+  #hasRefusal = false;
+
+  constructor(context: AnswerContext) {
+    this.#context = context;
+    this.#opaques = new PendingOpaques(context);
+    const { id, created, model } = context;
+    const head = JSON.stringify({ id: `chatcmpl-${id}`, object: 'chat.completion.chunk', created, model });
+    this.#head = head.slice(0, -1);
+  }
+
+  write(event: StreamEvent): string {
+    this.#opaques.see(event);
+    switch (event.type) {
+      case 'start':
+        return this.#chunk('{"role":"assistant","content":""}');
+      case 'open':
+        return this.#open(event);
+      case 'delta':
+        return this.#delta(event.at, event.text);
+      case 'finish':
+        return this.#end(event);
+      case 'error':
+        return dataFrame(openaiError(event.error));
+      default:
+        return '';
+    }
+  }
+
+  #open(open: OpenEvent): string {
+    this.#blocks.set(open.at, open);
+    if (open.block === 'refusal') this.#hasRefusal = true;
+    if (open.block !== 'call') return '';
+    const index = this.#calls.size;
+    this.#calls.set(open.at, index);
+    const call = { index, ...writeCall(open, '', this.#opaques.take()) };
+    return this.#chunk(JSON.stringify({ tool_calls: [call] }));
+  }
+
+  #delta(at: number, text: string): string {
+    const open = this.#blocks.get(at);
+    if (!open) return '';
+    const written = JSON.stringify(text);
+    switch (open.block) {
+      case 'text':
+        return this.#chunk(`{"content":${written}}`);
+      case 'refusal':
+        return this.#chunk(`{"refusal":${written}}`);
+      case 'reasoning':
+        return this.#chunk(`{"reasoning_content":${written}}`);
+      case 'call': {
+        const called = open.form === 'text' ? `"custom":{"input":${written}}` : `"function":{"arguments":${written}}`;
+        return this.#chunk(`{"tool_calls":[{"index":${this.#calls.get(at)},${called}}]}`);
+      }
+    }
+  }
+
+  #end(finish: FinishEvent): string {
+    const last = this.#chunk('{}', chatReason(finish, this.#hasRefusal));
+    const usage = JSON.stringify(chatUsage(this.#context, finish));
+    const report = this.#context.wantsUsage ? `data: ${this.#head},"choices":[],"usage":${usage}}\n\n` : '';
+    return `${last}${report}data: [DONE]\n\n`;
+  }
+
+  #chunk(delta: string, reason?: ChatReason): string {
+    const ended = reason === undefined ? 'null' : `"${reason}"`;
+    return `data: ${this.#head},"choices":[{"index":0,"delta":${delta},"logprobs":null,"finish_reason":${ended}}]}\n\n`;
+  }
+}

@@ -1,0 +1,69 @@
+import type { Opaque } from './request.ts';
+
+/** Why a model stopped, in no vendor's words. */
+export type StopReason =
+  | 'end'
+  | 'length'
+  | 'window'
+  | 'calls'
+  | 'sequence'
+  | 'filter'
+  | 'refusal'
+  | 'pause'
+  | 'other';
+
+/**
+ * An event of a streamed answer. A block opens once, gets its parts, and closes once; blocks may interleave. A stream ends with
+ * one `finish` or one `error`.
+ */
+export type StreamEvent =
+  | { readonly type: 'start'; readonly id: string; readonly created: number | undefined }
+  | { readonly type: 'open'; readonly at: number; readonly block: 'text' | 'reasoning' | 'refusal' }
+  | {
+      readonly type: 'open';
+      readonly at: number;
+      readonly block: 'call';
+      readonly form: 'json' | 'text';
+      readonly id: string;
+      readonly name: string;
+    }
+  | { readonly type: 'delta'; readonly at: number; readonly text: string }
+  | { readonly type: 'opaque'; readonly at: number; readonly opaque: Opaque }
+  | { readonly type: 'close'; readonly at: number }
+  | {
+      readonly type: 'finish';
+      readonly stop: StopReason;
+      /** The vendor's own word. */
+      readonly native: string;
+      /** The sequence that stopped it. */
+      readonly sequence: string | undefined;
+      /** Part of the output tokens; undefined if it is not reported. */
+      readonly reasoningTokens: number | undefined;
+    }
+  | { readonly type: 'error'; readonly error: VendorError }
+  /** Something that no other dialect has. It is counted. */
+  | { readonly type: 'unknown'; readonly name: string };
+
+export type OpenEvent = Extract<StreamEvent, { type: 'open' }>;
+export type FinishEvent = Extract<StreamEvent, { type: 'finish' }>;
+
+/** What a vendor reports as an error. */
+export interface VendorError {
+  /** The HTTP status that it has, or would have had. */
+  readonly status: number;
+  /** The vendor's own word for it; empty if it has none. */
+  readonly code: string;
+  readonly message: string;
+}
+
+/** Reads the data of a vendor's events, in their order. */
+export interface StreamReader {
+  push(data: string): readonly StreamEvent[];
+  /** After the vendor's last byte. */
+  end(): readonly StreamEvent[];
+}
+
+/** Writes events for a caller, as the text of server-sent events. */
+export interface StreamWriter {
+  write(event: StreamEvent): string;
+}

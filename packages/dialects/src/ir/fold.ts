@@ -1,0 +1,50 @@
+import type { FinishEvent, OpenEvent, StreamEvent, VendorError } from './event.ts';
+import type { Opaque } from './request.ts';
+
+/** A block of an answer, whole. */
+export interface FoldedBlock {
+  readonly open: OpenEvent;
+  text: string;
+  opaque: Opaque | undefined;
+}
+
+export interface FoldedAnswer {
+  readonly blocks: readonly FoldedBlock[];
+  readonly finish: FinishEvent | undefined;
+  readonly error: VendorError | undefined;
+}
+
+/** Puts the events of an answer together, for a caller that did not ask for a stream. */
+export class AnswerFold {
+  readonly #blocks = new Map<number, FoldedBlock & { pieces: string[] }>();
+  #finish: FinishEvent | undefined;
+  #error: VendorError | undefined;
+
+  push(event: StreamEvent): void {
+    switch (event.type) {
+      case 'open':
+        this.#blocks.set(event.at, { open: event, text: '', pieces: [], opaque: undefined });
+        return;
+      case 'delta':
+        this.#blocks.get(event.at)?.pieces.push(event.text);
+        return;
+      case 'opaque': {
+        const block = this.#blocks.get(event.at);
+        if (block) block.opaque = event.opaque;
+        return;
+      }
+      case 'finish':
+        this.#finish = event;
+        return;
+      case 'error':
+        this.#error = event.error;
+    }
+  }
+
+  /** In the order in which the blocks opened. */
+  get answer(): FoldedAnswer {
+    const blocks = [...this.#blocks.values()];
+    for (const block of blocks) block.text = block.pieces.join('');
+    return { blocks, finish: this.#finish, error: this.#error };
+  }
+}

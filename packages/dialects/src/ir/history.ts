@@ -1,0 +1,77 @@
+import type { Losses } from '../loss/losses.ts';
+import type { CallPart, Message, Part, ResultPart } from './request.ts';
+
+/** A conversation in which each call has its result in the message that follows it, as most vendors require. */
+export function withPairedCalls(messages: readonly Message[], losses: Losses): readonly Message[] {
+  const results = collectResults(messages, losses);
+  const called = new Set<string>();
+  let isInOrder = true;
+  for (let index = 0; index < messages.length; index++) {
+    const calls = callsOf(messages[index]);
+    if (calls.length === 0) continue;
+    const answered = resultIds(messages[index + 1]);
+    for (const call of calls) {
+      if (called.has(call.id)) losses.add(call.path, 'refused', 'another call has the same id');
+      called.add(call.id);
+      if (!results.has(call.id)) losses.add(call.path, 'refused', 'the call has no result');
+      else if (!answered?.has(call.id)) isInOrder = false;
+    }
+  }
+  for (const [id, { path }] of results) {
+    if (!called.has(id)) losses.add(path, 'refused', 'the result has no call');
+  }
+  return isInOrder && resultsLead(messages) ? messages : reordered(messages, results);
+}
+
+function collectResults(messages: readonly Message[], losses: Losses): Map<string, ResultPart> {
+  const results = new Map<string, ResultPart>();
+  for (const { parts } of messages) {
+    for (const part of parts) {
+      if (part.kind !== 'result') continue;
+      if (results.has(part.id)) losses.add(part.path, 'refused', 'another result has the same id');
+      results.set(part.id, part);
+    }
+  }
+  return results;
+}
+
+function callsOf(message: Message | undefined): CallPart[] {
+  if (message?.role !== 'assistant') return [];
+  return message.parts.filter((part) => part.kind === 'call');
+}
+
+function resultIds(message: Message | undefined): Set<string> | undefined {
+  if (!message || message.role === 'assistant') return undefined;
+  return new Set(message.parts.flatMap((part) => (part.kind === 'result' ? [part.id] : [])));
+}
+
+/** Whether results come before what else is in their message. */
+function resultsLead(messages: readonly Message[]): boolean {
+  return messages.every(({ parts }) => {
+    let isOther = false;
+    for (const { kind } of parts) {
+      if (kind !== 'result') isOther = true;
+      else if (isOther) return false;
+    }
+    return true;
+  });
+}
+
+function reordered(messages: readonly Message[], results: ReadonlyMap<string, ResultPart>): Message[] {
+  const ordered: Message[] = [];
+  for (const message of messages) {
+    const others = message.parts.filter(({ kind }) => kind !== 'result');
+    const last = ordered.at(-1);
+    const isAnswered = message.role === 'user' && last?.role === 'user' && isResultsOnly(last.parts);
+    if (isAnswered && others.length > 0) {
+      ordered[ordered.length - 1] = { role: 'user', parts: [...last.parts, ...others] };
+    } else if (others.length > 0) ordered.push({ role: message.role, parts: others });
+    const answers = callsOf(message).flatMap(({ id }) => results.get(id) ?? []);
+    if (answers.length > 0) ordered.push({ role: 'user', parts: answers });
+  }
+  return ordered;
+}
+
+function isResultsOnly(parts: readonly Part[]): boolean {
+  return parts.every(({ kind }) => kind === 'result');
+}

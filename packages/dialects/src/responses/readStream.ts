@@ -1,0 +1,163 @@
+import type {
+  Response,
+  ResponseOutputItem,
+  ResponseStreamEvent,
+} from 'openai/resources/responses/responses';
+import { OWNERS } from '../format.ts';
+import { BROKEN_OFF } from '../ir/eventOrder.ts';
+import type { StopReason, StreamEvent, StreamReader } from '../ir/event.ts';
+import { parseEvent, textOf } from '../json/writeJson.ts';
+import { isRecord } from '../loss/fields.ts';
+import { statusOfCode } from './errors.ts';
+
+/** Reads a stream of OpenAI's responses (https://platform.openai.com/docs/api-reference/responses-streaming). */
+export class ResponsesStreamReader implements StreamReader {
+  readonly #blocks = new Map<string, number>();
+  /** The blocks that have text. */
+  readonly #written = new Set<number>();
+  #next = 0;
+  #hasCalls = false;
+  #hasRefused = false;
+  #isOver = false;
+
+  push(data: string): readonly StreamEvent[] {
+    const event = parseEvent<ResponseStreamEvent>(data);
+    if (!event) return unknown('not JSON');
+    switch (event.type) {
+      case 'response.created':
+        return [{ type: 'start', id: textOf(event.response?.id), created: numberOf(event.response?.created_at) }];
+      case 'response.output_item.added':
+        return this.#openItem(event.item, event.output_index);
+      case 'response.content_part.added': {
+        const isRefusal = event.part?.type === 'refusal';
+        if (isRefusal) this.#hasRefused = true;
+        const at = this.#blockOf(`${event.output_index}/${event.content_index}`);
+        // Of reasoning: its block is the item.
+        if (event.part?.type === 'reasoning_text') return NONE;
+        return [{ type: 'open', at, block: isRefusal ? 'refusal' : 'text' }];
+      }
+      case 'response.output_text.delta':
+      case 'response.refusal.delta':
+        return this.#delta(this.#blockOf(`${event.output_index}/${event.content_index}`), event.delta);
+      case 'response.content_part.done':
+        return [{ type: 'close', at: this.#blockOf(`${event.output_index}/${event.content_index}`) }];
+      case 'response.reasoning_summary_part.added': {
+        const at = this.#blockOf(`${event.output_index}`);
+        return this.#written.has(at) ? this.#delta(at, '\n\n') : NONE;
+      }
+      case 'response.reasoning_summary_text.delta':
+      case 'response.reasoning_text.delta':
+      case 'response.function_call_arguments.delta':
+      case 'response.custom_tool_call_input.delta':
+        return this.#delta(this.#blockOf(`${event.output_index}`), event.delta);
+      case 'response.output_item.done':
+        return this.#closeItem(event.item, event.output_index);
+      case 'response.completed':
+      case 'response.incomplete':
+        return this.#finish(event.response);
+      case 'response.failed':
+        return this.#fail(event.response?.error);
+      case 'error':
+        return this.#fail(event);
+      default:
+        return SILENT.has(event.type) ? NONE : unknown(textOf(event.type));
+    }
+  }
+
+  end(): readonly StreamEvent[] {
+    return this.#isOver ? NONE : [BROKEN_OFF];
+  }
+
+  /** An item, or a part of one, is a block. */
+  #blockOf(key: string): number {
+    const known = this.#blocks.get(key);
+    if (known !== undefined) return known;
+    this.#blocks.set(key, this.#next);
+    return this.#next++;
+  }
+
+  #delta(at: number, text: unknown): readonly StreamEvent[] {
+    if (typeof text !== 'string' || text === '') return NONE;
+    this.#written.add(at);
+    return [{ type: 'delta', at, text }];
+  }
+
+  #openItem(item: ResponseOutputItem | undefined, index: number): readonly StreamEvent[] {
+    switch (item?.type) {
+      case 'message':
+        return NONE;
+      case 'reasoning':
+        return [{ type: 'open', at: this.#blockOf(`${index}`), block: 'reasoning' }];
+      case 'function_call':
+      case 'custom_tool_call': {
+        this.#hasCalls = true;
+        const at = this.#blockOf(`${index}`);
+        const form = item.type === 'function_call' ? 'json' : 'text';
+        return [{ type: 'open', at, block: 'call', form, id: textOf(item.call_id), name: textOf(item.name) }];
+      }
+      default:
+        return unknown(textOf(item?.type));
+    }
+  }
+
+  #closeItem(item: ResponseOutputItem | undefined, index: number): readonly StreamEvent[] {
+    const at = this.#blocks.get(`${index}`);
+    if (at === undefined || !item) return NONE;
+    const events: StreamEvent[] = [];
+    // Some vendors send arguments whole.
+    const whole = item.type === 'function_call' ? item.arguments : item.type === 'custom_tool_call' ? item.input : '';
+    if (!this.#written.has(at)) events.push(...this.#delta(at, whole));
+    if (item.type === 'reasoning' && typeof item.encrypted_content === 'string') {
+      const { encrypted_content: data, id } = item;
+      events.push({ type: 'opaque', at, opaque: { owner: OWNERS.responses, kind: 'encrypted', data, id: textOf(id) } });
+    }
+    events.push({ type: 'close', at });
+    return events;
+  }
+
+  #finish(response: Response | undefined): readonly StreamEvent[] {
+    this.#isOver = true;
+    const native = textOf(response?.incomplete_details?.reason) || textOf(response?.status);
+    const details: unknown = response?.usage?.output_tokens_details;
+    const reasoningTokens = isRecord(details) ? numberOf(details.reasoning_tokens) : undefined;
+    return [{ type: 'finish', stop: this.#stopOf(native), native, sequence: undefined, reasoningTokens }];
+  }
+
+  #stopOf(native: string): StopReason {
+    if (native === 'max_output_tokens') return 'length';
+    if (native === 'content_filter') return 'filter';
+    if (native !== 'completed') return 'other';
+    if (this.#hasRefused) return 'refusal';
+    return this.#hasCalls ? 'calls' : 'end';
+  }
+
+  #fail(error: { readonly code?: unknown; readonly message?: unknown } | null | undefined): readonly StreamEvent[] {
+    this.#isOver = true;
+    const code = textOf(error?.code);
+    const message = textOf(error?.message) || 'The vendor reports that the response failed, without a reason.';
+    return [{ type: 'error', error: { status: statusOfCode(code), code, message } }];
+  }
+}
+
+const NONE: readonly StreamEvent[] = [];
+
+/** Events that say nothing new. */
+const SILENT: ReadonlySet<string> = new Set<ResponseStreamEvent['type']>([
+  'response.in_progress',
+  'response.queued',
+  'response.output_text.done',
+  'response.refusal.done',
+  'response.function_call_arguments.done',
+  'response.custom_tool_call_input.done',
+  'response.reasoning_summary_text.done',
+  'response.reasoning_summary_part.done',
+  'response.reasoning_text.done',
+]);
+
+function unknown(name: string): readonly StreamEvent[] {
+  return [{ type: 'unknown', name }];
+}
+
+function numberOf(value: unknown): number | undefined {
+  return typeof value === 'number' ? value : undefined;
+}

@@ -1,0 +1,74 @@
+import type { CustomTool, FunctionTool as FunctionWire, NamespaceTool } from 'openai/resources/responses/responses';
+import type { Tool } from '../ir/request.ts';
+import { type Fields, fieldsOf } from '../loss/fields.ts';
+import { hostedService } from '../tools/hosted.ts';
+import { namespacedName } from '../tools/namespaces.ts';
+import type { ResponsesBody } from './wire.ts';
+
+type ToolWire = FunctionWire | NamespaceTool | CustomTool | { readonly defer_loading?: boolean };
+
+export function readTools(body: Fields<ResponsesBody>): Tool[] {
+  return readToolList(body.list('tools') ?? [], 'tools', undefined, body);
+}
+
+function readToolList(
+  list: readonly unknown[],
+  path: string,
+  namespace: string | undefined,
+  { context }: Fields<ResponsesBody>,
+): Tool[] {
+  return list.flatMap((value, index) => {
+    const fields = fieldsOf<ToolWire>(value, `${path}.${index}`, context);
+    return fields ? readTool(fields, namespace) : [];
+  });
+}
+
+function readTool(fields: Fields<ToolWire>, namespace: string | undefined): Tool[] {
+  const { path, context } = fields;
+  const type = fields.need('type', fields.text('type')) ?? '';
+  if (type === 'namespace' && namespace === undefined) return readNamespace(fields);
+  if (type !== 'function' && type !== 'custom') {
+    const service = hostedService(type);
+    if (!service) context.losses.add(path, 'refused', `a tool of type ${type.slice(0, 40)} has no counterpart`);
+    else fields.end();
+    return service ? [{ kind: 'hosted', path, name: type, service }] : [];
+  }
+  const name = namespacedName(namespace, fields.need('name', fields.text('name')) ?? '');
+  const description = fields.text('description');
+  if (type === 'custom') return [{ ...readCustom(fields, name, description), namespace }];
+  const tool: Tool = {
+    kind: 'function',
+    path,
+    name,
+    namespace,
+    description,
+    schema: fields.json('parameters'),
+    strict: fields.flag('strict'),
+    // Its search runs at the vendor, so nothing would load it elsewhere.
+    deferred: undefined,
+  };
+  if (fields.flag('defer_loading')) fields.change('defer_loading', 'the tool is sent at once');
+  fields.end();
+  return [tool];
+}
+
+function readCustom(fields: Fields<ToolWire>, name: string, description: string | undefined): Tool {
+  const format = fields.object<{ type?: string; syntax?: string; definition?: string }>('format');
+  format?.word('type', ['text', 'grammar']);
+  const syntax = format?.text('syntax');
+  const grammar = format?.text('definition');
+  format?.end();
+  if (fields.flag('defer_loading')) fields.change('defer_loading', 'the tool is sent at once');
+  fields.end();
+  return { kind: 'freeform', path: fields.path, name, description, syntax, grammar };
+}
+
+function readNamespace(fields: Fields<ToolWire>): Tool[] {
+  const name = fields.need('name', fields.text('name')) ?? '';
+  const tools = fields.list('tools') ?? [];
+  fields.drop('description', 'there are no namespaces');
+  fields.end();
+  fields.context.losses.add(fields.path, 'changed', 'the names of its tools begin with its own');
+  const inside = fields as unknown as Fields<ResponsesBody>;
+  return readToolList(tools, `${fields.path}.tools`, name, inside);
+}

@@ -1,0 +1,110 @@
+import type { AnswerContext } from '../ir/answer.ts';
+import type { FinishEvent, OpenEvent, StopReason, VendorError } from '../ir/event.ts';
+import type { Opaque } from '../ir/request.ts';
+import { NO_TOKENS } from '@weighbridge/domain';
+import { bareName } from '../tools/namespaces.ts';
+
+type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
+
+/** An output item; while it streams, with what it has so far. */
+export function writeItem(
+  open: OpenEvent,
+  index: number,
+  status: ItemStatus,
+  text: string,
+  opaque: Opaque | undefined,
+  context: AnswerContext,
+): object {
+  const id = itemId(open, index, context);
+  if (open.block === 'call') {
+    const namespace = context.namespaces.get(open.name);
+    const name = bareName(namespace, open.name);
+    const named = namespace === undefined ? { call_id: open.id, name } : { call_id: open.id, name, namespace };
+    if (open.form === 'text') return { id, type: 'custom_tool_call', status, ...named, input: text };
+    return { id, type: 'function_call', status, ...named, arguments: text };
+  }
+  if (open.block === 'reasoning') {
+    const summary = text === '' ? [] : [{ type: 'summary_text', text }];
+    return opaque
+      ? { id, type: 'reasoning', summary, encrypted_content: context.seal(opaque) }
+      : { id, type: 'reasoning', summary };
+  }
+  const content = status === 'in_progress' ? [] : [writeContentPart(open, text)];
+  return { id, type: 'message', status, role: 'assistant', content };
+}
+
+const ID_PREFIXES: Readonly<Record<OpenEvent['block'], string>> = {
+  text: 'msg',
+  refusal: 'msg',
+  reasoning: 'rs',
+  call: 'fc',
+};
+
+export function itemId(open: OpenEvent, index: number, { id }: AnswerContext): string {
+  const prefix = open.block === 'call' && open.form === 'text' ? 'ctc' : ID_PREFIXES[open.block];
+  return `${prefix}_${id}_${index}`;
+}
+
+export function writeContentPart({ block }: OpenEvent, text: string): object {
+  return block === 'refusal'
+    ? { type: 'refusal', refusal: text }
+    : { type: 'output_text', text, annotations: [], logprobs: [] };
+}
+
+const INCOMPLETE: Partial<Record<StopReason, string>> = {
+  length: 'max_output_tokens',
+  window: 'max_output_tokens',
+  filter: 'content_filter',
+};
+
+/** How a response ended: its status, and why it is incomplete. */
+export function endOf(finish: FinishEvent): { readonly status: 'completed' | 'incomplete'; readonly reason: string | undefined } {
+  const reason = INCOMPLETE[finish.stop];
+  return { status: reason === undefined ? 'completed' : 'incomplete', reason };
+}
+
+/** A response; `output` may be written in any form. */
+export function writeResponse(
+  context: AnswerContext,
+  output: readonly unknown[],
+  finish?: FinishEvent,
+  error?: VendorError,
+): object {
+  const end = finish && endOf(finish);
+  const failed = error ? { code: error.code === '' ? 'server_error' : error.code, message: error.message } : null;
+  return {
+    id: `resp_${context.id}`,
+    object: 'response',
+    created_at: context.created,
+    status: error ? 'failed' : (end?.status ?? 'in_progress'),
+    error: failed,
+    incomplete_details: end?.reason === undefined ? null : { reason: end.reason },
+    model: context.model,
+    output,
+    parallel_tool_calls: true,
+    tool_choice: 'auto',
+    tools: [],
+    instructions: null,
+    metadata: {},
+    temperature: null,
+    top_p: null,
+    previous_response_id: null,
+    store: false,
+    usage: finish ? writeUsage(context, finish) : null,
+  };
+}
+
+function writeUsage({ usage }: AnswerContext, { reasoningTokens }: FinishEvent): object {
+  const tokens = usage() ?? NO_TOKENS;
+  const cached = tokens.cacheReadTokens + tokens.cacheReadAudioTokens;
+  const written = tokens.cacheWriteTokens + tokens.cacheWrite1hTokens;
+  const input = tokens.inputTokens + tokens.inputAudioTokens + tokens.inputImageTokens + cached + written;
+  const output = tokens.outputTokens + tokens.outputAudioTokens + tokens.outputImageTokens;
+  return {
+    input_tokens: input,
+    input_tokens_details: { cached_tokens: cached, cache_write_tokens: written },
+    output_tokens: output,
+    output_tokens_details: { reasoning_tokens: reasoningTokens ?? 0 },
+    total_tokens: input + output,
+  };
+}

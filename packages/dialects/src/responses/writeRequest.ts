@@ -1,0 +1,102 @@
+import type { ResponseTextConfig, Tool as ToolWire } from 'openai/resources/responses/responses';
+import type { ModelRequest, TextPart } from '../ir/request.ts';
+import { withPairedCalls } from '../ir/history.ts';
+import { present, raw } from '../json/writeJson.ts';
+import { planReasoning } from '../quirks/reasoning.ts';
+import { planSampling } from '../quirks/sampling.ts';
+import { qualifiesForStrict } from '../schema/strictSchema.ts';
+import { planTools, type ToolPlan } from '../tools/planTools.ts';
+import { hashOf } from '../wire/ids.ts';
+import type { WriteContext, WrittenRequest } from '../writeContext.ts';
+import type { ResponsesBody } from './wire.ts';
+import { writeInput } from './writeInput.ts';
+
+/** Writes a body of OpenAI's responses. The vendor stores nothing, so reasoning comes back encrypted. */
+export function writeResponsesRequest(request: ModelRequest, context: WriteContext): WrittenRequest {
+  const { quirks, losses } = context;
+  const { maxTokens, user, cacheKey, parallelCalls, verbosity } = request;
+  const plan = planTools(request, context);
+  const reasoning = planReasoning(request.reasoning, quirks, losses);
+  const sampling = planSampling(request.sampling, context, { maxTemperature: 2, isReasoning: false });
+  if (maxTokens && maxTokens.value < quirks.minTokens) {
+    losses.add(maxTokens.path, 'changed', `the model takes at least ${quirks.minTokens}`);
+  }
+  if (user) losses.add(user.path, 'changed', 'the vendor gets a hash of it');
+  if (cacheKey && !quirks.cacheKey) losses.add(cacheKey.path, 'dropped', 'the model takes no cache key');
+  if (verbosity && !quirks.verbosity) losses.add(verbosity.path, 'dropped', 'the model does not take it');
+  if (parallelCalls && plan.tools.length === 0) losses.add(parallelCalls.path, 'dropped', 'there are no tools');
+  const isReasoner = quirks.efforts.length > 0;
+  const body = present<ResponsesBody>({
+    model: context.model,
+    instructions: writeInstructions(request.system, context),
+    input: writeInput(withPairedCalls(request.messages, losses), context),
+    tools: plan.tools.length > 0 ? writeTools(plan) : undefined,
+    tool_choice: writeChoice(plan),
+    parallel_tool_calls: plan.tools.length > 0 ? parallelCalls?.value : undefined,
+    max_output_tokens: maxTokens && Math.max(maxTokens.value, quirks.minTokens),
+    temperature: sampling.temperature,
+    top_p: sampling.topP,
+    reasoning: reasoning && present({
+      effort: reasoning.effort,
+      summary: reasoning.isShown ? ('auto' as const) : undefined,
+    }),
+    text: writeText(request, context),
+    safety_identifier: user && quirks.user ? hashOf(user.value) : undefined,
+    prompt_cache_key: quirks.cacheKey ? cacheKey?.value : undefined,
+    include: isReasoner ? ['reasoning.encrypted_content'] : undefined,
+    store: false,
+    stream: request.stream,
+  } as ResponsesBody);
+  return { body, changes: plan.changes };
+}
+
+function writeInstructions(system: readonly TextPart[], { losses }: WriteContext): string | undefined {
+  for (const { cache, path } of system) {
+    if (cache) losses.add(`${path}.cache_control`, 'dropped', 'prefixes are cached without marks there');
+  }
+  return system.length > 0 ? system.map(({ text }) => text).join('\n\n') : undefined;
+}
+
+function writeTools({ tools }: ToolPlan): ToolWire[] {
+  return tools.map((tool): ToolWire => {
+    if (tool.kind === 'hosted') return { type: 'web_search' };
+    const { name, description } = tool;
+    if (tool.kind === 'function') {
+      const parameters = raw<Record<string, unknown>>(tool.schema);
+      return present({
+        type: 'function' as const,
+        name,
+        description,
+        parameters,
+        strict: tool.strict ?? false,
+      }) as ToolWire;
+    }
+    const { syntax, grammar } = tool;
+    const format =
+      grammar === undefined ? { type: 'text' } : { type: 'grammar', syntax: syntax ?? 'lark', definition: grammar };
+    return present({ type: 'custom' as const, name, description, format }) as ToolWire;
+  });
+}
+
+function writeChoice({ choice, tools }: ToolPlan): ResponsesBody['tool_choice'] {
+  if (!choice) return undefined;
+  if (choice.mode === 'any') return 'required';
+  if (choice.mode !== 'one') return choice.mode;
+  const isCustom = tools.some((tool) => tool.kind === 'freeform' && tool.name === choice.name);
+  return { type: isCustom ? 'custom' : 'function', name: choice.name };
+}
+
+function writeText({ output, verbosity }: ModelRequest, { quirks, losses }: WriteContext): ResponseTextConfig | undefined {
+  const asked = quirks.verbosity ? verbosity?.value : undefined;
+  if (!output && asked === undefined) return undefined;
+  const text: { verbosity?: unknown; format?: unknown } = {};
+  if (asked !== undefined) text.verbosity = asked;
+  if (output && !output.schema) text.format = { type: 'json_object' };
+  else if (output?.schema) {
+    const { schema, name = 'output', description, strict } = output;
+    const isStrict = (strict ?? false) && qualifiesForStrict(schema);
+    if (strict && !isStrict) losses.add(output.path, 'changed', 'the schema does not qualify for strict mode');
+    text.format = { type: 'json_schema', name, description, schema: raw(schema), strict: isStrict };
+  }
+  return text as ResponseTextConfig;
+}

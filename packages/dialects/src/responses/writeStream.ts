@@ -1,0 +1,141 @@
+import type { ResponseStreamEvent } from 'openai/resources/responses/responses';
+import type { AnswerContext } from '../ir/answer.ts';
+import type { OpenEvent, StreamEvent, StreamWriter, VendorError } from '../ir/event.ts';
+import type { Opaque } from '../ir/request.ts';
+import { namedFrame } from '../wire/frames.ts';
+import { endOf, itemId, writeContentPart, writeItem, writeResponse } from './writeItems.ts';
+
+interface OpenItem {
+  readonly open: OpenEvent;
+  readonly index: number;
+  readonly pieces: string[];
+  opaque: Opaque | undefined;
+}
+
+type EventType = ResponseStreamEvent['type'];
+
+/** Writes a stream of responses. It repeats each item when it is done, and all of them at the end. */
+export class ResponsesStreamWriter implements StreamWriter {
+  readonly #context: AnswerContext;
+  readonly #items = new Map<number, OpenItem>();
+  /** Those that are done, by their index. */
+  readonly #output: object[] = [];
+  #next = 0;
+  #sequence = 0;
+
+  constructor(context: AnswerContext) {
+    this.#context = context;
+  }
+
+  write(event: StreamEvent): string {
+    switch (event.type) {
+      case 'start': {
+        const response = writeResponse(this.#context, []);
+        return this.#frame('response.created', { response }) + this.#frame('response.in_progress', { response });
+      }
+      case 'open':
+        return this.#open(event);
+      case 'delta':
+        return this.#delta(event.at, event.text);
+      case 'opaque': {
+        const item = this.#items.get(event.at);
+        if (item) item.opaque = event.opaque;
+        return '';
+      }
+      case 'close':
+        return this.#close(event.at);
+      case 'finish': {
+        const { status } = endOf(event);
+        const response = writeResponse(this.#context, this.#output, event);
+        return this.#frame(`response.${status}`, { response });
+      }
+      case 'error':
+        return this.#fail(event.error);
+      case 'unknown':
+        return '';
+    }
+  }
+
+  #open(open: OpenEvent): string {
+    const index = this.#next++;
+    this.#items.set(open.at, { open, index, pieces: [], opaque: undefined });
+    const item = writeItem(open, index, 'in_progress', '', undefined, this.#context);
+    return this.#frame('response.output_item.added', { output_index: index, item }) + this.#openPart(open, index);
+  }
+
+  #openPart(open: OpenEvent, index: number): string {
+    if (open.block === 'call') return '';
+    const place = { item_id: itemId(open, index, this.#context), output_index: index };
+    if (open.block === 'reasoning') {
+      const part = { type: 'summary_text', text: '' };
+      return this.#frame('response.reasoning_summary_part.added', { ...place, summary_index: 0, part });
+    }
+    const part = writeContentPart(open, '');
+    return this.#frame('response.content_part.added', { ...place, content_index: 0, part });
+  }
+
+  /** Most frames are these, so they are not built as objects. */
+  #delta(at: number, text: string): string {
+    const item = this.#items.get(at);
+    if (!item) return '';
+    item.pieces.push(text);
+    const { open, index } = item;
+    const [type, place] = DELTAS[open.block === 'call' && open.form === 'text' ? 'freeform' : open.block];
+    const id = itemId(open, index, this.#context);
+    const logprobs = open.block === 'text' ? ',"logprobs":[]' : '';
+    const head = `"type":"${type}","sequence_number":${this.#sequence++},"item_id":"${id}","output_index":${index}`;
+    return `event: ${type}\ndata: {${head}${place},"delta":${JSON.stringify(text)}${logprobs}}\n\n`;
+  }
+
+  #close(at: number): string {
+    const item = this.#items.get(at);
+    if (!item) return '';
+    this.#items.delete(at);
+    const { open, index, opaque } = item;
+    const text = item.pieces.join('');
+    const written = writeItem(open, index, 'completed', text, opaque, this.#context);
+    this.#output[index] = written;
+    const done = this.#frame('response.output_item.done', { output_index: index, item: written });
+    return this.#closeParts(open, index, text) + done;
+  }
+
+  #closeParts(open: OpenEvent, index: number, text: string): string {
+    const place = { item_id: itemId(open, index, this.#context), output_index: index };
+    if (open.block === 'call') {
+      return open.form === 'text'
+        ? this.#frame('response.custom_tool_call_input.done', { ...place, input: text })
+        : this.#frame('response.function_call_arguments.done', { ...place, name: open.name, arguments: text });
+    }
+    if (open.block === 'reasoning') {
+      const part = { type: 'summary_text', text };
+      return (
+        this.#frame('response.reasoning_summary_text.done', { ...place, summary_index: 0, text }) +
+        this.#frame('response.reasoning_summary_part.done', { ...place, summary_index: 0, part })
+      );
+    }
+    const part = writeContentPart(open, text);
+    const textDone =
+      open.block === 'refusal'
+        ? this.#frame('response.refusal.done', { ...place, content_index: 0, refusal: text })
+        : this.#frame('response.output_text.done', { ...place, content_index: 0, text, logprobs: [] });
+    return textDone + this.#frame('response.content_part.done', { ...place, content_index: 0, part });
+  }
+
+  #fail(error: VendorError): string {
+    const output = this.#output.filter((item) => item !== undefined);
+    const response = writeResponse(this.#context, output, undefined, error);
+    return this.#frame('response.failed', { response });
+  }
+
+  #frame(type: EventType, members: object): string {
+    return namedFrame(type, { type, sequence_number: this.#sequence++, ...members });
+  }
+}
+
+const DELTAS: Readonly<Record<OpenEvent['block'] | 'freeform', readonly [type: EventType, place: string]>> = {
+  text: ['response.output_text.delta', ',"content_index":0'],
+  refusal: ['response.refusal.delta', ',"content_index":0'],
+  reasoning: ['response.reasoning_summary_text.delta', ',"summary_index":0'],
+  call: ['response.function_call_arguments.delta', ''],
+  freeform: ['response.custom_tool_call_input.delta', ''],
+};

@@ -1,0 +1,187 @@
+import type { CacheMark, JsonText, ModelRequest, Part, Tool, ToolChoice } from '../ir/request.ts';
+import type { WriteContext } from '../writeContext.ts';
+import { lowerSchema } from '../schema/lowerSchema.ts';
+import { qualifiesForStrict } from '../schema/strictSchema.ts';
+import { toolName } from '../wire/ids.ts';
+import type { ToolChanges } from './answerTools.ts';
+import { FREEFORM_SCHEMA, freeformDescription } from './freeform.ts';
+
+const EMPTY_SCHEMA = '{"type":"object","properties":{}}' as JsonText;
+const ANY_OBJECT = '{"type":"object","additionalProperties":true}' as JsonText;
+const OUTPUT_TOOL = 'structured_output';
+
+export interface PlannedFunction {
+  readonly kind: 'function';
+  /** As the vendor gets it. */
+  readonly name: string;
+  readonly description: string | undefined;
+  readonly schema: JsonText;
+  readonly strict: boolean | undefined;
+  readonly cache: CacheMark | undefined;
+  readonly path: string;
+}
+
+export interface PlannedFreeform {
+  readonly kind: 'freeform';
+  readonly name: string;
+  readonly description: string | undefined;
+  readonly syntax: string | undefined;
+  readonly grammar: string | undefined;
+}
+
+export interface PlannedHosted {
+  readonly kind: 'hosted';
+  readonly service: Exclude<Tool & { kind: 'hosted' }, never>['service'];
+}
+
+export type PlannedTool = PlannedFunction | PlannedFreeform | PlannedHosted;
+
+/** What a target gets of a request's tools. */
+export interface ToolPlan {
+  readonly tools: readonly PlannedTool[];
+  /** The name in it is the vendor's. */
+  readonly choice: Omit<ToolChoice, 'path'> | undefined;
+  readonly changes: ToolChanges;
+}
+
+/** Fits a request's tools to what a target takes. */
+export function planTools(request: ModelRequest, context: WriteContext): ToolPlan {
+  const names = new Map<string, string>();
+  const freeform = new Set<string>();
+  const loaded = request.tools.some(isDeferred) ? loadedTools(request) : NO_NAMES;
+  const tools: PlannedTool[] = [];
+  for (const tool of request.tools) {
+    const planned = planTool(tool, loaded, context);
+    if (!planned) continue;
+    tools.push(planned);
+    if (planned.kind === 'hosted') continue;
+    if (planned.name !== tool.name) names.set(planned.name, tool.name);
+    if (tool.kind === 'freeform' && planned.kind === 'function') freeform.add(planned.name);
+  }
+  const choice = planChoice(request, tools, context);
+  const outputTool = planOutput(request, tools, choice, context);
+  const forced = { mode: 'one', name: outputTool } as const;
+  return {
+    tools,
+    choice: outputTool !== '' && tools.length === 1 ? forced : choice,
+    changes: { names, freeform, outputTool },
+  };
+}
+
+const NO_NAMES: ReadonlySet<string> = new Set();
+
+function isDeferred(tool: Tool): boolean {
+  return tool.kind === 'function' && tool.deferred === true;
+}
+
+function planTool(tool: Tool, loaded: ReadonlySet<string>, context: WriteContext): PlannedTool | undefined {
+  const { quirks, losses } = context;
+  if (tool.kind === 'hosted') {
+    if (quirks.hosted.includes(tool.service)) return { kind: 'hosted', service: tool.service };
+    losses.add(tool.path, 'dropped', `the model's vendor does not run ${tool.name}`);
+    return undefined;
+  }
+  const name = toolName(tool.name);
+  if (tool.kind === 'freeform') {
+    const { syntax, grammar, description, path } = tool;
+    if (quirks.freeformTools) return { kind: 'freeform', name, description, syntax, grammar };
+    losses.add(path, 'changed', 'a function with one string stands for the freeform tool');
+    return {
+      kind: 'function',
+      name,
+      description: freeformDescription(tool),
+      schema: FREEFORM_SCHEMA,
+      strict: undefined,
+      cache: undefined,
+      path,
+    };
+  }
+  if (tool.deferred) {
+    losses.add(`${tool.path}.defer_loading`, 'changed', 'a deferred tool is sent once a result refers to it');
+    if (!loaded.has(tool.name)) return undefined;
+  }
+  const schema = tool.schema ?? EMPTY_SCHEMA;
+  return {
+    kind: 'function',
+    name,
+    description: tool.description,
+    schema: quirks.schemas === 'subset' ? lowerSchema(schema, tool.path, losses) : schema,
+    strict: strictOf(tool.strict, schema, tool.path, context),
+    cache: tool.cache,
+    path: tool.path,
+  };
+}
+
+function strictOf(
+  strict: boolean | undefined,
+  schema: JsonText,
+  path: string,
+  { quirks, losses }: WriteContext,
+): boolean | undefined {
+  if (strict !== true) return strict;
+  if (quirks.strictTools && qualifiesForStrict(schema)) return true;
+  const reason = quirks.strictTools ? 'the schema does not qualify for it' : 'the model does not enforce schemas';
+  losses.add(`${path}.strict`, 'changed', reason);
+  return false;
+}
+
+/** The deferred tools that results refer to. */
+function loadedTools({ messages }: ModelRequest): ReadonlySet<string> {
+  const names = new Set<string>();
+  const visit = (part: Part): void => {
+    if (part.kind === 'reference') names.add(part.name);
+    else if (part.kind === 'result') part.parts.forEach(visit);
+  };
+  for (const { parts } of messages) parts.forEach(visit);
+  return names;
+}
+
+function planChoice(
+  { tools: asked, toolChoice: choice }: ModelRequest,
+  tools: readonly PlannedTool[],
+  { losses }: WriteContext,
+): Omit<ToolChoice, 'path'> | undefined {
+  if (!choice) return undefined;
+  const isForced = choice.mode === 'any' || choice.mode === 'one';
+  if (choice.mode !== 'one') {
+    if (tools.length > 0) return { mode: choice.mode, name: '' };
+    if (isForced) losses.add(choice.path, 'refused', 'no tool is left that the model could call');
+    return undefined;
+  }
+  const index = asked.findIndex(({ name }) => name === choice.name);
+  const tool = asked[index];
+  const name = tool?.kind === 'hosted' ? '' : toolName(choice.name);
+  const isThere = name !== '' && tools.some((one) => one.kind !== 'hosted' && one.name === name);
+  if (isThere) return { mode: 'one', name };
+  losses.add(choice.path, 'refused', `the model has no tool ${choice.name}`);
+  return undefined;
+}
+
+/** Adds a tool whose arguments are the structured output, where the target has no other way; returns its name. */
+function planOutput(
+  { output }: ModelRequest,
+  tools: PlannedTool[],
+  choice: ToolPlan['choice'],
+  { quirks, losses }: WriteContext,
+): string {
+  if (!output || quirks.structuredOutput) return '';
+  if (choice?.mode === 'any' || choice?.mode === 'one') {
+    losses.add(output.path, 'refused', 'the model can either call a tool or write structured output');
+    return '';
+  }
+  const name = tools.some((tool) => tool.kind !== 'hosted' && tool.name === OUTPUT_TOOL)
+    ? `${OUTPUT_TOOL}_`
+    : OUTPUT_TOOL;
+  const others = tools.length > 0 ? '; since other tools are offered, it may answer otherwise' : '';
+  losses.add(output.path, 'changed', `a tool stands for the structured output${others}`);
+  tools.push({
+    kind: 'function',
+    name,
+    description: output.description ?? 'Write the answer as the arguments of this tool.',
+    schema: output.schema ?? ANY_OBJECT,
+    strict: undefined,
+    cache: undefined,
+    path: output.path,
+  });
+  return name;
+}
