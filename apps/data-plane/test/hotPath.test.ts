@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { ConnectorSchema, Enforcement, KeySchema, Outcome } from '@weighbridge/contracts';
+import { SseSplitter } from '@weighbridge/dialects';
 import { NO_TOKENS, newUuid, parseAttribution } from '@weighbridge/domain';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { describe, expect, it } from 'vitest';
@@ -9,7 +10,6 @@ import type { Target } from '../src/control/target.ts';
 import { chatFormat } from '../src/formats/chatFormat.ts';
 import { CHAT_COMPLETIONS } from '../src/formats/operation.ts';
 import { scanObject } from '../src/formats/scanJson.ts';
-import { SseSplitter } from '@weighbridge/dialects';
 import { StreamTap } from '../src/formats/streamTap.ts';
 import { LIST_PRICE_DETAILS, type ObservedModelRequest } from '../src/observe/observedAttempt.ts';
 import { createObserver } from '../src/observe/observer.ts';

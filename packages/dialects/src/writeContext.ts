@@ -3,8 +3,8 @@ import type { CallPart, MediaPart, ModelRequest, Opaque, ReasoningPart } from '.
 import { argumentsObject } from './json/toolArguments.ts';
 import type { Losses } from './loss/losses.ts';
 import type { Quirks } from './quirks/quirks.ts';
-import { freeformArguments } from './tools/freeform.ts';
 import type { ToolChanges } from './tools/answerTools.ts';
+import { freeformArguments } from './tools/freeform.ts';
 import { callId } from './wire/ids.ts';
 import { isIssuedBy, type SealScope } from './wire/seal.ts';
 
@@ -39,7 +39,8 @@ export function ownOpaque(part: ReasoningPart, context: WriteContext): Opaque | 
   const { opaque, path } = part;
   const { owner, account, scope, losses } = context;
   if (opaque?.owner === owner && isIssuedBy(scope, account, opaque)) return opaque;
-  const whose = opaque && opaque.owner !== owner ? `of ${opaque.owner}` : 'of another account, or without a signature';
+  const whose =
+    opaque && opaque.owner !== owner ? `of ${opaque.owner}` : 'of another account, or without a signature';
   losses.add(path, 'dropped', `reasoning ${opaque ? whose : 'without a signature'} is not sent`);
   return undefined;
 }

@@ -1,5 +1,5 @@
-import { AppError } from '@weighbridge/errors';
 import { ChunkList } from '@weighbridge/dialects';
+import { AppError } from '@weighbridge/errors';
 import { undecodable } from '../formats/contentEncoding.ts';
 import type { NamedFacts } from '../formats/responseFormat.ts';
 import type { AnswerOwnership } from './answerOwnership.ts';

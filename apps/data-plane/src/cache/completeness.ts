@@ -1,6 +1,6 @@
 import { Route } from '@weighbridge/contracts';
-import { isRecord, type JsonRecord, parseJson, recordsIn } from '../formats/jsonFields.ts';
 import { eventData, SseSplitter } from '@weighbridge/dialects';
+import { isRecord, type JsonRecord, parseJson, recordsIn } from '../formats/jsonFields.ts';
 
 /** Whether a response came to its natural end, by the stop reasons of one route. An unknown reason counts as incomplete. */
 interface Ending {

@@ -1,6 +1,6 @@
+import { CLOSE_ARRAY, COMMA, JsonCursor, OPEN_ARRAY, OPEN_OBJECT } from '@weighbridge/dialects';
 import { AppError } from '@weighbridge/errors';
 import { type GenerationRequest, isObject, scanFields, textAt, valueAt } from './generationRequest.ts';
-import { CLOSE_ARRAY, COMMA, JsonCursor, OPEN_ARRAY, OPEN_OBJECT } from '@weighbridge/dialects';
 import type { Operation } from './operation.ts';
 import type { RequestBody } from './requestBody.ts';
 import { snakeCase } from './requestFields/gemini.ts';

@@ -1,7 +1,7 @@
+import type { KeyWatch } from '@weighbridge/dialects';
+import { CLOSE_ARRAY, COMMA, JsonCursor, OPEN_ARRAY, QUOTE } from '@weighbridge/dialects';
 import type { OutputSize, ToolUses } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { CLOSE_ARRAY, COMMA, JsonCursor, OPEN_ARRAY, QUOTE } from '@weighbridge/dialects';
-import type { KeyWatch } from '@weighbridge/dialects';
 import { memberCuts } from './memberCuts.ts';
 import type { Operation } from './operation.ts';
 import type { Edit, RequestBody } from './requestBody.ts';

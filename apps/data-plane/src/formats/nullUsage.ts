@@ -1,5 +1,5 @@
-import type { Span } from './scanJson.ts';
 import { dataInPlace } from '@weighbridge/dialects';
+import type { Span } from './scanJson.ts';
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;

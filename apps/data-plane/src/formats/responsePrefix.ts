@@ -1,8 +1,7 @@
+import { ChunkList, eventData, SseSplitter } from '@weighbridge/dialects';
 import type { HeldMemory } from '../shared/memoryBudget.ts';
-import { ChunkList } from '@weighbridge/dialects';
 import { isRecord, parseJson } from './jsonFields.ts';
 import type { ResponseFormat } from './responseFormat.ts';
-import { eventData, SseSplitter } from '@weighbridge/dialects';
 
 const MAX_BUFFERED_BYTES = 64 * 1024;
 

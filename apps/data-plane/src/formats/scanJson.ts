@@ -1,5 +1,12 @@
-import { CLOSE_OBJECT, COMMA, JsonCursor, JsonScanError, OPEN_OBJECT, type Span } from '@weighbridge/dialects';
 import type { KeyWatch } from '@weighbridge/dialects';
+import {
+  CLOSE_OBJECT,
+  COMMA,
+  JsonCursor,
+  JsonScanError,
+  OPEN_OBJECT,
+  type Span,
+} from '@weighbridge/dialects';
 
 export { JsonScanError, type Span } from '@weighbridge/dialects';
 

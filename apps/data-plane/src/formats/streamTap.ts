@@ -1,10 +1,10 @@
+import { eventData, SseSplitter } from '@weighbridge/dialects';
 import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { EventDataReader } from './eventDataReader.ts';
 import { JsonPruner } from './jsonPruner.ts';
 import { nullUsageSpans } from './nullUsage.ts';
 import { noFacts, type ResponseFacts, type ResponseFormat, readEvent } from './responseFormat.ts';
 import type { Span } from './scanJson.ts';
-import { eventData, SseSplitter } from '@weighbridge/dialects';
 
 const NOTHING = Buffer.alloc(0);
 const OPEN_BRACE = 0x7b;

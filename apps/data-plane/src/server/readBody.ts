@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { bodyTooLarge } from '@weighbridge/runtime';
 import { ChunkList } from '@weighbridge/dialects';
+import { bodyTooLarge } from '@weighbridge/runtime';
 import { RequestBody } from '../formats/requestBody.ts';
 import type { HeldMemory } from '../shared/memoryBudget.ts';
 

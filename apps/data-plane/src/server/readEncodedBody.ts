@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
+import { ChunkList } from '@weighbridge/dialects';
 import { AppError } from '@weighbridge/errors';
 import { bodyTooLarge } from '@weighbridge/runtime';
-import { ChunkList } from '@weighbridge/dialects';
 import { RequestBody } from '../formats/requestBody.ts';
 import { type BodyDecoder, type BodyEncoding, bodyDecoder } from './bodyDecoders.ts';
 import type { BodyLimits } from './readBody.ts';

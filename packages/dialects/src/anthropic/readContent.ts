@@ -43,7 +43,8 @@ function readBlock(block: Block, isNested: boolean): Part | undefined {
     block.end();
     return part;
   }
-  if (HOSTED_BLOCKS.has(type)) context.losses.add(path, 'dropped', 'it belongs to a tool that another vendor ran');
+  if (HOSTED_BLOCKS.has(type))
+    context.losses.add(path, 'dropped', 'it belongs to a tool that another vendor ran');
   else if (!MEDIA.has(type)) {
     context.losses.add(path, 'refused', `a block of type ${type.slice(0, 40)} has no counterpart`);
   }
@@ -77,7 +78,15 @@ function readKnown(type: string, block: Block): Part | undefined {
       block.need('input', input);
       const id = requiredText(block, 'id');
       const name = requiredText(block, 'name');
-      return { kind: 'call', form: 'json', id, name, input: input ?? '{}', path, cache: readCacheMark(block) };
+      return {
+        kind: 'call',
+        form: 'json',
+        id,
+        name,
+        input: input ?? '{}',
+        path,
+        cache: readCacheMark(block),
+      };
     }
     case 'tool_result': {
       const content = block.take('content') ?? [];
@@ -128,7 +137,11 @@ function readMedia(type: 'image' | 'document', block: Block): Part | undefined {
   }
   const media = readSource(from, source);
   if (!media) {
-    context.losses.add(source.path, 'refused', `a source of type ${String(from).slice(0, 40)} has no counterpart`);
+    context.losses.add(
+      source.path,
+      'refused',
+      `a source of type ${String(from).slice(0, 40)} has no counterpart`,
+    );
     return undefined;
   }
   source.end();
@@ -157,6 +170,8 @@ function readSearchResult(block: Block): Part {
   const source = block.take('source');
   const parts = readContent(block.take('content') ?? [], block.at('content'), context, true);
   const texts = parts.flatMap((part) => (part.kind === 'text' ? [part.text] : []));
-  const text = [title, typeof source === 'string' ? source : '', ...texts].filter((one) => one !== '').join('\n');
+  const text = [title, typeof source === 'string' ? source : '', ...texts]
+    .filter((one) => one !== '')
+    .join('\n');
   return { kind: 'text', text, path, cache: readCacheMark(block) };
 }

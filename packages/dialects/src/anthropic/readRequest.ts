@@ -3,7 +3,15 @@ import type {
   BetaOutputConfig,
   BetaToolChoiceTool,
 } from '@anthropic-ai/sdk/resources/beta/messages/messages';
-import type { Effort, Message, ModelRequest, Reasoning, StructuredOutput, TextPart, ToolChoice } from '../ir/request.ts';
+import type {
+  Effort,
+  Message,
+  ModelRequest,
+  Reasoning,
+  StructuredOutput,
+  TextPart,
+  ToolChoice,
+} from '../ir/request.ts';
 import type { KeptShape } from '../json/parseBody.ts';
 import { Fields, fieldsOf, type ReadContext } from '../loss/fields.ts';
 import { readContent } from './readContent.ts';

@@ -6,8 +6,8 @@ import type {
   BetaStopReason,
 } from '@anthropic-ai/sdk/resources/beta/messages/messages';
 import { OWNERS } from '../format.ts';
-import { BROKEN_OFF } from '../ir/eventOrder.ts';
 import type { StopReason, StreamEvent, StreamReader } from '../ir/event.ts';
+import { BROKEN_OFF } from '../ir/eventOrder.ts';
 import type { Opaque, OpaqueKind } from '../ir/request.ts';
 import { parseEvent, textOf } from '../json/writeJson.ts';
 import { isRecord } from '../loss/fields.ts';
@@ -67,7 +67,8 @@ export class MessagesStreamReader implements StreamReader {
   }
 
   #readEnd({ delta, usage }: BetaRawMessageDeltaEvent): void {
-    const details: unknown = (usage as { output_tokens_details?: unknown } | undefined)?.output_tokens_details;
+    const details: unknown = (usage as { output_tokens_details?: unknown } | undefined)
+      ?.output_tokens_details;
     if (isRecord(details) && typeof details.thinking_tokens === 'number') {
       this.#reasoningTokens = details.thinking_tokens;
     }
@@ -97,7 +98,10 @@ export class MessagesStreamReader implements StreamReader {
   }
 }
 
-function startBlock({ index: at, content_block: block }: BetaRawContentBlockStartEvent): readonly StreamEvent[] {
+function startBlock({
+  index: at,
+  content_block: block,
+}: BetaRawContentBlockStartEvent): readonly StreamEvent[] {
   switch (block?.type) {
     case 'text':
       return withText({ type: 'open', at, block: 'text' }, block.text);
@@ -106,7 +110,9 @@ function startBlock({ index: at, content_block: block }: BetaRawContentBlockStar
     case 'redacted_thinking':
       return [{ type: 'open', at, block: 'reasoning' }, opaqueEvent(at, 'redacted', textOf(block.data))];
     case 'tool_use':
-      return [{ type: 'open', at, block: 'call', form: 'json', id: textOf(block.id), name: textOf(block.name) }];
+      return [
+        { type: 'open', at, block: 'call', form: 'json', id: textOf(block.id), name: textOf(block.name) },
+      ];
     default:
       return [{ type: 'unknown', name: textOf(block?.type) }];
   }

@@ -18,7 +18,9 @@ interface Older {
 export type MessagesBody = MessageCreateParamsBase & Older;
 
 /** The members of any content block, and those that types of blocks share in part. */
-export type BlockWire = BetaContentBlockParam | { readonly cache_control?: unknown; readonly tool_name?: string };
+export type BlockWire =
+  | BetaContentBlockParam
+  | { readonly cache_control?: unknown; readonly tool_name?: string };
 
 export type ToolWire = BetaTool | (BetaToolUnion & { readonly type: string });
 

@@ -8,7 +8,7 @@ import type {
 import type { MediaPart, Part, ReasoningPart, ResultPart } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { toolName } from '../wire/ids.ts';
-import { callArguments, ownOpaque, targetCallId, takesMedia, type WriteContext } from '../writeContext.ts';
+import { callArguments, ownOpaque, takesMedia, targetCallId, type WriteContext } from '../writeContext.ts';
 import { writeCacheMark } from './wire.ts';
 
 /** The block of a part; undefined if it has none, and then its loss is named. Empty texts are refused there. */

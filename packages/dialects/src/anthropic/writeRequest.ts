@@ -26,8 +26,17 @@ export function writeMessagesRequest(request: ModelRequest, context: WriteContex
   if (request.maxTokens && maxTokens !== request.maxTokens.value) {
     losses.add(request.maxTokens.path, 'changed', `the model takes at least ${quirks.minTokens}`);
   }
-  const reasoning = fitReasoning(planReasoning(request.reasoning, quirks, losses), request, plan, maxTokens, context);
-  const sampling = planSampling(request.sampling, context, { maxTemperature: 1, isReasoning: isOn(reasoning) });
+  const reasoning = fitReasoning(
+    planReasoning(request.reasoning, quirks, losses),
+    request,
+    plan,
+    maxTokens,
+    context,
+  );
+  const sampling = planSampling(request.sampling, context, {
+    maxTemperature: 1,
+    isReasoning: isOn(reasoning),
+  });
   if (request.verbosity) losses.add(request.verbosity.path, 'dropped', 'the model does not take it');
   if (request.cacheKey) losses.add(request.cacheKey.path, 'dropped', 'prefixes are cached by marks there');
   if (request.user) losses.add(request.user.path, 'changed', 'the vendor gets a hash of it');
@@ -78,7 +87,8 @@ function writeMessages(messages: readonly Message[], context: WriteContext): Bet
   for (const { role, parts } of messages) {
     const content: BetaContentBlockParam[] = [];
     for (const part of parts) {
-      if (role === 'instruction') context.losses.add(part.path, 'changed', 'it is sent as a text of the user');
+      if (role === 'instruction')
+        context.losses.add(part.path, 'changed', 'it is sent as a text of the user');
       const told = role === 'instruction' && part.kind === 'text' ? instructionText(part) : part;
       const block = writePart(told, context);
       if (block) content.push(block);
@@ -93,7 +103,12 @@ function writeMessages(messages: readonly Message[], context: WriteContext): Bet
 }
 
 function instructionText(part: TextPart): TextPart {
-  return { kind: 'text', path: part.path, text: `<instructions>\n${part.text}\n</instructions>`, cache: part.cache };
+  return {
+    kind: 'text',
+    path: part.path,
+    text: `<instructions>\n${part.text}\n</instructions>`,
+    cache: part.cache,
+  };
 }
 
 function writeTools({ tools }: ToolPlan): BetaToolUnion[] {
@@ -132,6 +147,9 @@ function writeChoice(
   return present<BetaToolChoice>({ type: mode, disable_parallel_tool_use });
 }
 
+/** What reasoning may take of a limit that is not above its budget. */
+const REASONING_SHARE = 0.75;
+
 function isOn(reasoning: ReasoningPlan | undefined): boolean {
   return reasoning !== undefined && !reasoning.isOff;
 }
@@ -152,10 +170,10 @@ function fitReasoning(
   }
   const { budget } = plan;
   if (budget === undefined || budget < maxTokens) return plan;
-  const least = quirks.budget?.min ?? 1_024;
-  losses.add(asked.path, 'changed', 'the budget has to be below the limit of output tokens');
-  return maxTokens > least
-    ? { isOff: false, budget: maxTokens - 1, isShown: plan.isShown }
+  const most = Math.floor(maxTokens * REASONING_SHARE);
+  losses.add(asked.path, 'changed', 'the budget has to leave room for the answer');
+  return most >= (quirks.budget?.min ?? 1_024)
+    ? { isOff: false, budget: most, isShown: plan.isShown }
     : { isOff: true, isShown: false };
 }
 

@@ -7,8 +7,8 @@ import type {
   BetaToolUseBlock,
 } from '@anthropic-ai/sdk/resources/beta/messages/messages';
 import { NO_TOKENS } from '@weighbridge/domain';
-import { BlockQueue, type QueuedEvent } from '../ir/blockQueue.ts';
 import { type AnswerContext, UNSIGNED } from '../ir/answer.ts';
+import { BlockQueue, type QueuedEvent } from '../ir/blockQueue.ts';
 import type { FinishEvent, OpenEvent, StopReason, StreamEvent, StreamWriter } from '../ir/event.ts';
 import { namedFrame } from '../wire/frames.ts';
 import { messagesError } from './errors.ts';
@@ -59,7 +59,8 @@ export function emptyBlock(open: OpenEvent): BetaContentBlock {
   if (open.block === 'call') {
     return { type: 'tool_use', id: open.id, name: open.name, input: {} } satisfies BetaToolUseBlock;
   }
-  if (open.block === 'reasoning') return { type: 'thinking', thinking: '', signature: '' } satisfies BetaThinkingBlock;
+  if (open.block === 'reasoning')
+    return { type: 'thinking', thinking: '', signature: '' } satisfies BetaThinkingBlock;
   return { type: 'text', text: '', citations: null } satisfies BetaTextBlock;
 }
 

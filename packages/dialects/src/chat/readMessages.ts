@@ -72,7 +72,9 @@ function readCall(call: Fields<CallWire>): Part[] {
   const parts: Part[] = readSignature(call);
   const id = call.need('id', call.text('id')) ?? '';
   const isCustom = call.text('type') === 'custom';
-  const named = call.object<{ name?: string; arguments?: string; input?: string }>(isCustom ? 'custom' : 'function');
+  const named = call.object<{ name?: string; arguments?: string; input?: string }>(
+    isCustom ? 'custom' : 'function',
+  );
   if (named) {
     const name = named.need('name', named.text('name')) ?? '';
     const member = isCustom ? 'input' : 'arguments';
@@ -93,7 +95,12 @@ function readSignature(call: Fields<CallWire>): Part[] {
   extra?.end();
   if (!value) return [];
   const path = `${call.path}.extra_content`;
-  return readOpaques(value, OWNERS.gemini, 'thought').map((opaque) => ({ kind: 'reasoning', text: '', opaque, path }));
+  return readOpaques(value, OWNERS.gemini, 'thought').map((opaque) => ({
+    kind: 'reasoning',
+    text: '',
+    opaque,
+    path,
+  }));
 }
 
 function readContent(content: unknown, path: string, context: ReadContext): Part[] {
@@ -116,7 +123,12 @@ function readPart(fields: PartFields): Part | undefined {
   const type = fields.need('type', fields.text('type')) ?? '';
   const part = readKnown(type, fields);
   if (part) fields.end();
-  else context.losses.add(path, 'refused', `content of type ${type.slice(0, 40)} has no counterpart, or no source`);
+  else
+    context.losses.add(
+      path,
+      'refused',
+      `content of type ${type.slice(0, 40)} has no counterpart, or no source`,
+    );
   return part;
 }
 
@@ -124,7 +136,12 @@ function readKnown(type: string, fields: PartFields): Part | undefined {
   const { path } = fields;
   switch (type) {
     case 'text':
-      return { kind: 'text', text: fields.need('text', fields.text('text')) ?? '', path, cache: readMark(fields) };
+      return {
+        kind: 'text',
+        text: fields.need('text', fields.text('text')) ?? '',
+        path,
+        cache: readMark(fields),
+      };
     case 'refusal':
       return { kind: 'refusal', text: fields.need('refusal', fields.text('refusal')) ?? '', path };
     case 'image_url': {
@@ -178,7 +195,11 @@ function readFile(fields: PartFields): Part | undefined {
   const name = file?.text('filename');
   file?.end();
   const source: MediaSource | undefined =
-    id !== undefined ? { from: 'file', owner: OWNERS.chat, id } : data === undefined ? undefined : readDataUrl(data);
+    id !== undefined
+      ? { from: 'file', owner: OWNERS.chat, id }
+      : data === undefined
+        ? undefined
+        : readDataUrl(data);
   if (!source) return undefined;
   const media = source.from === 'base64' ? mediaOfType(source.type) : 'document';
   return { kind: 'media', media, source, name, path: fields.path, cache: readMark(fields) };

@@ -1,5 +1,13 @@
 import type { ChatCompletionToolChoiceOption } from 'openai/resources/chat/completions/completions';
-import { EFFORTS, type ModelRequest, type Reasoning, type Sampling, type StructuredOutput, type Tool, type ToolChoice } from '../ir/request.ts';
+import {
+  EFFORTS,
+  type ModelRequest,
+  type Reasoning,
+  type Sampling,
+  type StructuredOutput,
+  type Tool,
+  type ToolChoice,
+} from '../ir/request.ts';
 import type { KeptShape } from '../json/parseBody.ts';
 import { Fields, fieldsOf, type ReadContext } from '../loss/fields.ts';
 import { readMessages } from './readMessages.ts';

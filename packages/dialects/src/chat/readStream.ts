@@ -1,6 +1,6 @@
 import type { ChatCompletionChunk } from 'openai/resources/chat/completions/completions';
-import { BROKEN_OFF } from '../ir/eventOrder.ts';
 import type { OpenEvent, StopReason, StreamEvent, StreamReader } from '../ir/event.ts';
+import { BROKEN_OFF } from '../ir/eventOrder.ts';
 import { parseEvent, textOf } from '../json/writeJson.ts';
 import { isRecord } from '../loss/fields.ts';
 import type { CallWire, ReasoningMembers } from './wire.ts';
@@ -13,7 +13,11 @@ const STOPS: Readonly<Record<string, StopReason>> = {
   content_filter: 'filter',
 };
 
-type Delta = ReasoningMembers & { readonly content?: unknown; readonly refusal?: unknown; readonly tool_calls?: unknown };
+type Delta = ReasoningMembers & {
+  readonly content?: unknown;
+  readonly refusal?: unknown;
+  readonly tool_calls?: unknown;
+};
 type Chunk = ChatCompletionChunk & { readonly error?: unknown };
 
 /** Reads a stream of chat completions. Its last reason for stopping counts once the stream is over: usage follows it. */
@@ -77,7 +81,8 @@ export class ChatStreamReader implements StreamReader {
     if (Array.isArray(delta.tool_calls)) {
       for (const call of delta.tool_calls) if (isRecord(call)) this.#readCall(call as CallWire, events);
     }
-    if (typeof choice.finish_reason === 'string' && choice.finish_reason !== '') this.#native = choice.finish_reason;
+    if (typeof choice.finish_reason === 'string' && choice.finish_reason !== '')
+      this.#native = choice.finish_reason;
   }
 
   #text(block: 'text' | 'reasoning' | 'refusal', text: unknown, events: StreamEvent[]): boolean {
@@ -115,9 +120,11 @@ export class ChatStreamReader implements StreamReader {
   #fail(error: unknown): readonly StreamEvent[] {
     this.#isOver = true;
     const fields = isRecord(error) ? error : {};
-    const status = typeof fields.code === 'number' && fields.code >= 400 && fields.code < 600 ? fields.code : 500;
+    const status =
+      typeof fields.code === 'number' && fields.code >= 400 && fields.code < 600 ? fields.code : 500;
     const code = textOf(fields.code) || textOf(fields.type);
-    const message = textOf(fields.message) || textOf(error) || 'The vendor reports an error without a message.';
+    const message =
+      textOf(fields.message) || textOf(error) || 'The vendor reports an error without a message.';
     return [{ type: 'error', error: { status, code, message } }];
   }
 }

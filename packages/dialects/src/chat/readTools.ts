@@ -19,8 +19,10 @@ export function readTools(body: Fields<ChatBody>): Tool[] {
 function readTool(fields: Fields<ToolWire>): Tool[] {
   const { path, context } = fields;
   const type = fields.need('type', fields.text('type')) ?? '';
-  const tool = type === 'function' ? readFunction(fields) : type === 'custom' ? readCustom(fields) : undefined;
-  if (!tool) context.losses.add(path, 'refused', `a tool of type ${type.slice(0, 40)} has no counterpart, or no name`);
+  const tool =
+    type === 'function' ? readFunction(fields) : type === 'custom' ? readCustom(fields) : undefined;
+  if (!tool)
+    context.losses.add(path, 'refused', `a tool of type ${type.slice(0, 40)} has no counterpart, or no name`);
   fields.end();
   return tool ? [tool] : [];
 }

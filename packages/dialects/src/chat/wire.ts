@@ -21,8 +21,13 @@ export interface ExtraContent {
   readonly extra_content?: { readonly google?: { readonly thought_signature?: string } };
 }
 
-export type MessageWire = ChatCompletionMessageParam | (ChatCompletionAssistantMessageParam & ReasoningMembers);
-export type PartWire = ChatCompletionContentPart | ChatCompletionContentPartRefusal | { readonly cache_control?: unknown };
+export type MessageWire =
+  | ChatCompletionMessageParam
+  | (ChatCompletionAssistantMessageParam & ReasoningMembers);
+export type PartWire =
+  | ChatCompletionContentPart
+  | ChatCompletionContentPartRefusal
+  | { readonly cache_control?: unknown };
 
 export interface CallWire extends ExtraContent {
   readonly id?: string;

@@ -7,7 +7,7 @@ import type { CallPart, MediaPart, Message, Part, ResultPart, TextPart } from '.
 import { FAILED_RESULT } from '../responses/writeInput.ts';
 import { writeDataUrl } from '../wire/dataUrl.ts';
 import { toolName } from '../wire/ids.ts';
-import { callArguments, ownOpaque, targetCallId, takesMedia, type WriteContext } from '../writeContext.ts';
+import { callArguments, ownOpaque, takesMedia, targetCallId, type WriteContext } from '../writeContext.ts';
 
 type Wire = ChatCompletionMessageParam;
 
@@ -103,7 +103,10 @@ function writeMedia(part: MediaPart, { losses }: WriteContext): ChatCompletionCo
   if (media === 'image' && source.from !== 'file') {
     if (name !== undefined) losses.add(`${path}.title`, 'dropped', 'images have no name there');
     const url = writeDataUrl(source);
-    return { type: 'image_url', image_url: detail === undefined ? { url } : { url, detail: detail as 'auto' } };
+    return {
+      type: 'image_url',
+      image_url: detail === undefined ? { url } : { url, detail: detail as 'auto' },
+    };
   }
   if (detail !== undefined) losses.add(`${path}.detail`, 'dropped', 'it has no counterpart');
   if (media === 'document' && source.from === 'base64') {

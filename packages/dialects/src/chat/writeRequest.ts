@@ -82,7 +82,10 @@ function writeChoice({ choice, tools }: ToolPlan): ChatBody['tool_choice'] {
   return isCustom ? { type: 'custom', custom: { name } } : { type: 'function', function: { name } };
 }
 
-function writeFormat({ output }: ModelRequest, { quirks, losses }: WriteContext): ChatBody['response_format'] {
+function writeFormat(
+  { output }: ModelRequest,
+  { quirks, losses }: WriteContext,
+): ChatBody['response_format'] {
   if (!output || !quirks.structuredOutput) return undefined;
   const { schema, name = 'output', description, strict, path } = output;
   if (!schema) return { type: 'json_object' };

@@ -1,5 +1,5 @@
-import type { ChatCompletionChunk } from 'openai/resources/chat/completions/completions';
 import { NO_TOKENS } from '@weighbridge/domain';
+import type { ChatCompletionChunk } from 'openai/resources/chat/completions/completions';
 import type { AnswerContext } from '../ir/answer.ts';
 import type { FinishEvent, OpenEvent, StopReason, StreamEvent, StreamWriter } from '../ir/event.ts';
 import { PendingOpaques } from '../ir/pendingOpaques.ts';
@@ -31,8 +31,7 @@ export function chatUsage({ usage }: AnswerContext, { reasoningTokens }: FinishE
   const cached = tokens.cacheReadTokens + tokens.cacheReadAudioTokens;
   const written = tokens.cacheWriteTokens + tokens.cacheWrite1hTokens;
   const audio = tokens.inputAudioTokens + tokens.cacheReadAudioTokens;
-  const input =
-    tokens.inputTokens + tokens.inputAudioTokens + tokens.inputImageTokens + cached + written;
+  const input = tokens.inputTokens + tokens.inputAudioTokens + tokens.inputImageTokens + cached + written;
   const output = tokens.outputTokens + tokens.outputAudioTokens + tokens.outputImageTokens;
   return {
     prompt_tokens: input,
@@ -50,7 +49,9 @@ export function chatUsage({ usage }: AnswerContext, { reasoningTokens }: FinishE
 export function writeCall(open: OpenEvent & { block: 'call' }, input: string, signature: string): object {
   const { id, name, form } = open;
   const called =
-    form === 'text' ? { type: 'custom', custom: { name, input } } : { type: 'function', function: { name, arguments: input } };
+    form === 'text'
+      ? { type: 'custom', custom: { name, input } }
+      : { type: 'function', function: { name, arguments: input } };
   const call = { id, ...called };
   return signature === '' ? call : { ...call, extra_content: { google: { thought_signature: signature } } };
 }
@@ -113,7 +114,8 @@ export class ChatStreamWriter implements StreamWriter {
       case 'reasoning':
         return this.#chunk(`{"reasoning_content":${written}}`);
       case 'call': {
-        const called = open.form === 'text' ? `"custom":{"input":${written}}` : `"function":{"arguments":${written}}`;
+        const called =
+          open.form === 'text' ? `"custom":{"input":${written}}` : `"function":{"arguments":${written}}`;
         return this.#chunk(`{"tool_calls":[{"index":${this.#calls.get(at)},${called}}]}`);
       }
     }

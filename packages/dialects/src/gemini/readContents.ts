@@ -4,6 +4,7 @@ import { parseJson } from '../json/writeJson.ts';
 import { type Fields, isRecord } from '../loss/fields.ts';
 import { mediaOfType } from '../wire/dataUrl.ts';
 import { ENVELOPE_PREFIX, readOpaques } from '../wire/seal.ts';
+import { UnansweredCalls } from './unansweredCalls.ts';
 import {
   type Content,
   decodeSignature,
@@ -21,7 +22,7 @@ export function readContents(body: Fields<GeminiBody>): Message[] {
   const list = body.need('contents', body.list('contents')) ?? [];
   const messages: Message[] = [];
   // Calls may have no id: then results answer them by their name, in order.
-  const unanswered: CallPart[] = [];
+  const unanswered = new UnansweredCalls();
   for (let index = 0; index < list.length; index++) {
     const content = geminiFields<Content>(list[index], `contents.${index}`, body.context);
     if (!content) continue;
@@ -33,7 +34,7 @@ export function readContents(body: Fields<GeminiBody>): Message[] {
   return messages;
 }
 
-export function readParts(content: Fields<Content>, unanswered: CallPart[]): Part[] {
+export function readParts(content: Fields<Content>, unanswered: UnansweredCalls): Part[] {
   const list = content.list('parts') ?? [];
   const parts: Part[] = [];
   for (let index = 0; index < list.length; index++) {
@@ -44,7 +45,7 @@ export function readParts(content: Fields<Content>, unanswered: CallPart[]): Par
 }
 
 /** A signature belongs to the part that has it: it is read as reasoning before it. */
-function readPart(fields: PartFields, unanswered: CallPart[]): Part[] {
+function readPart(fields: PartFields, unanswered: UnansweredCalls): Part[] {
   const { path, context } = fields;
   const isThought = fields.flag('thought') ?? false;
   const signature = fields.text('thoughtSignature');
@@ -73,7 +74,7 @@ function readPart(fields: PartFields, unanswered: CallPart[]): Part[] {
   return signed;
 }
 
-function readData(fields: PartFields, unanswered: CallPart[]): Part | undefined {
+function readData(fields: PartFields, unanswered: UnansweredCalls): Part | undefined {
   const { context } = fields;
   const member = <Wire extends object>(name: Parameters<PartFields['take']>[0]) => {
     const value = fields.take(name);
@@ -89,13 +90,19 @@ function readData(fields: PartFields, unanswered: CallPart[]): Part | undefined 
     const data = inline.need('data', inline.text('data')) ?? '';
     const name = inline.text('displayName');
     inline.end();
-    return { kind: 'media', media: mediaOfType(type), source: { from: 'base64', type, data }, name, path: fields.path };
+    return {
+      kind: 'media',
+      media: mediaOfType(type),
+      source: { from: 'base64', type, data },
+      name,
+      path: fields.path,
+    };
   }
   const file = member<{ mimeType?: string; fileUri?: string; displayName?: string }>('fileData');
   return file && readFile(file, fields.path);
 }
 
-function readCall(call: Fields<FunctionCall>, path: string, unanswered: CallPart[]): Part {
+function readCall(call: Fields<FunctionCall>, path: string, unanswered: UnansweredCalls): Part {
   const name = call.need('name', call.text('name')) ?? '';
   // The place in the conversation is the same in each turn, and so is the id.
   const id = call.text('id') || `call_${path.replace(/[^0-9]+/g, '_')}`;
@@ -103,16 +110,14 @@ function readCall(call: Fields<FunctionCall>, path: string, unanswered: CallPart
   call.drop('partialArgs', 'arguments are sent whole');
   call.drop('willContinue', 'arguments are sent whole');
   call.end();
-  unanswered.push(part);
+  unanswered.add(part);
   return part;
 }
 
-function readResponse(fields: Fields<FunctionResponse>, path: string, unanswered: CallPart[]): Part {
+function readResponse(fields: Fields<FunctionResponse>, path: string, unanswered: UnansweredCalls): Part {
   const name = fields.text('name') ?? '';
   const id = fields.text('id') || undefined;
-  // The first is the usual one.
-  const index = unanswered.findIndex((call) => (id === undefined ? call.name === name : call.id === id));
-  const [call] = index < 0 ? [] : unanswered.splice(index, 1);
+  const call = unanswered.take(id, name);
   const response = fields.json('response');
   fields.need('response', response);
   fields.drop('scheduling', 'calls block');
@@ -120,12 +125,18 @@ function readResponse(fields: Fields<FunctionResponse>, path: string, unanswered
   const inner = fields.list('parts') ?? [];
   const media = inner.flatMap((value, at) => {
     const part = geminiFields<PartWire>(value, `${path}.functionResponse.parts.${at}`, fields.context);
-    return part ? readPart(part, []) : [];
+    return part ? readPart(part, new UnansweredCalls()) : [];
   });
   fields.end();
   const { text, failed } = readResult(response);
   const textPart: Part = { kind: 'text', text, path: `${path}.functionResponse.response` };
-  return { kind: 'result', id: call?.id ?? id ?? `unknown_${name}`, failed, parts: [textPart, ...media], path };
+  return {
+    kind: 'result',
+    id: call?.id ?? id ?? `unknown_${name}`,
+    failed,
+    parts: [textPart, ...media],
+    path,
+  };
 }
 
 /** `output` and `error` are the members that the API names; other results are told as they are. */
@@ -141,7 +152,10 @@ function readResult(response: JsonText | undefined): { readonly text: string; re
 /** Files of the vendor's own, which no one else can read. */
 const OWN_FILE = /^(gs:\/\/|https:\/\/generativelanguage\.googleapis\.com\/|files\/)/;
 
-function readFile(file: Fields<{ mimeType?: string; fileUri?: string; displayName?: string }>, path: string): Part {
+function readFile(
+  file: Fields<{ mimeType?: string; fileUri?: string; displayName?: string }>,
+  path: string,
+): Part {
   const type = file.text('mimeType') ?? '';
   const url = file.need('fileUri', file.text('fileUri')) ?? '';
   const name = file.text('displayName');

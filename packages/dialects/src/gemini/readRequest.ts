@@ -1,9 +1,17 @@
-import type { Effort, ModelRequest, Reasoning, StructuredOutput, TextPart, ToolChoice } from '../ir/request.ts';
+import type {
+  Effort,
+  ModelRequest,
+  Reasoning,
+  StructuredOutput,
+  TextPart,
+  ToolChoice,
+} from '../ir/request.ts';
 import type { KeptShape } from '../json/parseBody.ts';
 import { Fields, type ReadContext } from '../loss/fields.ts';
 import { raiseSchema } from '../schema/raiseSchema.ts';
 import { readContents, readParts } from './readContents.ts';
 import { readTools } from './readTools.ts';
+import { UnansweredCalls } from './unansweredCalls.ts';
 import { type ConfigWire, type Content, type GeminiBody, geminiFields, inBothSpellings } from './wire.ts';
 
 /** What is kept as it was written: arguments, results and schemas. */
@@ -85,7 +93,7 @@ function readSystem(body: Fields<GeminiBody>): TextPart[] {
   if (value === undefined) return [];
   const content = geminiFields<Content>(value, 'systemInstruction', body.context);
   content?.take('role');
-  const parts = content ? readParts(content, []) : [];
+  const parts = content ? readParts(content, new UnansweredCalls()) : [];
   content?.end();
   return parts.flatMap((part) => {
     if (part.kind === 'text') return [part];
@@ -107,7 +115,11 @@ function readChoice(body: Fields<GeminiBody>): ToolChoice | undefined {
   calling?.end();
   const [name = ''] = names;
   if (names.length > 1) {
-    body.context.losses.add(`${path}.allowedFunctionNames`, 'refused', 'other dialects can force one function, or any');
+    body.context.losses.add(
+      `${path}.allowedFunctionNames`,
+      'refused',
+      'other dialects can force one function, or any',
+    );
   }
   if (mode === 'ANY') return { path, mode: names.length === 1 ? 'one' : 'any', name };
   if (mode === 'NONE') return { path, mode: 'none', name: '' };
@@ -115,7 +127,12 @@ function readChoice(body: Fields<GeminiBody>): ToolChoice | undefined {
   return mode === undefined ? undefined : { path, mode: 'auto', name: '' };
 }
 
-const LEVELS: Readonly<Record<string, Effort>> = { MINIMAL: 'minimal', LOW: 'low', MEDIUM: 'medium', HIGH: 'high' };
+const LEVELS: Readonly<Record<string, Effort>> = {
+  MINIMAL: 'minimal',
+  LOW: 'low',
+  MEDIUM: 'medium',
+  HIGH: 'high',
+};
 
 function readThinking(config: Fields<ConfigWire>): Reasoning | undefined {
   const thinking = child<{ includeThoughts?: boolean; thinkingBudget?: number; thinkingLevel?: string }>(
@@ -156,7 +173,8 @@ function readOtherConfig(config: Fields<ConfigWire>): void {
   if ((config.number('candidateCount') ?? 1) !== 1) {
     losses.add(config.at('candidateCount'), 'refused', 'other dialects have one candidate');
   }
-  if (config.flag('responseLogprobs')) losses.add(config.at('responseLogprobs'), 'refused', 'it has no counterpart');
+  if (config.flag('responseLogprobs'))
+    losses.add(config.at('responseLogprobs'), 'refused', 'it has no counterpart');
   if (config.number('logprobs')) losses.add(config.at('logprobs'), 'refused', 'it has no counterpart');
   const modalities = config.texts('responseModalities') ?? [];
   if (modalities.some((modality) => modality.toUpperCase() !== 'TEXT')) {

@@ -5,8 +5,8 @@ import type {
   FunctionResponse,
   GenerateContentConfig,
   Part as PartWire,
-  Tool as ToolWire,
   ToolConfig,
+  Tool as ToolWire,
 } from '@google/genai';
 import type { KeptShape } from '../json/parseBody.ts';
 import { Fields, isRecord, type ReadContext } from '../loss/fields.ts';

@@ -77,6 +77,7 @@ export const BROKEN_OFF: StreamEvent = {
   error: {
     status: 502,
     code: 'upstream_stream_cut',
-    message: "The vendor's stream broke off before its end. What arrived is incomplete; send the request again.",
+    message:
+      "The vendor's stream broke off before its end. What arrived is incomplete; send the request again.",
   },
 };

@@ -1,5 +1,14 @@
 import type { JsonText } from '../ir/request.ts';
-import { CLOSE_ARRAY, CLOSE_OBJECT, COMMA, JsonCursor, JsonScanError, OPEN_ARRAY, OPEN_OBJECT, type Span } from './jsonCursor.ts';
+import {
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COMMA,
+  JsonCursor,
+  JsonScanError,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  type Span,
+} from './jsonCursor.ts';
 
 /** Which values of a body are kept as they were written: the members and items that lead to them. */
 export type KeptShape =

@@ -140,7 +140,6 @@ export class Fields<Wire extends object> {
 
   #typed(name: NameIn<Wire>, type: string, expected: string): unknown {
     const value = this.take(name);
-    // biome-ignore lint/suspicious/useValidTypeof: the callers pass names of types.
     if (value === undefined || typeof value === type) return value;
     return this.#refuseType(name, expected);
   }
@@ -168,4 +167,9 @@ export function fieldsOf<Wire extends object>(
 
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The objects in an array; empty if the value is not an array. */
+export function recordsIn(value: unknown): readonly Readonly<Record<string, unknown>>[] {
+  return Array.isArray(value) ? value.filter(isRecord) : [];
 }

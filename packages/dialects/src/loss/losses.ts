@@ -36,6 +36,15 @@ export class Losses {
     }
   }
 
+  /** A copy, to which one attempt adds its own. */
+  copy(): Losses {
+    const losses = new Losses();
+    for (const [key, loss] of this.#listed) losses.#listed.set(key, { ...loss });
+    losses.#unlisted = this.#unlisted;
+    losses.#refusedUnlisted = this.#refusedUnlisted;
+    return losses;
+  }
+
   get listed(): readonly Loss[] {
     return [...this.#listed.values()];
   }

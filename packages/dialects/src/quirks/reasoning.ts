@@ -70,7 +70,8 @@ function planEffort(
   efforts: readonly Effort[],
   losses: Losses,
 ): ReasoningPlan {
-  if (budget && !effort) losses.add(budget.path, 'changed', 'the model takes an effort, not a number of tokens');
+  if (budget && !effort)
+    losses.add(budget.path, 'changed', 'the model takes an effort, not a number of tokens');
   else if (budget) losses.add(budget.path, 'dropped', 'the model takes an effort, not a number of tokens');
   const wanted = effort?.value ?? (budget && budget.value > 0 ? effortOfBudget(budget.value) : undefined);
   if (!wanted) return { isOff: false, isShown };
@@ -93,7 +94,8 @@ function planBudget(
   if (budget && !isDynamic && tokens !== budget.value) {
     losses.add(budget.path, 'changed', `the model takes ${range.min} to ${range.max} tokens`);
   }
-  if (effort && budget && !isDynamic) losses.add(effort.path, 'dropped', 'the model takes a number of tokens');
+  if (effort && budget && !isDynamic)
+    losses.add(effort.path, 'dropped', 'the model takes a number of tokens');
   else if (effort) losses.add(effort.path, 'changed', `the model takes a number of tokens: ${tokens}`);
   return { isOff: false, budget: tokens, isShown };
 }

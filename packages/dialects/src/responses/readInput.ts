@@ -52,7 +52,8 @@ function readItem(item: Item): ReadItem | undefined {
   const type = item.text('type') ?? 'message';
   const read = readKnown(type, item);
   if (!read) {
-    if (HOSTED_ITEMS.has(type)) context.losses.add(path, 'dropped', 'it belongs to a tool that another vendor ran');
+    if (HOSTED_ITEMS.has(type))
+      context.losses.add(path, 'dropped', 'it belongs to a tool that another vendor ran');
     else context.losses.add(path, 'refused', `an item of type ${type.slice(0, 40)} has no counterpart`);
     return undefined;
   }

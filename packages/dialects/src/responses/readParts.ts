@@ -1,4 +1,8 @@
-import type { ResponseInputContent, ResponseOutputRefusal, ResponseOutputText } from 'openai/resources/responses/responses';
+import type {
+  ResponseInputContent,
+  ResponseOutputRefusal,
+  ResponseOutputText,
+} from 'openai/resources/responses/responses';
 import { OWNERS } from '../format.ts';
 import type { MediaSource, Part } from '../ir/request.ts';
 import { type Fields, fieldsOf, type ReadContext } from '../loss/fields.ts';
@@ -32,7 +36,12 @@ function readPart(fields: PartFields): Part | undefined {
   const type = fields.need('type', fields.text('type')) ?? '';
   const part = readKnown(type, fields);
   if (part) fields.end();
-  else context.losses.add(path, 'refused', `content of type ${type.slice(0, 40)} has no counterpart, or no source`);
+  else
+    context.losses.add(
+      path,
+      'refused',
+      `content of type ${type.slice(0, 40)} has no counterpart, or no source`,
+    );
   return part;
 }
 
@@ -51,7 +60,15 @@ function readKnown(type: string, fields: PartFields): Part | undefined {
     case 'input_image': {
       const detail = fields.text('detail');
       const source = readSource(fields.text('image_url'), fields.text('file_id'));
-      return source && { kind: 'media', media: 'image', source, detail: detail === 'auto' ? undefined : detail, path };
+      return (
+        source && {
+          kind: 'media',
+          media: 'image',
+          source,
+          detail: detail === 'auto' ? undefined : detail,
+          path,
+        }
+      );
     }
     case 'input_file':
       return readFile(fields);

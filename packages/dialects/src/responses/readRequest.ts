@@ -4,7 +4,14 @@ import type {
   ToolChoiceFunction,
 } from 'openai/resources/responses/responses';
 import type { Reasoning as ReasoningWire } from 'openai/resources/shared';
-import { EFFORTS, type ModelRequest, type Reasoning, type StructuredOutput, type TextPart, type ToolChoice } from '../ir/request.ts';
+import {
+  EFFORTS,
+  type ModelRequest,
+  type Reasoning,
+  type StructuredOutput,
+  type TextPart,
+  type ToolChoice,
+} from '../ir/request.ts';
 import type { KeptShape } from '../json/parseBody.ts';
 import { Fields, fieldsOf, type ReadContext } from '../loss/fields.ts';
 import { hostedService } from '../tools/hosted.ts';

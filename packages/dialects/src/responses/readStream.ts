@@ -1,11 +1,7 @@
-import type {
-  Response,
-  ResponseOutputItem,
-  ResponseStreamEvent,
-} from 'openai/resources/responses/responses';
+import type { Response, ResponseOutputItem, ResponseStreamEvent } from 'openai/resources/responses/responses';
 import { OWNERS } from '../format.ts';
-import { BROKEN_OFF } from '../ir/eventOrder.ts';
 import type { StopReason, StreamEvent, StreamReader } from '../ir/event.ts';
+import { BROKEN_OFF } from '../ir/eventOrder.ts';
 import { parseEvent, textOf } from '../json/writeJson.ts';
 import { isRecord } from '../loss/fields.ts';
 import { statusOfCode } from './errors.ts';
@@ -25,7 +21,9 @@ export class ResponsesStreamReader implements StreamReader {
     if (!event) return unknown('not JSON');
     switch (event.type) {
       case 'response.created':
-        return [{ type: 'start', id: textOf(event.response?.id), created: numberOf(event.response?.created_at) }];
+        return [
+          { type: 'start', id: textOf(event.response?.id), created: numberOf(event.response?.created_at) },
+        ];
       case 'response.output_item.added':
         return this.#openItem(event.item, event.output_index);
       case 'response.content_part.added': {
@@ -105,11 +103,16 @@ export class ResponsesStreamReader implements StreamReader {
     if (at === undefined || !item) return NONE;
     const events: StreamEvent[] = [];
     // Some vendors send arguments whole.
-    const whole = item.type === 'function_call' ? item.arguments : item.type === 'custom_tool_call' ? item.input : '';
+    const whole =
+      item.type === 'function_call' ? item.arguments : item.type === 'custom_tool_call' ? item.input : '';
     if (!this.#written.has(at)) events.push(...this.#delta(at, whole));
     if (item.type === 'reasoning' && typeof item.encrypted_content === 'string') {
       const { encrypted_content: data, id } = item;
-      events.push({ type: 'opaque', at, opaque: { owner: OWNERS.responses, kind: 'encrypted', data, id: textOf(id) } });
+      events.push({
+        type: 'opaque',
+        at,
+        opaque: { owner: OWNERS.responses, kind: 'encrypted', data, id: textOf(id) },
+      });
     }
     events.push({ type: 'close', at });
     return events;
@@ -131,10 +134,13 @@ export class ResponsesStreamReader implements StreamReader {
     return this.#hasCalls ? 'calls' : 'end';
   }
 
-  #fail(error: { readonly code?: unknown; readonly message?: unknown } | null | undefined): readonly StreamEvent[] {
+  #fail(
+    error: { readonly code?: unknown; readonly message?: unknown } | null | undefined,
+  ): readonly StreamEvent[] {
     this.#isOver = true;
     const code = textOf(error?.code);
-    const message = textOf(error?.message) || 'The vendor reports that the response failed, without a reason.';
+    const message =
+      textOf(error?.message) || 'The vendor reports that the response failed, without a reason.';
     return [{ type: 'error', error: { status: statusOfCode(code), code, message } }];
   }
 }

@@ -1,4 +1,8 @@
-import type { CustomTool, FunctionTool as FunctionWire, NamespaceTool } from 'openai/resources/responses/responses';
+import type {
+  CustomTool,
+  FunctionTool as FunctionWire,
+  NamespaceTool,
+} from 'openai/resources/responses/responses';
 import type { Tool } from '../ir/request.ts';
 import { type Fields, fieldsOf } from '../loss/fields.ts';
 import { hostedService } from '../tools/hosted.ts';
@@ -29,7 +33,8 @@ function readTool(fields: Fields<ToolWire>, namespace: string | undefined): Tool
   if (type === 'namespace' && namespace === undefined) return readNamespace(fields);
   if (type !== 'function' && type !== 'custom') {
     const service = hostedService(type);
-    if (!service) context.losses.add(path, 'refused', `a tool of type ${type.slice(0, 40)} has no counterpart`);
+    if (!service)
+      context.losses.add(path, 'refused', `a tool of type ${type.slice(0, 40)} has no counterpart`);
     else fields.end();
     return service ? [{ kind: 'hosted', path, name: type, service }] : [];
   }

@@ -3,7 +3,7 @@ import type { MediaPart, Message, Part, ReasoningPart, ResultPart } from '../ir/
 import { present } from '../json/writeJson.ts';
 import { writeDataUrl } from '../wire/dataUrl.ts';
 import { toolName } from '../wire/ids.ts';
-import { callArguments, ownOpaque, targetCallId, takesMedia, type WriteContext } from '../writeContext.ts';
+import { callArguments, ownOpaque, takesMedia, targetCallId, type WriteContext } from '../writeContext.ts';
 
 /** Told to the model before a result, where its dialect has no member for it. */
 export const FAILED_RESULT = '[tool error]';
@@ -115,10 +115,18 @@ function writeMedia(part: MediaPart, { losses }: WriteContext): ResponseInputCon
     if (name !== undefined) losses.add(`${path}.title`, 'dropped', 'a file at an address has no name there');
     return { type: 'input_file', file_url: source.url };
   }
-  return present({ type: 'input_file' as const, filename: name ?? 'document.pdf', file_data: writeDataUrl(source) });
+  return present({
+    type: 'input_file' as const,
+    filename: name ?? 'document.pdf',
+    file_data: writeDataUrl(source),
+  });
 }
 
-function writeResult(part: ResultPart, freeform: ReadonlySet<string>, context: WriteContext): ResponseInputItem {
+function writeResult(
+  part: ResultPart,
+  freeform: ReadonlySet<string>,
+  context: WriteContext,
+): ResponseInputItem {
   const call_id = targetCallId(part.id, context);
   for (const inner of part.parts) noteMark(inner, context);
   const content = part.parts.flatMap((inner) => writeContent(inner, context) ?? []);

@@ -1,7 +1,7 @@
+import { NO_TOKENS } from '@weighbridge/domain';
 import type { AnswerContext } from '../ir/answer.ts';
 import type { FinishEvent, OpenEvent, StopReason, VendorError } from '../ir/event.ts';
 import type { Opaque } from '../ir/request.ts';
-import { NO_TOKENS } from '@weighbridge/domain';
 import { bareName } from '../tools/namespaces.ts';
 
 type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
@@ -19,7 +19,8 @@ export function writeItem(
   if (open.block === 'call') {
     const namespace = context.namespaces.get(open.name);
     const name = bareName(namespace, open.name);
-    const named = namespace === undefined ? { call_id: open.id, name } : { call_id: open.id, name, namespace };
+    const named =
+      namespace === undefined ? { call_id: open.id, name } : { call_id: open.id, name, namespace };
     if (open.form === 'text') return { id, type: 'custom_tool_call', status, ...named, input: text };
     return { id, type: 'function_call', status, ...named, arguments: text };
   }
@@ -58,7 +59,10 @@ const INCOMPLETE: Partial<Record<StopReason, string>> = {
 };
 
 /** How a response ended: its status, and why it is incomplete. */
-export function endOf(finish: FinishEvent): { readonly status: 'completed' | 'incomplete'; readonly reason: string | undefined } {
+export function endOf(finish: FinishEvent): {
+  readonly status: 'completed' | 'incomplete';
+  readonly reason: string | undefined;
+} {
   const reason = INCOMPLETE[finish.stop];
   return { status: reason === undefined ? 'completed' : 'incomplete', reason };
 }
@@ -71,7 +75,9 @@ export function writeResponse(
   error?: VendorError,
 ): object {
   const end = finish && endOf(finish);
-  const failed = error ? { code: error.code === '' ? 'server_error' : error.code, message: error.message } : null;
+  const failed = error
+    ? { code: error.code === '' ? 'server_error' : error.code, message: error.message }
+    : null;
   return {
     id: `resp_${context.id}`,
     object: 'response',

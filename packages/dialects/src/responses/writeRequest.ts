@@ -1,6 +1,6 @@
 import type { ResponseTextConfig, Tool as ToolWire } from 'openai/resources/responses/responses';
-import type { ModelRequest, TextPart } from '../ir/request.ts';
 import { withPairedCalls } from '../ir/history.ts';
+import type { ModelRequest, TextPart } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { planReasoning } from '../quirks/reasoning.ts';
 import { planSampling } from '../quirks/sampling.ts';
@@ -24,7 +24,8 @@ export function writeResponsesRequest(request: ModelRequest, context: WriteConte
   if (user) losses.add(user.path, 'changed', 'the vendor gets a hash of it');
   if (cacheKey && !quirks.cacheKey) losses.add(cacheKey.path, 'dropped', 'the model takes no cache key');
   if (verbosity && !quirks.verbosity) losses.add(verbosity.path, 'dropped', 'the model does not take it');
-  if (parallelCalls && plan.tools.length === 0) losses.add(parallelCalls.path, 'dropped', 'there are no tools');
+  if (parallelCalls && plan.tools.length === 0)
+    losses.add(parallelCalls.path, 'dropped', 'there are no tools');
   const isReasoner = quirks.efforts.length > 0;
   const body = present<ResponsesBody>({
     model: context.model,
@@ -36,10 +37,12 @@ export function writeResponsesRequest(request: ModelRequest, context: WriteConte
     max_output_tokens: maxTokens && Math.max(maxTokens.value, quirks.minTokens),
     temperature: sampling.temperature,
     top_p: sampling.topP,
-    reasoning: reasoning && present({
-      effort: reasoning.effort,
-      summary: reasoning.isShown ? ('auto' as const) : undefined,
-    }),
+    reasoning:
+      reasoning &&
+      present({
+        effort: reasoning.effort,
+        summary: reasoning.isShown ? ('auto' as const) : undefined,
+      }),
     text: writeText(request, context),
     safety_identifier: user && quirks.user ? hashOf(user.value) : undefined,
     prompt_cache_key: quirks.cacheKey ? cacheKey?.value : undefined,
@@ -73,7 +76,9 @@ function writeTools({ tools }: ToolPlan): ToolWire[] {
     }
     const { syntax, grammar } = tool;
     const format =
-      grammar === undefined ? { type: 'text' } : { type: 'grammar', syntax: syntax ?? 'lark', definition: grammar };
+      grammar === undefined
+        ? { type: 'text' }
+        : { type: 'grammar', syntax: syntax ?? 'lark', definition: grammar };
     return present({ type: 'custom' as const, name, description, format }) as ToolWire;
   });
 }
@@ -86,7 +91,10 @@ function writeChoice({ choice, tools }: ToolPlan): ResponsesBody['tool_choice'] 
   return { type: isCustom ? 'custom' : 'function', name: choice.name };
 }
 
-function writeText({ output, verbosity }: ModelRequest, { quirks, losses }: WriteContext): ResponseTextConfig | undefined {
+function writeText(
+  { output, verbosity }: ModelRequest,
+  { quirks, losses }: WriteContext,
+): ResponseTextConfig | undefined {
   const asked = quirks.verbosity ? verbosity?.value : undefined;
   if (!output && asked === undefined) return undefined;
   const text: { verbosity?: unknown; format?: unknown } = {};
@@ -95,7 +103,8 @@ function writeText({ output, verbosity }: ModelRequest, { quirks, losses }: Writ
   else if (output?.schema) {
     const { schema, name = 'output', description, strict } = output;
     const isStrict = (strict ?? false) && qualifiesForStrict(schema);
-    if (strict && !isStrict) losses.add(output.path, 'changed', 'the schema does not qualify for strict mode');
+    if (strict && !isStrict)
+      losses.add(output.path, 'changed', 'the schema does not qualify for strict mode');
     text.format = { type: 'json_schema', name, description, schema: raw(schema), strict: isStrict };
   }
   return text as ResponseTextConfig;

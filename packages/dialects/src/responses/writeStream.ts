@@ -31,7 +31,9 @@ export class ResponsesStreamWriter implements StreamWriter {
     switch (event.type) {
       case 'start': {
         const response = writeResponse(this.#context, []);
-        return this.#frame('response.created', { response }) + this.#frame('response.in_progress', { response });
+        return (
+          this.#frame('response.created', { response }) + this.#frame('response.in_progress', { response })
+        );
       }
       case 'open':
         return this.#open(event);
@@ -60,7 +62,9 @@ export class ResponsesStreamWriter implements StreamWriter {
     const index = this.#next++;
     this.#items.set(open.at, { open, index, pieces: [], opaque: undefined });
     const item = writeItem(open, index, 'in_progress', '', undefined, this.#context);
-    return this.#frame('response.output_item.added', { output_index: index, item }) + this.#openPart(open, index);
+    return (
+      this.#frame('response.output_item.added', { output_index: index, item }) + this.#openPart(open, index)
+    );
   }
 
   #openPart(open: OpenEvent, index: number): string {
@@ -104,7 +108,11 @@ export class ResponsesStreamWriter implements StreamWriter {
     if (open.block === 'call') {
       return open.form === 'text'
         ? this.#frame('response.custom_tool_call_input.done', { ...place, input: text })
-        : this.#frame('response.function_call_arguments.done', { ...place, name: open.name, arguments: text });
+        : this.#frame('response.function_call_arguments.done', {
+            ...place,
+            name: open.name,
+            arguments: text,
+          });
     }
     if (open.block === 'reasoning') {
       const part = { type: 'summary_text', text };

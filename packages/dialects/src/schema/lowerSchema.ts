@@ -1,7 +1,7 @@
 import type { JsonText } from '../ir/request.ts';
+import { parseJson } from '../json/writeJson.ts';
 import { isRecord } from '../loss/fields.ts';
 import type { Losses } from '../loss/losses.ts';
-import { parseJson } from '../json/writeJson.ts';
 
 /** Deeper schemas are refused: vendors refuse them too, and recursion stays bounded. */
 const MAX_DEPTH = 64;
@@ -66,7 +66,8 @@ function lower(
   }
   if (typeof schema.$ref === 'string') return lowerReference(schema.$ref, within, lowering, depth);
   const lowered: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(schema)) lowerMember(name, value, lowered, within, lowering, depth);
+  for (const [name, value] of Object.entries(schema))
+    lowerMember(name, value, lowered, within, lowering, depth);
   return lowered;
 }
 
@@ -109,8 +110,10 @@ function lowerMember(
   else if (name === 'properties' && isRecord(value)) {
     lowered.properties = Object.fromEntries(Object.entries(value).map(([key, schema]) => [key, one(schema)]));
   } else if (name === 'items') lowered.items = one(value);
-  else if ((name === 'anyOf' || name === 'oneOf') && Array.isArray(value)) lowerUnion(value.map(one), lowered);
-  else if (name === 'allOf' && Array.isArray(value) && value.length === 1) Object.assign(lowered, one(value[0]));
+  else if ((name === 'anyOf' || name === 'oneOf') && Array.isArray(value))
+    lowerUnion(value.map(one), lowered);
+  else if (name === 'allOf' && Array.isArray(value) && value.length === 1)
+    Object.assign(lowered, one(value[0]));
   else if (name === 'const') lowerEnum([value], lowered);
   else if (name === 'enum' && Array.isArray(value)) lowerEnum(value, lowered);
   else if (name === 'format' && !FORMATS.has(String(value))) {

@@ -1,7 +1,7 @@
 import type { JsonText } from '../ir/request.ts';
+import { parseJson } from '../json/writeJson.ts';
 import { isRecord } from '../loss/fields.ts';
 import type { Losses } from '../loss/losses.ts';
-import { parseJson } from '../json/writeJson.ts';
 
 const MAX_DEPTH = 64;
 /** Numbers that Google's JSON writes as strings, since they have 64 bits. */
@@ -23,7 +23,9 @@ function raise(schema: unknown, path: string, losses: Losses, depth: number): Re
   const raised: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(schema)) {
     if (name === 'properties' && isRecord(value)) {
-      raised.properties = Object.fromEntries(Object.entries(value).map(([key, member]) => [key, one(member)]));
+      raised.properties = Object.fromEntries(
+        Object.entries(value).map(([key, member]) => [key, one(member)]),
+      );
     } else if (name === 'items') raised.items = one(value);
     else if ((name === 'anyOf' || name === 'any_of') && Array.isArray(value)) raised.anyOf = value.map(one);
     else if (name === 'type' && typeof value === 'string') raiseType(value, raised);
@@ -45,7 +47,13 @@ function addNull(raised: Record<string, unknown>): void {
 }
 
 /** Writing recurses, so what is copied must not be deep. */
-function copy(name: string, value: unknown, raised: Record<string, unknown>, path: string, losses: Losses): void {
+function copy(
+  name: string,
+  value: unknown,
+  raised: Record<string, unknown>,
+  path: string,
+  losses: Losses,
+): void {
   const isFlat = Array.isArray(value) ? value.every(isScalar) : isScalar(value);
   if (isFlat) raised[name] = value;
   else losses.add(path, 'changed', `the schema's ${name.slice(0, 40)} is not sent`);

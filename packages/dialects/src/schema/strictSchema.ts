@@ -1,10 +1,19 @@
 import type { JsonText } from '../ir/request.ts';
-import { isRecord } from '../loss/fields.ts';
 import { parseJson } from '../json/writeJson.ts';
+import { isRecord } from '../loss/fields.ts';
 
 const MAX_DEPTH = 10;
 /** What OpenAI's strict mode takes nowhere (https://platform.openai.com/docs/guides/structured-outputs#supported-schemas). */
-const REFUSED = ['allOf', 'not', 'dependentRequired', 'dependentSchemas', 'if', 'then', 'else', 'oneOf'] as const;
+const REFUSED = [
+  'allOf',
+  'not',
+  'dependentRequired',
+  'dependentSchemas',
+  'if',
+  'then',
+  'else',
+  'oneOf',
+] as const;
 
 /** Whether a schema may be used with OpenAI's strict mode: closed objects whose members are all required. */
 export function qualifiesForStrict(schema: JsonText): boolean {

@@ -50,7 +50,9 @@ export class FreeformDecoder {
 
   #isHopeless(): boolean {
     const text = this.#pending.trimStart();
-    return text.length > MAX_OPENING_LENGTH || (text !== '' && !text.startsWith('{')) || /^\{\s*[^\s"]/.test(text);
+    return (
+      text.length > MAX_OPENING_LENGTH || (text !== '' && !text.startsWith('{')) || /^\{\s*[^\s"]/.test(text)
+    );
   }
 
   #passOn(): string {
@@ -82,15 +84,13 @@ function escapeLength(text: string, at: number): number {
   return next === '' || next === '\\' || next === '\\u' ? 12 : 6;
 }
 
+const SIMPLE_ESCAPES: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
+
+/** Models write line breaks into strings too, which `JSON.parse` would refuse. */
 function unescaped(text: string): string {
   if (!text.includes('\\')) return text;
-  try {
-    return JSON.parse(`"${text.replace(/[\u0000-\u001f]/g, escapedControl)}"`);
-  } catch {
-    return text;
-  }
-}
-
-function escapedControl(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  return text.replace(/\\(?:u([0-9a-fA-F]{4})|(.))/gs, (_, code: string | undefined, letter = '') => {
+    if (code !== undefined) return String.fromCharCode(Number.parseInt(code, 16));
+    return SIMPLE_ESCAPES[letter] ?? letter;
+  });
 }

@@ -1,8 +1,8 @@
 import type { CacheMark, JsonText, ModelRequest, Part, Tool, ToolChoice } from '../ir/request.ts';
-import type { WriteContext } from '../writeContext.ts';
 import { lowerSchema } from '../schema/lowerSchema.ts';
 import { qualifiesForStrict } from '../schema/strictSchema.ts';
 import { toolName } from '../wire/ids.ts';
+import type { WriteContext } from '../writeContext.ts';
 import type { ToolChanges } from './answerTools.ts';
 import { FREEFORM_SCHEMA, freeformDescription } from './freeform.ts';
 
@@ -60,10 +60,9 @@ export function planTools(request: ModelRequest, context: WriteContext): ToolPla
   }
   const choice = planChoice(request, tools, context);
   const outputTool = planOutput(request, tools, choice, context);
-  const forced = { mode: 'one', name: outputTool } as const;
   return {
     tools,
-    choice: outputTool !== '' && tools.length === 1 ? forced : choice,
+    choice: outputTool === '' ? choice : outputChoice(outputTool, tools, choice),
     changes: { names, freeform, outputTool },
   };
 }
@@ -120,7 +119,9 @@ function strictOf(
 ): boolean | undefined {
   if (strict !== true) return strict;
   if (quirks.strictTools && qualifiesForStrict(schema)) return true;
-  const reason = quirks.strictTools ? 'the schema does not qualify for it' : 'the model does not enforce schemas';
+  const reason = quirks.strictTools
+    ? 'the schema does not qualify for it'
+    : 'the model does not enforce schemas';
   losses.add(`${path}.strict`, 'changed', reason);
   return false;
 }
@@ -157,6 +158,16 @@ function planChoice(
   return undefined;
 }
 
+/** The model has to call the tool that stands for its output, or another one before. */
+function outputChoice(
+  name: string,
+  tools: readonly PlannedTool[],
+  choice: ToolPlan['choice'],
+): ToolPlan['choice'] {
+  const isAlone = tools.length === 1 || choice?.mode === 'none';
+  return isAlone ? { mode: 'one', name } : { mode: 'any', name: '' };
+}
+
 /** Adds a tool whose arguments are the structured output, where the target has no other way; returns its name. */
 function planOutput(
   { output }: ModelRequest,
@@ -172,8 +183,7 @@ function planOutput(
   const name = tools.some((tool) => tool.kind !== 'hosted' && tool.name === OUTPUT_TOOL)
     ? `${OUTPUT_TOOL}_`
     : OUTPUT_TOOL;
-  const others = tools.length > 0 ? '; since other tools are offered, it may answer otherwise' : '';
-  losses.add(output.path, 'changed', `a tool stands for the structured output${others}`);
+  losses.add(output.path, 'changed', 'a tool stands for the structured output');
   tools.push({
     kind: 'function',
     name,

@@ -8,7 +8,8 @@ const HASH_LENGTH = 24;
 
 /** The id of a call, as any vendor takes it: another one is hashed, to the same id each time. */
 export function callId(id: string, length?: number): string {
-  if (length !== undefined) return id.length === length && /^[a-zA-Z0-9]+$/.test(id) ? id : shortId(id, length);
+  if (length !== undefined)
+    return id.length === length && /^[a-zA-Z0-9]+$/.test(id) ? id : shortId(id, length);
   return id.length <= MAX_ID_LENGTH && PLAIN_ID.test(id) ? id : `call_${hashOf(id)}`;
 }
 

@@ -65,7 +65,11 @@ export function readOpaques(value: string, owner: string, kind: OpaqueKind): rea
 export function isIssuedBy(scope: SealScope, account: string, opaque: Opaque): boolean {
   if (!opaque.envelope) return false;
   const { mac, text } = opaque.envelope;
-  const expected = macOf(scope, account, envelopeBody(opaque.owner, opaque.kind, opaque.id, text, opaque.data));
+  const expected = macOf(
+    scope,
+    account,
+    envelopeBody(opaque.owner, opaque.kind, opaque.id, text, opaque.data),
+  );
   return mac.length === expected.length && timingSafeEqual(Buffer.from(mac), Buffer.from(expected));
 }
 

@@ -1,0 +1,25 @@
+import type { AnswerContext } from '../ir/answer.ts';
+import type { FoldedAnswer } from '../ir/fold.ts';
+import { joinEnvelopes } from '../wire/seal.ts';
+import { callPart, geminiReason, geminiUsage, signedPart } from './writeStream.ts';
+
+/** The JSON answer of `generateContent`. */
+export function foldGemini({ blocks, finish }: FoldedAnswer, context: AnswerContext): object {
+  const parts: object[] = [];
+  let envelopes: string[] = [];
+  for (const { open, text, opaque } of blocks) {
+    if (opaque) envelopes.push(context.seal(opaque, text));
+    if (open.block === 'call') {
+      parts.push(signedPart(callPart(open, text), joinEnvelopes(envelopes)));
+      envelopes = [];
+    } else if (text !== '') parts.push(open.block === 'reasoning' ? { text, thought: true } : { text });
+  }
+  if (envelopes.length > 0) parts.push(signedPart({ text: '' }, joinEnvelopes(envelopes)));
+  const finishReason = finish && geminiReason(finish);
+  return {
+    candidates: [{ content: { role: 'model', parts }, finishReason, index: 0 }],
+    ...(finish && { usageMetadata: geminiUsage(context, finish) }),
+    modelVersion: context.model,
+    responseId: context.id,
+  };
+}

@@ -1,0 +1,169 @@
+import type { FinishReason } from '@google/genai';
+import { OWNERS } from '../format.ts';
+import type { OpenEvent, StopReason, StreamEvent, StreamReader } from '../ir/event.ts';
+import { BROKEN_OFF } from '../ir/eventOrder.ts';
+import { type KeptShape, parseBody } from '../json/parseBody.ts';
+import { parseEvent, textOf } from '../json/writeJson.ts';
+import { isRecord } from '../loss/fields.ts';
+import { callId } from '../wire/ids.ts';
+
+const STOPS: Partial<Record<FinishReason, StopReason>> & Readonly<Record<string, StopReason>> = {
+  STOP: 'end',
+  MAX_TOKENS: 'length',
+  SAFETY: 'filter',
+  RECITATION: 'filter',
+  LANGUAGE: 'filter',
+  BLOCKLIST: 'filter',
+  PROHIBITED_CONTENT: 'filter',
+  SPII: 'filter',
+  IMAGE_SAFETY: 'filter',
+};
+
+/** Arguments are kept as the vendor wrote them. */
+const CALL_SHAPE: KeptShape = {
+  members: {
+    candidates: {
+      items: {
+        members: {
+          content: {
+            members: { parts: { items: { members: { functionCall: { members: { args: 'kept' } } } } } },
+          },
+        },
+      },
+    },
+  },
+};
+
+interface Chunk {
+  readonly responseId?: unknown;
+  readonly candidates?: unknown;
+  readonly promptFeedback?: unknown;
+  readonly usageMetadata?: unknown;
+  readonly error?: unknown;
+}
+
+/** Reads a stream of Gemini's `streamGenerateContent`, or one answer of `generateContent`. */
+export class GeminiStreamReader implements StreamReader {
+  readonly #answerId: string;
+  #next = 0;
+  #calls = 0;
+  #hasStarted = false;
+  #isOver = false;
+  #responseId = '';
+  #native = '';
+  #reasoningTokens: number | undefined;
+  #current: { readonly at: number; readonly block: OpenEvent['block'] } | undefined;
+
+  /** The id of the answer makes the ids of calls unique where the vendor has none. */
+  constructor(answerId: string) {
+    this.#answerId = answerId;
+  }
+
+  push(data: string): readonly StreamEvent[] {
+    if (this.#isOver) return NONE;
+    const parsed = data.includes('unctionCall"') ? parseBody(Buffer.from(data), CALL_SHAPE) : undefined;
+    const chunk = parsed && isRecord(parsed.value) ? (parsed.value as Chunk) : parseEvent<Chunk>(data);
+    if (!chunk) return unknown('not JSON');
+    if (chunk.error) return this.#fail(chunk.error);
+    const events: StreamEvent[] = [];
+    if (!this.#hasStarted) {
+      this.#hasStarted = true;
+      this.#responseId = textOf(chunk.responseId);
+      events.push({ type: 'start', id: this.#responseId, created: undefined });
+    }
+    if (isRecord(chunk.usageMetadata) && typeof chunk.usageMetadata.thoughtsTokenCount === 'number') {
+      this.#reasoningTokens = chunk.usageMetadata.thoughtsTokenCount;
+    }
+    if (isRecord(chunk.promptFeedback) && typeof chunk.promptFeedback.blockReason === 'string') {
+      this.#native = chunk.promptFeedback.blockReason;
+    }
+    const candidate: unknown = Array.isArray(chunk.candidates) ? chunk.candidates[0] : undefined;
+    if (isRecord(candidate)) this.#readCandidate(candidate, parsed?.kept ?? NO_TEXTS, events);
+    return events;
+  }
+
+  end(): readonly StreamEvent[] {
+    if (this.#isOver) return NONE;
+    this.#isOver = true;
+    const native = this.#native;
+    if (native === '') return [BROKEN_OFF];
+    const known = STOPS[native];
+    const isBlocked = !known && this.#next === 0;
+    const stop = native === 'STOP' && this.#calls > 0 ? 'calls' : (known ?? (isBlocked ? 'filter' : 'other'));
+    return [{ type: 'finish', stop, native, sequence: undefined, reasoningTokens: this.#reasoningTokens }];
+  }
+
+  #readCandidate(
+    candidate: Readonly<Record<string, unknown>>,
+    kept: readonly string[],
+    events: StreamEvent[],
+  ): void {
+    const { content, finishReason } = candidate;
+    if (isRecord(content) && Array.isArray(content.parts)) {
+      for (const part of content.parts) if (isRecord(part)) this.#readPart(part, kept, events);
+    }
+    if (typeof finishReason === 'string' && finishReason !== 'FINISH_REASON_UNSPECIFIED')
+      this.#native = finishReason;
+  }
+
+  #readPart(part: Readonly<Record<string, unknown>>, kept: readonly string[], events: StreamEvent[]): void {
+    const { text, thought, thoughtSignature, functionCall } = part;
+    if (typeof thoughtSignature === 'string' && thoughtSignature !== '')
+      this.#readSignature(thoughtSignature, events);
+    if (isRecord(functionCall)) this.#readCall(functionCall, kept, events);
+    else if (typeof text === 'string') this.#text(thought === true ? 'reasoning' : 'text', text, events);
+    else if (thoughtSignature === undefined) events.push(...unknown(Object.keys(part)[0] ?? 'an empty part'));
+  }
+
+  /** A block of its own before the part that has it. */
+  #readSignature(data: string, events: StreamEvent[]): void {
+    if (this.#current?.block !== 'reasoning') this.#open('reasoning', events);
+    const at = this.#current?.at ?? 0;
+    events.push({ type: 'opaque', at, opaque: { owner: OWNERS.gemini, kind: 'thought', data, id: '' } });
+    this.#close(events);
+  }
+
+  #readCall(call: Readonly<Record<string, unknown>>, kept: readonly string[], events: StreamEvent[]): void {
+    this.#close(events);
+    const at = this.#next++;
+    const own = textOf(call.id);
+    const id = own === '' ? callId(`call_${this.#responseId || this.#answerId}_${this.#calls}`) : own;
+    this.#calls++;
+    const input = typeof call.args === 'number' ? (kept[call.args] ?? '{}') : '{}';
+    events.push({ type: 'open', at, block: 'call', form: 'json', id, name: textOf(call.name) });
+    events.push({ type: 'delta', at, text: input }, { type: 'close', at });
+  }
+
+  #text(block: 'text' | 'reasoning', text: string, events: StreamEvent[]): void {
+    if (text === '') return;
+    if (this.#current?.block !== block) this.#open(block, events);
+    events.push({ type: 'delta', at: this.#current?.at ?? 0, text });
+  }
+
+  #open(block: 'text' | 'reasoning', events: StreamEvent[]): void {
+    this.#close(events);
+    this.#current = { at: this.#next++, block };
+    events.push({ type: 'open', at: this.#current.at, block });
+  }
+
+  #close(events: StreamEvent[]): void {
+    if (this.#current) events.push({ type: 'close', at: this.#current.at });
+    this.#current = undefined;
+  }
+
+  #fail(error: unknown): readonly StreamEvent[] {
+    this.#isOver = true;
+    const fields = isRecord(error) ? error : {};
+    const status =
+      typeof fields.code === 'number' && fields.code >= 400 && fields.code < 600 ? fields.code : 500;
+    const message = textOf(fields.message) || 'The vendor reports an error without a message.';
+    return [{ type: 'error', error: { status, code: textOf(fields.status), message } }];
+  }
+}
+
+const NONE: readonly StreamEvent[] = [];
+const NO_TEXTS: readonly string[] = [];
+
+function unknown(name: string): readonly StreamEvent[] {
+  return [{ type: 'unknown', name }];
+}

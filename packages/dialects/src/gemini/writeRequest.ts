@@ -1,0 +1,143 @@
+import { withPairedCalls } from '../ir/history.ts';
+import type { HostedService, Message, ModelRequest, Part, TextPart } from '../ir/request.ts';
+import { present, raw } from '../json/writeJson.ts';
+import { planReasoning, type ReasoningPlan } from '../quirks/reasoning.ts';
+import { planSampling } from '../quirks/sampling.ts';
+import { lowerSchema } from '../schema/lowerSchema.ts';
+import { planTools, type ToolPlan } from '../tools/planTools.ts';
+import type { WriteContext, WrittenRequest } from '../writeContext.ts';
+import type { ConfigWire, GeminiBody, ToolWire } from './wire.ts';
+import { writeContents } from './writeContents.ts';
+
+/** Writes a body of Gemini's `generateContent`. The model, and whether it streams, are in its path. */
+export function writeGeminiRequest(request: ModelRequest, context: WriteContext): WrittenRequest {
+  const { losses } = context;
+  const { system, messages } = splitInstructions(request, context);
+  const plan = planTools(request, context);
+  for (const setting of [request.user, request.cacheKey, request.verbosity]) {
+    if (setting) losses.add(setting.path, 'dropped', 'the model does not take it');
+  }
+  if (request.parallelCalls) losses.add(request.parallelCalls.path, 'dropped', 'the model does not take it');
+  const body = present<GeminiBody>({
+    systemInstruction: system.length > 0 ? { parts: system.map(({ text }) => ({ text })) } : undefined,
+    contents: writeContents(messages, context),
+    tools: plan.tools.length > 0 ? writeTools(plan, context) : undefined,
+    toolConfig: writeChoice(plan) as GeminiBody['toolConfig'],
+    generationConfig: writeConfig(request, context),
+  } as GeminiBody);
+  return { body, changes: plan.changes };
+}
+
+function splitInstructions(request: ModelRequest, context: WriteContext) {
+  const { losses } = context;
+  const first = request.messages.findIndex(({ role }) => role !== 'instruction');
+  const leading = first < 0 ? request.messages : request.messages.slice(0, first);
+  const parts: readonly Part[] = [...request.system, ...leading.flatMap((message) => message.parts)];
+  const system = parts.flatMap((part): TextPart[] => {
+    if (part.cache)
+      losses.add(`${part.path}.cache_control`, 'dropped', 'prefixes are cached without marks there');
+    if (part.kind === 'text') return [part];
+    losses.add(part.path, 'refused', 'instructions take text only');
+    return [];
+  });
+  const rest = first < 0 ? [] : request.messages.slice(first);
+  return {
+    system,
+    messages: withPairedCalls(
+      rest.map((message) => asUser(message, context)),
+      losses,
+    ),
+  };
+}
+
+/** Instructions within the conversation are told by the user, since there is no other way. */
+function asUser(message: Message, { losses }: WriteContext): Message {
+  if (message.role !== 'instruction') return message;
+  const parts = message.parts.map((part): Part => {
+    losses.add(part.path, 'changed', 'it is sent as a text of the user');
+    return part.kind === 'text' ? { ...part, text: `<instructions>\n${part.text}\n</instructions>` } : part;
+  });
+  return { role: 'user', parts };
+}
+
+const HOSTED: Readonly<Partial<Record<HostedService, string>>> = {
+  web_search: 'googleSearch',
+  web_fetch: 'urlContext',
+  code: 'codeExecution',
+  maps: 'googleMaps',
+};
+
+function writeTools({ tools }: ToolPlan, { quirks, losses }: WriteContext): ToolWire[] | undefined {
+  const declarations = tools.flatMap((tool) => {
+    if (tool.kind !== 'function') return [];
+    const { name, description, schema, cache, path } = tool;
+    if (cache) losses.add(`${path}.cache_control`, 'dropped', 'prefixes are cached without marks there');
+    const parameters = raw<object>(schema);
+    return [
+      quirks.schemas === 'subset'
+        ? present({ name, description, parameters })
+        : present({ name, description, parametersJsonSchema: parameters }),
+    ];
+  });
+  const written: object[] = declarations.length > 0 ? [{ functionDeclarations: declarations }] : [];
+  for (const tool of tools) {
+    const member = tool.kind === 'hosted' ? HOSTED[tool.service] : undefined;
+    if (member === undefined) continue;
+    if (declarations.length > 0)
+      losses.add('tools', 'dropped', `the model has no ${member} beside functions`);
+    else written.push({ [member]: {} });
+  }
+  return written as ToolWire[];
+}
+
+const MODES = { auto: 'AUTO', none: 'NONE', any: 'ANY', one: 'ANY' } as const;
+
+function writeChoice({ choice, tools }: ToolPlan): object | undefined {
+  if (!choice || !tools.some(({ kind }) => kind === 'function')) return undefined;
+  const mode = MODES[choice.mode];
+  const allowedFunctionNames = choice.mode === 'one' ? [choice.name] : undefined;
+  return { functionCallingConfig: present({ mode, allowedFunctionNames }) };
+}
+
+function writeConfig(request: ModelRequest, context: WriteContext): ConfigWire | undefined {
+  const { quirks, losses } = context;
+  const { maxTokens } = request;
+  const sampling = planSampling(request.sampling, context, { maxTemperature: 2, isReasoning: false });
+  const reasoning = planReasoning(request.reasoning, quirks, losses);
+  const limit = maxTokens && Math.max(maxTokens.value, quirks.minTokens);
+  if (maxTokens && limit !== maxTokens.value) {
+    losses.add(maxTokens.path, 'changed', `the model takes at least ${quirks.minTokens}`);
+  }
+  return present<ConfigWire>({
+    maxOutputTokens: limit ?? quirks.defaultTokens,
+    temperature: sampling.temperature,
+    topP: sampling.topP,
+    topK: sampling.topK,
+    seed: sampling.seed,
+    presencePenalty: sampling.presencePenalty,
+    frequencyPenalty: sampling.frequencyPenalty,
+    stopSequences: sampling.stop as string[] | undefined,
+    thinkingConfig: reasoning && (writeThinking(reasoning) as ConfigWire['thinkingConfig']),
+    ...writeOutput(request, context),
+  } as ConfigWire);
+}
+
+function writeThinking({ isOff, effort, budget, isShown }: ReasoningPlan): object {
+  const includeThoughts = isShown ? true : undefined;
+  if (isOff) return { thinkingBudget: 0 };
+  if (effort !== undefined) return present({ thinkingLevel: effort.toUpperCase(), includeThoughts });
+  return present({ thinkingBudget: budget ?? -1, includeThoughts });
+}
+
+function writeOutput({ output }: ModelRequest, { quirks, losses }: WriteContext): object {
+  if (!output || !quirks.structuredOutput) return {};
+  const { schema, strict, path, name, description } = output;
+  if (strict === false) losses.add(path, 'changed', 'the schema is enforced');
+  if (name !== undefined || description !== undefined) {
+    losses.add(path, 'dropped', 'the schema has no name or description there');
+  }
+  const responseMimeType = 'application/json';
+  if (!schema) return { responseMimeType };
+  if (quirks.schemas === 'json-schema') return { responseMimeType, responseJsonSchema: raw(schema) };
+  return { responseMimeType, responseSchema: raw(lowerSchema(schema, path, losses)) };
+}

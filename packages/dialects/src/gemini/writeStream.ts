@@ -1,0 +1,121 @@
+import { NO_TOKENS } from '@weighbridge/domain';
+import type { AnswerContext } from '../ir/answer.ts';
+import type { FinishEvent, OpenEvent, StopReason, StreamEvent, StreamWriter } from '../ir/event.ts';
+import { PendingOpaques } from '../ir/pendingOpaques.ts';
+import type { JsonText } from '../ir/request.ts';
+import { argumentsObject } from '../json/toolArguments.ts';
+import { raw, writeJson } from '../json/writeJson.ts';
+import { freeformArguments } from '../tools/freeform.ts';
+import { dataFrame } from '../wire/frames.ts';
+import { geminiError } from './errors.ts';
+import { encodeSignature } from './wire.ts';
+
+const STOPS: Readonly<Record<StopReason, string>> = {
+  end: 'STOP',
+  length: 'MAX_TOKENS',
+  window: 'MAX_TOKENS',
+  calls: 'STOP',
+  sequence: 'STOP',
+  filter: 'SAFETY',
+  refusal: 'SAFETY',
+  pause: 'STOP',
+  other: 'OTHER',
+};
+
+export function geminiReason({ stop }: FinishEvent): string {
+  return STOPS[stop];
+}
+
+/** The usage of an answer as Gemini reports it. */
+export function geminiUsage({ usage }: AnswerContext, { reasoningTokens = 0 }: FinishEvent): object {
+  const tokens = usage() ?? NO_TOKENS;
+  const cached = tokens.cacheReadTokens + tokens.cacheReadAudioTokens;
+  const written = tokens.cacheWriteTokens + tokens.cacheWrite1hTokens;
+  const prompt = tokens.inputTokens + tokens.inputAudioTokens + tokens.inputImageTokens + cached + written;
+  const output = tokens.outputTokens + tokens.outputAudioTokens + tokens.outputImageTokens;
+  const thoughts = Math.min(reasoningTokens, output);
+  return {
+    promptTokenCount: prompt,
+    ...(cached > 0 && { cachedContentTokenCount: cached }),
+    candidatesTokenCount: output - thoughts,
+    ...(thoughts > 0 && { thoughtsTokenCount: thoughts }),
+    totalTokenCount: prompt + output,
+  };
+}
+
+/** A part with what has to come back with it. */
+export function signedPart(part: object, envelope: string): object {
+  return envelope === '' ? part : { ...part, thoughtSignature: encodeSignature(envelope) };
+}
+
+export function callPart({ id, name, form }: OpenEvent & { block: 'call' }, text: string): object {
+  const args: JsonText = form === 'text' ? freeformArguments(text) : argumentsObject(text).json;
+  return { functionCall: { id, name, args: raw(args) } };
+}
+
+/** Writes a stream of Gemini's answers, in which a call is whole. */
+export class GeminiStreamWriter implements StreamWriter {
+  readonly #context: AnswerContext;
+  readonly #opaques: PendingOpaques;
+  readonly #blocks = new Map<number, { readonly open: OpenEvent; readonly pieces: string[] }>();
+  readonly #tail: string;
+
+  constructor(context: AnswerContext) {
+    this.#context = context;
+    this.#opaques = new PendingOpaques(context);
+    const tail = JSON.stringify({ modelVersion: context.model, responseId: context.id });
+    this.#tail = tail.slice(1);
+  }
+
+  write(event: StreamEvent): string {
+    this.#opaques.see(event);
+    switch (event.type) {
+      case 'open':
+        this.#blocks.set(event.at, { open: event, pieces: [] });
+        return '';
+      case 'delta':
+        return this.#delta(event.at, event.text);
+      case 'close':
+        return this.#close(event.at);
+      case 'finish':
+        return this.#end(event);
+      case 'error':
+        return dataFrame(geminiError(event.error));
+      default:
+        return '';
+    }
+  }
+
+  #delta(at: number, text: string): string {
+    const block = this.#blocks.get(at);
+    if (!block) return '';
+    if (block.open.block === 'call') {
+      block.pieces.push(text);
+      return '';
+    }
+    const thought = block.open.block === 'reasoning' ? ',"thought":true' : '';
+    return this.#chunk(`[{"text":${JSON.stringify(text)}${thought}}]`);
+  }
+
+  #close(at: number): string {
+    const block = this.#blocks.get(at);
+    this.#blocks.delete(at);
+    if (block?.open.block !== 'call') return '';
+    const part = callPart(block.open, block.pieces.join(''));
+    return this.#chunk(writeJson([signedPart(part, this.#opaques.take())]));
+  }
+
+  /** What has to come back with no other part goes with an empty text. */
+  #end(finish: FinishEvent): string {
+    const envelope = this.#opaques.take();
+    const parts = [signedPart({ text: '' }, envelope)];
+    const reason = `,"finishReason":"${geminiReason(finish)}"`;
+    const usage = `,"usageMetadata":${JSON.stringify(geminiUsage(this.#context, finish))}`;
+    return this.#chunk(JSON.stringify(parts), reason, usage);
+  }
+
+  #chunk(parts: string, reason = '', usage = ''): string {
+    const candidate = `{"content":{"role":"model","parts":${parts}}${reason},"index":0}`;
+    return `data: {"candidates":[${candidate}]${usage},${this.#tail}\n\n`;
+  }
+}

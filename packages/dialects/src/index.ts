@@ -1,0 +1,38 @@
+export { FORMATS, type Format, OWNERS } from './format.ts';
+export type { VendorError } from './ir/event.ts';
+export { EFFORTS, type Effort, type HostedService, type MediaKind } from './ir/request.ts';
+export {
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COMMA,
+  JsonCursor,
+  JsonScanError,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+  type Span,
+} from './json/jsonCursor.ts';
+export { KeyWatch } from './json/keyWatch.ts';
+export { type Loss, type LossPolicy, lossPattern, type Verdict } from './loss/losses.ts';
+export { mayHaveEnvelopes, type Plan, planFor } from './plan.ts';
+export { DEFAULT_QUIRKS, type Quirks } from './quirks/quirks.ts';
+export {
+  type AnswerOptions,
+  StreamFolder,
+  StreamTranslator,
+  type TranslatedAnswer,
+  translateDocument,
+  translateError,
+} from './translateAnswer.ts';
+export {
+  type AnswerPlan,
+  type ParsedRequest,
+  parseRequest,
+  type Translation,
+  type TranslationOptions,
+  translateRequest,
+} from './translateRequest.ts';
+export { ChunkList } from './wire/chunkList.ts';
+export type { SealScope } from './wire/seal.ts';
+export { dataInPlace, eventData, type MemoryHold, SseSplitter } from './wire/sseSplitter.ts';
+export type { Target } from './writeContext.ts';

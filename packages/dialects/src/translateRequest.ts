@@ -1,0 +1,89 @@
+import type { Format } from './format.ts';
+import { TRANSLATORS } from './formats.ts';
+import type { ModelRequest } from './ir/request.ts';
+import { parseBody } from './json/parseBody.ts';
+import { writeJson } from './json/writeJson.ts';
+import { type Loss, Losses, type LossPolicy } from './loss/losses.ts';
+import type { ToolChanges } from './tools/answerTools.ts';
+import type { SealScope } from './wire/seal.ts';
+import type { Target } from './writeContext.ts';
+
+/** A caller's request, read once: each attempt at another dialect writes it for its target. */
+export interface ParsedRequest {
+  readonly format: Format;
+  readonly request: ModelRequest;
+  /** What no other dialect has. */
+  readonly losses: Losses;
+}
+
+export interface TranslationOptions {
+  readonly target: Target;
+  readonly scope: SealScope;
+  readonly policy: LossPolicy;
+}
+
+/** What the answer to a translated request has to be translated by. */
+export interface AnswerPlan {
+  /** The vendor's format. */
+  readonly from: Format;
+  /** The caller's. */
+  readonly to: Format;
+  readonly changes: ToolChanges;
+  readonly namespaces: ReadonlyMap<string, string>;
+  readonly stream: boolean;
+  readonly wantsUsage: boolean;
+}
+
+export type Translation =
+  | {
+      readonly kind: 'translated';
+      /** The text of the vendor's body. */
+      readonly body: string;
+      /** What was changed or dropped. */
+      readonly losses: readonly Loss[];
+      readonly answer: AnswerPlan;
+    }
+  | {
+      readonly kind: 'refused';
+      /** Every field because of which the request is not sent. */
+      readonly losses: readonly Loss[];
+    };
+
+/**
+ * Reads a caller's body. `stream` is for formats in which the path says it. Undefined if the bytes are not JSON.
+ */
+export function parseRequest(format: Format, bytes: Uint8Array, stream?: boolean): ParsedRequest | undefined {
+  const { shape, readRequest } = TRANSLATORS[format];
+  const parsed = parseBody(bytes, shape);
+  if (!parsed) return undefined;
+  const losses = new Losses();
+  const request = readRequest(parsed.value, { losses, kept: parsed.kept });
+  return { format, request: stream === undefined ? request : { ...request, stream }, losses };
+}
+
+/** Writes a request for a target, or names all that keeps it from being sent. */
+export function translateRequest(
+  { format, request, losses: read }: ParsedRequest,
+  { target, scope, policy }: TranslationOptions,
+): Translation {
+  const losses = read.copy();
+  const { body, changes } = TRANSLATORS[target.format].writeRequest(request, { ...target, scope, losses });
+  const refused = losses.refused(policy);
+  if (refused.length > 0) return { kind: 'refused', losses: refused };
+  const { stream, wantsUsage } = request;
+  const answer: AnswerPlan = {
+    from: target.format,
+    to: format,
+    changes,
+    namespaces: namespacesOf(request),
+    stream,
+    wantsUsage,
+  };
+  return { kind: 'translated', body: writeJson(body), losses: losses.listed, answer };
+}
+
+function namespacesOf({ tools }: ModelRequest): ReadonlyMap<string, string> {
+  const namespaces = new Map<string, string>();
+  for (const { name, namespace } of tools) if (namespace !== undefined) namespaces.set(name, namespace);
+  return namespaces;
+}
