@@ -12,6 +12,20 @@ const PAIRS = FORMATS.flatMap((from) => FORMATS.filter((to) => to !== from).map(
 /** Targets that take what the samples have, so that a pair is not refused as a whole. */
 const generous = (to: Format) => targetOf(to, { inputs: ['image', 'document', 'audio', 'video'] });
 
+/** What no model of the target's format takes is left out: documents at an address, and stop sequences. */
+function sampleFor(from: Format, to: Format): unknown {
+  const left: unknown = SAMPLES[from];
+  const documents = { messages: ['messages', 0, 'content', 3], gemini: ['contents', 0, 'parts', 2] };
+  const stops = {
+    messages: ['stop_sequences'],
+    chat: ['stop'],
+    gemini: ['generationConfig', 'stopSequences'],
+  };
+  const refused: Partial<Record<Format, readonly (string | number)[]>> = to === 'chat' ? documents : stops;
+  const steps = to === 'chat' || to === 'responses' ? refused[from] : undefined;
+  return steps ? without(left, steps) : left;
+}
+
 /** Leaves that say nothing that a model is told: the model's name is the target's own. */
 const SAYS_NOTHING = [
   /^model$/,
@@ -42,12 +56,15 @@ function isSibling(pattern: string, lost: string): boolean {
 }
 
 function summaryOf(translation: Translation): string {
-  return JSON.stringify([translation.kind === 'translated' ? translation.body : '', translation.losses]);
+  if (translation.kind === 'refused') return JSON.stringify(translation.losses);
+  const { body, losses, answer } = translation;
+  return JSON.stringify([body, losses, answer.stream, answer.wantsUsage]);
 }
 
 function unnoticed(from: Format, to: Format, sample: unknown): string[] {
   const target = generous(to);
   const whole = translate(from, sample, target);
+  if (whole.kind === 'refused') return [];
   const summary = summaryOf(whole);
   return leavesOf(sample)
     .filter((leaf) => !SAYS_NOTHING.some((exempt) => exempt.test(leaf.path)))
@@ -60,11 +77,13 @@ function unnoticed(from: Format, to: Format, sample: unknown): string[] {
 
 describe('a request in another dialect', () => {
   it.each(PAIRS)('changes with each leaf, or the loss of the leaf is named: $from to $to', ({ from, to }) => {
-    expect(unnoticed(from, to, SAMPLES[from])).toEqual([]);
+    const sample = sampleFor(from, to);
+    expect(translate(from, sample, generous(to)).kind).toBe('translated');
+    expect(unnoticed(from, to, sample)).toEqual([]);
   });
 
   it.each(PAIRS)('does so with whatever is left out: $from to $to', ({ from, to }) => {
-    const sample: unknown = SAMPLES[from];
+    const sample = sampleFor(from, to);
     const nodes = nodesOf(sample);
     fc.assert(
       fc.property(fc.uniqueArray(fc.nat(nodes.length - 1), { maxLength: 3 }), (chosen) => {
@@ -84,7 +103,7 @@ describe('a request in another dialect', () => {
     'is translated or refused, never thrown at, with any value in any place: $from to $to',
     (pair) => {
       const { from, to } = pair;
-      const sample: unknown = SAMPLES[from];
+      const sample = sampleFor(from, to);
       const nodes = nodesOf(sample);
       const target = generous(to);
       const values = fc.oneof(
@@ -105,8 +124,8 @@ describe('a request in another dialect', () => {
   it.each(PAIRS)(
     'names every loss again as a refusal if the policy is strict: $from to $to',
     ({ from, to }) => {
-      const lenient = translate(from, SAMPLES[from], generous(to));
-      const strict = translate(from, SAMPLES[from], generous(to), 'strict');
+      const lenient = translate(from, sampleFor(from, to), generous(to));
+      const strict = translate(from, sampleFor(from, to), generous(to), 'strict');
       expect(lenient.losses.length).toBeGreaterThan(0);
       expect(strict.kind).toBe('refused');
       if (lenient.kind === 'translated') expect(strict.losses).toEqual(lenient.losses);

@@ -165,6 +165,7 @@ function readThinking(body: Fields<MessagesBody>, effort: Reasoning['effort']): 
     budget: isOff ? undefined : budget,
     isAdaptive: type === 'adaptive' || type === 'between_tools',
     isShown: !isOff && display !== 'omitted',
+    shownPath: display && thinking.at('display'),
   };
 }
 

@@ -39,7 +39,7 @@ export function readCacheMark<Wire extends { readonly cache_control?: unknown }>
 ): CacheMark | undefined {
   const mark = fields.object<{ type?: string; ttl?: string; scope?: unknown }>('cache_control' as never);
   if (!mark) return undefined;
-  mark.take('type');
+  mark.need('type', mark.word('type', ['ephemeral']));
   mark.drop('scope', 'the vendor decides who shares its cache');
   const ttl = mark.word('ttl', ['5m', '1h']);
   mark.end();

@@ -71,7 +71,7 @@ function readCall(call: Fields<CallWire>): Part[] {
   call.take('index');
   const parts: Part[] = readSignature(call);
   const id = call.need('id', call.text('id')) ?? '';
-  const isCustom = call.text('type') === 'custom';
+  const isCustom = call.word('type', ['function', 'custom']) === 'custom';
   const named = call.object<{ name?: string; arguments?: string; input?: string }>(
     isCustom ? 'custom' : 'function',
   );
@@ -172,7 +172,7 @@ function readKnown(type: string, fields: PartFields): Part | undefined {
 /** A mark of Anthropic's, which callers of its models by chat completions send. */
 function readMark(fields: PartFields): CacheMark | undefined {
   const mark = fields.object<{ type?: string; ttl?: string }>('cache_control');
-  mark?.take('type');
+  mark?.word('type', ['ephemeral']);
   const ttl = mark?.word('ttl', ['5m', '1h'] as const);
   mark?.end();
   return mark && { ttl };

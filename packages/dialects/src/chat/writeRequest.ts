@@ -18,6 +18,8 @@ export function writeChatRequest(request: ModelRequest, context: WriteContext): 
   const plan = planTools(request, context);
   const reasoning = planReasoning(request.reasoning, quirks, losses);
   const sampling = planSampling(request.sampling, context, { maxTemperature: 2, isReasoning: false });
+  const { shownPath } = request.reasoning ?? {};
+  if (shownPath !== undefined) losses.add(shownPath, 'dropped', 'the vendor decides what it shows');
   const limit = maxTokens && Math.max(maxTokens.value, quirks.minTokens);
   if (maxTokens && limit !== maxTokens.value) {
     losses.add(maxTokens.path, 'changed', `the model takes at least ${quirks.minTokens}`);

@@ -146,10 +146,18 @@ function readThinking(config: Fields<ConfigWire>): Reasoning | undefined {
   const path = thinking.at('thinkingLevel');
   if (level !== undefined && !value) thinking.context.losses.add(path, 'refused', 'the level is not known');
   const isShown = thinking.flag('includeThoughts') ?? false;
+  const shownPath = isShown ? thinking.at('includeThoughts') : undefined;
   thinking.end();
   const effort = value && { value, path };
   const isAdaptive = budget ? budget.value < 0 : !effort;
-  return { path: thinking.path, effort, budget: isAdaptive ? undefined : budget, isAdaptive, isShown };
+  return {
+    path: thinking.path,
+    effort,
+    budget: isAdaptive ? undefined : budget,
+    isAdaptive,
+    isShown,
+    shownPath,
+  };
 }
 
 function readOutput(config: Fields<ConfigWire>): StructuredOutput | undefined {

@@ -168,6 +168,8 @@ export interface Reasoning {
   readonly isAdaptive: boolean;
   /** Whether the caller wants to see a summary of it. */
   readonly isShown: boolean;
+  /** Where the caller says so; undefined if it is the default. */
+  readonly shownPath?: string | undefined;
 }
 
 /** The answer has to be JSON; of any shape if there is no schema. */

@@ -43,7 +43,11 @@ export function planReasoning(
   if (!asked) return undefined;
   const { efforts, budget: range } = quirks;
   const isOff = asked.effort?.value === 'none' || asked.budget?.value === 0;
-  if (isOff) return planOff(asked, quirks, losses);
+  if (isOff) {
+    if (asked.shownPath !== undefined)
+      losses.add(asked.shownPath, 'dropped', 'there is no reasoning to show');
+    return planOff(asked, quirks, losses);
+  }
   if (efforts.length === 0 && !range && !quirks.adaptive) {
     losses.add(asked.path, 'dropped', 'the model does not take it');
     return undefined;

@@ -97,14 +97,21 @@ function readChoice(body: Fields<ResponsesBody>): ToolChoice | undefined {
   return undefined;
 }
 
+const SUMMARIES = ['auto', 'concise', 'detailed', 'none'] as const;
+
 function readReasoning(body: Fields<ResponsesBody>): Reasoning | undefined {
   const wire = body.object<ReasoningWire & { context?: unknown; mode?: unknown }>('reasoning');
   if (!wire) return undefined;
   const effort = wire.wordSetting('effort', EFFORTS);
-  const summary = wire.text('summary') ?? wire.text('generate_summary');
+  const summary = wire.word('summary', SUMMARIES) ?? wire.word('generate_summary', SUMMARIES);
+  if (summary === 'concise' || summary === 'detailed')
+    wire.change('summary', 'the vendor decides its length');
   wire.end();
   const isShown = summary !== undefined && summary !== 'none';
-  return effort || isShown ? { path: 'reasoning', effort, isAdaptive: !effort, isShown } : undefined;
+  const shownPath = isShown ? wire.at('summary') : undefined;
+  return effort || isShown
+    ? { path: 'reasoning', effort, isAdaptive: !effort, isShown, shownPath }
+    : undefined;
 }
 
 interface FormatWire {

@@ -26,6 +26,8 @@ export function writeResponsesRequest(request: ModelRequest, context: WriteConte
   if (verbosity && !quirks.verbosity) losses.add(verbosity.path, 'dropped', 'the model does not take it');
   if (parallelCalls && plan.tools.length === 0)
     losses.add(parallelCalls.path, 'dropped', 'there are no tools');
+  const { stop } = request.sampling;
+  if (stop && stop.value.length > 0) losses.add(stop.path, 'refused', 'responses have no stop sequences');
   const isReasoner = quirks.efforts.length > 0;
   const body = present<ResponsesBody>({
     model: context.model,

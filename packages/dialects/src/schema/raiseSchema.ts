@@ -33,6 +33,9 @@ function raise(schema: unknown, path: string, losses: Losses, depth: number): Re
     else if (!OWN.has(name)) copy(name, value, raised, path, losses);
   }
   if (schema.nullable === true) addNull(raised);
+  else if (schema.nullable !== undefined && raised.type === undefined) {
+    losses.add(path, 'changed', 'without a type, nullable means nothing');
+  }
   return raised;
 }
 

@@ -76,7 +76,10 @@ function isDeferred(tool: Tool): boolean {
 function planTool(tool: Tool, loaded: ReadonlySet<string>, context: WriteContext): PlannedTool | undefined {
   const { quirks, losses } = context;
   if (tool.kind === 'hosted') {
-    if (quirks.hosted.includes(tool.service)) return { kind: 'hosted', service: tool.service };
+    if (quirks.hosted.includes(tool.service)) {
+      losses.add(tool.path, 'changed', "a tool of the vendor's own stands for it, with its own settings");
+      return { kind: 'hosted', service: tool.service };
+    }
     losses.add(tool.path, 'dropped', `the model's vendor does not run ${tool.name}`);
     return undefined;
   }
