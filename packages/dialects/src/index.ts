@@ -32,6 +32,7 @@ export {
   type TranslationOptions,
   translateRequest,
 } from './translateRequest.ts';
+export { envelopeCuts } from './unseal.ts';
 export { ChunkList } from './wire/chunkList.ts';
 export type { SealScope } from './wire/seal.ts';
 export { dataInPlace, eventData, type MemoryHold, SseSplitter } from './wire/sseSplitter.ts';
