@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { FORMATS } from '../src/format.ts';
+import { translateDocument } from '../src/translateAnswer.ts';
 import {
   ANSWERS,
   type Answer,
@@ -55,6 +56,18 @@ describe('a streamed answer in another dialect', () => {
         expect(folded.status).toBe(200);
         const bySdk = await answerBySdk(to, translatedStream(stream, answerOptions(from, to)));
         expect(comparable(bySdk)).toEqual(comparable(JSON.parse(folded.body)));
+      }),
+      { numRuns: 15 },
+    );
+  });
+
+  it.each(PAIRS)('says the same as a document: $from to $to', ({ from, to }) => {
+    fc.assert(
+      fc.property(ANSWERS, (answer) => {
+        const document = foldedAnswer(vendorStream(from, answer), answerOptions(from, from)).body;
+        const { body, status } = translateDocument(document, answerOptions(from, to));
+        expect(status).toBe(200);
+        expect(seenIn(to, JSON.parse(body))).toEqual(said(answer));
       }),
       { numRuns: 15 },
     );
