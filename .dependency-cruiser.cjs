@@ -50,9 +50,15 @@ module.exports = {
       to: { path: '^(packages|apps|@weighbridge)/', pathNot: '^packages/$1/' },
     },
     {
+      name: 'dialects-imports-domain-only',
+      severity: 'error',
+      from: { path: '^packages/dialects/' },
+      to: { path: '^(packages|apps|@weighbridge)/', pathNot: '^(packages/(dialects|domain)/|@weighbridge/domain$)' },
+    },
+    {
       name: 'domain-does-no-io',
       severity: 'error',
-      from: { path: '^packages/(domain|errors)/src/', pathNot: TEST },
+      from: { path: '^packages/(dialects|domain|errors)/src/', pathNot: TEST },
       to: {
         dependencyTypes: ['core'],
         path: '^(node:)?(fs|net|http|https|http2|child_process|dgram|dns|tls|os|worker_threads)(/|$)',

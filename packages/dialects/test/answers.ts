@@ -167,7 +167,7 @@ const VENDORS: Readonly<Record<Format, (answer: Answer) => unknown[]>> = {
   },
 };
 
-export const USAGE: TokenUsage = {
+const USAGE: TokenUsage = {
   inputTokens: 9,
   cacheReadTokens: 2,
   cacheWriteTokens: 1,

@@ -6,7 +6,7 @@ const SCHEMA = {
   required: ['path'],
 };
 
-export const MESSAGES = {
+const MESSAGES = {
   model: 'claude-any',
   max_tokens: 4096,
   stream: true,
@@ -84,7 +84,7 @@ export const MESSAGES = {
   ],
 };
 
-export const RESPONSES = {
+const RESPONSES = {
   model: 'gpt-any',
   stream: true,
   store: false,
@@ -153,7 +153,7 @@ export const RESPONSES = {
   ],
 };
 
-export const CHAT = {
+const CHAT = {
   model: 'gpt-any',
   stream: true,
   stream_options: { include_usage: true },
@@ -212,7 +212,7 @@ export const CHAT = {
   ],
 };
 
-export const GEMINI = {
+const GEMINI = {
   systemInstruction: { parts: [{ text: 'Be brief.' }] },
   contents: [
     {

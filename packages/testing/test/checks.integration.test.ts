@@ -55,6 +55,7 @@ describe('dependency-cruiser', () => {
       'packages/domain/src/d.ts',
       importing('../../bus/src/target.ts'),
     ],
+    'dialects-imports-domain-only': ['packages/dialects/src/m.ts', importing('../../bus/src/target.ts')],
     'domain-does-no-io': ['packages/domain/src/e.ts', importing('node:fs')],
     'repository-not-to-service-or-routes': [
       'apps/x/src/features/a/f.repository.ts',

@@ -22,7 +22,7 @@ export function statusOfType(type: string): number {
   return STATUSES[type] ?? 500;
 }
 
-export function typeOfStatus(status: number): string {
+function typeOfStatus(status: number): string {
   const type = TYPES.get(status);
   if (type) return type;
   if (status === 503) return 'overloaded_error';

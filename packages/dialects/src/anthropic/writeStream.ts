@@ -26,7 +26,7 @@ const STOPS: Readonly<Record<StopReason, BetaStopReason>> = {
 };
 
 /** The usage of an answer as messages report it. */
-export function messagesUsage({ usage }: AnswerContext, finish?: FinishEvent): object {
+function messagesUsage({ usage }: AnswerContext, finish?: FinishEvent): object {
   const tokens = usage() ?? NO_TOKENS;
   const written = tokens.cacheWriteTokens + tokens.cacheWrite1hTokens;
   return {

@@ -17,7 +17,7 @@ export interface ReasoningMembers {
 }
 
 /** Where Google's own chat completions have a thought signature (https://ai.google.dev/gemini-api/docs/thought-signatures). */
-export interface ExtraContent {
+interface ExtraContent {
   readonly extra_content?: { readonly google?: { readonly thought_signature?: string } };
 }
 

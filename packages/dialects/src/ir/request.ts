@@ -25,7 +25,7 @@ export interface Opaque {
 export type OpaqueKind = 'signature' | 'redacted' | 'encrypted' | 'thought';
 
 /** What an envelope says of the value in it, to be verified for the account that would get it. */
-export interface OpaqueEnvelope {
+interface OpaqueEnvelope {
   readonly mac: string;
   /** The reasoning that the value belongs to, where the caller's dialect had no other place for it. */
   readonly text: string;
@@ -54,7 +54,7 @@ export interface TextPart extends PartBase {
   readonly text: string;
 }
 
-export interface RefusalPart extends PartBase {
+interface RefusalPart extends PartBase {
   readonly kind: 'refusal';
   readonly text: string;
 }
@@ -91,7 +91,7 @@ export interface ResultPart extends PartBase {
 }
 
 /** In a result: a deferred tool that was found, whose definition the model may see from here on. */
-export interface ToolReferencePart extends PartBase {
+interface ToolReferencePart extends PartBase {
   readonly kind: 'reference';
   readonly name: string;
 }
@@ -121,7 +121,7 @@ interface ToolBase {
   readonly namespace?: string | undefined;
 }
 
-export interface FunctionTool extends ToolBase {
+interface FunctionTool extends ToolBase {
   readonly kind: 'function';
   readonly description?: string | undefined;
   /** A JSON schema; undefined if the tool takes no arguments. */
@@ -141,7 +141,7 @@ export interface FreeformTool extends ToolBase {
 }
 
 /** Its `name` is the vendor's type of tool. */
-export interface HostedTool extends ToolBase {
+interface HostedTool extends ToolBase {
   readonly kind: 'hosted';
   readonly service: HostedService;
 }

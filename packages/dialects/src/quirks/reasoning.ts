@@ -23,14 +23,14 @@ export interface ReasoningPlan {
 }
 
 /** The nearest effort that a model has: not above what was asked, unless it has none below. */
-export function nearestEffort(asked: Effort, has: readonly Effort[]): Effort | undefined {
+function nearestEffort(asked: Effort, has: readonly Effort[]): Effort | undefined {
   const rank = EFFORTS.indexOf(asked);
   const ranked = EFFORTS.filter((effort) => has.includes(effort));
   return ranked.findLast((effort) => EFFORTS.indexOf(effort) <= rank) ?? ranked[0];
 }
 
 /** The effort whose tokens are next to a number. */
-export function effortOfBudget(tokens: number): Effort {
+function effortOfBudget(tokens: number): Effort {
   return EFFORTS.findLast((effort) => BUDGETS[effort] <= Math.max(tokens, 0)) ?? 'none';
 }
 

@@ -25,7 +25,7 @@ const TYPES: Readonly<Record<number, string>> = {
 };
 
 /** `error.type` of OpenAI's errors (https://platform.openai.com/docs/guides/error-codes). */
-export function openaiErrorType(status: number): string {
+function openaiErrorType(status: number): string {
   return TYPES[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error');
 }
 

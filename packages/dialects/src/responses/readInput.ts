@@ -7,7 +7,7 @@ import { readOpaque } from '../wire/seal.ts';
 import { readParts } from './readParts.ts';
 import type { ResponsesBody } from './wire.ts';
 
-export type ItemWire = ResponseInputItem;
+type ItemWire = ResponseInputItem;
 type Item = Fields<ItemWire>;
 
 /** Items of tools that the vendor ran. */

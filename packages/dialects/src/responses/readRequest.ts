@@ -131,7 +131,7 @@ function readText(body: Fields<ResponsesBody>): Pick<ModelRequest, 'output' | 'v
   return { verbosity, output: format && readFormat(format) };
 }
 
-export function readFormat(format: Fields<FormatWire>): StructuredOutput | undefined {
+function readFormat(format: Fields<FormatWire>): StructuredOutput | undefined {
   const type = format.need('type', format.word('type', ['text', 'json_object', 'json_schema']));
   const output: StructuredOutput = {
     path: format.path,

@@ -1,4 +1,12 @@
-import type { CacheMark, JsonText, ModelRequest, Part, Tool, ToolChoice } from '../ir/request.ts';
+import type {
+  CacheMark,
+  HostedService,
+  JsonText,
+  ModelRequest,
+  Part,
+  Tool,
+  ToolChoice,
+} from '../ir/request.ts';
 import { lowerSchema } from '../schema/lowerSchema.ts';
 import { qualifiesForStrict } from '../schema/strictSchema.ts';
 import { toolName } from '../wire/ids.ts';
@@ -10,7 +18,7 @@ const EMPTY_SCHEMA = '{"type":"object","properties":{}}' as JsonText;
 const ANY_OBJECT = '{"type":"object","additionalProperties":true}' as JsonText;
 const OUTPUT_TOOL = 'structured_output';
 
-export interface PlannedFunction {
+interface PlannedFunction {
   readonly kind: 'function';
   /** As the vendor gets it. */
   readonly name: string;
@@ -21,7 +29,7 @@ export interface PlannedFunction {
   readonly path: string;
 }
 
-export interface PlannedFreeform {
+interface PlannedFreeform {
   readonly kind: 'freeform';
   readonly name: string;
   readonly description: string | undefined;
@@ -29,12 +37,12 @@ export interface PlannedFreeform {
   readonly grammar: string | undefined;
 }
 
-export interface PlannedHosted {
+interface PlannedHosted {
   readonly kind: 'hosted';
-  readonly service: Exclude<Tool & { kind: 'hosted' }, never>['service'];
+  readonly service: HostedService;
 }
 
-export type PlannedTool = PlannedFunction | PlannedFreeform | PlannedHosted;
+type PlannedTool = PlannedFunction | PlannedFreeform | PlannedHosted;
 
 /** What a target gets of a request's tools. */
 export interface ToolPlan {
