@@ -46,14 +46,19 @@ export function ownOpaque(part: ReasoningPart, context: WriteContext): Opaque | 
 }
 
 /** Whether the target takes the media; else its refusal is named. */
-export function takesMedia(part: MediaPart, { quirks, owner, losses }: WriteContext): boolean {
+export function takesMedia(part: MediaPart, { format, quirks, owner, losses }: WriteContext): boolean {
   const { source, media, path } = part;
   if (!quirks.inputs.includes(media)) losses.add(path, 'refused', `the model does not take ${media} input`);
   else if (source.from === 'file' && source.owner !== owner) {
     losses.add(path, 'refused', `the file is at ${source.owner}; send its bytes instead`);
   } else if (source.from === 'url' && !quirks.mediaUrls && !source.url.startsWith('data:')) {
     losses.add(path, 'refused', 'the model does not fetch addresses; send the bytes instead');
-  } else return true;
+  } else {
+    const type = source.from === 'url' ? source.type : undefined;
+    if (type && format !== 'gemini')
+      losses.add(`${path}.mimeType`, 'dropped', 'the vendor finds out the type');
+    return true;
+  }
   return false;
 }
 

@@ -141,6 +141,25 @@ describe('a hosted tool', () => {
   });
 });
 
+describe('instructions', () => {
+  it.each(['messages', 'gemini'] as const)(
+    'are a message of the user if nothing else is said: %s',
+    (format) => {
+      const translation = translate(
+        'chat',
+        { messages: [{ role: 'system', content: 'Say hi.' }] },
+        targetOf(format),
+      );
+      const { body } = translated(translation);
+      expect(JSON.stringify(body.messages ?? body.contents)).toContain('"role":"user"');
+      expect(JSON.stringify(body.messages ?? body.contents)).toContain('"text":"Say hi."');
+      expect(translation.losses).toEqual([
+        expect.objectContaining({ path: 'messages.0.content', verdict: 'changed' }),
+      ]);
+    },
+  );
+});
+
 describe('the names of tools', () => {
   it.each(['messages', 'responses', 'chat'] as const)(
     'are made valid for the vendor, and given back: %s',

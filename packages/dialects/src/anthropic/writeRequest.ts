@@ -7,6 +7,7 @@ import type {
   BetaToolUnion,
 } from '@anthropic-ai/sdk/resources/beta/messages/messages';
 import { withPairedCalls } from '../ir/history.ts';
+import { splitInstructions } from '../ir/instructions.ts';
 import type { Message, ModelRequest, TextPart } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { planReasoning, type ReasoningPlan } from '../quirks/reasoning.ts';
@@ -20,7 +21,9 @@ import { writePart } from './writeContent.ts';
 /** Writes a body of Anthropic's messages. The limit of output tokens is required there. */
 export function writeMessagesRequest(request: ModelRequest, context: WriteContext): WrittenRequest {
   const { quirks, losses } = context;
-  const { system, messages } = splitInstructions(request, context);
+  const { system: texts, messages: turns } = splitInstructions(request, context);
+  const system = texts.filter(({ text }) => text !== '').map((part) => textBlock(part, quirks.cacheMarks));
+  const messages = withPairedCalls(turns, losses);
   const plan = planTools(request, context);
   const maxTokens = Math.max(request.maxTokens?.value ?? quirks.defaultTokens ?? 4_096, quirks.minTokens);
   if (request.maxTokens && maxTokens !== request.maxTokens.value) {
@@ -59,21 +62,6 @@ export function writeMessagesRequest(request: ModelRequest, context: WriteContex
   return { body, changes: plan.changes };
 }
 
-/** Instructions at the beginning belong to the system prompt; later ones are told by the user, since there is no other way. */
-function splitInstructions(request: ModelRequest, context: WriteContext) {
-  const { losses, quirks } = context;
-  const first = request.messages.findIndex(({ role }) => role !== 'instruction');
-  const leading = first < 0 ? request.messages : request.messages.slice(0, first);
-  const parts = [...request.system, ...leading.flatMap((message) => message.parts)];
-  const system = parts.flatMap((part): BetaTextBlockParam[] => {
-    if (part.kind === 'text') return part.text === '' ? [] : [textBlock(part, quirks.cacheMarks)];
-    losses.add(part.path, 'refused', 'instructions take text only');
-    return [];
-  });
-  const rest = withPairedCalls(first < 0 ? [] : request.messages.slice(first), losses);
-  return { system, messages: rest };
-}
-
 function textBlock(part: TextPart, takesMarks: boolean): BetaTextBlockParam {
   return present<BetaTextBlockParam>({
     type: 'text',
@@ -87,10 +75,7 @@ function writeMessages(messages: readonly Message[], context: WriteContext): Bet
   for (const { role, parts } of messages) {
     const content: BetaContentBlockParam[] = [];
     for (const part of parts) {
-      if (role === 'instruction')
-        context.losses.add(part.path, 'changed', 'it is sent as a text of the user');
-      const told = role === 'instruction' && part.kind === 'text' ? instructionText(part) : part;
-      const block = writePart(told, context);
+      const block = writePart(part, context);
       if (block) content.push(block);
     }
     if (content.length === 0) continue;
@@ -100,15 +85,6 @@ function writeMessages(messages: readonly Message[], context: WriteContext): Bet
     else written.push({ role: wireRole, content });
   }
   return written;
-}
-
-function instructionText(part: TextPart): TextPart {
-  return {
-    kind: 'text',
-    path: part.path,
-    text: `<instructions>\n${part.text}\n</instructions>`,
-    cache: part.cache,
-  };
 }
 
 function writeTools({ tools }: ToolPlan): BetaToolUnion[] {

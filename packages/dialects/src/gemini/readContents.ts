@@ -118,6 +118,8 @@ function readResponse(fields: Fields<FunctionResponse>, path: string, unanswered
   const name = fields.text('name') ?? '';
   const id = fields.text('id') || undefined;
   const call = unanswered.take(id, name);
+  if (call && name !== '' && name !== call.name)
+    fields.change('name', 'the call with its id has another name');
   const response = fields.json('response');
   fields.need('response', response);
   fields.drop('scheduling', 'calls block');

@@ -1,5 +1,6 @@
 import { withPairedCalls } from '../ir/history.ts';
-import type { HostedService, Message, ModelRequest, Part, TextPart } from '../ir/request.ts';
+import { splitInstructions } from '../ir/instructions.ts';
+import type { HostedService, ModelRequest } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { planReasoning, type ReasoningPlan } from '../quirks/reasoning.ts';
 import { planSampling } from '../quirks/sampling.ts';
@@ -12,7 +13,11 @@ import { writeContents } from './writeContents.ts';
 /** Writes a body of Gemini's `generateContent`. The model, and whether it streams, are in its path. */
 export function writeGeminiRequest(request: ModelRequest, context: WriteContext): WrittenRequest {
   const { losses } = context;
-  const { system, messages } = splitInstructions(request, context);
+  const { system, messages: turns } = splitInstructions(request, context);
+  const messages = withPairedCalls(turns, losses);
+  for (const { cache, path } of system) {
+    if (cache) losses.add(`${path}.cache_control`, 'dropped', 'prefixes are cached without marks there');
+  }
   const plan = planTools(request, context);
   for (const setting of [request.user, request.cacheKey, request.verbosity]) {
     if (setting) losses.add(setting.path, 'dropped', 'the model does not take it');
@@ -26,38 +31,6 @@ export function writeGeminiRequest(request: ModelRequest, context: WriteContext)
     generationConfig: writeConfig(request, context),
   } as GeminiBody);
   return { body, changes: plan.changes };
-}
-
-function splitInstructions(request: ModelRequest, context: WriteContext) {
-  const { losses } = context;
-  const first = request.messages.findIndex(({ role }) => role !== 'instruction');
-  const leading = first < 0 ? request.messages : request.messages.slice(0, first);
-  const parts: readonly Part[] = [...request.system, ...leading.flatMap((message) => message.parts)];
-  const system = parts.flatMap((part): TextPart[] => {
-    if (part.cache)
-      losses.add(`${part.path}.cache_control`, 'dropped', 'prefixes are cached without marks there');
-    if (part.kind === 'text') return [part];
-    losses.add(part.path, 'refused', 'instructions take text only');
-    return [];
-  });
-  const rest = first < 0 ? [] : request.messages.slice(first);
-  return {
-    system,
-    messages: withPairedCalls(
-      rest.map((message) => asUser(message, context)),
-      losses,
-    ),
-  };
-}
-
-/** Instructions within the conversation are told by the user, since there is no other way. */
-function asUser(message: Message, { losses }: WriteContext): Message {
-  if (message.role !== 'instruction') return message;
-  const parts = message.parts.map((part): Part => {
-    losses.add(part.path, 'changed', 'it is sent as a text of the user');
-    return part.kind === 'text' ? { ...part, text: `<instructions>\n${part.text}\n</instructions>` } : part;
-  });
-  return { role: 'user', parts };
 }
 
 const HOSTED: Readonly<Partial<Record<HostedService, string>>> = {

@@ -30,9 +30,10 @@ export const RESPONSES_SHAPE: KeptShape = {
 };
 
 const RUNS_THERE = ['conversation', 'prompt', 'context_management', 'previous_response_id'] as const;
+/** What our answers have anyway: reasoning in envelopes. */
+const ENCRYPTED = 'reasoning.encrypted_content';
 const VENDOR_ONLY = [
   'client_metadata',
-  'include',
   'max_tool_calls',
   'metadata',
   'prompt_cache_retention',
@@ -70,6 +71,9 @@ function readOthers(body: Fields<ResponsesBody>): void {
   const { losses } = body.context;
   for (const name of VENDOR_ONLY) body.drop(name, 'only its vendor has it');
   for (const name of RUNS_THERE) body.refuse(name, 'only its vendor has it');
+  if (body.texts('include')?.some((one) => one !== ENCRYPTED)) {
+    losses.add('include', 'dropped', 'only its vendor has it');
+  }
   if (body.flag('background')) losses.add('background', 'refused', 'only its vendor has it');
   if (body.flag('store') === true) losses.add('store', 'dropped', 'the vendor does not store the response');
   if (body.word('truncation', ['auto', 'disabled']) === 'auto') {
