@@ -54,6 +54,7 @@ function isSibling(place: string, lost: string): boolean {
     title: 'filename',
     is_error: 'error',
     mimeType: 'mimeType',
+    detail: 'detail',
   };
   const at = lost.lastIndexOf('.');
   const other = names[lost.slice(at + 1)];

@@ -152,7 +152,10 @@ function readThinking(body: Fields<MessagesBody>, effort: Reasoning['effort']): 
   if (!thinking) {
     return effort && { path: effort.path, effort, isAdaptive: false, isShown: true };
   }
-  const type = thinking.word('type', ['enabled', 'disabled', 'adaptive', 'between_tools']);
+  const type = thinking.need(
+    'type',
+    thinking.word('type', ['enabled', 'disabled', 'adaptive', 'between_tools']),
+  );
   const budget = thinking.numberSetting('budget_tokens');
   const display = thinking.word('display', ['summarized', 'omitted', 'updates']);
   thinking.drop('block_binding', 'only its vendor has it');

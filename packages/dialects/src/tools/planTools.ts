@@ -106,10 +106,12 @@ function planTool(tool: Tool, loaded: ReadonlySet<string>, context: WriteContext
       path,
     };
   }
-  if (tool.deferred) {
-    losses.add(`${tool.path}.defer_loading`, 'changed', 'a deferred tool is sent once a result refers to it');
-    if (!loaded.has(tool.name)) return undefined;
+  if (tool.deferred && !loaded.has(tool.name)) {
+    losses.add(tool.path, 'changed', 'a deferred tool is sent once a result refers to it');
+    return undefined;
   }
+  if (tool.deferred)
+    losses.add(`${tool.path}.defer_loading`, 'changed', 'a result refers to it, so it is sent');
   const schema = tool.schema ?? EMPTY_SCHEMA;
   return {
     kind: 'function',
