@@ -59,7 +59,7 @@ function readCustom(fields: Fields<ToolWire>): Tool | undefined {
     name: wire.need('name', wire.text('name')) ?? '',
     description: wire.text('description'),
     syntax: grammar?.text('syntax'),
-    grammar: grammar?.text('definition'),
+    grammar: grammar?.need('definition', grammar.text('definition')),
   };
   grammar?.end();
   format?.end();

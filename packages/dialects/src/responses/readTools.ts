@@ -59,9 +59,10 @@ function readTool(fields: Fields<ToolWire>, namespace: string | undefined): Tool
 
 function readCustom(fields: Fields<ToolWire>, name: string, description: string | undefined): Tool {
   const format = fields.object<{ type?: string; syntax?: string; definition?: string }>('format');
-  format?.word('type', ['text', 'grammar']);
+  const type = format?.word('type', ['text', 'grammar']);
   const syntax = format?.text('syntax');
   const grammar = format?.text('definition');
+  if (type === 'grammar' || syntax !== undefined) format?.need('definition', grammar);
   format?.end();
   if (fields.flag('defer_loading')) fields.change('defer_loading', 'the tool is sent at once');
   fields.end();
