@@ -68,7 +68,7 @@ function times<Value>(count: number, one: (index: number) => Value): Value[] {
 
 /** The least of several runs, in ms. */
 function timeOf(run: () => void): number {
-  const times = [0, 0, 0, 0].map(() => {
+  const times = [0, 0, 0].map(() => {
     const start = performance.now();
     run();
     return performance.now() - start;
@@ -80,12 +80,13 @@ function nested(depth: number): string {
   return `${'{"type":"array","items":'.repeat(depth)}{}${'}'.repeat(depth)}`;
 }
 
-const PAIRS = FORMATS.flatMap((from) => FORMATS.filter((to) => to !== from).map((to) => ({ from, to })));
+/** Each format is read once and written once. */
+const RING = FORMATS.map((from, index) => ({ from, to: FORMATS[(index + 1) % FORMATS.length] ?? from }));
 
 describe('bad input', () => {
-  it.each(PAIRS)('takes time in proportion to its parts: $from to $to', ({ from, to }) => {
+  it.each(RING)('takes time in proportion to its parts: $from to $to', ({ from, to }) => {
     const small = Buffer.from(JSON.stringify(MANY[from](300)));
-    const large = Buffer.from(JSON.stringify(MANY[from](12_000)));
+    const large = Buffer.from(JSON.stringify(MANY[from](30_000)));
     const run = (bytes: Buffer) => () => {
       const parsed = parseRequest(from, bytes);
       if (!parsed) throw new Error('no JSON');
@@ -93,8 +94,8 @@ describe('bad input', () => {
       expect(kind).toBe('translated');
     };
     run(small)();
-    // Forty times the parts: quadratic time would be 1,600 times as long.
-    expect(timeOf(run(large)) / timeOf(run(small))).toBeLessThan(400);
+    // A hundred times the parts: quadratic time would be 10,000 times as long.
+    expect(timeOf(run(large)) / timeOf(run(small))).toBeLessThan(2_000);
   });
 
   it('takes 10^5 parts', () => {
