@@ -53,7 +53,10 @@ module.exports = {
       name: 'dialects-imports-domain-only',
       severity: 'error',
       from: { path: '^packages/dialects/' },
-      to: { path: '^(packages|apps|@weighbridge)/', pathNot: '^(packages/(dialects|domain)/|@weighbridge/domain$)' },
+      to: {
+        path: '^(packages|apps|@weighbridge)/',
+        pathNot: '^(packages/(dialects|domain)/|@weighbridge/domain$)',
+      },
     },
     {
       name: 'domain-does-no-io',

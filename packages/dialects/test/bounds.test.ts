@@ -145,6 +145,23 @@ describe('bad input', () => {
     expect(parseRequest(format, Buffer.from(deep.slice(1)))).toBeUndefined();
   });
 
+  it('refuses results within results, however deep', () => {
+    const depth = 20_000;
+    const wrap = (open: string, close: string) => open.repeat(depth) + close.repeat(depth);
+    const blocks = wrap('{"type":"search_result","title":"a","source":"b","content":[', ']}');
+    const results = wrap('{"type":"tool_result","tool_use_id":"a","content":[', ']}');
+    const parts = wrap('{"functionResponse":{"name":"a","response":{},"parts":[', ']}}');
+    for (const to of FORMATS) {
+      for (const content of [blocks, results]) {
+        const body = `{"max_tokens":9,"messages":[{"role":"user","content":[${content}]}]}`;
+        expect(translate('messages', body, targetOf(to)).kind).toBe('refused');
+      }
+      expect(
+        translate('gemini', `{"contents":[{"role":"user","parts":[${parts}]}]}`, targetOf(to)).kind,
+      ).toBe('refused');
+    }
+  });
+
   it('refuses a conversation that is cut in a tool call, naming each call', () => {
     const call = (id: string) => ({ type: 'tool_use', id, name: 'a', input: {} });
     const result = (tool_use_id: string) => ({ type: 'tool_result', tool_use_id, content: 'y' });

@@ -19,8 +19,16 @@ const HOSTED_BLOCKS: ReadonlySet<string> = new Set<BlockType>([
   'tool_search_tool_result',
 ]);
 
+/** Where blocks are: nesting ends with passages, which have text only. */
+type Place = 'message' | 'result' | 'passage';
+
 /** The parts of a text, or of a list of content blocks. */
-export function readContent(content: unknown, path: string, context: ReadContext, isNested = false): Part[] {
+export function readContent(
+  content: unknown,
+  path: string,
+  context: ReadContext,
+  place: Place = 'message',
+): Part[] {
   if (typeof content === 'string') return [{ kind: 'text', text: content, path }];
   if (!Array.isArray(content)) {
     context.losses.add(path, 'refused', 'expected a string or an array');
@@ -29,23 +37,24 @@ export function readContent(content: unknown, path: string, context: ReadContext
   const parts: Part[] = [];
   for (let index = 0; index < content.length; index++) {
     const block = fieldsOf<BlockWire>(content[index], `${path}.${index}`, context);
-    const part = block && readBlock(block, isNested);
+    const part = block && readBlock(block, place);
     if (part) parts.push(part);
   }
   return parts;
 }
 
-function readBlock(block: Block, isNested: boolean): Part | undefined {
+function readBlock(block: Block, place: Place): Part | undefined {
   const { path, context } = block;
   const type = block.need('type', block.text('type')) ?? '';
-  const part = isNested && !isNestable(type) ? undefined : readKnown(type, block);
+  const isAllowed = place === 'message' || (place === 'result' ? isNestable(type) : type === 'text');
+  const part = isAllowed ? readKnown(type, block) : undefined;
   if (part) {
     block.end();
     return part;
   }
   if (HOSTED_BLOCKS.has(type))
     context.losses.add(path, 'dropped', 'it belongs to a tool that another vendor ran');
-  else if (!MEDIA.has(type)) {
+  else if (!isAllowed || !MEDIA.has(type)) {
     context.losses.add(path, 'refused', `a block of type ${type.slice(0, 40)} has no counterpart`);
   }
   return undefined;
@@ -94,7 +103,7 @@ function readKnown(type: string, block: Block): Part | undefined {
         kind: 'result',
         id: requiredText(block, 'tool_use_id'),
         failed: block.flag('is_error') ?? false,
-        parts: readContent(content, block.at('content'), context, true),
+        parts: readContent(content, block.at('content'), context, 'result'),
         path,
         cache: readCacheMark(block),
       };
@@ -168,7 +177,7 @@ function readSearchResult(block: Block): Part {
   block.drop('citations', 'citations are their vendor’s own');
   const title = requiredText(block, 'title');
   const source = block.take('source');
-  const parts = readContent(block.take('content') ?? [], block.at('content'), context, true);
+  const parts = readContent(block.take('content') ?? [], block.at('content'), context, 'passage');
   const texts = parts.flatMap((part) => (part.kind === 'text' ? [part.text] : []));
   const text = [title, typeof source === 'string' ? source : '', ...texts]
     .filter((one) => one !== '')

@@ -84,6 +84,23 @@ function readData(fields: PartFields, unanswered: UnansweredCalls): Part | undef
   if (call) return readCall(call, fields.path, unanswered);
   const response = member<FunctionResponse>('functionResponse');
   if (response) return readResponse(response, fields.path, unanswered);
+  return readMediaOf(fields);
+}
+
+/** A part of a result, which can't have calls or results in turn. */
+function readMedia(fields: PartFields): Part[] {
+  const part = readMediaOf(fields);
+  if (!part) fields.context.losses.add(fields.path, 'refused', 'the part has no counterpart');
+  fields.end();
+  return part ? [part] : [];
+}
+
+function readMediaOf(fields: PartFields): Part | undefined {
+  const { context } = fields;
+  const member = <Wire extends object>(name: Parameters<PartFields['take']>[0]) => {
+    const value = fields.take(name);
+    return value === undefined ? undefined : geminiFields<Wire>(value, fields.at(name), context);
+  };
   const inline = member<{ mimeType?: string; data?: string; displayName?: string }>('inlineData');
   if (inline) {
     const type = inline.need('mimeType', inline.text('mimeType')) ?? '';
@@ -127,7 +144,7 @@ function readResponse(fields: Fields<FunctionResponse>, path: string, unanswered
   const inner = fields.list('parts') ?? [];
   const media = inner.flatMap((value, at) => {
     const part = geminiFields<PartWire>(value, `${path}.functionResponse.parts.${at}`, fields.context);
-    return part ? readPart(part, new UnansweredCalls()) : [];
+    return part ? readMedia(part) : [];
   });
   fields.end();
   const { text, failed } = readResult(response);
