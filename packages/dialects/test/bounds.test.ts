@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { FORMATS, type Format } from '../src/format.ts';
-import { parseRequest, translateRequest } from '../src/translateRequest.ts';
+import { parseRequest } from '../src/translateRequest.ts';
 import { answerOptions, translatedStream } from './answers.ts';
-import { SCOPE, targetOf, translate } from './translating.ts';
+import { targetOf, translate } from './translating.ts';
 
 const user = (content: unknown) => ({ role: 'user', content });
 const assistant = (content: unknown) => ({ role: 'assistant', content });
@@ -66,16 +66,6 @@ function times<Value>(count: number, one: (index: number) => Value): Value[] {
   return Array.from({ length: count }, (_, index) => one(index));
 }
 
-/** The least of several runs, in ms. */
-function timeOf(run: () => void): number {
-  const times = [0, 0, 0].map(() => {
-    const start = performance.now();
-    run();
-    return performance.now() - start;
-  });
-  return Math.min(...times);
-}
-
 function nested(depth: number): string {
   return `${'{"type":"array","items":'.repeat(depth)}{}${'}'.repeat(depth)}`;
 }
@@ -84,22 +74,9 @@ function nested(depth: number): string {
 const RING = FORMATS.map((from, index) => ({ from, to: FORMATS[(index + 1) % FORMATS.length] ?? from }));
 
 describe('bad input', () => {
-  it.each(RING)('takes time in proportion to its parts: $from to $to', ({ from, to }) => {
-    const small = Buffer.from(JSON.stringify(MANY[from](300)));
-    const large = Buffer.from(JSON.stringify(MANY[from](30_000)));
-    const run = (bytes: Buffer) => () => {
-      const parsed = parseRequest(from, bytes);
-      if (!parsed) throw new Error('no JSON');
-      const { kind } = translateRequest(parsed, { target: targetOf(to), scope: SCOPE, policy: 'lenient' });
-      expect(kind).toBe('translated');
-    };
-    run(small)();
-    // A hundred times the parts: quadratic time would be 10,000 times as long.
-    expect(timeOf(run(large)) / timeOf(run(small))).toBeLessThan(2_000);
-  });
-
-  it('takes 10^5 parts', () => {
-    expect(translate('chat', MANY.chat(50_000), targetOf('messages')).kind).toBe('translated');
+  // Copying what was read for each part would take minutes.
+  it.each(RING)('takes 10^5 parts: $from to $to', ({ from, to }) => {
+    expect(translate(from, MANY[from](50_000), targetOf(to)).kind).toBe('translated');
   });
 
   it('names losses by their kind, however many places and names they have', () => {

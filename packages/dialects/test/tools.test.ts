@@ -141,6 +141,25 @@ describe('a hosted tool', () => {
   });
 });
 
+describe('the limit of output tokens', () => {
+  it.each([
+    ['messages', 'max_tokens'],
+    ['responses', 'max_output_tokens'],
+    ['chat', 'max_completion_tokens'],
+    ['gemini', 'maxOutputTokens'],
+  ] as const)('is one that the model takes: %s', (format, member) => {
+    const target = targetOf(format, { minTokens: 16, maxTokens: 1_000, defaultTokens: 500 });
+    const limitOf = (max_tokens: number | undefined) => {
+      const { body } = translated(
+        translate('chat', { max_tokens, messages: [{ role: 'user', content: 'x' }] }, target),
+      );
+      return (body.generationConfig ?? body)[member];
+    };
+    expect([1, 16, 1_000, 1_001].map(limitOf)).toEqual([16, 16, 1_000, 1_000]);
+    expect(limitOf(undefined)).toBe(500);
+  });
+});
+
 describe('instructions', () => {
   it.each(['messages', 'gemini'] as const)(
     'are a message of the user if nothing else is said: %s',

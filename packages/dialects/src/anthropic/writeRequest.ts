@@ -12,11 +12,15 @@ import type { Message, ModelRequest, TextPart } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { planReasoning, type ReasoningPlan } from '../quirks/reasoning.ts';
 import { planSampling } from '../quirks/sampling.ts';
+import { planTokens } from '../quirks/tokens.ts';
 import { planTools, type ToolPlan } from '../tools/planTools.ts';
 import { hashOf } from '../wire/ids.ts';
 import type { WriteContext, WrittenRequest } from '../writeContext.ts';
 import { type MessagesBody, writeCacheMark } from './wire.ts';
 import { writePart } from './writeContent.ts';
+
+/** The limit where neither the request nor the catalog has one. */
+const REQUIRED_TOKENS = 4_096;
 
 /** Writes a body of Anthropic's messages. The limit of output tokens is required there. */
 export function writeMessagesRequest(request: ModelRequest, context: WriteContext): WrittenRequest {
@@ -25,10 +29,7 @@ export function writeMessagesRequest(request: ModelRequest, context: WriteContex
   const system = texts.filter(({ text }) => text !== '').map((part) => textBlock(part, quirks.cacheMarks));
   const messages = withPairedCalls(turns, losses);
   const plan = planTools(request, context);
-  const maxTokens = Math.max(request.maxTokens?.value ?? quirks.defaultTokens ?? 4_096, quirks.minTokens);
-  if (request.maxTokens && maxTokens !== request.maxTokens.value) {
-    losses.add(request.maxTokens.path, 'changed', `the model takes at least ${quirks.minTokens}`);
-  }
+  const maxTokens = planTokens(request.maxTokens, context) ?? REQUIRED_TOKENS;
   const reasoning = fitReasoning(
     planReasoning(request.reasoning, quirks, losses),
     request,

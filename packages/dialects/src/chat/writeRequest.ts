@@ -4,6 +4,7 @@ import type { ModelRequest } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { planReasoning } from '../quirks/reasoning.ts';
 import { planSampling } from '../quirks/sampling.ts';
+import { planTokens } from '../quirks/tokens.ts';
 import { qualifiesForStrict } from '../schema/strictSchema.ts';
 import { planTools, type ToolPlan } from '../tools/planTools.ts';
 import { hashOf } from '../wire/ids.ts';
@@ -20,10 +21,6 @@ export function writeChatRequest(request: ModelRequest, context: WriteContext): 
   const sampling = planSampling(request.sampling, context, { maxTemperature: 2, isReasoning: false });
   const { shownPath } = request.reasoning ?? {};
   if (shownPath !== undefined) losses.add(shownPath, 'dropped', 'the vendor decides what it shows');
-  const limit = maxTokens && Math.max(maxTokens.value, quirks.minTokens);
-  if (maxTokens && limit !== maxTokens.value) {
-    losses.add(maxTokens.path, 'changed', `the model takes at least ${quirks.minTokens}`);
-  }
   if (user) losses.add(user.path, 'changed', 'the vendor gets a hash of it');
   if (cacheKey && !quirks.cacheKey) losses.add(cacheKey.path, 'dropped', 'the model takes no cache key');
   if (verbosity && !quirks.verbosity) losses.add(verbosity.path, 'dropped', 'the model does not take it');
@@ -37,7 +34,7 @@ export function writeChatRequest(request: ModelRequest, context: WriteContext): 
     tools: hasTools ? writeTools(plan) : undefined,
     tool_choice: hasTools ? writeChoice(plan) : undefined,
     parallel_tool_calls: hasTools && quirks.parallelChoice ? parallelCalls?.value : undefined,
-    [quirks.tokensMember]: limit ?? quirks.defaultTokens,
+    [quirks.tokensMember]: planTokens(maxTokens, context),
     temperature: sampling.temperature,
     top_p: sampling.topP,
     top_k: sampling.topK,

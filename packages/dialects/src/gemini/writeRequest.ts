@@ -4,6 +4,7 @@ import type { HostedService, ModelRequest } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { planReasoning, type ReasoningPlan } from '../quirks/reasoning.ts';
 import { planSampling } from '../quirks/sampling.ts';
+import { planTokens } from '../quirks/tokens.ts';
 import { lowerSchema } from '../schema/lowerSchema.ts';
 import { planTools, type ToolPlan } from '../tools/planTools.ts';
 import type { WriteContext, WrittenRequest } from '../writeContext.ts';
@@ -74,15 +75,10 @@ function writeChoice({ choice, tools }: ToolPlan): object | undefined {
 
 function writeConfig(request: ModelRequest, context: WriteContext): ConfigWire | undefined {
   const { quirks, losses } = context;
-  const { maxTokens } = request;
   const sampling = planSampling(request.sampling, context, { maxTemperature: 2, isReasoning: false });
   const reasoning = planReasoning(request.reasoning, quirks, losses);
-  const limit = maxTokens && Math.max(maxTokens.value, quirks.minTokens);
-  if (maxTokens && limit !== maxTokens.value) {
-    losses.add(maxTokens.path, 'changed', `the model takes at least ${quirks.minTokens}`);
-  }
   return present<ConfigWire>({
-    maxOutputTokens: limit ?? quirks.defaultTokens,
+    maxOutputTokens: planTokens(request.maxTokens, context),
     temperature: sampling.temperature,
     topP: sampling.topP,
     topK: sampling.topK,

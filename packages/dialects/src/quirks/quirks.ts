@@ -31,6 +31,8 @@ export interface Quirks {
   readonly forcesCalls: boolean;
   readonly parallelChoice: boolean;
   readonly minTokens: number;
+  /** The most that a request may ask for; undefined if that is not known. */
+  readonly maxTokens: number | undefined;
   /** The limit that is set if the request has none; undefined if none is needed. */
   readonly defaultTokens: number | undefined;
   readonly cacheMarks: boolean;
@@ -72,6 +74,7 @@ const COMMON: Quirks = {
   forcesCalls: true,
   parallelChoice: true,
   minTokens: 1,
+  maxTokens: undefined,
   defaultTokens: undefined,
   cacheMarks: false,
   cacheKey: false,

@@ -4,6 +4,7 @@ import type { ModelRequest, TextPart } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { planReasoning } from '../quirks/reasoning.ts';
 import { planSampling } from '../quirks/sampling.ts';
+import { planTokens } from '../quirks/tokens.ts';
 import { qualifiesForStrict } from '../schema/strictSchema.ts';
 import { planTools, type ToolPlan } from '../tools/planTools.ts';
 import { hashOf } from '../wire/ids.ts';
@@ -18,9 +19,6 @@ export function writeResponsesRequest(request: ModelRequest, context: WriteConte
   const plan = planTools(request, context);
   const reasoning = planReasoning(request.reasoning, quirks, losses);
   const sampling = planSampling(request.sampling, context, { maxTemperature: 2, isReasoning: false });
-  if (maxTokens && maxTokens.value < quirks.minTokens) {
-    losses.add(maxTokens.path, 'changed', `the model takes at least ${quirks.minTokens}`);
-  }
   if (user) losses.add(user.path, 'changed', 'the vendor gets a hash of it');
   if (cacheKey && !quirks.cacheKey) losses.add(cacheKey.path, 'dropped', 'the model takes no cache key');
   if (verbosity && !quirks.verbosity) losses.add(verbosity.path, 'dropped', 'the model does not take it');
@@ -36,7 +34,7 @@ export function writeResponsesRequest(request: ModelRequest, context: WriteConte
     tools: plan.tools.length > 0 ? writeTools(plan) : undefined,
     tool_choice: writeChoice(plan),
     parallel_tool_calls: plan.tools.length > 0 ? parallelCalls?.value : undefined,
-    max_output_tokens: maxTokens && Math.max(maxTokens.value, quirks.minTokens),
+    max_output_tokens: planTokens(maxTokens, context),
     temperature: sampling.temperature,
     top_p: sampling.topP,
     reasoning:
