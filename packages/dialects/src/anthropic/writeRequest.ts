@@ -6,8 +6,8 @@ import type {
   BetaToolChoice,
   BetaToolUnion,
 } from '@anthropic-ai/sdk/resources/beta/messages/messages';
-import { withPairedCalls } from '../ir/history.ts';
-import { splitInstructions } from '../ir/instructions.ts';
+import { withPairedCalls } from '../conversation/history.ts';
+import { splitInstructions } from '../conversation/instructions.ts';
 import type { Message, ModelRequest, TextPart } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { planReasoning, type ReasoningPlan } from '../quirks/reasoning.ts';

@@ -1,5 +1,5 @@
 import type { ChatCompletionTool } from 'openai/resources/chat/completions/completions';
-import { withPairedCalls } from '../ir/history.ts';
+import { withPairedCalls } from '../conversation/history.ts';
 import type { ModelRequest } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { planReasoning } from '../quirks/reasoning.ts';

@@ -1,8 +1,8 @@
 import { NO_TOKENS } from '@weighbridge/domain';
 import type { ChatCompletionChunk } from 'openai/resources/chat/completions/completions';
+import { PendingOpaques } from '../conversation/pendingOpaques.ts';
 import type { AnswerContext } from '../ir/answer.ts';
 import type { FinishEvent, OpenEvent, StopReason, StreamEvent, StreamWriter } from '../ir/event.ts';
-import { PendingOpaques } from '../ir/pendingOpaques.ts';
 import { openaiError } from '../responses/errors.ts';
 import { dataFrame } from '../wire/frames.ts';
 

@@ -1,5 +1,5 @@
-import { withPairedCalls } from '../ir/history.ts';
-import { splitInstructions } from '../ir/instructions.ts';
+import { withPairedCalls } from '../conversation/history.ts';
+import { splitInstructions } from '../conversation/instructions.ts';
 import type { HostedService, ModelRequest } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { planReasoning, type ReasoningPlan } from '../quirks/reasoning.ts';

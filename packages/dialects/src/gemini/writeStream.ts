@@ -1,7 +1,7 @@
 import { NO_TOKENS } from '@weighbridge/domain';
+import { PendingOpaques } from '../conversation/pendingOpaques.ts';
 import type { AnswerContext } from '../ir/answer.ts';
 import type { FinishEvent, OpenEvent, StopReason, StreamEvent, StreamWriter } from '../ir/event.ts';
-import { PendingOpaques } from '../ir/pendingOpaques.ts';
 import type { JsonText } from '../ir/request.ts';
 import { argumentsObject } from '../json/toolArguments.ts';
 import { raw, writeJson } from '../json/writeJson.ts';

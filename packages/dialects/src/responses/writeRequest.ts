@@ -1,5 +1,5 @@
 import type { ResponseTextConfig, Tool as ToolWire } from 'openai/resources/responses/responses';
-import { withPairedCalls } from '../ir/history.ts';
+import { withPairedCalls } from '../conversation/history.ts';
 import type { ModelRequest, TextPart } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { planReasoning } from '../quirks/reasoning.ts';

@@ -1,6 +1,6 @@
+import type { AnswerContext } from '../ir/answer.ts';
+import type { StreamEvent } from '../ir/event.ts';
 import { joinEnvelopes } from '../wire/seal.ts';
-import type { AnswerContext } from './answer.ts';
-import type { StreamEvent } from './event.ts';
 
 /**
  * The opaque values of reasoning that go out with the next call or text, for dialects that have no place for them in reasoning.

@@ -1,5 +1,5 @@
+import type { Message, ModelRequest, Part, TextPart } from '../ir/request.ts';
 import type { WriteContext } from '../writeContext.ts';
-import type { Message, ModelRequest, Part, TextPart } from './request.ts';
 
 /**
  * The system prompt and the conversation, for dialects whose conversation has no instructions. Those at the beginning belong to

@@ -1,5 +1,5 @@
+import type { CallPart, Message, Part, ResultPart } from '../ir/request.ts';
 import type { Losses } from '../loss/losses.ts';
-import type { CallPart, Message, Part, ResultPart } from './request.ts';
 
 /** A conversation in which each call has its result in the message that follows it, as most vendors require. */
 export function withPairedCalls(messages: readonly Message[], losses: Losses): readonly Message[] {
