@@ -12,9 +12,9 @@ export {
   QUOTE,
   type Span,
 } from './json/jsonCursor.ts';
-export { KeyWatch } from './json/keyWatch.ts';
+export { KeyWatch, type MarkedValues } from './json/keyWatch.ts';
 export { type Loss, type LossPolicy, lossPattern, type Verdict } from './loss/losses.ts';
-export { mayHaveEnvelopes, type Plan, planFor } from './plan.ts';
+export { ENVELOPE_MARKS, mayHaveEnvelopes, type Plan, planFor } from './plan.ts';
 export { DEFAULT_QUIRKS, type Quirks } from './quirks/quirks.ts';
 export {
   type AnswerOptions,

@@ -6,7 +6,7 @@ import type { RequestBody } from './requestBody.ts';
 import { snakeCase } from './requestFields/gemini.ts';
 import { MAX_CHOICES } from './requestFields/notes.ts';
 import type { Span } from './scanJson.ts';
-import { watchForObjects } from './storedObjects.ts';
+import { watchFor } from './storedObjects.ts';
 
 /** What the path of a request to Gemini's API says. */
 export interface GeminiTarget {
@@ -38,8 +38,7 @@ export function readGeminiRequest(target: GeminiTarget, body: RequestBody): Gene
 
 function readBytes(target: GeminiTarget, whole: RequestBody, body: Buffer): GenerationRequest {
   const { operation, model, stream } = target;
-  const watch = watchForObjects(operation.requestFields);
-  if (watch) watch.isSeen = false;
+  const watch = watchFor(operation.requestFields, operation.format);
   const found = scanSpelled(body, BODY_FIELDS, '', watch);
   const config = found.get('generationConfig');
   const inConfig = isObject(body, config)
@@ -59,6 +58,7 @@ function readBytes(target: GeminiTarget, whole: RequestBody, body: Buffer): Gene
     wantsUsage: true,
     isStored: false,
     mayNameObjects: watch?.isSeen ?? false,
+    mayHaveEnvelopes: watch?.mayBeMarked ?? false,
     isBackground: false,
     output: operation.outputLimits && {
       maxTokens: countAt(body, limit),

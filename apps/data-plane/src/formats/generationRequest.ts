@@ -1,5 +1,5 @@
 import type { KeyWatch } from '@weighbridge/dialects';
-import { CLOSE_ARRAY, COMMA, JsonCursor, OPEN_ARRAY, QUOTE } from '@weighbridge/dialects';
+import { CLOSE_ARRAY, COMMA, envelopeCuts, JsonCursor, OPEN_ARRAY, QUOTE } from '@weighbridge/dialects';
 import type { OutputSize, ToolUses } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { memberCuts } from './memberCuts.ts';
@@ -8,7 +8,7 @@ import type { Edit, RequestBody } from './requestBody.ts';
 import { MAX_CHOICES } from './requestFields/notes.ts';
 import type { RemovedTool } from './requestFindings.ts';
 import { JsonScanError, type Span, scanObject } from './scanJson.ts';
-import { watchForObjects } from './storedObjects.ts';
+import { watchFor } from './storedObjects.ts';
 
 /** A client's request to an operation, with the fields that admission and forwarding need. */
 export interface GenerationRequest {
@@ -22,6 +22,8 @@ export interface GenerationRequest {
   readonly isStored: boolean;
   /** The request may name objects that the vendor stores; false: it names none. */
   readonly mayNameObjects: boolean;
+  /** An earlier turn was translated, so the body may have what only another vendor understands, in envelopes of the service's own. */
+  readonly mayHaveEnvelopes: boolean;
   /** The vendor answers before it works on the response, which is charged its reservation until its usage is known. */
   readonly isBackground: boolean;
   /** What limits the output; undefined if the model writes none. */
@@ -79,8 +81,7 @@ export function readGenerationRequest(operation: Operation, body: RequestBody): 
 }
 
 function readBytes(operation: Operation, whole: RequestBody, body: Buffer): GenerationRequest {
-  const watch = watchForObjects(operation.requestFields);
-  if (watch) watch.isSeen = false;
+  const watch = watchFor(operation.requestFields, operation.format);
   const spans = scanFields(body, operation.fields, watch);
   const model = valueAt(body, spans.get('model'));
   if (typeof model !== 'string') {
@@ -100,6 +101,7 @@ function readBytes(operation: Operation, whole: RequestBody, body: Buffer): Gene
     wantsUsage,
     isStored: isStored(operation, body, spans),
     mayNameObjects: watch?.isSeen ?? false,
+    mayHaveEnvelopes: watch?.mayBeMarked ?? false,
     isBackground: valueAt(body, spans.get('background')) === true,
     output: outputSize(operation, body, spans),
     previousResponseId: textAt(body, spans.get('previous_response_id')),
@@ -183,14 +185,15 @@ function choices(body: Buffer, spans: ReadonlyMap<string, Span>): number {
 
 /**
  * The body for the vendor: byte for byte the client's, except for the model's name, `include_usage` if a stream would not
- * report its usage (`asksForUsage`: this vendor's would not), and, under a hard budget, its output limit and what is removed.
+ * report its usage (`asksForUsage`: this vendor's would not), envelopes of the service's own, which no vendor gets, and, under a
+ * hard budget, its output limit and what is removed.
  */
 export function upstreamBody(
   generation: GenerationRequest,
   upstreamModel: string,
   asksForUsage: boolean,
 ): RequestBody {
-  const { body, spans, usageEdit, hard, modelSpans } = generation;
+  const { operation, body, spans, usageEdit, hard, modelSpans, mayHaveEnvelopes } = generation;
   const edits: Edit[] = [];
   const model = spans.get('model');
   if (model) edits.push({ span: model, text: JSON.stringify(upstreamModel) });
@@ -198,6 +201,9 @@ export function upstreamBody(
     edits.push({ span, text: JSON.stringify(`models/${upstreamModel}`) });
   if (usageEdit && asksForUsage) edits.push(usageEdit);
   if (hard) edits.push(...hardEdits(generation, hard));
+  if (mayHaveEnvelopes && operation.format) {
+    for (const span of envelopeCuts(operation.format, body.toBuffer())) edits.push({ span, text: '' });
+  }
   return body.withEdits(edits);
 }
 

@@ -1,4 +1,5 @@
 import { Route } from '@weighbridge/contracts';
+import type { Format } from '@weighbridge/dialects';
 import { chatFormat } from './chatFormat.ts';
 import { completionsFormat } from './completionsFormat.ts';
 import { geminiFormat } from './geminiFormat.ts';
@@ -31,6 +32,10 @@ export interface Operation {
   /** The route that a connector must serve. */
   readonly route: Route;
   readonly dialect: Dialect;
+  /** The format of its bodies; undefined if it is not one that generates. */
+  readonly format: Format | undefined;
+  /** Connectors that serve another route with a format can answer it: its requests and answers are translated. */
+  readonly isTranslated: boolean;
   /** The top-level fields of the body that this service reads. */
   readonly fields: ReadonlySet<string>;
   /** What each field of the body can cost. */
@@ -54,6 +59,8 @@ export const CHAT_COMPLETIONS: Operation = {
   path: '/chat/completions',
   route: Route.CHAT_COMPLETIONS,
   dialect: 'openai',
+  format: 'chat',
+  isTranslated: true,
   fields: new Set([
     'model',
     'stream',
@@ -91,6 +98,8 @@ export const RESPONSES: Operation = {
   path: '/responses',
   route: Route.RESPONSES,
   dialect: 'openai',
+  format: 'responses',
+  isTranslated: true,
   fields: new Set([
     'model',
     'stream',
@@ -120,6 +129,8 @@ export const MESSAGES: Operation = {
   path: '/messages',
   route: Route.MESSAGES,
   dialect: 'anthropic',
+  format: 'messages',
+  isTranslated: true,
   fields: new Set([
     'model',
     'stream',
@@ -145,6 +156,7 @@ export const MESSAGES: Operation = {
 const COUNT_TOKENS: Operation = {
   ...MESSAGES,
   path: '/messages/count_tokens',
+  isTranslated: false,
   fields: new Set(['model']),
   outputLimits: undefined,
   isBilled: false,
@@ -155,6 +167,8 @@ const EMBEDDINGS: Operation = {
   path: '/embeddings',
   route: Route.EMBEDDINGS,
   dialect: 'openai',
+  format: undefined,
+  isTranslated: false,
   fields: new Set(['model', 'service_tier']),
   requestFields: EMBEDDINGS_FIELDS,
   outputLimits: undefined,
@@ -172,6 +186,8 @@ export const GENERATE_CONTENT: Operation = {
   method: 'generateContent',
   route: Route.GENERATE_CONTENT,
   dialect: 'gemini',
+  format: 'gemini',
+  isTranslated: true,
   fields: new Set(),
   requestFields: GENERATE_CONTENT_FIELDS,
   outputLimits: ['maxOutputTokens'],
@@ -186,6 +202,7 @@ export const GENERATE_CONTENT: Operation = {
 const COUNT_CONTENT: Operation = {
   ...GENERATE_CONTENT,
   path: '/models/{model}:countTokens',
+  isTranslated: false,
   method: 'countTokens',
   requestFields: COUNT_CONTENT_FIELDS,
   outputLimits: undefined,
@@ -195,6 +212,8 @@ const COUNT_CONTENT: Operation = {
 const EMBED_CONTENT: Operation = {
   ...GENERATE_CONTENT,
   path: '/models/{model}:embedContent',
+  format: undefined,
+  isTranslated: false,
   method: 'embedContent',
   route: Route.EMBED_CONTENT,
   requestFields: EMBED_CONTENT_FIELDS,
@@ -220,6 +239,8 @@ const COMPLETIONS: Operation = {
   path: '/completions',
   route: Route.COMPLETIONS,
   dialect: 'openai',
+  format: undefined,
+  isTranslated: false,
   fields: new Set(['model', 'stream', 'stream_options', 'max_tokens', 'n', 'best_of', 'prompt', 'models']),
   requestFields: COMPLETIONS_FIELDS,
   outputLimits: ['max_tokens'],
@@ -235,6 +256,7 @@ const COMPLETIONS: Operation = {
 const INPUT_TOKENS: Operation = {
   ...RESPONSES,
   path: '/responses/input_tokens',
+  isTranslated: false,
   fields: new Set(['model', 'previous_response_id']),
   outputLimits: undefined,
   isBilled: false,
@@ -249,6 +271,7 @@ const INPUT_TOKENS: Operation = {
 const COMPACT: Operation = {
   ...RESPONSES,
   path: '/responses/compact',
+  isTranslated: false,
   fields: new Set([
     'model',
     'store',
@@ -264,6 +287,7 @@ const COMPACT: Operation = {
 /** Reads or deletes a response that a vendor stores: no model works, so nothing is charged. */
 export const STORED_RESPONSE: Operation = {
   ...RESPONSES,
+  isTranslated: false,
   fields: new Set(),
   outputLimits: undefined,
   isBilled: false,

@@ -1,4 +1,4 @@
-import { KeyWatch } from '@weighbridge/dialects';
+import { ENVELOPE_MARKS, type Format, KeyWatch } from '@weighbridge/dialects';
 import { findNames, innerFields, names, valueWithNames } from './namedFields.ts';
 import type { Field, Fields } from './requestFields/field.ts';
 
@@ -61,15 +61,16 @@ function objectInUri(uri: string): string | undefined {
 const WATCHES = new WeakMap<Fields, KeyWatch | null>();
 
 /**
- * Notices, while a body is scanned for other fields, whether it may name a stored object: most name none, and are not walked.
- * Undefined if requests of this table can't.
+ * Notices, while a body is scanned for other fields, whether it may name a stored object, or have an envelope of the service's own:
+ * most have neither, and are not walked. Undefined if requests of this table can't. Returned cleared.
  */
-export function watchForObjects(fields: Fields): KeyWatch | undefined {
+export function watchFor(fields: Fields, format: Format | undefined): KeyWatch | undefined {
   const known = WATCHES.get(fields);
+  known?.clear();
   if (known !== undefined) return known ?? undefined;
   const keys = new Set<string>();
   for (const [name, field] of Object.entries(fields)) addKeys(keys, name, field);
-  const watch = keys.size > 0 ? new KeyWatch([...keys]) : null;
+  const watch = keys.size > 0 || format ? new KeyWatch([...keys], format && ENVELOPE_MARKS[format]) : null;
   WATCHES.set(fields, watch);
   return watch ?? undefined;
 }
