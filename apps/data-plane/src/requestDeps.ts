@@ -24,6 +24,7 @@ import type { EvidenceStore } from './routing/evidenceStore.ts';
 import { openSessionPins } from './routing/openSessionPins.ts';
 import type { AppDeps } from './server/app.ts';
 import { addMemoryMetrics, MemoryBudget } from './shared/memoryBudget.ts';
+import { envelopeKey } from './translation/envelopeKey.ts';
 import { addHealthMetrics, ConnectorHealth } from './upstream/connectorHealth.ts';
 import { CredentialCheck } from './upstream/credentialCheck.ts';
 import type { Upstreams } from './upstream/upstreams.ts';
@@ -81,6 +82,7 @@ export function createRequestDeps(parts: ProxyParts, context: ServiceContext): A
     retries: config.retries,
     recentFailures: new RecentFailures(() => performance.now()),
     random: Math.random,
+    envelopeKey: envelopeKey(config.controlPlane.token),
     strata: evidence.strata,
     recordFeedback: controlPlane.recordFeedback,
     onFailover: counters.onFailover,

@@ -98,6 +98,7 @@ export async function startInferenceApp(
     retries: { maxRetries: 0, retryWithinMs: 1_000 },
     recentFailures: new RecentFailures(() => performance.now()),
     random: Math.random,
+    envelopeKey: Buffer.alloc(32, 7),
     strata: () => undefined,
     recordFeedback: async () => create(RecordFeedbackResponseSchema),
     onFailover: () => {},

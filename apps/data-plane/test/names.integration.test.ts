@@ -154,7 +154,7 @@ describe('an unknown name', () => {
     await start({ connectors: [{ routes: [1] }, { provider: 'other' }] });
     expect((await refused('gpt-9-mni')).message).toContain('mock/gpt-9-mini');
     const error = await openai()
-      .responses.create({ model: 'gpt-9-mni', input: 'x' })
+      .embeddings.create({ model: 'gpt-9-mni', input: 'x' })
       .catch((reason) => reason);
     expect(error.status).toBe(404);
     expect(error.message).not.toContain('mock/');

@@ -239,6 +239,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     retries: { maxRetries: options.maxRetries ?? 0, retryWithinMs: 10_000 },
     recentFailures: new RecentFailures(() => performance.now()),
     random: options.random ?? Math.random,
+    envelopeKey: Buffer.alloc(32, 7),
     strata: options.strata ?? (() => undefined),
     recordFeedback: options.recordFeedback ?? (async () => raise(new Error('the control plane is away'))),
     onUnauthorized,

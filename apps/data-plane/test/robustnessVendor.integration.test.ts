@@ -107,7 +107,7 @@ describe('connectors', () => {
       vendorUrl: vendor.url,
       connectors: [{ routes: [Route.CHAT_COMPLETIONS] }],
     });
-    const answer = await post(chatOnly, '/v1/messages', { ...HELLO, max_tokens: 9 });
+    const answer = await post(chatOnly, '/v1/embeddings', { model: HELLO.model, input: 'Hello' });
     expect(answer.status).toBe(400);
     expect(await answer.json()).toMatchObject({
       error: { code: 'route_not_supported', message: expect.stringContaining('/v1/chat/completions') },

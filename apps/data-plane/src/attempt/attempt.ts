@@ -221,7 +221,8 @@ export class Attempt {
   /** recorded → sent → answered, or → failed → settled. */
   async #send(permit: ReturnType<Upstreams['acquirePermit']>): Promise<void> {
     const { plan, headers: clientHeaders, query, client, observed } = this.#context;
-    const { connector, body, modelRequest, nativePath } = this.prepared;
+    const { connector, body, modelRequest, nativePath, translation } = this.prepared;
+    const operation = translation?.operation ?? plan.operation;
     this.#enter('sent');
     this.#sentAt = performance.now();
     let status = 0;
@@ -229,13 +230,14 @@ export class Attempt {
     client.cancelIfLeft(isCancelledIfLeft(this.prepared));
     try {
       const headers = upstreamHeaders(clientHeaders, {
-        dialect: plan.operation.dialect,
+        dialect: operation.dialect,
         connector,
-        plain: plan.hideUsage || plan.streamsArray === true,
+        plain: plan.hideUsage || plan.streamsArray === true || translation !== undefined,
         hasBody: body !== undefined,
-        trace: observed.trace?.attempt(plan.operation, this.prepared),
+        trace: observed.trace?.attempt(operation, this.prepared),
       });
-      const path = nativePath ?? plan.path + query;
+      // The query is of the caller's dialect.
+      const path = nativePath ?? (translation ? operation.path : plan.path + query);
       const request = { method: plan.method, path, isNative: nativePath !== undefined, headers, body };
       const response = await permit.send(request, client.cancellation, this.#assertRecorded);
       status = response.status;

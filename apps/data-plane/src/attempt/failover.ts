@@ -2,6 +2,7 @@ import { AppError } from '@weighbridge/errors';
 import type { RoutableConnector } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import { TargetSelector, type TargetSelectorDeps } from '../routing/targetSelector.ts';
+import { isNotTranslatable } from '../translation/notTranslatable.ts';
 import type { ConnectorHealth } from '../upstream/connectorHealth.ts';
 import type { CredentialCheck } from '../upstream/credentialCheck.ts';
 import type { UpstreamResponse } from '../upstream/httpExchange.ts';
@@ -153,13 +154,17 @@ class Failover {
     return this.#selector.next(nowMs, leftMs);
   }
 
-  /** Nothing was sent. If the connector is busy, others may not be; if budget or spool space is short, only free models remain. */
+  /**
+   * Nothing was sent. If the connector is busy, others may not be; what can't be translated for one vendor may pass to another; if
+   * budget or spool space is short, only free models remain.
+   */
   #skip(target: Target, { error }: Attempt): void {
     this.#refusal ??= error;
     if (isBusy(error)) {
       this.#deps.onFailover(target.connector.id, 'busy');
       this.#selector.exclude(target.connector);
-    } else this.#selector.restrictToFree(target);
+    } else if (isNotTranslatable(error)) this.#selector.excludeTarget(target);
+    else this.#selector.restrictToFree(target);
   }
 
   /** What an attempt that was sent means for its connector and for the request. */

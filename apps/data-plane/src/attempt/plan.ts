@@ -8,6 +8,7 @@ import type { Operation } from '../formats/operation.ts';
 import type { RequestBody } from '../formats/requestBody.ts';
 import type { NamedObject } from '../formats/storedObjects.ts';
 import type { PinDecision } from '../routing/sessionPins.ts';
+import type { AttemptTranslation } from '../translation/requestTranslation.ts';
 
 /** What is decided of a request before anything is sent. */
 export type Plan = GenerationPlan | StoredPlan;
@@ -77,6 +78,8 @@ export interface PreparedRequest {
   readonly body: RequestBody | undefined;
   /** Undefined for a stored response, which no model works on. */
   readonly modelRequest: ModelRequest | undefined;
+  /** Undefined if the vendor speaks the caller's dialect: the bytes pass. */
+  readonly translation?: AttemptTranslation | undefined;
 }
 
 /** A generation request for one model at one connector, with the limits that hold there. */

@@ -183,18 +183,20 @@ class LargeDocument {
   }
 }
 
-function writeWhole(
+/** Writes a response that is held whole, and settled. */
+export function writeWhole(
   { attempt, response, client, headers }: Relay,
   body: Buffer,
   cost: NanoUsd | undefined,
+  status = response.status,
 ): void {
   // What is not billed costs nothing; of a superseded response, the cost is that of another attempt.
   const shown = cost ?? (attempt.isBilled ? undefined : 0n);
-  if (shown !== undefined && response.status < 300) {
+  if (shown !== undefined && status < 300) {
     headers.list.push('x-svc-cost-micro-usd', String(microFromNano(shown)));
   }
   headers.list.push('content-length', String(body.length));
-  writeHead(client.response, response.status, headers.list);
+  writeHead(client.response, status, headers.list);
   // A string goes out in one write with the head.
   if (body.length <= MAX_TEXT_BYTES) client.response.end(body.toString('latin1'), 'latin1');
   else client.response.end(body);

@@ -4,6 +4,7 @@ import { sendFailure } from './errorResponse.ts';
 import { failedRequest, outcomeOf, type Relay } from './relay.ts';
 import { relayDocument } from './relayDocument.ts';
 import { relayStream } from './relayStream.ts';
+import { relayTranslated } from './relayTranslated.ts';
 
 /** Passes a response on to its end, settles the attempt, and lets the client see the end. */
 export function relayResponse(relay: Relay): Promise<void> {
@@ -15,7 +16,12 @@ export function relayResponse(relay: Relay): Promise<void> {
 function chooseRelay(relay: Relay): (relay: Relay) => Promise<void> {
   const encoding = relay.response.headers['content-encoding'];
   if (encoding !== undefined && encodingOf(encoding) === 'unknown') return refuseUnread;
-  return isStream(relay) ? relayStream : relayDocument;
+  const { translation } = relay.attempt.prepared;
+  if (!translation) return isStream(relay) ? relayStream : relayDocument;
+  // Who asked for a document gets one, whatever the vendor sent.
+  return translation.answer.stream && isStream(relay)
+    ? relayStream
+    : (one) => relayTranslated(one, translation);
 }
 
 /**

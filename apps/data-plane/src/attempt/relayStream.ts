@@ -1,5 +1,6 @@
 import { ARRAY_TYPE, EventsToArray } from '../formats/eventsToArray.ts';
 import { StreamReader } from '../formats/streamReader.ts';
+import { StreamAnswer } from '../translation/streamAnswer.ts';
 import { upstreamError } from '../upstream/upstreamErrors.ts';
 import { mostOutput } from './charge.ts';
 import { stopsBillingOnDisconnect } from './disconnects.ts';
@@ -13,30 +14,33 @@ const NOTHING = Buffer.alloc(0);
 /** Passes a stream of events on as it comes. */
 export async function relayStream(relay: Relay): Promise<void> {
   const { attempt, response, client, headers, plan } = relay;
-  const { hideUsage } = plan;
-  const format = plan.operation.responseFormat;
+  const { translation } = attempt.prepared;
+  const format = (translation?.operation ?? plan.operation).responseFormat;
+  const answer = translation && new StreamAnswer(translation, relay.requestId, () => reader.facts);
   const contentEncoding = response.headers['content-encoding'];
   const reader = new StreamReader({
     format,
-    hideUsage,
-    decodes: plan.streamsArray,
+    hideUsage: plan.hideUsage && !answer,
+    decodes: plan.streamsArray || answer !== undefined,
     contentEncoding,
     memory: client.memory,
-    onEvent: relay.capture?.add,
+    onEvent: answer?.add ?? relay.capture?.add,
   });
   if (reader.emitsDecoded) headers.delete('content-encoding');
   const array = plan.streamsArray && reader.emitsPlainText ? new EventsToArray() : undefined;
   if (array) headers.set('content-type', ARRAY_TYPE);
+  else if (answer) headers.set('content-type', 'text/event-stream; charset=utf-8');
   let firstByteAt: number | undefined;
   let failure: unknown;
   const hold = relay.ownership && new OwnershipHold(reader, relay.ownership);
   // The end has gone out: whoever closes now was served.
   let isServed = false;
   const noteServed = () => {
-    isServed ||= reader.facts.isOver && !client.dropsBytes;
+    isServed ||= (answer ?? reader.facts).isOver && !client.dropsBytes;
   };
   const write = (bytes: Buffer): Promise<void> | undefined => {
-    const shown = array ? array.push(bytes) : bytes;
+    const own = answer ? answer.take() : bytes;
+    const shown = array ? array.push(own) : own;
     const writing = hold ? hold.write(shown, client) : client.write(shown);
     if (writing) return writing.then(noteServed);
     noteServed();
@@ -54,7 +58,9 @@ export async function relayStream(relay: Relay): Promise<void> {
     // The head goes out with the first chunk, which has arrived already, unless that is held.
     client.flushHead();
     await reading;
-    await write(await reader.end());
+    const rest = await reader.end();
+    answer?.end();
+    await write(rest);
     await client.write(hold?.rest() ?? NOTHING);
   } catch (error) {
     failure = error;
@@ -70,7 +76,7 @@ export async function relayStream(relay: Relay): Promise<void> {
   const { emitsPlainText } = reader;
   reader.close();
   if (client.hasDisconnected) return;
-  if (failure) {
+  if (failure && !answer?.isOver) {
     const error = upstreamError(failure, attempt.prepared.connector.provider);
     sendFailure(failedRequest(relay), error, { emitsPlainText, array });
   } else client.response.end(array?.end());

@@ -1,4 +1,5 @@
 import { type Connector, Dialect, Route } from '@weighbridge/contracts';
+import type { Operation } from '../formats/operation.ts';
 
 /** The routes of a connector for which the control plane lists none. */
 const ROUTES_OF_DIALECT: Readonly<Partial<Record<Dialect, readonly Route[]>>> = {
@@ -12,6 +13,28 @@ export function servesRoute(connector: Connector, route: Route): boolean {
 
 export function routesOf({ routes, dialect }: Connector): readonly Route[] {
   return routes.length > 0 ? routes : (ROUTES_OF_DIALECT[dialect] ?? []);
+}
+
+/** What of an operation decides which connectors can answer it. */
+export type RoutedOperation = Pick<Operation, 'route' | 'isTranslated'>;
+
+/** The connector serves the operation, or one that its requests can be translated to. */
+export function canAnswer(connector: Connector, { route, isTranslated }: RoutedOperation): boolean {
+  return servesRoute(connector, route) || (isTranslated && translatedRoute(connector) !== undefined);
+}
+
+/** Providers whose chat completions lack what their responses have, such as reasoning that can be sent back. */
+const PREFER_RESPONSES: ReadonlySet<string> = new Set(['azure', 'openai']);
+const TRANSLATED_ROUTES = [Route.MESSAGES, Route.GENERATE_CONTENT, Route.CHAT_COMPLETIONS, Route.RESPONSES];
+
+/**
+ * The route to which a connector's requests are translated, if they came on one that it does not serve: the vendor's own, before
+ * those that it has for other vendors' clients.
+ */
+export function translatedRoute(connector: Connector): Route | undefined {
+  const routes = routesOf(connector);
+  if (PREFER_RESPONSES.has(connector.provider) && routes.includes(Route.RESPONSES)) return Route.RESPONSES;
+  return TRANSLATED_ROUTES.find((route) => routes.includes(route));
 }
 
 /** The route's public path. */

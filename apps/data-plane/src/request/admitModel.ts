@@ -1,7 +1,6 @@
-import type { Route } from '@weighbridge/contracts';
 import { didYouMean, parseModelId, shortened } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { servesRoute } from '../control/connectorRoutes.ts';
+import { canAnswer, type RoutedOperation } from '../control/connectorRoutes.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import {
   type RoutableConnector,
@@ -21,7 +20,7 @@ export interface AskedModel {
   readonly model: string;
   /** As the request names it. */
   readonly asked: string;
-  readonly route: Route;
+  readonly operation: RoutedOperation;
 }
 
 /** The model that a request names: it exists, is priced, and every policy of the key allows it. Throws 403 or 404. */
@@ -118,8 +117,8 @@ function notAllowed(modelId: string, param: string, asked = modelId): AppError {
   return new AppError('permission', 'model_not_allowed', message, { param });
 }
 
-function unknownModel(key: ResolvedKey, { asked, route }: AskedModel, table: RoutingTable): AppError {
-  const isOnRoute = (connector: RoutableConnector) => servesRoute(connector, route);
+function unknownModel(key: ResolvedKey, { asked, operation }: AskedModel, table: RoutingTable): AppError {
+  const isOnRoute = (connector: RoutableConnector) => canAnswer(connector, operation);
   const meant = didYouMean(nearestModels(key, asked, table, isOnRoute));
   const message = `There is no model ${shortened(asked)}. ${whyUnknown(key, asked, table)}${meant} GET /v1/models lists the models.`;
   return new AppError('not_found', 'model_not_found', message, { param: 'model' });

@@ -1,5 +1,5 @@
 import { AppError, raise } from '@weighbridge/errors';
-import { servesRoute } from '../control/connectorRoutes.ts';
+import { canAnswer } from '../control/connectorRoutes.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutableModel, RoutingTable } from '../control/routingTable.ts';
 import { GEMINI_OPERATIONS } from '../formats/operation.ts';
@@ -64,7 +64,9 @@ function present(model: RoutableModel, table: RoutingTable): object {
 
 function methodsOf(model: RoutableModel, table: RoutingTable): string[] {
   const connectors = servingConnectors(model, table);
-  return GEMINI_OPERATIONS.flatMap(({ route, method }) =>
-    method !== undefined && connectors.some((connector) => servesRoute(connector, route)) ? [method] : [],
-  );
+  return GEMINI_OPERATIONS.flatMap((operation) => {
+    const { method } = operation;
+    const isServed = connectors.some((connector) => canAnswer(connector, operation));
+    return method !== undefined && isServed ? [method] : [];
+  });
 }

@@ -3,10 +3,10 @@ import { parseWorkloadType, profileNameOf, type RoutingProfile, workloadTypeKey 
 import { AppError, raise } from '@weighbridge/errors';
 import { usageBacklog } from '../attempt/attemptBilling.ts';
 import { limitOutput } from '../attempt/limitOutput.ts';
-import type { GenerationPlan, ObjectAccess, PreparedRequest, StoredPlan } from '../attempt/plan.ts';
+import type { GenerationPlan, ObjectAccess, PreparedRequest } from '../attempt/plan.ts';
 import { reportsUsageIfAsked } from '../attempt/streamUsage.ts';
 import type { LeaseBook } from '../budget/leaseBook.ts';
-import { servesRoute } from '../control/connectorRoutes.ts';
+import { canAnswer, servesRoute } from '../control/connectorRoutes.ts';
 import type { ObjectOwners } from '../control/objectOwners.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import {
@@ -19,13 +19,19 @@ import type { Target, Targets } from '../control/target.ts';
 import { type GeminiTarget, geminiPath, readGeminiRequest } from '../formats/geminiRequest.ts';
 import { type GenerationRequest, readGenerationRequest, upstreamBody } from '../formats/generationRequest.ts';
 import { type HardTerms, hardTerms } from '../formats/hardMode.ts';
-import { INPUT_ITEMS, type Operation, STORED_RESPONSE } from '../formats/operation.ts';
+import type { Operation } from '../formats/operation.ts';
 import type { RequestBody } from '../formats/requestBody.ts';
 import type { UsageLog } from '../record/usageLog.ts';
-import { targetAt, targetsForModels } from '../routing/modelTargets.ts';
+import { storingFirst, targetAt, targetsForModels } from '../routing/modelTargets.ts';
 import { drawOf, pinKeyOf, routePinKey } from '../routing/pinKey.ts';
 import { findProfile, type ProfileDeps, targetsForProfile } from '../routing/profileTargets.ts';
 import type { PinDecision, SessionPins } from '../routing/sessionPins.ts';
+import {
+  type AttemptTranslation,
+  operationInstead,
+  RequestTranslation,
+  type TranslatedRequest,
+} from '../translation/requestTranslation.ts';
 import {
   admitModel,
   assertAllowed,
@@ -35,7 +41,6 @@ import {
 } from './admitModel.ts';
 import { accessToObjects } from './namedObjects.ts';
 import { resolveRequested } from './resolveModel.ts';
-import { connectorsOfResponse } from './storedResponses.ts';
 
 export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
   readonly usage: Pick<UsageLog, 'hasRoom'>;
@@ -44,6 +49,8 @@ export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
   readonly pins: SessionPins;
   /** From 0 up to 1. */
   readonly random: () => number;
+  /** Of the envelopes in which callers keep what only a vendor understands. */
+  readonly envelopeKey: Buffer;
 }
 
 /** A request for a model to generate a response. */
@@ -101,6 +108,8 @@ class GenerationPlanner {
   #hard: { readonly key: ResolvedKey; readonly terms: HardTerms } | undefined;
   /** Set once they are looked up. */
   #objects: ObjectAccess | undefined;
+  /** Set once a target speaks another dialect. */
+  #translation: RequestTranslation | undefined;
 
   constructor(
     deps: PlanDeps,
@@ -156,16 +165,22 @@ class GenerationPlanner {
   }
 
   async #chooseByPin(pinKey: string): Promise<ChosenTargets> {
-    const { route } = this.#generation.operation;
+    const { operation } = this.#generation;
     const { key } = this.#sender;
+    const all = this.#allTargets(drawOf(pinKey));
+    const passes = ({ connector }: Target) => servesRoute(connector, operation.route);
     const { targets, savePin } = await this.#deps.pins.decide({
       key: pinKey,
-      routeKey: routePinKey(pinKey, route),
-      targets: this.#allTargets(drawOf(pinKey)),
+      routeKey: routePinKey(pinKey, operation.route),
+      targets: all,
       // Whether or not the profile still names it: edits of a profile apply to new sessions.
       find: (modelId, connectorId) =>
         isAllowed(key, modelId) ? targetAt(modelId, connectorId, this.#table) : undefined,
-      serves: ({ connector }) => servesRoute(connector, route),
+      // Another account of the model may take what would have to be translated for this one.
+      serves: (target) =>
+        passes(target) ||
+        (canAnswer(target.connector, operation) &&
+          !all.some((other) => other.model.id === target.model.id && passes(other))),
     });
     return { targets, savePin, isPinned: true };
   }
@@ -173,19 +188,17 @@ class GenerationPlanner {
   /** The targets of the model that the request names, or of its profile. */
   #allTargets(random: () => number): Targets {
     const { key, headers } = this.#sender;
-    const {
-      operation: { route },
-      model: asked,
-    } = this.#generation;
+    const { operation, model: asked } = this.#generation;
     const profile = this.#profile;
     const table = this.#table;
     if (!profile) {
-      const model = admitModel(key, { model: this.#model, asked, route }, table);
-      return targetsForModels([model], route, table, random);
+      const model = admitModel(key, { model: this.#model, asked, operation }, table);
+      return targetsForModels([model], operation, table, random);
     }
     const workloadType = workloadTypeKey(parseWorkloadType(headers));
     const { strata } = this.#deps;
-    return targetsForProfile({ random, strata }, profile, { key, route, workloadType }, table);
+    const ranked = targetsForProfile({ random, strata }, profile, { key, operation, workloadType }, table);
+    return this.#generation.isStored ? storingFirst(ranked, operation) : ranked;
   }
 
   /** While usage can't be recorded, only free models are used. */
@@ -202,7 +215,10 @@ class GenerationPlanner {
     this.#objects = await accessToObjects(this.#deps.owners, this.#sender.key, generation);
     const connectorId = this.#objects?.connectorId;
     if (connectorId === undefined && generation.previousResponseId === undefined) return targets;
-    return [targets.find(({ connector }) => connector.id === connectorId) ?? targets[0]];
+    const has = targets.find(({ connector }) => connector.id === connectorId);
+    // Of another dialect, no vendor has it.
+    const takesIt = targets.find(({ connector }) => !operationInstead(connector, generation.operation));
+    return [has ?? takesIt ?? targets[0]];
   }
 
   #planFor({ targets, savePin, isPinned }: ChosenTargets): GenerationPlan {
@@ -210,7 +226,9 @@ class GenerationPlanner {
     const { operation } = generation;
     const { key } = this.#sender;
     if (key.restrictsModels) assertNamedModelsAllowed(key, generation, targets, this.#table);
-    if (targets.some((target) => this.#isHard(key, target))) this.#hardTerms(key);
+    const isHard = (target: Target) =>
+      this.#isHard(key, target) && !operationInstead(target.connector, operation);
+    if (targets.some(isHard)) this.#hardTerms(key);
     return {
       kind: 'generation',
       operation,
@@ -237,11 +255,24 @@ class GenerationPlanner {
       assertAllowed(key, target.model);
       if (key.restrictsModels) assertNamedModelsAllowed(key, this.#generation, [target], this.#table);
     }
-    if (!isHard) return this.#prepared(target, this.#generation);
-    const terms = this.#hardTerms(key);
-    return limitOutput(this.#deps.budget, key, this.#generation, terms, target).then((limited) =>
-      this.#prepared(target, limited),
+    const translated = this.#translated(target);
+    const generation = translated?.generation ?? this.#generation;
+    if (!isHard) return this.#prepared(target, generation, translated?.translation);
+    const terms = translated ? termsOf(generation, key) : this.#hardTerms(key);
+    return limitOutput(this.#deps.budget, key, generation, terms, target).then((limited) =>
+      this.#prepared(target, limited, translated?.translation),
     );
+  }
+
+  /** Undefined if the target takes the request as it is. Throws a 400 if it can't get it at all. */
+  #translated(target: Target): TranslatedRequest | undefined {
+    const { model, connector } = target;
+    const operation = operationInstead(connector, this.#generation.operation);
+    if (!operation) return undefined;
+    const { key } = this.#sender;
+    const scope = { key: this.#deps.envelopeKey, principal: key.principalId };
+    this.#translation ??= new RequestTranslation(this.#generation, scope);
+    return this.#translation.translate(target, operation, upstreamNameAt(model, connector));
   }
 
   #isHard({ isHard }: ResolvedKey, { model }: Target): boolean {
@@ -250,17 +281,21 @@ class GenerationPlanner {
     return isHard && operation.isBilled && (!model.free || namesSeveralModels);
   }
 
-  #prepared({ model, connector }: Target, generation: GenerationRequest): PreparedRequest {
-    const name = this.#upstreamName(model, connector);
+  #prepared(
+    { model, connector }: Target,
+    generation: GenerationRequest,
+    translation: AttemptTranslation | undefined,
+  ): PreparedRequest {
+    const name = translation ? upstreamNameAt(model, connector) : this.#upstreamName(model, connector);
     const body = upstreamBody(generation, name, reportsUsageIfAsked(connector));
     if (generation.operation.dialect === 'gemini') {
       const nativePath = geminiPath(generation, name);
-      return { connector, body, nativePath, modelRequest: { model, connector, generation } };
+      return { connector, body, nativePath, modelRequest: { model, connector, generation }, translation };
     }
     if (!generation.namesSeveralModels)
-      return { connector, body, modelRequest: { model, connector, generation } };
+      return { connector, body, modelRequest: { model, connector, generation }, translation };
     const alternatives = namedTargets(generation, connector, this.#table);
-    return { connector, body, modelRequest: { model, connector, generation, alternatives } };
+    return { connector, body, modelRequest: { model, connector, generation, alternatives }, translation };
   }
 
   /** The name that the vendor gets: the account's own, else the one in the request if it is the vendor's, else the model's. */
@@ -274,12 +309,16 @@ class GenerationPlanner {
   /** Throws a 400 if the maximum cost of the request can't be known. */
   #hardTerms(key: ResolvedKey): HardTerms {
     if (this.#hard?.key !== key) {
-      const { operation, body, isBackground, output } = this.#generation;
+      const { isBackground, output } = this.#generation;
       if (isBackground && output?.maxTokens === undefined) throw unboundedBackground();
-      this.#hard = { key, terms: hardTerms(operation, body.toBuffer(), key.hardAllowFields) };
+      this.#hard = { key, terms: termsOf(this.#generation, key) };
     }
     return this.#hard.terms;
   }
+}
+
+function termsOf({ operation, body }: GenerationRequest, { hardAllowFields }: ResolvedKey): HardTerms {
+  return hardTerms(operation, body.toBuffer(), hardAllowFields);
 }
 
 /** An output limit that this service sets would cut what no one waits for. */
@@ -289,27 +328,4 @@ function unboundedBackground(): AppError {
   return new AppError('invalid_request', 'max_output_tokens_required', message, {
     param: 'max_output_tokens',
   });
-}
-
-/** Finds the connectors that may have a stored response; rejects with a 404 if the caller may not see it. */
-export async function planStored(
-  deps: PlanDeps,
-  key: ResolvedKey,
-  { method, responseId, rest }: StoredResponseAction,
-  table: RoutingTable,
-): Promise<StoredPlan> {
-  const { connectors, isOwn, isUnfinished } = await connectorsOfResponse(deps.owners, key, responseId, table);
-  // A response that is read or cancelled comes whole, with its usage if it is final.
-  const isWhole = rest === '' ? method === 'GET' : rest === '/cancel';
-  return {
-    kind: 'stored_response',
-    operation: rest === '/input_items' ? INPUT_ITEMS : STORED_RESPONSE,
-    responseId,
-    isOwn,
-    connectors,
-    unfinished: isUnfinished && isWhole ? { responseId, connectorId: connectors[0].id } : undefined,
-    method,
-    path: `${STORED_RESPONSE.path}/${encodeURIComponent(responseId)}${rest}`,
-    hideUsage: false,
-  };
 }

@@ -16,16 +16,17 @@ import type { KeyCache } from '../control/keyCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
 import { INPUT_ITEMS, STORED_RESPONSE } from '../formats/operation.ts';
-import type { RemovedTool } from '../formats/requestFindings.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
 import type { Observer } from '../observe/observer.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';
 import { isRateHeader } from '../rates/rateHeaders.ts';
 import type { MemoryBudget } from '../shared/memoryBudget.ts';
-import { appendVendorHeaders } from '../upstream/headers.ts';
+import { appendCommonHeaders, appendVendorHeaders } from '../upstream/headers.ts';
 import { authenticate } from './authenticate.ts';
+import { droppedText } from './droppedText.ts';
 import type { InFlightRequests } from './inFlightRequests.ts';
-import { type PlanDeps, planGeneration, planStored } from './planRequest.ts';
+import { type PlanDeps, planGeneration } from './planRequest.ts';
+import { planStored } from './planStored.ts';
 import { admitByRates, admitTokens, type RateDeps, writeRateHeaders } from './rateAdmission.ts';
 import { type RequestCaching, requestCaching } from './requestCaching.ts';
 import { type IncomingRequest, type InferenceRequest, RequestContext } from './requestContext.ts';
@@ -206,7 +207,10 @@ async function relay(
       response,
       plan,
       // Another request may have the tools that this one lost.
-      capture: isAsSent(modelRequest) ? caching?.capture(modelRequest, client.memory) : undefined,
+      capture:
+        isAsSent(modelRequest) && !attempt.prepared.translation
+          ? caching?.capture(modelRequest, client.memory)
+          : undefined,
       client,
       requestId: request.id,
       headers: responseHeaders(request, plan, delivered, client.headers),
@@ -224,7 +228,7 @@ function ownershipOf(
   { owners }: RunDeps,
   key: ResolvedKey,
   plan: Plan,
-  { prepared: { connector, modelRequest } }: Attempt,
+  { prepared: { connector, modelRequest, translation } }: Attempt,
   unfinished: Answered['unfinished'],
 ): AnswerOwnership | undefined {
   const connectorId = connector.id;
@@ -242,7 +246,8 @@ function ownershipOf(
       repeated: plan.operation === INPUT_ITEMS ? 'all' : undefined,
     });
   }
-  if (!modelRequest) return undefined;
+  // Of a translated answer, the caller gets no id of the vendor's.
+  if (!modelRequest || translation) return undefined;
   const { isStored, operation, spans } = modelRequest.generation;
   // Of chat completions, only spoken ones name an object.
   if (!operation.namesObjects && !spans.has('audio')) return undefined;
@@ -323,13 +328,15 @@ function responseHeaders(
   const overheadMs = performance.now() - receivedAt - upstreamMs;
   observed.overheadMs = overheadMs;
   const headers = own.copy();
-  appendVendorHeaders(headers.list, response.headers, { isRated: own.list.some(isRateHeader) });
+  const { modelRequest, translation } = attempt.prepared;
+  if (translation) appendCommonHeaders(headers.list, response.headers);
+  else appendVendorHeaders(headers.list, response.headers, { isRated: own.list.some(isRateHeader) });
   addRequestId(headers, operation.dialect, id);
-  const { modelRequest } = attempt.prepared;
   if (modelRequest) {
     headers.list.push('x-svc-model', headerText(modelRequest.model.id));
     const removed = modelRequest.generation.hard?.removedTools;
-    if (removed && removed.length > 0) headers.list.push('x-svc-dropped', droppedText(removed));
+    const dropped = droppedText(removed, translation?.losses);
+    if (dropped !== '') headers.list.push('x-svc-dropped', dropped);
   }
   headers.list.push('x-svc-overhead-ms', overheadMs.toFixed(3));
   return headers;
@@ -337,15 +344,6 @@ function responseHeaders(
 
 function isAsSent(request: ModelRequest | undefined): request is ModelRequest {
   return request !== undefined && (request.generation.hard?.removedTools.length ?? 0) === 0;
-}
-
-const MAX_DROPPED_SHOWN = 8;
-
-/** Names the tools that did not go out: `tools[2] web_search, tools[4] mcp and 3 more`. */
-function droppedText(removed: readonly RemovedTool[]): string {
-  const shown = removed.slice(0, MAX_DROPPED_SHOWN).map(({ path, tool }) => `${path} ${tool}`);
-  const others = removed.length - shown.length;
-  return `${shown.join(', ')}${others > 0 ? ` and ${others} more` : ''}`;
 }
 
 /** The current routing table; throws a 503 before the first snapshot of the control plane. */

@@ -1,26 +1,26 @@
 import { Route } from '@weighbridge/contracts';
 import { AppError, raise } from '@weighbridge/errors';
-import { ROUTE_PATHS, servesRoute } from '../control/connectorRoutes.ts';
+import { canAnswer, ROUTE_PATHS, type RoutedOperation, servesRoute } from '../control/connectorRoutes.ts';
 import type { RoutableConnector, RoutableModel, RoutingTable } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
 import { orderConnectors } from './connectorOrder.ts';
 
 /**
- * The targets of a request for these models on a route: model by model, each at its connectors, in the order in which they
- * are tried. Throws if there is none.
+ * The targets of a request for these models: model by model, each at its connectors, in the order in which they are tried:
+ * those that take the request as it is before those for which it is translated. Throws if there is none.
  */
 export function targetsForModels(
   models: readonly [RoutableModel, ...RoutableModel[]],
-  route: Route,
+  operation: RoutedOperation,
   table: RoutingTable,
   draw: (connectorId: string) => number,
 ): Targets {
   const [model] = models;
   const targets =
     models.length === 1
-      ? targetsOf(model, route, table, draw)
-      : models.flatMap((one) => targetsOf(one, route, table, draw));
-  return isNonEmpty(targets) ? targets : raise(notServed(model, route, table));
+      ? targetsOf(model, operation, table, draw)
+      : models.flatMap((one) => targetsOf(one, operation, table, draw));
+  return isNonEmpty(targets) ? targets : raise(notServed(model, operation.route, table));
 }
 
 function isNonEmpty(targets: readonly Target[]): targets is Targets {
@@ -29,25 +29,47 @@ function isNonEmpty(targets: readonly Target[]): targets is Targets {
 
 function targetsOf(
   model: RoutableModel,
-  route: Route,
+  operation: RoutedOperation,
   table: RoutingTable,
   draw: (connectorId: string) => number,
 ): readonly Target[] {
-  const targets = unorderedTargets(model, route, table);
+  const targets = unorderedTargets(model, operation, table);
   if (targets.length < 2) return targets;
   const connectors = targets.map(({ connector }) => connector);
-  return orderConnectors(connectors, draw).map((connector) => ({ model, connector }));
+  const ordered = passingFirst(orderConnectors(connectors, draw), operation);
+  return ordered.map((connector) => ({ model, connector }));
+}
+
+/** A response that the vendor is to store can't be continued where it is translated: targets that store it come first. */
+export function storingFirst(targets: Targets, { route }: RoutedOperation): Targets {
+  const isStored = ({ connector }: Target) => servesRoute(connector, route);
+  const [first, ...others] = targets.filter(isStored);
+  return first ? [first, ...others, ...targets.filter((target) => !isStored(target))] : targets;
 }
 
 /** Cached by model object: a new routing table has new ones. */
-const cachedTargets = new WeakMap<RoutableModel, Map<Route, readonly Target[]>>();
+const cachedTargets = new WeakMap<RoutableModel, Map<RoutedOperation, readonly Target[]>>();
 
-function unorderedTargets(model: RoutableModel, route: Route, table: RoutingTable): readonly Target[] {
-  const byRoute = cachedTargets.get(model) ?? new Map<Route, readonly Target[]>();
-  const found = byRoute.get(route);
+/** The connectors of one model, in their order, but those that serve the operation itself before the others. */
+export function passingFirst(
+  connectors: readonly RoutableConnector[],
+  { route }: RoutedOperation,
+): readonly RoutableConnector[] {
+  const passes = (connector: RoutableConnector) => servesRoute(connector, route);
+  if (connectors.every(passes)) return connectors;
+  return [...connectors.filter(passes), ...connectors.filter((connector) => !passes(connector))];
+}
+
+function unorderedTargets(
+  model: RoutableModel,
+  operation: RoutedOperation,
+  table: RoutingTable,
+): readonly Target[] {
+  const byOperation = cachedTargets.get(model) ?? new Map<RoutedOperation, readonly Target[]>();
+  const found = byOperation.get(operation);
   if (found) return found;
-  const targets = connectorsFor(model, route, table).map((connector) => ({ model, connector }));
-  cachedTargets.set(model, byRoute.set(route, targets));
+  const targets = connectorsFor(model, operation, table).map((connector) => ({ model, connector }));
+  cachedTargets.set(model, byOperation.set(operation, targets));
   return targets;
 }
 
@@ -58,8 +80,12 @@ export function targetAt(modelId: string, connectorId: string, table: RoutingTab
   return connector && { model, connector };
 }
 
-function connectorsFor(model: RoutableModel, route: Route, table: RoutingTable): RoutableConnector[] {
-  return servingConnectors(model, table).filter((connector) => servesRoute(connector, route));
+function connectorsFor(
+  model: RoutableModel,
+  operation: RoutedOperation,
+  table: RoutingTable,
+): RoutableConnector[] {
+  return servingConnectors(model, table).filter((connector) => canAnswer(connector, operation));
 }
 
 /** The connectors that have the model, on any route. */

@@ -72,7 +72,12 @@ function route(
 ): string[] {
   const deps = { random: () => 0.5, strata };
   const profile = findProfile(name, key, table);
-  const targets = targetsForProfile(deps, profile, { key, route: asked, workloadType }, table);
+  const targets = targetsForProfile(
+    deps,
+    profile,
+    { key, operation: { route: asked, isTranslated: false }, workloadType },
+    table,
+  );
   return targets.map(({ model: { id }, connector }) => `${id} at ${connector.id}`);
 }
 

@@ -16,11 +16,12 @@ import {
   selectModels,
 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { ROUTE_PATHS, routesOf, servesRoute } from '../control/connectorRoutes.ts';
+import { canAnswer, ROUTE_PATHS, type RoutedOperation, routesOf } from '../control/connectorRoutes.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt, type RoutableConnector, type RoutingTable } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
 import { orderConnectors } from './connectorOrder.ts';
+import { passingFirst } from './modelTargets.ts';
 
 export interface ProfileDeps {
   readonly random: Draw;
@@ -31,7 +32,7 @@ export interface ProfileDeps {
 /** What a profile looks at in a request. */
 export interface ProfileRequest {
   readonly key: ResolvedKey;
-  readonly route: Route;
+  readonly operation: RoutedOperation;
   readonly workloadType: string;
 }
 
@@ -53,17 +54,18 @@ export function targetsForProfile(
   request: ProfileRequest,
   table: RoutingTable,
 ): Targets {
+  const { operation } = request;
   const offers = profile.targets.map((target) => offerOf(deps.strata, target, request, table));
   const selection = selectModels(profile, offers, {
-    servesRoute: (connector) => servesRoute(connector, request.route),
-    inOrder: (connectors) => orderConnectors(connectors, deps.random),
+    servesRoute: (connector) => canAnswer(connector, operation),
+    inOrder: (connectors) => passingFirst(orderConnectors(connectors, deps.random), operation),
     random: deps.random,
   });
   const [first, ...others] = selection.ranked.flatMap(({ model: id, connectors }) => {
     const model = table.models.get(id);
     return model ? connectors.map((connector): Target => ({ model, connector })) : [];
   });
-  return first ? [first, ...others] : raise(noTargetError(profile, selection, request.route, table));
+  return first ? [first, ...others] : raise(noTargetError(profile, selection, operation.route, table));
 }
 
 /** The names of the profiles with a model that the key may use on some route, sorted. */

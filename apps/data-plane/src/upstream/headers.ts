@@ -169,6 +169,14 @@ export function appendVendorHeaders(
   }
 }
 
+/** What an error of a vendor with another dialect still says to the client's SDK. */
+const RETRY_HEADERS = ['retry-after', 'retry-after-ms', 'x-should-retry'];
+
+/** Appends those of a vendor's headers that mean the same in each dialect. */
+export function appendCommonHeaders(list: string[], headers: IncomingHttpHeaders): void {
+  for (const name of RETRY_HEADERS) add(list, name, headers[name]);
+}
+
 /** A header with several values is added once per value. */
 function add(list: string[], name: string, value: string | string[] | undefined): void {
   if (typeof value === 'string') list.push(name, value);

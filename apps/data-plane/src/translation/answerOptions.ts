@@ -1,0 +1,23 @@
+import type { AnswerOptions } from '@weighbridge/dialects';
+import type { ResponseFacts } from '../formats/responseFormat.ts';
+import type { AttemptTranslation } from './requestTranslation.ts';
+
+/** What an answer is translated by. Its id is new, as the vendor's would be of no use elsewhere. */
+export function answerOptions(
+  { answer, scope, account, model }: AttemptTranslation,
+  requestId: string,
+  facts: () => ResponseFacts,
+): AnswerOptions {
+  return {
+    plan: answer,
+    scope,
+    account,
+    model,
+    id: requestId.replace(/^req_/, ''),
+    created: Math.floor(Date.now() / 1_000),
+    usage: () => {
+      const { usage, partialUsage } = facts();
+      return usage ?? partialUsage;
+    },
+  };
+}

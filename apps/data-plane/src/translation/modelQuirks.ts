@@ -1,0 +1,36 @@
+import { DEFAULT_QUIRKS, type Format, type Quirks } from '@weighbridge/dialects';
+import type { RoutableModel } from '../control/routingTable.ts';
+
+const known = new WeakMap<RoutableModel, Map<Format, Quirks>>();
+
+/** What a model takes in a format, as far as the catalog says; else what its vendor's models usually take. Kept by model object. */
+export function quirksOf(model: RoutableModel, format: Format): Quirks {
+  const byFormat = known.get(model) ?? new Map<Format, Quirks>();
+  const found = byFormat.get(format);
+  if (found) return found;
+  const quirks = readQuirks(model, DEFAULT_QUIRKS[format]);
+  known.set(model, byFormat.set(format, quirks));
+  return quirks;
+}
+
+const MEDIA = [
+  ['image', 'image_input'],
+  ['document', 'pdf_input'],
+  ['audio', 'audio_input'],
+  ['video', 'video_input'],
+] as const;
+
+function readQuirks({ capabilities, maxOutputTokens }: RoutableModel, usual: Quirks): Quirks {
+  const maxTokens = maxOutputTokens ?? usual.maxTokens;
+  const defaultTokens =
+    usual.defaultTokens === undefined ? undefined : Math.min(usual.defaultTokens, maxTokens ?? Infinity);
+  const sized = { ...usual, maxTokens, defaultTokens };
+  // Of an operator's own model, nothing may be known.
+  if (capabilities.length === 0) return sized;
+  const inputs = MEDIA.flatMap(([media, name]) => {
+    return capabilities.includes(name) && usual.inputs.includes(media) ? [media] : [];
+  });
+  if (capabilities.includes('reasoning')) return { ...sized, inputs };
+  // What limits the sampling of a model is that it reasons.
+  return { ...sized, inputs, efforts: [], budget: undefined, adaptive: false, sampling: true };
+}

@@ -1,0 +1,30 @@
+import type { Loss } from '@weighbridge/dialects';
+import { shortened } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
+
+const CODE = 'not_translatable';
+/** The others are in the details. */
+const MAX_SHOWN = 5;
+
+/** The 400 for a request that the model's vendor would have to get without what it is about. It names every such field. */
+export function notTranslatable(model: string, refused: readonly Loss[]): AppError {
+  const shown = refused.slice(0, MAX_SHOWN).map(({ path, reason }) => `${path}: ${reason}`);
+  const more = refused.length > MAX_SHOWN ? [`and ${refused.length - MAX_SHOWN} more`] : [];
+  const message = `The vendor of ${shortened(model)} speaks another dialect, in which fields of this request have no counterpart. ${[...shown, ...more].join('; ')}. Remove them, or use a model whose vendor has them.`;
+  const fields = refused.map(({ path, reason }) => ({ path, reason }));
+  return new AppError('invalid_request', CODE, message, {
+    param: refused[0]?.path ?? 'model',
+    details: { fields },
+  });
+}
+
+/** The 400 for a request that would take too long to translate. */
+export function tooManyParts(parts: number, most: number): AppError {
+  const message = `The request has ${parts} messages and parts. A request that is translated for a vendor with another dialect may have ${most}. Shorten it, or use a model whose vendor takes it as it is.`;
+  return new AppError('invalid_request', CODE, message);
+}
+
+/** Whether another target may take what this one did not. */
+export function isNotTranslatable(error: unknown): boolean {
+  return error instanceof AppError && error.code === CODE;
+}

@@ -1,0 +1,117 @@
+import type { Route } from '@weighbridge/contracts';
+import {
+  type AnswerPlan,
+  type Format,
+  type Loss,
+  OWNERS,
+  type ParsedRequest,
+  parseRequest,
+  type SealScope,
+  translateRequest,
+} from '@weighbridge/dialects';
+import { AppError } from '@weighbridge/errors';
+import { servesRoute, translatedRoute } from '../control/connectorRoutes.ts';
+import type { RoutableConnector } from '../control/routingTable.ts';
+import type { Target } from '../control/target.ts';
+import { readGeminiRequest } from '../formats/geminiRequest.ts';
+import { type GenerationRequest, readGenerationRequest } from '../formats/generationRequest.ts';
+import {
+  CHAT_COMPLETIONS,
+  GENERATE_CONTENT,
+  MESSAGES,
+  type Operation,
+  RESPONSES,
+} from '../formats/operation.ts';
+import { RequestBody } from '../formats/requestBody.ts';
+import { quirksOf } from './modelQuirks.ts';
+import { notTranslatable, tooManyParts } from './notTranslatable.ts';
+
+const TRANSLATED: readonly Operation[] = [MESSAGES, GENERATE_CONTENT, CHAT_COMPLETIONS, RESPONSES];
+const BY_ROUTE: ReadonlyMap<Route, Operation> = new Map(TRANSLATED.map((one) => [one.route, one]));
+
+/** More take longer to translate than other requests should wait. */
+const MAX_PARTS = 20_000;
+
+/** An attempt whose vendor has another dialect than the caller. */
+export interface AttemptTranslation {
+  /** What the vendor is asked for. */
+  readonly operation: Operation;
+  /** What of the caller's request was changed or dropped. */
+  readonly losses: readonly Loss[];
+  readonly answer: AnswerPlan;
+  readonly scope: SealScope;
+  readonly account: string;
+  /** As the caller named it. */
+  readonly model: string;
+}
+
+export interface TranslatedRequest {
+  /** The vendor's request, read as if a client had sent it. */
+  readonly generation: GenerationRequest;
+  readonly translation: AttemptTranslation;
+}
+
+/** The operation that a connector is asked for in place of one that it does not serve; undefined if it serves it. */
+export function operationInstead(connector: RoutableConnector, operation: Operation): Operation | undefined {
+  if (servesRoute(connector, operation.route)) return undefined;
+  const route = operation.isTranslated ? translatedRoute(connector) : undefined;
+  // A session may be pinned to a connector whose routes have changed since.
+  return route === undefined ? undefined : BY_ROUTE.get(route);
+}
+
+/** The translations of one request: it is read once, and written for each attempt at another dialect. */
+export class RequestTranslation {
+  readonly #generation: GenerationRequest;
+  readonly #scope: SealScope;
+  #parsed: ParsedRequest | undefined;
+
+  constructor(generation: GenerationRequest, scope: SealScope) {
+    this.#generation = generation;
+    this.#scope = scope;
+  }
+
+  /** `name`: the vendor's name of the model. Throws a 400 that names what has no counterpart. */
+  translate({ model, connector }: Target, operation: Operation, name: string): TranslatedRequest {
+    const scope = this.#scope;
+    const account = connector.id;
+    const format = formatOf(operation);
+    const target = { format, owner: OWNERS[format], account, model: name, quirks: quirksOf(model, format) };
+    const translated = translateRequest(this.#parse(), { target, scope, policy: 'lenient' });
+    if (translated.kind === 'refused') throw notTranslatable(model.id, translated.losses);
+    const { answer, losses } = translated;
+    const body = new RequestBody([Buffer.from(translated.body)]);
+    return {
+      generation: readTranslated(operation, body, name, this.#generation.stream),
+      translation: { operation, losses, answer, scope, account, model: this.#generation.model },
+    };
+  }
+
+  #parse(): ParsedRequest {
+    if (this.#parsed) return this.#parsed;
+    const { operation, body, stream } = this.#generation;
+    const says = operation.dialect === 'gemini' ? stream : undefined;
+    const parsed = parseRequest(formatOf(operation), body.toBuffer(), says);
+    if (!parsed) throw new AppError('invalid_request', 'malformed_json', 'The body is not a JSON object.');
+    const { messages, system, tools } = parsed.request;
+    const parts = messages.reduce((sum, { parts }) => sum + 1 + parts.length, system.length + tools.length);
+    if (parts > MAX_PARTS) throw tooManyParts(parts, MAX_PARTS);
+    this.#parsed = parsed;
+    return parsed;
+  }
+}
+
+function readTranslated(
+  operation: Operation,
+  body: RequestBody,
+  model: string,
+  stream: boolean,
+): GenerationRequest {
+  return operation.dialect === 'gemini'
+    ? readGeminiRequest({ operation, model, stream, isArray: false }, body)
+    : readGenerationRequest(operation, body);
+}
+
+function formatOf({ format, path }: Operation): Format {
+  if (format) return format;
+  throw new Error(`translation: ${path} has no format`);
+}

@@ -1,0 +1,98 @@
+import Anthropic from '@anthropic-ai/sdk';
+import { Dialect, Route } from '@weighbridge/contracts';
+import { describe, expect, it } from 'vitest';
+import { post } from './post.ts';
+import { ALICE, HARD, settled } from './proxy.ts';
+import { startProxyForTest, useVendor } from './useProxy.ts';
+
+const vendor = useVendor({ apiKey: 'vendor-secret', traits: { strict: true } });
+const CONNECTORS = [
+  { id: 'con_anthropic', provider: 'anthropic', dialect: Dialect.ANTHROPIC, routes: [Route.MESSAGES] },
+  { id: 'con_openai', provider: 'openai', routes: [Route.CHAT_COMPLETIONS, Route.RESPONSES] },
+];
+const CAPABILITIES = ['tools', 'structured_output', 'reasoning'];
+const model = (id: string) => ({ id, nanoPerToken: 7n, capabilities: CAPABILITIES, maxOutputTokens: 32_000 });
+const MODELS = ['openai/gpt-5', 'anthropic/claude'].map(model);
+const PROFILE = {
+  id: 'prf_1',
+  name: 'any',
+  targets: [{ model: 'anthropic/claude' }, { model: 'openai/gpt-5' }],
+};
+const HELLO = {
+  model: 'router/any',
+  max_tokens: 500,
+  messages: [{ role: 'user' as const, content: 'Hello there, weighbridge' }],
+};
+
+describe('a profile with models of several dialects', () => {
+  it('fails over from one that passes to one that is translated', async () => {
+    const proxy = await startProxyForTest({
+      vendorUrl: vendor.url,
+      connectors: [{ ...CONNECTORS[0], baseUrl: 'http://127.0.0.1:9/v1' }, { ...CONNECTORS[1] }],
+      models: MODELS,
+      profiles: [PROFILE],
+      maxRetries: 2,
+    });
+    const client = new Anthropic({ baseURL: proxy.url, apiKey: ALICE, maxRetries: 0 });
+    const { data, response } = await client.messages.create(HELLO).withResponse();
+    expect(data.content).toMatchObject([{ type: 'text', text: 'Hello there, weighbridge' }]);
+    expect(response.headers.get('x-svc-model')).toBe('openai/gpt-5');
+    expect(vendor.requests.map(({ path }) => path)).toEqual(['/v1/responses']);
+  });
+
+  it('goes on to a model whose vendor takes what another has no words for', async () => {
+    const proxy = await startProxyForTest({
+      vendorUrl: vendor.url,
+      connectors: CONNECTORS,
+      models: MODELS,
+      profiles: [{ ...PROFILE, targets: PROFILE.targets.toReversed() }],
+    });
+    const response = await post(proxy, '/v1/messages', { ...HELLO, stop_sequences: ['x'] });
+    expect(response.status).toBe(200);
+    expect(response.headers.get('x-svc-model')).toBe('anthropic/claude');
+    expect(vendor.requests.map(({ path }) => path)).toEqual(['/v1/messages']);
+  });
+});
+
+describe('a translated request under a hard budget', () => {
+  it('gets the limit that the budget affords, in the dialect of the vendor', async () => {
+    const proxy = await startProxyForTest({
+      vendorUrl: vendor.url,
+      connectors: CONNECTORS,
+      models: MODELS,
+      headroomNanoUsd: () => 1_000_000n,
+    });
+    const headers = { authorization: `Bearer ${HARD}` };
+    const body = { model: 'anthropic/claude', input: 'Hello there, weighbridge' };
+    const response = await post(proxy, '/v1/responses', body, headers);
+    expect(response.status).toBe(200);
+    const [request] = vendor.requests;
+    const { max_tokens: limit } = JSON.parse(String(request?.body));
+    expect(limit).toBeGreaterThan(16);
+    expect(limit).toBeLessThan(1_000_000 / 7);
+    expect(settled(proxy.events)[0]).toMatchObject({ outcome: 'SUCCESS', estimated: false });
+  });
+});
+
+describe('a conversation that goes on without translation', () => {
+  it('does not hand the vendor what another one signed', async () => {
+    const proxy = await startProxyForTest({ vendorUrl: vendor.url, connectors: CONNECTORS, models: MODELS });
+    const said = [
+      { type: 'thinking', thinking: 'Hm.', signature: 'wb1.bWFj.b3BlbmFp.e..cnNfMQ.c2VjcmV0' },
+      { type: 'thinking', thinking: 'Own.', signature: 'EqQB' },
+      { type: 'text', text: 'wb1. is what I say' },
+    ];
+    const turns = [
+      ...HELLO.messages,
+      { role: 'assistant', content: said },
+      { role: 'user', content: 'Go on' },
+    ];
+    const body = { ...HELLO, model: 'anthropic/claude', messages: turns };
+    expect((await post(proxy, '/v1/messages', body)).status).toBe(200);
+    expect((await post(proxy, '/v1/messages/count_tokens', { ...body, max_tokens: undefined })).status).toBe(
+      200,
+    );
+    const sent = vendor.requests.map(({ body }) => JSON.parse(String(body)).messages[1].content);
+    expect(sent).toEqual([said.slice(1), said.slice(1)]);
+  });
+});
