@@ -72,7 +72,7 @@ export const routingHeaders = {
   'x-svc-attempts': { description: 'How many attempts it took.', schema: { type: 'integer' } },
   'x-svc-dropped': {
     description:
-      'Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`.',
+      'What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`).',
     schema: { type: 'string' },
   },
 };

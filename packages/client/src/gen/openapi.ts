@@ -14116,7 +14116,7 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description How many attempts it took. */
                     "x-svc-attempts"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
@@ -14218,7 +14218,7 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description How many attempts it took. */
                     "x-svc-attempts"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
@@ -14532,7 +14532,7 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description How many attempts it took. */
                     "x-svc-attempts"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
@@ -14635,7 +14635,7 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description How many attempts it took. */
                     "x-svc-attempts"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
@@ -14720,7 +14720,7 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description How many attempts it took. */
                     "x-svc-attempts"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
@@ -14819,7 +14819,7 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description How many attempts it took. */
                     "x-svc-attempts"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
@@ -14919,7 +14919,7 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description How many attempts it took. */
                     "x-svc-attempts"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
@@ -15005,7 +15005,7 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description How many attempts it took. */
                     "x-svc-attempts"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
@@ -15385,7 +15385,7 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description How many attempts it took. */
                     "x-svc-attempts"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
@@ -15507,7 +15507,7 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description How many attempts it took. */
                     "x-svc-attempts"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
@@ -15629,7 +15629,7 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description How many attempts it took. */
                     "x-svc-attempts"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
@@ -15726,7 +15726,7 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description How many attempts it took. */
                     "x-svc-attempts"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
@@ -15832,7 +15832,7 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description How many attempts it took. */
                     "x-svc-attempts"?: number;
-                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
                     [name: string]: unknown;
                 };
