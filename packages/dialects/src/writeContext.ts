@@ -1,5 +1,5 @@
 import type { Format } from './format.ts';
-import type { CallPart, MediaPart, ModelRequest, Opaque, ReasoningPart } from './ir/request.ts';
+import type { CallPart, MediaPart, ModelRequest, Opaque, ReasoningPart, Setting } from './ir/request.ts';
 import { argumentsObject } from './json/toolArguments.ts';
 import type { Losses } from './loss/losses.ts';
 import type { Quirks } from './quirks/quirks.ts';
@@ -43,6 +43,13 @@ export function ownOpaque(part: ReasoningPart, context: WriteContext): Opaque | 
     opaque && opaque.owner !== owner ? `of ${opaque.owner}` : 'of another account, or without a signature';
   losses.add(path, 'dropped', `reasoning ${opaque ? whose : 'without a signature'} is not sent`);
   return undefined;
+}
+
+/** Names what becomes of the caller's user: the vendor gets a hash of it, or nothing. */
+export function nameUser(user: Setting<string> | undefined, { quirks, losses }: WriteContext): void {
+  if (!user) return;
+  if (quirks.user) losses.add(user.path, 'changed', 'the vendor gets a hash of it');
+  else losses.add(user.path, 'dropped', 'the vendor takes no user');
 }
 
 /** Whether the target takes the media; else its refusal is named. */

@@ -15,7 +15,7 @@ import { planSampling } from '../quirks/sampling.ts';
 import { planTokens } from '../quirks/tokens.ts';
 import { planTools, type ToolPlan } from '../tools/planTools.ts';
 import { hashOf } from '../wire/ids.ts';
-import type { WriteContext, WrittenRequest } from '../writeContext.ts';
+import { nameUser, type WriteContext, type WrittenRequest } from '../writeContext.ts';
 import { type MessagesBody, writeCacheMark } from './wire.ts';
 import { writePart } from './writeContent.ts';
 
@@ -43,7 +43,7 @@ export function writeMessagesRequest(request: ModelRequest, context: WriteContex
   });
   if (request.verbosity) losses.add(request.verbosity.path, 'dropped', 'the model does not take it');
   if (request.cacheKey) losses.add(request.cacheKey.path, 'dropped', 'prefixes are cached by marks there');
-  if (request.user) losses.add(request.user.path, 'changed', 'the vendor gets a hash of it');
+  nameUser(request.user, context);
   const body = present<MessagesBody>({
     model: context.model,
     max_tokens: maxTokens,

@@ -8,11 +8,11 @@ import { planTokens } from '../quirks/tokens.ts';
 import { qualifiesForStrict } from '../schema/strictSchema.ts';
 import { planTools, type ToolPlan } from '../tools/planTools.ts';
 import { hashOf } from '../wire/ids.ts';
-import type { WriteContext, WrittenRequest } from '../writeContext.ts';
+import { nameUser, type WriteContext, type WrittenRequest } from '../writeContext.ts';
 import type { ChatBody } from './wire.ts';
 import { writeMessages } from './writeMessages.ts';
 
-/** Writes a body of chat completions. A stream is asked for its usage: metering needs it. */
+/** Writes a body of chat completions. Who sends it asks for a stream's usage, of the vendors that report it only then. */
 export function writeChatRequest(request: ModelRequest, context: WriteContext): WrittenRequest {
   const { quirks, losses } = context;
   const { maxTokens, user, cacheKey, parallelCalls, verbosity } = request;
@@ -21,7 +21,7 @@ export function writeChatRequest(request: ModelRequest, context: WriteContext): 
   const sampling = planSampling(request.sampling, context, { maxTemperature: 2, isReasoning: false });
   const { shownPath } = request.reasoning ?? {};
   if (shownPath !== undefined) losses.add(shownPath, 'dropped', 'the vendor decides what it shows');
-  if (user) losses.add(user.path, 'changed', 'the vendor gets a hash of it');
+  nameUser(user, context);
   if (cacheKey && !quirks.cacheKey) losses.add(cacheKey.path, 'dropped', 'the model takes no cache key');
   if (verbosity && !quirks.verbosity) losses.add(verbosity.path, 'dropped', 'the model does not take it');
   const hasTools = plan.tools.some(({ kind }) => kind !== 'hosted');
@@ -49,7 +49,6 @@ export function writeChatRequest(request: ModelRequest, context: WriteContext): 
     prompt_cache_key: quirks.cacheKey ? cacheKey?.value : undefined,
     web_search_options: plan.tools.some(({ kind }) => kind === 'hosted') ? {} : undefined,
     stream: request.stream,
-    stream_options: request.stream ? { include_usage: true } : undefined,
   } as ChatBody);
   return { body, changes: plan.changes };
 }

@@ -8,7 +8,7 @@ import { planTokens } from '../quirks/tokens.ts';
 import { qualifiesForStrict } from '../schema/strictSchema.ts';
 import { planTools, type ToolPlan } from '../tools/planTools.ts';
 import { hashOf } from '../wire/ids.ts';
-import type { WriteContext, WrittenRequest } from '../writeContext.ts';
+import { nameUser, type WriteContext, type WrittenRequest } from '../writeContext.ts';
 import type { ResponsesBody } from './wire.ts';
 import { writeInput } from './writeInput.ts';
 
@@ -19,7 +19,7 @@ export function writeResponsesRequest(request: ModelRequest, context: WriteConte
   const plan = planTools(request, context);
   const reasoning = planReasoning(request.reasoning, quirks, losses);
   const sampling = planSampling(request.sampling, context, { maxTemperature: 2, isReasoning: false });
-  if (user) losses.add(user.path, 'changed', 'the vendor gets a hash of it');
+  nameUser(user, context);
   if (cacheKey && !quirks.cacheKey) losses.add(cacheKey.path, 'dropped', 'the model takes no cache key');
   if (verbosity && !quirks.verbosity) losses.add(verbosity.path, 'dropped', 'the model does not take it');
   if (parallelCalls && plan.tools.length === 0)
