@@ -1,6 +1,7 @@
 import { affordableOutput, hardEstimate } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { LeaseBook } from '../budget/leaseBook.ts';
+import { takesNewerLimit } from '../control/limitNames.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutableConnector, RoutableModel } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
@@ -121,12 +122,5 @@ export function limitField(
   { provider }: Pick<RoutableConnector, 'provider'>,
 ): string {
   const [older = 'max_tokens', newer] = operation.outputLimits ?? [];
-  return newer !== undefined && TAKES_NEWER_NAME.has(provider) ? newer : older;
+  return newer !== undefined && takesNewerLimit(provider) ? newer : older;
 }
-
-/**
- * Vendors whose chat completions take `max_completion_tokens`: the reasoning models of OpenAI and Azure refuse the older
- * name; Groq's SDK calls it deprecated; for xAI, `@ai-sdk/xai` sends the newer one. The requests of the others have
- * `max_tokens`: those of `@mistralai/mistralai`, `together-ai`, `@ai-sdk/deepseek` and most self-hosted servers.
- */
-const TAKES_NEWER_NAME = new Set(['openai', 'azure', 'groq', 'xai']);

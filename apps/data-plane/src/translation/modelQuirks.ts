@@ -1,4 +1,5 @@
 import { DEFAULT_QUIRKS, type Format, type Quirks } from '@weighbridge/dialects';
+import { takesNewerLimit } from '../control/limitNames.ts';
 import type { RoutableModel } from '../control/routingTable.ts';
 
 const known = new WeakMap<RoutableModel, Map<Format, Quirks>>();
@@ -8,9 +9,24 @@ export function quirksOf(model: RoutableModel, format: Format): Quirks {
   const byFormat = known.get(model) ?? new Map<Format, Quirks>();
   const found = byFormat.get(format);
   if (found) return found;
-  const quirks = readQuirks(model, DEFAULT_QUIRKS[format]);
+  const quirks = readQuirks(model, format === 'chat' ? chatQuirks(model.provider) : DEFAULT_QUIRKS[format]);
   known.set(model, byFormat.set(format, quirks));
   return quirks;
+}
+
+/** Vendors that have all that OpenAI's chat completions have. */
+const LIKE_OPENAI: ReadonlySet<string> = new Set(['azure', 'openai']);
+
+/**
+ * What a vendor's chat completions take: others than OpenAI's have no cache keys and safety identifiers, and some refuse what they do
+ * not know. Mistral names the seed otherwise, and its ids of calls have nine characters (https://docs.mistral.ai/api/#tag/chat).
+ */
+function chatQuirks(provider: string): Quirks {
+  const usual = DEFAULT_QUIRKS.chat;
+  if (LIKE_OPENAI.has(provider)) return usual;
+  const tokensMember = takesNewerLimit(provider) ? 'max_completion_tokens' : 'max_tokens';
+  const other: Quirks = { ...usual, tokensMember, cacheKey: false, user: false };
+  return provider === 'mistral' ? { ...other, seed: false, callIdLength: 9 } : other;
 }
 
 const MEDIA = [
