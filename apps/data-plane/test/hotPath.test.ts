@@ -168,6 +168,7 @@ function settledAttempt() {
     dispatchedAt: 1,
     firstByteAt: 2,
     responseId: 'chatcmpl-1',
+    dropped: [],
   };
   return { end };
 }

@@ -76,6 +76,7 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
     isHard: false,
     hardAllowFields: new Set(),
     refusesForeignObjects: false,
+    translatesStrictly: false,
     restrictsModels: false,
     rates: [],
     cache: undefined,

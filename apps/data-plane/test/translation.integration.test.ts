@@ -312,6 +312,8 @@ describe('a translated request', () => {
     expect(response.headers.get('x-svc-dropped')).toContain('messages.0.content.0.cache_control dropped');
     expect(response.headers.get('x-svc-model')).toBe('openai/gpt-5');
     expect(response.headers.get('x-svc-cost-micro-usd')).not.toBeNull();
+    const [event] = proxy.events;
+    expect(event?.details?.dropped).toContain('messages.0.content.0.cache_control dropped');
   });
 
   it('does not hand the vendor what is of the caller and its dialect', async () => {

@@ -1,5 +1,5 @@
 import Anthropic from '@anthropic-ai/sdk';
-import { Dialect, Route } from '@weighbridge/contracts';
+import { Dialect, Route, Translation } from '@weighbridge/contracts';
 import { describe, expect, it } from 'vitest';
 import { post } from './post.ts';
 import { ALICE, HARD, settled } from './proxy.ts';
@@ -51,6 +51,30 @@ describe('a profile with models of several dialects', () => {
     expect(response.status).toBe(200);
     expect(response.headers.get('x-svc-model')).toBe('anthropic/claude');
     expect(vendor.requests.map(({ path }) => path)).toEqual(['/v1/messages']);
+  });
+});
+
+describe('a profile that translates strictly', () => {
+  it('refuses what would be dropped, and sends what loses nothing', async () => {
+    const proxy = await startProxyForTest({
+      vendorUrl: vendor.url,
+      connectors: CONNECTORS,
+      models: MODELS,
+      profiles: [{ ...PROFILE, targets: [{ model: 'openai/gpt-5' }], translation: Translation.STRICT }],
+    });
+    const content = [{ type: 'text', text: 'Hello', cache_control: { type: 'ephemeral' } }];
+    const refused = await post(proxy, '/v1/messages', { ...HELLO, messages: [{ role: 'user', content }] });
+    expect(refused.status).toBe(400);
+    const { error } = (await refused.json()) as {
+      error: { code: string; message: string; fields: object[] };
+    };
+    expect(error).toMatchObject({ code: 'not_translatable', message: expect.stringContaining('strict') });
+    expect(error.fields).toMatchObject([{ path: 'messages.0.content.0.cache_control' }]);
+    expect(vendor.requests).toEqual([]);
+    expect((await post(proxy, '/v1/messages', HELLO)).status).toBe(200);
+    // By the model's own name, the profile does not apply.
+    const named = { ...HELLO, model: 'openai/gpt-5', messages: [{ role: 'user', content }] };
+    expect((await post(proxy, '/v1/messages', named)).status).toBe(200);
   });
 });
 

@@ -306,6 +306,7 @@ export interface Policies {
   thresholds: Generated<number[]>;
   timezone: string;
   tokens_per_minute: bigint | null;
+  translation: Generated<"lenient" | "strict">;
   updated_at: Timestamp;
   window_kind: "hour" | "day" | "week" | "month" | "none";
 }
@@ -348,6 +349,7 @@ export interface Profiles {
   pin_prompt_cache_keys: Generated<boolean>;
   strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
   targets: Json;
+  translation: Generated<"lenient" | "strict">;
   updated_at: Timestamp;
 }
 

@@ -132,6 +132,12 @@ function policyOptions(command: Command): Command {
         'what requests may name of the objects that vendors store, if made outside the service: any, or own, none of them',
       ).choices(['any', 'own']),
     )
+    .addOption(
+      new Option(
+        '--translation <rule>',
+        'a request of which a vendor with another dialect can not get everything: lenient sends it, strict refuses it',
+      ).choices(['lenient', 'strict']),
+    )
     .option('--requests-per-minute <n>', 'limit of requests per minute, or none', countOrNone)
     .option('--tokens-per-minute <n>', 'limit of tokens per minute, or none', countOrNone)
     .option('--max-parallel <n>', 'limit of requests at the same time, or none', countOrNone)
@@ -171,6 +177,7 @@ function changes(options: Readonly<Record<string, never>>): PolicyChanges {
     hard_allow_fields: options.hardAllowField,
     allowed_models: options.allow,
     foreign_objects: options.foreignObjects,
+    translation: options.translation,
     requests_per_minute: noneAsNull(options.requestsPerMinute),
     tokens_per_minute: noneAsNull(options.tokensPerMinute),
     max_parallel: noneAsNull(options.maxParallel),

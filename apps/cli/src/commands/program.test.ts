@@ -198,6 +198,7 @@ describe('policies update', () => {
       hard_allow_fields: ['tools', 'a[].b=c'],
     });
     expect(await bodyOf('--foreign-objects', 'own')).toEqual({ foreign_objects: 'own' });
+    expect(await bodyOf('--translation', 'strict')).toEqual({ translation: 'strict' });
   });
 });
 

@@ -73,6 +73,13 @@ export const CacheSettings = Type.Object(
 );
 export type CacheSettings = Static<typeof CacheSettings>;
 
+/** Of a policy or a profile. */
+export const TranslationRule = OneOf(['lenient', 'strict'], {
+  title: 'TranslationRule',
+  description:
+    'What becomes of a request that has to be translated for a vendor with another dialect, if something of it would be changed or dropped: `lenient` (default) sends it and says what in `x-svc-dropped`; `strict` refuses it with 400 `not_translatable`. If the profile, the policy or one of its parents says `strict`, that holds.',
+});
+
 export const DateTime = Type.String({ format: 'date-time' });
 /** An amount of micro-USD. */
 export const MicroUsd = Type.Integer();

@@ -79,6 +79,7 @@ function open(
     isHard: false,
     hardAllowFields: new Set(),
     refusesForeignObjects: false,
+    translatesStrictly: false,
     restrictsModels: false,
     rates: [],
     cache: undefined,

@@ -15,6 +15,7 @@ import {
   chargeReservation,
   type ReservationCharge,
 } from './charge.ts';
+import { droppedFields } from './droppedFields.ts';
 import { outputLimitOf } from './outputLimitOf.ts';
 import type { ModelRequest, PreparedRequest } from './plan.ts';
 import { type PricedCharge, priceCharge } from './priceCharge.ts';
@@ -205,6 +206,7 @@ export class AttemptBilling {
       dispatchedAt: sentAt,
       firstByteAt,
       responseId,
+      dropped: droppedFields(this.#whole),
     };
   }
 
@@ -295,4 +297,5 @@ const NOTHING_USED = {
   status: 0,
   firstByteAt: undefined,
   responseId: '',
+  dropped: [],
 };

@@ -50,6 +50,7 @@ interface Given {
   readonly responseId?: string;
   readonly headers?: Record<string, string>;
   readonly details?: PriceDetails;
+  readonly dropped?: readonly string[];
 }
 
 function parts({
@@ -59,6 +60,7 @@ function parts({
   responseId = '',
   headers = {},
   details = LIST_PRICE_DETAILS,
+  dropped = [],
 }: Given) {
   const head = eventHead(
     {
@@ -76,6 +78,7 @@ function parts({
         isHard: false,
         hardAllowFields: new Set(),
         refusesForeignObjects: false,
+        translatesStrictly: false,
         restrictsModels: false,
         rates: [],
         cache: undefined,
@@ -116,6 +119,7 @@ function parts({
     {
       usage,
       details,
+      dropped,
       costNanoUsd: cappedCost(costOfTokens(usage)),
       estimated: false,
       outcome: Outcome.SUCCESS,
@@ -267,10 +271,23 @@ it('has no tail beyond what the spool keeps free for it, and none of an id that 
       unpriced: names,
       pricedModel: name,
     };
-    const { tail } = parts({ input: Number.MAX_SAFE_INTEGER, durationMs: 5_000_000, responseId, details });
+    const { tail } = parts({
+      input: Number.MAX_SAFE_INTEGER,
+      durationMs: 5_000_000,
+      responseId,
+      details,
+      dropped: names,
+    });
     expect(tail.length).toBeLessThan(4_096);
     expect(['', responseId]).toContain(fromBinary(UsageEventSchema, tail).responseId);
   }
+});
+
+it('has what the vendor did not get', () => {
+  const { head, tail } = parts({ dropped: ['é changed', 'b dropped'] });
+  const { details } = fromBinary(UsageEventSchema, Buffer.concat([head, tail]));
+  expect(details).toMatchObject({ dropped: ['? changed', 'b dropped'], unpriced: [], serviceTier: '' });
+  expect(fromBinary(UsageEventSchema, parts({}).tail).details).toBeUndefined();
 });
 
 it('has the conditions that the price depends on', () => {

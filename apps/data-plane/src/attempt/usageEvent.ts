@@ -18,7 +18,7 @@ import {
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
-import { type AttemptEnd, LIST_PRICE_DETAILS, type PriceDetails } from '../observe/observedAttempt.ts';
+import { type AttemptEnd, LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
 
 /** What the ledger's columns hold: some 35 minutes. */
 const MAX_MICROSECONDS = 2_147_483_647;
@@ -124,7 +124,7 @@ export function eventTail(end: AttemptEnd, now: Date): Uint8Array {
     )
     .count(TAG.durationUs, microseconds(dispatchedAt, performance.now()))
     .text(TAG.responseId, Buffer.byteLength(end.responseId) <= MAX_RESPONSE_ID_BYTES ? end.responseId : '')
-    .raw(encodedDetails(end.details))
+    .raw(encodedDetails(end))
     .finish();
 }
 
@@ -132,10 +132,13 @@ const NO_DETAILS = new Uint8Array();
 /** Bounds of the details, so that the tail fits the space that the spool reserves for it. */
 const MAX_DETAILS = 8;
 const MAX_DETAIL_LENGTH = 48;
+/** With how many more there are. */
+const MAX_DROPPED = 9;
+const MAX_DROPPED_LENGTH = 96;
 
-/** Most responses are served at the list price of text, and have no details. */
-function encodedDetails(details: PriceDetails): Uint8Array {
-  if (details === LIST_PRICE_DETAILS) return NO_DETAILS;
+/** Most requests go out as they are, and are served at the list price of text: they have no details. */
+function encodedDetails({ details, dropped }: AttemptEnd): Uint8Array {
+  if (details === LIST_PRICE_DETAILS && dropped.length === 0) return NO_DETAILS;
   const { service, toolUses, unpriced, pricedModel } = details;
   const uses = Object.entries(toolUses).slice(0, MAX_DETAILS);
   return toBinary(
@@ -147,7 +150,8 @@ function encodedDetails(details: PriceDetails): Uint8Array {
           uses.map(([tool, count]) => [detailName(tool), Math.min(count, MAX_TOKENS)]),
         ),
         unpriced: unpriced.slice(0, MAX_DETAILS).map(detailName),
-        pricedModel: pricedModel.slice(0, MAX_MODEL_LENGTH).replaceAll(/[^\x20-\x7e]/g, '?'),
+        pricedModel: printable(pricedModel.slice(0, MAX_MODEL_LENGTH)),
+        dropped: dropped.slice(0, MAX_DROPPED).map((field) => printable(field.slice(0, MAX_DROPPED_LENGTH))),
       },
     }),
   );
@@ -155,7 +159,11 @@ function encodedDetails(details: PriceDetails): Uint8Array {
 
 /** A vendor chose the name. */
 function detailName(name: string): string {
-  return name.slice(0, MAX_DETAIL_LENGTH).replaceAll(/[^\x20-\x7e]/g, '?');
+  return printable(name.slice(0, MAX_DETAIL_LENGTH));
+}
+
+function printable(text: string): string {
+  return text.replaceAll(/[^\x20-\x7e]/g, '?');
 }
 
 const NO_ATTRIBUTION_BYTES = toBinary(UsageEventSchema, create(UsageEventSchema, { attribution: {} }));

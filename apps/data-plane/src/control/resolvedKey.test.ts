@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { CacheScope, KeySchema } from '@weighbridge/contracts';
+import { CacheScope, KeySchema, Translation } from '@weighbridge/contracts';
 import { expect, it } from 'vitest';
 import { resolvedKey } from './resolvedKey.ts';
 
@@ -20,4 +20,16 @@ it('has the cache setting of the nearest policy with one, and the id of that pol
   // An unknown scope counts as the narrowest.
   const unknown = { scope: 9 as CacheScope, ttlSeconds: 1 };
   expect(cacheUnder(unknown)).toMatchObject({ scope: 'principal' });
+});
+
+it('translates strictly if any of its policies does', () => {
+  const under = (...rules: readonly Translation[]) =>
+    resolvedKey(
+      create(KeySchema, {
+        policies: rules.map((translation, at) => ({ bucket: { policyId: `pol_${at}` }, translation })),
+      }),
+    ).translatesStrictly;
+  expect(under()).toBe(false);
+  expect(under(Translation.UNSPECIFIED, Translation.LENIENT)).toBe(false);
+  expect(under(Translation.LENIENT, Translation.STRICT)).toBe(true);
 });

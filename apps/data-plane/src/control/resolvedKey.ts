@@ -5,6 +5,7 @@ import {
   ForeignObjects,
   type Key,
   type PolicyCounter,
+  Translation,
 } from '@weighbridge/contracts';
 import { compileModelPatterns, type LockedAttribution, NOTHING_LOCKED } from '@weighbridge/domain';
 import { cacheSetting, type PolicyCacheSetting } from './cacheRule.ts';
@@ -32,6 +33,8 @@ export interface ResolvedKey {
   readonly restrictsModels: boolean;
   /** A policy refuses stored objects that were made outside the service. */
   readonly refusesForeignObjects: boolean;
+  /** A policy refuses requests whose translation would change or drop something. */
+  readonly translatesStrictly: boolean;
   /** Those with a limit on requests per minute, tokens per minute or parallel requests. */
   readonly rates: readonly RateLimitedPolicy[];
   /** The response cache setting of the nearest policy that has one. */
@@ -66,6 +69,7 @@ export function resolvedKey(key: Key): ResolvedKey {
     isHard: budgets.some(({ isHard, enforcement }) => isHard && enforcement === 'enforce'),
     hardAllowFields: hardAllowFields(counters),
     refusesForeignObjects: counters.some(({ foreignObjects }) => foreignObjects === ForeignObjects.OWN),
+    translatesStrictly: counters.some(({ translation }) => translation === Translation.STRICT),
     restrictsModels: counters.some(({ allowedModels }) => allowedModels.length > 0),
     rates: counters.flatMap((counter) => rateLimitedPolicy(counter) ?? []),
     cache: nearestCache(counters),

@@ -1,4 +1,4 @@
-import { type Profile, Strategy } from '@weighbridge/contracts';
+import { type Profile, Strategy, Translation } from '@weighbridge/contracts';
 import type { RoutingProfile } from '@weighbridge/domain';
 import { cacheSetting } from './cacheRule.ts';
 
@@ -15,7 +15,7 @@ const STRATEGIES: Readonly<Record<Strategy, RoutingProfile['strategy']>> = {
 
 /** The profile in the form that routing uses. */
 export function routingProfile(profile: Profile): RoutingProfile {
-  const { id, name, strategy, targets, constraints, cache, pinPromptCacheKeys } = profile;
+  const { id, name, strategy, targets, constraints, cache, pinPromptCacheKeys, translation } = profile;
   return {
     id,
     name,
@@ -30,5 +30,6 @@ export function routingProfile(profile: Profile): RoutingProfile {
     },
     cache: cache && cacheSetting(cache),
     pinsPromptCacheKeys: pinPromptCacheKeys,
+    translatesStrictly: translation === Translation.STRICT,
   };
 }

@@ -26,6 +26,7 @@ async function seriesOf(...ends: { usage?: Partial<TokenUsage>; unpriced?: strin
       dispatchedAt: 0,
       firstByteAt: 1,
       responseId: '',
+      dropped: [],
       outcome: Outcome.SUCCESS,
       status: 200,
     };

@@ -64,4 +64,6 @@ export interface AttemptEnd extends OutcomeAndStatus {
   readonly dispatchedAt: number;
   readonly firstByteAt: number | undefined;
   readonly responseId: string;
+  /** What of the request the vendor did not get as it was sent. */
+  readonly dropped: readonly string[];
 }

@@ -271,7 +271,8 @@ class GenerationPlanner {
     if (!operation) return undefined;
     const { key } = this.#sender;
     const scope = { key: this.#deps.envelopeKey, principal: key.principalId };
-    this.#translation ??= new RequestTranslation(this.#generation, scope);
+    const isStrict = key.translatesStrictly || this.#profile?.translatesStrictly === true;
+    this.#translation ??= new RequestTranslation(this.#generation, scope, isStrict ? 'strict' : 'lenient');
     return this.#translation.translate(target, operation, upstreamNameAt(model, connector));
   }
 

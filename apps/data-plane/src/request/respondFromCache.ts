@@ -89,4 +89,5 @@ const HIT = {
   status: 200,
   firstByteAt: undefined,
   responseId: '',
+  dropped: [],
 };

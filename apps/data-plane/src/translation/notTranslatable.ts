@@ -1,4 +1,4 @@
-import type { Loss } from '@weighbridge/dialects';
+import type { Loss, LossPolicy } from '@weighbridge/dialects';
 import { shortened } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 
@@ -6,11 +6,16 @@ const CODE = 'not_translatable';
 /** The others are in the details. */
 const MAX_SHOWN = 5;
 
+const WHY: Readonly<Record<LossPolicy, string>> = {
+  lenient: '',
+  strict: ', and the translation of this key or profile is strict: nothing may be changed or dropped',
+};
+
 /** The 400 for a request that the model's vendor would have to get without what it is about. It names every such field. */
-export function notTranslatable(model: string, refused: readonly Loss[]): AppError {
+export function notTranslatable(model: string, refused: readonly Loss[], policy: LossPolicy): AppError {
   const shown = refused.slice(0, MAX_SHOWN).map(({ path, reason }) => `${path}: ${reason}`);
   const more = refused.length > MAX_SHOWN ? [`and ${refused.length - MAX_SHOWN} more`] : [];
-  const message = `The vendor of ${shortened(model)} speaks another dialect, in which fields of this request have no counterpart. ${[...shown, ...more].join('; ')}. Remove them, or use a model whose vendor has them.`;
+  const message = `The vendor of ${shortened(model)} speaks another dialect, in which fields of this request have no counterpart${WHY[policy]}. ${[...shown, ...more].join('; ')}. Remove them, or use a model whose vendor has them.`;
   const fields = refused.map(({ path, reason }) => ({ path, reason }));
   return new AppError('invalid_request', CODE, message, {
     param: refused[0]?.path ?? 'model',

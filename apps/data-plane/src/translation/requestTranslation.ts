@@ -3,6 +3,7 @@ import {
   type AnswerPlan,
   type Format,
   type Loss,
+  type LossPolicy,
   OWNERS,
   type ParsedRequest,
   parseRequest,
@@ -63,21 +64,24 @@ export function operationInstead(connector: RoutableConnector, operation: Operat
 export class RequestTranslation {
   readonly #generation: GenerationRequest;
   readonly #scope: SealScope;
+  readonly #policy: LossPolicy;
   #parsed: ParsedRequest | undefined;
 
-  constructor(generation: GenerationRequest, scope: SealScope) {
+  constructor(generation: GenerationRequest, scope: SealScope, policy: LossPolicy) {
     this.#generation = generation;
     this.#scope = scope;
+    this.#policy = policy;
   }
 
   /** `name`: the vendor's name of the model. Throws a 400 that names what has no counterpart. */
   translate({ model, connector }: Target, operation: Operation, name: string): TranslatedRequest {
     const scope = this.#scope;
+    const policy = this.#policy;
     const account = connector.id;
     const format = formatOf(operation);
     const target = { format, owner: OWNERS[format], account, model: name, quirks: quirksOf(model, format) };
-    const translated = translateRequest(this.#parse(), { target, scope, policy: 'lenient' });
-    if (translated.kind === 'refused') throw notTranslatable(model.id, translated.losses);
+    const translated = translateRequest(this.#parse(), { target, scope, policy });
+    if (translated.kind === 'refused') throw notTranslatable(model.id, translated.losses, policy);
     const { answer, losses } = translated;
     const body = new RequestBody([Buffer.from(translated.body)]);
     return {

@@ -1465,6 +1465,8 @@ export interface components {
             unpriced: string[];
             /** @description The model whose price applied, if it is not the one in `model`. */
             priced_model: string | null;
+            /** @description What of the request the vendor did not get as it was sent, as in `x-svc-dropped`: `metadata.user_id changed`. Of more than eight, the last entry says how many more there are. */
+            dropped: string[];
             cost_micro_usd: number;
             /** @description The exact cost, as a decimal integer. */
             cost_nano_usd: string;
@@ -1863,6 +1865,7 @@ export interface components {
             input_price: components["schemas"]["Money"];
             output_price: components["schemas"]["Money"];
             price_source: components["schemas"]["PriceSource"];
+            translated_to: components["schemas"]["Route"] | null;
         };
         ExplainedModel: {
             model: string;
@@ -2264,6 +2267,7 @@ export interface components {
             /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
             allowed_models?: string[];
             foreign_objects?: components["schemas"]["ForeignObjects"];
+            translation?: components["schemas"]["TranslationRule"];
             requests_per_minute?: number | null;
             tokens_per_minute?: number | null;
             max_parallel?: number | null;
@@ -2327,6 +2331,7 @@ export interface components {
             cache?: components["schemas"]["CacheSettings"] | null;
             /** @description Without X-Svc-Session-Id, requests with the same prompt_cache_key are one session, which is pinned. Default: false. */
             pin_prompt_cache_keys?: boolean;
+            translation?: components["schemas"]["TranslationRule"];
         };
         NewRotation: {
             /** @description For how long the old secret can still read and infer. It can no longer change anything. */
@@ -2358,6 +2363,7 @@ export interface components {
             /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
             allowed_models: string[];
             foreign_objects: components["schemas"]["ForeignObjects"];
+            translation: components["schemas"]["TranslationRule"];
             requests_per_minute: number | null;
             tokens_per_minute: number | null;
             max_parallel: number | null;
@@ -2387,6 +2393,7 @@ export interface components {
             /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
             allowed_models?: string[];
             foreign_objects?: components["schemas"]["ForeignObjects"];
+            translation?: components["schemas"]["TranslationRule"];
             requests_per_minute?: number | null;
             tokens_per_minute?: number | null;
             max_parallel?: number | null;
@@ -2463,6 +2470,7 @@ export interface components {
             cache: components["schemas"]["CacheSettings"] | null;
             /** @description Without X-Svc-Session-Id, requests with the same prompt_cache_key are one session, which is pinned. Default: false. */
             pin_prompt_cache_keys: boolean;
+            translation: components["schemas"]["TranslationRule"];
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -2476,6 +2484,7 @@ export interface components {
             cache?: components["schemas"]["CacheSettings"] | null;
             /** @description Without X-Svc-Session-Id, requests with the same prompt_cache_key are one session, which is pinned. Default: false. */
             pin_prompt_cache_keys?: boolean;
+            translation?: components["schemas"]["TranslationRule"];
         };
         ProfileConstraints: {
             context_window?: number;
@@ -2762,6 +2771,11 @@ export interface components {
         ToolUses: {
             [key: string]: number;
         };
+        /**
+         * @description What becomes of a request that has to be translated for a vendor with another dialect, if something of it would be changed or dropped: `lenient` (default) sends it and says what in `x-svc-dropped`; `strict` refuses it with 400 `not_translatable`. If the profile, the policy or one of its parents says `strict`, that holds.
+         * @enum {string}
+         */
+        TranslationRule: "lenient" | "strict";
         /** @description The name of a model at this account, by model id. */
         UpstreamNames: {
             [key: string]: string;
@@ -4983,6 +4997,7 @@ export interface operations {
                      *             "openai/*"
                      *           ],
                      *           "foreign_objects": "any",
+                     *           "translation": "lenient",
                      *           "requests_per_minute": 600,
                      *           "tokens_per_minute": null,
                      *           "max_parallel": null,
@@ -5080,6 +5095,7 @@ export interface operations {
                      *         "openai/*"
                      *       ],
                      *       "foreign_objects": "any",
+                     *       "translation": "lenient",
                      *       "requests_per_minute": 600,
                      *       "tokens_per_minute": null,
                      *       "max_parallel": null,
@@ -5153,6 +5169,7 @@ export interface operations {
                      *         "openai/*"
                      *       ],
                      *       "foreign_objects": "any",
+                     *       "translation": "lenient",
                      *       "requests_per_minute": 600,
                      *       "tokens_per_minute": null,
                      *       "max_parallel": null,
@@ -5233,6 +5250,7 @@ export interface operations {
                      *         "openai/*"
                      *       ],
                      *       "foreign_objects": "any",
+                     *       "translation": "lenient",
                      *       "requests_per_minute": 600,
                      *       "tokens_per_minute": null,
                      *       "max_parallel": null,
@@ -5326,6 +5344,7 @@ export interface operations {
                      *         "openai/*"
                      *       ],
                      *       "foreign_objects": "any",
+                     *       "translation": "lenient",
                      *       "requests_per_minute": 600,
                      *       "tokens_per_minute": null,
                      *       "max_parallel": null,
@@ -5576,6 +5595,7 @@ export interface operations {
                      *           },
                      *           "cache": null,
                      *           "pin_prompt_cache_keys": false,
+                     *           "translation": "lenient",
                      *           "created_at": "2026-11-20T10:00:00.000Z",
                      *           "updated_at": "2026-11-20T10:00:00.000Z"
                      *         }
@@ -5660,6 +5680,7 @@ export interface operations {
                      *       },
                      *       "cache": null,
                      *       "pin_prompt_cache_keys": false,
+                     *       "translation": "lenient",
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
@@ -5727,6 +5748,7 @@ export interface operations {
                      *       },
                      *       "cache": null,
                      *       "pin_prompt_cache_keys": false,
+                     *       "translation": "lenient",
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
@@ -5801,6 +5823,7 @@ export interface operations {
                      *       },
                      *       "cache": null,
                      *       "pin_prompt_cache_keys": false,
+                     *       "translation": "lenient",
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
@@ -5891,6 +5914,7 @@ export interface operations {
                      *       },
                      *       "cache": null,
                      *       "pin_prompt_cache_keys": false,
+                     *       "translation": "lenient",
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
@@ -6299,7 +6323,8 @@ export interface operations {
                      *                 "units": 0,
                      *                 "nanos": 150000000
                      *               },
-                     *               "price_source": "catalog"
+                     *               "price_source": "catalog",
+                     *               "translated_to": "chat_completions"
                      *             }
                      *           ]
                      *         }
@@ -6407,7 +6432,8 @@ export interface operations {
                      *                 "units": 0,
                      *                 "nanos": 150000000
                      *               },
-                     *               "price_source": "catalog"
+                     *               "price_source": "catalog",
+                     *               "translated_to": "chat_completions"
                      *             }
                      *           ]
                      *         }
@@ -7064,6 +7090,9 @@ export interface operations {
                      *                 "text"
                      *               ],
                      *               "priced_model": "text",
+                     *               "dropped": [
+                     *                 "text"
+                     *               ],
                      *               "cost_micro_usd": 12345000,
                      *               "cost_nano_usd": "text",
                      *               "price_version": 1,
@@ -7190,6 +7219,9 @@ export interface operations {
                      *             "text"
                      *           ],
                      *           "priced_model": "text",
+                     *           "dropped": [
+                     *             "text"
+                     *           ],
                      *           "cost_micro_usd": 12345000,
                      *           "cost_nano_usd": "text",
                      *           "price_version": 1,

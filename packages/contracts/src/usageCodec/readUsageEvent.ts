@@ -27,7 +27,7 @@ export type TokenUsageFields = Pick<
 
 type UsageDetailsFields = Pick<
   UsageDetails,
-  'serviceTier' | 'speed' | 'geography' | 'toolUses' | 'unpriced' | 'pricedModel'
+  'serviceTier' | 'speed' | 'geography' | 'toolUses' | 'unpriced' | 'pricedModel' | 'dropped'
 >;
 
 /** The fields of a usage event other than its payer and its attribution. */

@@ -48,6 +48,7 @@ const anyEvent: fc.Arbitrary<UsageEvent> = fc
         toolUses: fc.dictionary(anyText, count, { maxKeys: 2 }),
         unpriced: fc.array(anyText, { maxLength: 2 }),
         pricedModel: anyText,
+        dropped: fc.array(anyText, { maxLength: 2 }),
       }),
       { nil: undefined },
     ),

@@ -16,6 +16,8 @@ export interface RoutingProfile {
   readonly cache?: CacheSetting | undefined;
   /** Requests with the same `prompt_cache_key`, and no session id, are one session. */
   readonly pinsPromptCacheKeys?: boolean | undefined;
+  /** A request whose translation would change or drop something is refused. */
+  readonly translatesStrictly?: boolean | undefined;
 }
 
 export interface RoutingTarget {

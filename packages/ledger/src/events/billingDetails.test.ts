@@ -19,6 +19,7 @@ const NONE = {
   toolUses: {},
   unpriced: [],
   pricedModel: '',
+  dropped: [],
 };
 
 describe('the details of a row', () => {
@@ -37,6 +38,7 @@ describe('the details of a row', () => {
       toolUses: { web_search: 2, constructor: 1 },
       unpriced: ['tool:web_search'],
       pricedModel: 'a/b',
+      dropped: ['metadata.user_id changed'],
     };
     expect(detailsOf({ details: JSON.parse(columnOf(usage, details) ?? '') })).toEqual({
       inputAudioTokens: 1,

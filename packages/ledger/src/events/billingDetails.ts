@@ -1,7 +1,7 @@
 import type { TokenUsageFields, UsageEventFields } from '@weighbridge/contracts';
 import { atMost } from './validation.ts';
 
-/** What the cost of a row depends on besides its tokens. Empty texts stand for what the list price covers. */
+/** What the cost of a row depends on besides its tokens, and what its vendor did not get. Empty texts stand for what the list price covers. */
 export interface BillingDetails {
   /** Parts of `input_tokens`, `cache_read_tokens` and `output_tokens`. */
   readonly inputAudioTokens: number;
@@ -18,6 +18,8 @@ export interface BillingDetails {
   readonly unpriced: readonly string[];
   /** The model whose price applied, if it is not the attempt's. */
   readonly pricedModel: string;
+  /** What of the request the vendor did not get as it was sent. */
+  readonly dropped: readonly string[];
 }
 
 /** The column: only what is not as for text at the list price. */
@@ -33,9 +35,10 @@ type DetailsColumn = Partial<{
   readonly tool_uses: Readonly<Record<string, number>>;
   readonly unpriced: readonly string[];
   readonly priced_model: string;
+  readonly dropped: readonly string[];
 }>;
 
-/** More than proxies write: they cut to 8 entries, and to 48 characters (512 for a model). */
+/** More than proxies write: they cut to 8 or 9 entries, and to 48 characters (512 for a model, 96 for a dropped field). */
 const MAX_ENTRIES = 64;
 const MAX_TEXT = 1_024;
 
@@ -59,6 +62,7 @@ function texts(details: NonNullable<UsageEventFields['details']>): DetailsColumn
   const toolUses = Object.entries(details.toolUses);
   atMost(MAX_ENTRIES, 'the number of tools', toolUses.length);
   atMost(MAX_ENTRIES, 'the number of unpriced items', details.unpriced.length);
+  atMost(MAX_ENTRIES, 'the number of dropped fields', details.dropped.length);
   return {
     service_tier: storable('service_tier', details.serviceTier),
     speed: storable('speed', details.speed),
@@ -66,10 +70,11 @@ function texts(details: NonNullable<UsageEventFields['details']>): DetailsColumn
     tool_uses: Object.fromEntries(toolUses.map(([tool, uses]) => [storable('a tool', tool), uses])),
     unpriced: details.unpriced.map((item) => storable('an unpriced item', item)),
     priced_model: storable('priced_model', details.pricedModel),
+    dropped: details.dropped.map((field) => storable('a dropped field', field)),
   };
 }
 
-/** A vendor chose the text: what Postgres can't store must not keep the event out of the ledger. */
+/** A vendor or a caller chose the text: what Postgres can't store must not keep the event out of the ledger. */
 function storable(name: string, text: string): string {
   atMost(MAX_TEXT, `the length of ${name}`, text.length);
   return text.replaceAll('\0', '?');
@@ -94,5 +99,6 @@ export function detailsOf({ details }: { readonly details: unknown }): BillingDe
     toolUses: column.tool_uses ?? {},
     unpriced: column.unpriced ?? [],
     pricedModel: column.priced_model ?? '',
+    dropped: column.dropped ?? [],
   };
 }

@@ -1,7 +1,15 @@
 import { MAX_LIMIT_MICRO_USD, WINDOW_KINDS } from '@weighbridge/domain';
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
-import { CacheSettings, DateTime, Nullable, OneOf, QueryBoolean, Strict } from '../../shared/schemas.ts';
+import {
+  CacheSettings,
+  DateTime,
+  Nullable,
+  OneOf,
+  QueryBoolean,
+  Strict,
+  TranslationRule,
+} from '../../shared/schemas.ts';
 
 const MAX_PER_MINUTE = 2_147_483_647;
 const PerMinute = Nullable(Type.Integer({ minimum: 1, maximum: MAX_PER_MINUTE }));
@@ -37,6 +45,7 @@ const settingsWithDefaults = {
     description:
       'What requests may name of the objects that vendors store, such as responses, conversations and files, if they were made outside the service: `any`, or `own`, none of them (404). What another principal made is 404 in any case. Of a policy and its parents, the strictest holds.',
   }),
+  translation: TranslationRule,
   requests_per_minute: PerMinute,
   tokens_per_minute: PerMinute,
   max_parallel: PerMinute,

@@ -13,6 +13,7 @@ export const POLICY_DEFAULTS: Omit<PolicySettings, 'name'> = {
   hard_allow_fields: [],
   allowed_models: [],
   foreign_objects: 'any',
+  translation: 'lenient',
   requests_per_minute: null,
   tokens_per_minute: null,
   max_parallel: null,

@@ -1,4 +1,4 @@
-import { CacheScope, Strategy } from '@weighbridge/contracts';
+import { CacheScope, Strategy, Translation } from '@weighbridge/contracts';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { outcome, startTestApi, type TestApi } from '../../../test/testApi.ts';
 
@@ -13,7 +13,7 @@ const cheap = { name: 'cheap', strategy: 'cheapest', targets: [{ model: 'mock/ec
 
 it('a profile is created, changed in the given fields, listed by name and deleted', async () => {
   const { status, body } = await api.call('POST', '/profiles', { body: cheap });
-  const defaults = { constraints: {}, cache: null, pin_prompt_cache_keys: false };
+  const defaults = { constraints: {}, cache: null, pin_prompt_cache_keys: false, translation: 'lenient' };
   expect([status, body]).toMatchObject([201, { ...cheap, ...defaults }]);
   const path = `/profiles/${body.id}`;
   expect((await api.call('PATCH', path, { body: {} })).body).toEqual(body);
@@ -50,6 +50,7 @@ it.each([
   [{ cache: { scope: 'all', ttl_seconds: 1 } }, 400, 'invalid_request'],
   [{ cache: { scope: 'principal', ttl_seconds: 0 } }, 400, 'invalid_request'],
   [{ pin_prompt_cache_keys: 'true' }, 400, 'invalid_request'],
+  [{ translation: 'loose' }, 400, 'invalid_request'],
 ])('a profile with %j is rejected: %d %s', async (fields, status, code) => {
   expect(
     await outcome(api.call('POST', '/profiles', { body: { ...cheap, name: 'new', ...fields } })),
@@ -136,6 +137,28 @@ it('proxies learn whether a profile pins by prompt_cache_key', async () => {
   expect(await inSnapshot()).toBe(true);
   const changed = await api.call('PATCH', `/profiles/${body.id}`, { body: { pin_prompt_cache_keys: false } });
   expect([changed.body.pin_prompt_cache_keys, await inSnapshot()]).toEqual([false, false]);
+});
+
+it('proxies learn how a profile and the policies of a key have requests translated', async () => {
+  const strict = { translation: 'strict' };
+  const { body: profile } = await api.call('POST', '/profiles', {
+    body: { ...cheap, name: 'strict', ...strict },
+  });
+  expect(profile).toMatchObject(strict);
+  const inSnapshot = async () =>
+    (await api.snapshot()).profiles.find(({ id }) => id === profile.id)?.translation;
+  expect(await inSnapshot()).toBe(Translation.STRICT);
+  const lenient = { translation: 'lenient' };
+  const changed = await api.call('PATCH', `/profiles/${profile.id}`, { body: lenient });
+  expect([changed.body.translation, await inSnapshot()]).toEqual(['lenient', Translation.UNSPECIFIED]);
+
+  const { body: parent } = await api.call('POST', '/policies', { body: { name: 'parent', ...strict } });
+  const { body: child } = await api.call('POST', '/policies', {
+    body: { name: 'child', parent_policy_id: parent.id },
+  });
+  const key = await api.issue({ policy_id: child.id as string });
+  const { policies } = await api.resolve(key.key);
+  expect(policies.map(({ translation }) => translation)).toEqual([Translation.LENIENT, Translation.STRICT]);
 });
 
 it('a profile can be deleted once no policy has it, however the policy lost it', async () => {

@@ -1,7 +1,7 @@
 import { MAX_LIMIT_MICRO_USD, STRATEGIES } from '@weighbridge/domain';
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
-import { CacheSettings, DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
+import { CacheSettings, DateTime, Nullable, OneOf, Strict, TranslationRule } from '../../shared/schemas.ts';
 
 const Price = Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD }));
 
@@ -49,6 +49,7 @@ export const Profile = Type.Object(
     constraints: Constraints,
     cache: Nullable(CacheSettings),
     pin_prompt_cache_keys: PinPromptCacheKeys,
+    translation: TranslationRule,
     created_at: DateTime,
     updated_at: DateTime,
   },
@@ -63,6 +64,7 @@ export const NewProfile = Strict(
     constraints: Type.Optional(Constraints),
     cache: Type.Optional(Nullable(CacheSettings)),
     pin_prompt_cache_keys: Type.Optional(PinPromptCacheKeys),
+    translation: Type.Optional(TranslationRule),
   },
   { title: 'NewProfile' },
 );

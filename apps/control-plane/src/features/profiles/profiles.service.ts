@@ -102,6 +102,7 @@ export async function createProfile(deps: ProfileDeps, caller: Caller, input: Ne
       constraints,
       cache: cacheColumn(input.cache ?? null),
       pin_prompt_cache_keys: input.pin_prompt_cache_keys ?? false,
+      translation: input.translation ?? 'lenient',
       ...times,
     });
     await recordChange(tx, {
@@ -140,6 +141,7 @@ export async function changeProfile(
       ...(input.pin_prompt_cache_keys !== undefined && {
         pin_prompt_cache_keys: input.pin_prompt_cache_keys,
       }),
+      ...(input.translation !== undefined && { translation: input.translation }),
       updated_at: now,
     });
     await recordChange(tx, {
@@ -223,6 +225,7 @@ function settingsOf(row: ProfileRow): ProfileSettings {
     constraints: row.constraints as ProfileConstraints,
     cache: row.cache as CacheSettings | null,
     pin_prompt_cache_keys: row.pin_prompt_cache_keys,
+    translation: row.translation,
   };
 }
 

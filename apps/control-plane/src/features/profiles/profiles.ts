@@ -53,6 +53,7 @@ export function routingProfile(id: string, settings: ProfileSettings): RoutingPr
       capabilities,
     },
     pinsPromptCacheKeys: settings.pin_prompt_cache_keys,
+    translatesStrictly: settings.translation === 'strict',
     ...(settings.cache && {
       cache: { scope: settings.cache.scope, ttlMs: settings.cache.ttl_seconds * 1_000 },
     }),

@@ -13,6 +13,7 @@ import {
   RecordFeedbackResponse_Result,
   Route,
   Strategy,
+  Translation,
 } from '@weighbridge/contracts';
 import {
   type CacheSetting,
@@ -107,7 +108,8 @@ export function modelMessage(row: PricedModel): MessageInitShape<typeof ModelSch
 }
 
 export function profileMessage(profile: RoutingProfile): MessageInitShape<typeof ProfileSchema> {
-  const { id, name, strategy, targets, constraints, cache, pinsPromptCacheKeys } = profile;
+  const { id, name, strategy, targets, constraints, cache, pinsPromptCacheKeys, translatesStrictly } =
+    profile;
   const { contextWindow, maxInputNanoUsd, maxOutputNanoUsd, minScore, capabilities } = constraints;
   return {
     id,
@@ -123,6 +125,7 @@ export function profileMessage(profile: RoutingProfile): MessageInitShape<typeof
     },
     ...(cache && { cache: cacheMessage(cache) }),
     ...(pinsPromptCacheKeys && { pinPromptCacheKeys: true }),
+    ...(translatesStrictly && { translation: Translation.STRICT }),
   };
 }
 
@@ -167,6 +170,7 @@ export function keyMessage(
       allowedModels: counter.policy.allowed_models,
       hardAllowFields: counter.policy.hard_allow_fields,
       foreignObjects: FOREIGN_OBJECTS[counter.policy.foreign_objects],
+      translation: TRANSLATION[counter.policy.translation],
       ...policyCache(counter.policy.cache as CacheSettings | null),
     })),
   };
@@ -193,6 +197,7 @@ function cacheMessage({ scope, ttlMs }: CacheSetting) {
 }
 
 const FOREIGN_OBJECTS = { any: ForeignObjects.ANY, own: ForeignObjects.OWN };
+const TRANSLATION = { lenient: Translation.LENIENT, strict: Translation.STRICT };
 const ENFORCEMENT = { enforce: Enforcement.ENFORCE, shadow: Enforcement.SHADOW, off: Enforcement.OFF };
 
 function priceMessage(version: number, { variants, toolPrices, ...prices }: Price) {

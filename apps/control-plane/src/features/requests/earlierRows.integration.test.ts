@@ -118,6 +118,7 @@ it('rows of before prices had dimensions read as they were', async () => {
         price_incomplete: false,
         unpriced: [],
         priced_model: null,
+        dropped: [],
         cost_micro_usd: 1,
         cost_nano_usd: '1234',
         price_version: 7,

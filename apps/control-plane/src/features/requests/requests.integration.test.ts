@@ -88,6 +88,7 @@ describe('GET /requests/{request_id}', () => {
           price_incomplete: false,
           unpriced: [],
           priced_model: null,
+          dropped: [],
           cost_micro_usd: 0,
           cost_nano_usd: '100',
           price_version: 1,

@@ -67,6 +67,10 @@ export const Attempt = Type.Object(
     priced_model: Nullable(
       Type.String({ description: 'The model whose price applied, if it is not the one in `model`.' }),
     ),
+    dropped: Type.Array(Type.String(), {
+      description:
+        'What of the request the vendor did not get as it was sent, as in `x-svc-dropped`: `metadata.user_id changed`. Of more than eight, the last entry says how many more there are.',
+    }),
     cost_micro_usd: MicroUsd,
     cost_nano_usd: Type.String({ description: 'The exact cost, as a decimal integer.' }),
     price_version: Type.Integer(),

@@ -123,6 +123,7 @@ function presentDetails(details: BillingDetails) {
     price_incomplete: details.unpriced.length > 0,
     unpriced: [...details.unpriced],
     priced_model: details.pricedModel || null,
+    dropped: [...details.dropped],
   };
 }
 

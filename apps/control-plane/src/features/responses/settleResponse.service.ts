@@ -114,6 +114,7 @@ function detailsOfFinal(
   return detailsColumn(create(TokenUsageSchema), {
     ...details,
     pricedModel: pricedModel === attempt.model ? '' : pricedModel,
+    dropped: [],
   });
 }
 

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { droppedText } from './droppedText.ts';
+import { droppedFields, droppedText } from './droppedFields.ts';
+import type { PreparedRequest } from './plan.ts';
 
 const loss = (path: string, verdict: 'changed' | 'dropped') => ({ path, verdict, reason: 'x', count: 1 });
 
@@ -23,4 +24,17 @@ it.each([79, 80])('cuts within a character, and takes half of one, without faili
     /^x+(%EF%BF%BD)? dropped$/,
   );
   expect(droppedText([], [loss('\ud83d', 'dropped')])).toBe('%EF%BF%BD dropped');
+});
+
+it('lists the same for the ledger, in characters that it can store', () => {
+  const removedTools = [{ path: 'tools[2]', tool: 'web_search' }];
+  const losses = Array.from({ length: 10 }, (_, at) => loss(`é${at}`, 'dropped'));
+  const prepared = { modelRequest: { generation: { hard: { removedTools } } }, translation: { losses } };
+  const listed = droppedFields(prepared as unknown as PreparedRequest);
+  expect(listed).toEqual([
+    'tools[2] web_search',
+    ...Array.from({ length: 7 }, (_, at) => `é${at} dropped`),
+    '3 more',
+  ]);
+  expect(droppedFields({ modelRequest: undefined } as unknown as PreparedRequest)).toEqual([]);
 });
