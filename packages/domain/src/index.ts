@@ -27,6 +27,7 @@ export { seededRandom } from './routing/sampling.ts';
 export * from './routing/select.ts';
 export * from './routing/strata.ts';
 export * from './routing/stratum.ts';
+export * from './routing/translatedRoute.ts';
 export * from './sealing.ts';
 export * from './tokenUsage.ts';
 export * from './windows.ts';

@@ -112,6 +112,7 @@ function showExplanation(session: Session, explanation: Explanation): void {
         ['WEIGHT', (row) => row.connector.weight],
         ['INPUT', (row) => price(row.connector.input_price)],
         ['OUTPUT', (row) => price(row.connector.output_price)],
+        ['TRANSLATED TO', (row) => row.connector.translated_to],
         ['WHY', (row) => (row.at === 0 ? row.why : undefined)],
       ],
     );

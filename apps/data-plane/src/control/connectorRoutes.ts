@@ -1,4 +1,5 @@
 import { type Connector, Dialect, Route } from '@weighbridge/contracts';
+import { translatedRoute as routeOfTranslation, type TranslatedRoute } from '@weighbridge/domain';
 import type { Operation } from '../formats/operation.ts';
 
 /** The routes of a connector for which the control plane lists none. */
@@ -23,18 +24,17 @@ export function canAnswer(connector: Connector, { route, isTranslated }: RoutedO
   return servesRoute(connector, route) || (isTranslated && translatedRoute(connector) !== undefined);
 }
 
-/** Providers whose chat completions lack what their responses have, such as reasoning that can be sent back. */
-const PREFER_RESPONSES: ReadonlySet<string> = new Set(['azure', 'openai']);
-const TRANSLATED_ROUTES = [Route.MESSAGES, Route.GENERATE_CONTENT, Route.CHAT_COMPLETIONS, Route.RESPONSES];
+const ROUTE_OF: Readonly<Record<TranslatedRoute, Route>> = {
+  messages: Route.MESSAGES,
+  generate_content: Route.GENERATE_CONTENT,
+  chat_completions: Route.CHAT_COMPLETIONS,
+  responses: Route.RESPONSES,
+};
 
-/**
- * The route to which a connector's requests are translated, if they came on one that it does not serve: the vendor's own, before
- * those that it has for other vendors' clients.
- */
+/** The route to which a connector's requests are translated, if they came on one that it does not serve. */
 export function translatedRoute(connector: Connector): Route | undefined {
-  const routes = routesOf(connector);
-  if (PREFER_RESPONSES.has(connector.provider) && routes.includes(Route.RESPONSES)) return Route.RESPONSES;
-  return TRANSLATED_ROUTES.find((route) => routes.includes(route));
+  const name = routeOfTranslation(connector.provider, (route) => servesRoute(connector, ROUTE_OF[route]));
+  return name && ROUTE_OF[name];
 }
 
 /** The route's public path. */

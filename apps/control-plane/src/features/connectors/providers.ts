@@ -1,3 +1,5 @@
+import { isTranslatedRoute, translatedRoute } from '@weighbridge/domain';
+
 /** A route of the inference API, by its path below `/v1`. Routes below it belong to it. */
 export type RouteName =
   | 'chat_completions'
@@ -114,6 +116,16 @@ const ROUTES_OF_DIALECT: Record<Provider['dialect'], readonly RouteName[]> = {
 export function routesOf(provider: string, dialect: Provider['dialect']): readonly RouteName[] {
   if (provider === 'mock') return ALL_ROUTES;
   return PROVIDERS.find(({ name }) => name === provider)?.routes ?? ROUTES_OF_DIALECT[dialect];
+}
+
+/** How a connector gets the requests of a route: undefined if it can't. */
+export function routeTaken(
+  { provider, dialect }: { readonly provider: string; readonly dialect: Provider['dialect'] },
+  route: RouteName,
+): RouteName | undefined {
+  const served = routesOf(provider, dialect);
+  if (served.includes(route)) return route;
+  return isTranslatedRoute(route) ? translatedRoute(provider, (other) => served.includes(other)) : undefined;
 }
 
 /** Headers of clients that a provider needs besides those of its dialect: those that script the mock vendor. */

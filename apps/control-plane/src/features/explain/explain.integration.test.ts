@@ -75,9 +75,27 @@ describe('the models of an explanation', () => {
       { model: 'acme/large' },
     ]);
     expect(explanation.models[1]?.connectors).toEqual([
-      { ...at('second', 1, 5), input_price: usd(5), output_price: usd(5), price_source: 'catalog' },
-      { ...at('first', 1, 3), input_price: usd(5), output_price: usd(5), price_source: 'catalog' },
-      { ...at('spare', 7, 1), input_price: usd(0), output_price: usd(0), price_source: 'connector' },
+      {
+        ...at('second', 1, 5),
+        input_price: usd(5),
+        output_price: usd(5),
+        price_source: 'catalog',
+        translated_to: null,
+      },
+      {
+        ...at('first', 1, 3),
+        input_price: usd(5),
+        output_price: usd(5),
+        price_source: 'catalog',
+        translated_to: null,
+      },
+      {
+        ...at('spare', 7, 1),
+        input_price: usd(0),
+        output_price: usd(0),
+        price_source: 'connector',
+        translated_to: null,
+      },
     ]);
     expect(explanation.excluded).toContainEqual({
       model: 'acme/small',
@@ -103,6 +121,18 @@ describe('the models of an explanation', () => {
         { model: 'acme/small' },
       ],
     });
+  });
+
+  it('are those too that the request is translated for', async () => {
+    const id = await profile('translated', { targets: targets('claude/opus', 'acme/small') });
+    const asked = async (route: string) => {
+      const explanation = await explain(id, { route });
+      expect(explanation.not_known.join(' ')).toContain('not_translatable');
+      return explanation.models.map(({ connectors: [first] }) => first?.translated_to);
+    };
+    expect(await asked('chat_completions')).toEqual(['messages', null]);
+    expect(await asked('messages')).toEqual([null, 'chat_completions']);
+    expect(await asked('generate_content')).toEqual(['messages', 'chat_completions']);
   });
 
   it('never include a connector whose price is above the maximum', async () => {
@@ -143,7 +173,7 @@ describe('the excluded models of an explanation', () => {
     });
     await model('nobody/serves', 1);
     const policy = await made('/policies', { name: 'narrow', allowed_models: ['acme/*', 'claude/*'] });
-    const explanation = await explain(id, { policy_id: policy });
+    const explanation = await explain(id, { policy_id: policy, route: 'embeddings' });
     expect(whys(explanation)).toEqual([
       'acme/none: unusable: the catalog has no model with this id',
       'acme/disabled: unusable: it is disabled in the catalog',
@@ -167,7 +197,7 @@ describe('the excluded models of an explanation', () => {
       policies: [policy_id],
       models: [],
     });
-    expect(await explain(id, { route: 'messages' })).toMatchObject({
+    expect(await explain(id, { route: 'embed_content' })).toMatchObject({
       refusal: { status: 400, code: 'route_not_supported' },
     });
     const nothing = await profile('nothing', { targets: targets('acme/none') });

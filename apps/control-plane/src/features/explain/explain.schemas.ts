@@ -60,6 +60,8 @@ const ExplainedConnector = Type.Object(
     input_price: Money,
     output_price: Money,
     price_source: OneOf(['catalog', 'connector'], { title: 'PriceSource' }),
+    /** The route to which the request is translated for it; null: it takes the request as it is. */
+    translated_to: Nullable(Route),
   },
   { title: 'ExplainedConnector' },
 );

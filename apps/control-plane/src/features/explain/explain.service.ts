@@ -14,7 +14,7 @@ import {
 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
-import { routesOf } from '../connectors/providers.ts';
+import { type RouteName, routeTaken } from '../connectors/providers.ts';
 import { visibleKey } from '../keys/keys.service.ts';
 import type { ModelDeps } from '../models/models.service.ts';
 import { countersOf, type PolicyRow, policyChain } from '../policies/policies.service.ts';
@@ -86,14 +86,20 @@ async function explain(
   const facts = { policies, workloadType: workloadOf(request), strata };
   const { candidates, unusable } = await candidatesOf(deps, rule, facts);
   const selection = selectModels(rule, candidates, {
-    servesRoute: ({ row }) => routesOf(row.provider, row.dialect).includes(route),
+    servesRoute: ({ row }) => routeTaken(row, route) !== undefined,
     inOrder: (accounts) =>
-      accounts.toSorted((a, b) => a.row.priority - b.row.priority || b.row.weight - a.row.weight),
+      accounts.toSorted(
+        (a, b) =>
+          // Those that take the request as it is come first.
+          Number(routeTaken(a.row, route) !== route) - Number(routeTaken(b.row, route) !== route) ||
+          a.row.priority - b.row.priority ||
+          b.row.weight - a.row.weight,
+      ),
     // A draw by weight is shown in the order of weights. `adaptive` has no order but its draw.
     random: rule.strategy === 'adaptive' ? deps.random : () => 0.5,
   });
   const models = selection.ranked.map((ranked) =>
-    explainedModel(profile ? ranked : { ...ranked, why: NAMED }),
+    explainedModel(profile ? ranked : { ...ranked, why: NAMED }, route),
   );
   const first = models[0]?.connectors[0];
   return {
@@ -126,7 +132,7 @@ async function explain(
         why,
       })),
     ],
-    not_known: notKnown(rule.strategy, request, strata !== undefined),
+    not_known: notKnown(rule.strategy, request, { models, hasStrata: strata !== undefined }),
   };
 }
 
@@ -166,11 +172,10 @@ function workloadOf({ workload_type: text }: ExplainRequest): string {
   return text ? workloadTypeKey({ text, sha256: createHash('sha256').update(text).digest() }) : '';
 }
 
-function explainedModel({
-  model,
-  why,
-  connectors,
-}: Selection<Account>['ranked'][number]): Explanation['models'][number] {
+function explainedModel(
+  { model, why, connectors }: Selection<Account>['ranked'][number],
+  route: RouteName,
+): Explanation['models'][number] {
   return {
     model,
     why,
@@ -182,16 +187,24 @@ function explainedModel({
       input_price: moneyFromNano(price.input),
       output_price: moneyFromNano(price.output),
       price_source: priceSource,
+      translated_to: translationOf(row, route),
     })),
   };
+}
+
+/** Null: the request passes as it is. */
+function translationOf(row: Account['row'], route: RouteName): RouteName | null {
+  const taken = routeTaken(row, route);
+  return taken === undefined || taken === route ? null : taken;
 }
 
 /** Facts that the control plane does not know and that may change the route. */
 function notKnown(
   strategy: Strategy,
   { key_id, policy_id, session_id }: ExplainRequest,
-  hasStrata: boolean,
+  { models, hasStrata }: { readonly models: Explanation['models']; readonly hasStrata: boolean },
 ): string[] {
+  const isTranslated = models.some(({ connectors }) => connectors.some((one) => one.translated_to !== null));
   const facts: (string | false)[] = [
     'Which connectors are ready. Each proxy has its own circuit breakers and request counts, and skips a connector that is not ready.',
     'The order of connectors of the same priority. Each request draws it by weight; here they are sorted by weight.',
@@ -203,6 +216,8 @@ function notKnown(
     (strategy === 'adaptive' || strategy === 'fastest') &&
       !hasStrata &&
       'The evidence about the models, which is not used here.',
+    isTranslated &&
+      'What the request holds. What has no counterpart at a vendor with another dialect is dropped, or refused with 400 not_translatable; and a response that is to be stored goes to models that store it first.',
     session_id === undefined
       ? 'Whether the request belongs to a session. A session with a pin keeps its model and connector.'
       : 'Whether the session already has a pin. With one it keeps its model and connector; this explanation is for a new session.',

@@ -103,7 +103,7 @@ describe('an explanation takes every name that a request may have', () => {
       model: 'acme/large-one',
       refusal: { status: 403, code: 'model_not_allowed' },
     });
-    expect(await explained('large-one', { route: 'messages' })).toMatchObject({
+    expect(await explained('large-one', { route: 'embed_content' })).toMatchObject({
       refusal: { status: 400, code: 'route_not_supported' },
     });
     expect(await explained('lost')).toMatchObject({

@@ -17,7 +17,7 @@ import { AppError, raise } from '@weighbridge/errors';
 import { routedAliases } from '../aliases/aliases.service.ts';
 import type { PricedModel } from '../catalog/catalog.service.ts';
 import { type UsableConnector, usableConnectors } from '../connectors/connectors.service.ts';
-import { routesOf } from '../connectors/providers.ts';
+import { routeTaken } from '../connectors/providers.ts';
 import { type ModelDeps, servedModels } from '../models/models.service.ts';
 import type { PolicyRow } from '../policies/policies.service.ts';
 import {
@@ -109,7 +109,7 @@ function unknownModel(
 ): AppError {
   const allowedByEach = policies.map(({ allowed_models }) => compileModelPatterns(allowed_models));
   const serving = connectors
-    .filter(({ provider, dialect }) => routesOf(provider, dialect).includes(route))
+    .filter((connector) => routeTaken(connector, route) !== undefined)
     .map(({ provider, models: patterns }) => ({ provider, serves: compileModelPatterns(patterns) }));
   const isReachable = ({ id, provider }: { readonly id: string; readonly provider: string }) =>
     allowedByEach.every((allows) => allows(id)) &&
