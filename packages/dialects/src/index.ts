@@ -1,3 +1,4 @@
+export { readCount, writeCount } from './counting.ts';
 export { FORMATS, type Format, OWNERS } from './format.ts';
 export type { VendorError } from './ir/event.ts';
 export { EFFORTS, type Effort, type HostedService, type MediaKind } from './ir/request.ts';

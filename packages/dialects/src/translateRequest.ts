@@ -1,3 +1,4 @@
+import { countedBody, GEMINI_COUNT_SHAPE, requestToCount } from './counting.ts';
 import type { Format } from './format.ts';
 import { TRANSLATORS } from './formats.ts';
 import type { ModelRequest } from './ir/request.ts';
@@ -20,6 +21,8 @@ export interface TranslationOptions {
   readonly target: Target;
   readonly scope: SealScope;
   readonly policy: LossPolicy;
+  /** The target is asked to count the request's tokens only. */
+  readonly counts?: boolean;
 }
 
 /** What the answer to a translated request has to be translated by. */
@@ -49,27 +52,41 @@ export type Translation =
       readonly losses: readonly Loss[];
     };
 
-/**
- * Reads a caller's body. `stream` is for formats in which the path says it. Undefined if the bytes are not JSON.
- */
-export function parseRequest(format: Format, bytes: Uint8Array, stream?: boolean): ParsedRequest | undefined {
+/** What of a request its body does not say. */
+export interface Asked {
+  /** Set for formats in which the path says it. */
+  readonly stream?: boolean | undefined;
+  /** The caller wants to know the request's tokens only. */
+  readonly counts?: boolean;
+}
+
+/** Reads a caller's body. Undefined if the bytes are not JSON. */
+export function parseRequest(
+  format: Format,
+  bytes: Uint8Array,
+  { stream, counts = false }: Asked = {},
+): ParsedRequest | undefined {
   const { shape, readRequest } = TRANSLATORS[format];
-  const parsed = parseBody(bytes, shape);
+  const parsed = parseBody(bytes, counts && format === 'gemini' ? GEMINI_COUNT_SHAPE : shape);
   if (!parsed) return undefined;
   const losses = new Losses();
-  const request = readRequest(parsed.value, { losses, kept: parsed.kept });
+  const value = counts ? requestToCount(format, parsed.value) : parsed.value;
+  const read = readRequest(value, { losses, kept: parsed.kept });
+  // What limits or shapes the output has no tokens, so that it is no reason to refuse a count.
+  const request = counts ? { ...read, sampling: {}, maxTokens: undefined } : read;
   return { format, request: stream === undefined ? request : { ...request, stream }, losses };
 }
 
 /** Writes a request for a target, or names all that keeps it from being sent. */
 export function translateRequest(
   { format, request, losses: read }: ParsedRequest,
-  { target, scope, policy }: TranslationOptions,
+  { target, scope, policy, counts = false }: TranslationOptions,
 ): Translation {
   const losses = read.copy();
   const { body, changes } = TRANSLATORS[target.format].writeRequest(request, { ...target, scope, losses });
   const refused = losses.refused(policy);
   if (refused.length > 0) return { kind: 'refused', losses: refused };
+  const sent = counts ? countedBody(target.format, target.model, body) : body;
   const { stream, wantsUsage } = request;
   const answer: AnswerPlan = {
     from: target.format,
@@ -79,7 +96,7 @@ export function translateRequest(
     stream,
     wantsUsage,
   };
-  return { kind: 'translated', body: writeJson(body), losses: losses.listed, answer };
+  return { kind: 'translated', body: writeJson(sent), losses: losses.listed, answer };
 }
 
 function namespacesOf({ tools }: ModelRequest): ReadonlyMap<string, string> {

@@ -51,14 +51,17 @@ function operation(
   operationId: string,
   summary: string,
   example: object,
-  { streams = false, isFree = false } = {},
+  { streams = false, isFree = false, isTranslated = false } = {},
 ): { readonly post: Operation } {
   const cost = isFree ? ' It costs nothing.' : '';
+  const others = isTranslated
+    ? 'for a model of a provider with another dialect, it is translated'
+    : 'a model of another provider gets 400 `route_not_supported`';
   return {
     post: {
       operationId,
       summary,
-      description: `It goes to Gemini's own API: a model of another provider gets 400 \`route_not_supported\`.${cost} The key may also be in \`x-goog-api-key\` or \`?key=\`; \`Authorization\` takes precedence. Errors have Google's shape. Also served below \`/v1\`.`,
+      description: `It goes to Gemini's own API: ${others}.${cost} The key may also be in \`x-goog-api-key\` or \`?key=\`; \`Authorization\` takes precedence. Errors have Google's shape. Also served below \`/v1\`.`,
       tags: ['Inference'],
       security: [{ inferenceKey: [] }],
       parameters: [model, ...(streams ? [alt] : []), ...attribution],
@@ -105,20 +108,23 @@ const AT = '/v1beta/models/{model}';
 export const geminiPaths: OpenApiDocument['paths'] = {
   '/v1beta/models': reading('listGeminiModels', "List models in Google's format", [], { models: [MODEL] }),
   [AT]: reading('getGeminiModel', "Retrieve a model in Google's format", [model], MODEL),
-  [`${AT}:generateContent`]: operation('generateContent', 'Generate content (Gemini)', RESPONSE),
+  [`${AT}:generateContent`]: operation('generateContent', 'Generate content (Gemini)', RESPONSE, {
+    isTranslated: true,
+  }),
   [`${AT}:streamGenerateContent`]: operation(
     'streamGenerateContent',
     'Generate content as a stream (Gemini)',
     [RESPONSE],
     {
       streams: true,
+      isTranslated: true,
     },
   ),
   [`${AT}:countTokens`]: operation(
     'countContentTokens',
     'Count the tokens of contents (Gemini)',
     { totalTokens: 8 },
-    { isFree: true },
+    { isFree: true, isTranslated: true },
   ),
   [`${AT}:embedContent`]: operation('embedContent', 'Create an embedding (Gemini)', {
     embedding: { values: [0.01, -0.02] },

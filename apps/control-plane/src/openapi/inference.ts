@@ -75,6 +75,10 @@ export const routingHeaders = {
       'What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`).',
     schema: { type: 'string' },
   },
+  'x-svc-estimated': {
+    description: "`true` for a count of tokens that the model's vendor did not make.",
+    schema: { type: 'string' },
+  },
 };
 
 interface Generation {
@@ -260,7 +264,8 @@ export const inferencePaths: OpenApiDocument['paths'] = {
     post: generation({
       operationId: 'countMessageTokens',
       summary: 'Count the tokens of a messages request',
-      description: 'Nothing is generated. Errors have the shape of the messages API.',
+      description:
+        'Nothing is generated. A vendor with a counter of its own counts; else the tokens are estimated, and `x-svc-estimated` is `true`. Errors have the shape of the messages API.',
       streams: false,
       response: { input_tokens: 8 },
     }),
@@ -296,7 +301,8 @@ export const inferencePaths: OpenApiDocument['paths'] = {
     post: generation({
       operationId: 'countResponseTokens',
       summary: 'Count the tokens that a response would read',
-      description: 'Nothing is generated or charged.',
+      description:
+        'Nothing is generated or charged. A vendor with a counter of its own counts; else the tokens are estimated, and `x-svc-estimated` is `true`.',
       streams: false,
       response: { object: 'response.input_tokens', input_tokens: 8 },
     }),

@@ -127,7 +127,7 @@ function open(
       },
       usage: log.usage,
       ...openTestLimits(() => undefined),
-      observer: { attempted: () => {} },
+      observer: { attempted: () => {}, sawUnknown: () => {} },
       newEventId: newUuid,
       now: () => new Date(),
       countTokens: async () => 7,
@@ -464,7 +464,7 @@ it('observes and settles a free attempt that could not be recorded', async () =>
   });
   const attempts = open({
     usage,
-    observer: { attempted: (_observed, _request, end) => void ends.push(end) },
+    observer: { attempted: (_observed, _request, end) => void ends.push(end), sawUnknown: () => {} },
   });
   const attempt = attempts.start();
   const free = { ...prepared.modelRequest, model: { ...model, free: true } };

@@ -74,7 +74,7 @@ const NEXT_STATES: Readonly<Record<AttemptState, readonly AttemptState[]>> = {
 
 export interface AttemptDeps extends BillingDeps {
   readonly upstreams: Upstreams;
-  readonly observer: Pick<Observer, 'attempted'>;
+  readonly observer: Pick<Observer, 'attempted' | 'sawUnknown'>;
 }
 
 /** What all attempts of one request share. */
@@ -159,6 +159,11 @@ export class Attempt {
    */
   settle(result: ResponseResult): Promise<NanoUsd | undefined> {
     return this.#settle(result, this.response.status, false);
+  }
+
+  /** Counts the events of the answer that the caller's dialect has no words for. */
+  countUnknown(events: ReadonlyMap<string, number>): void {
+    if (events.size > 0) this.#deps.observer.sawUnknown(this.prepared.connector.provider, events);
   }
 
   /** Settles an attempt whose response is not relayed now; errors cost nothing. */

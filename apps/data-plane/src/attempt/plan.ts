@@ -36,6 +36,8 @@ export interface GenerationPlan extends AnyPlan {
   readonly profile: RoutingProfile | undefined;
   /** The request belongs to a session, whose target is the first. */
   readonly isPinned: boolean;
+  /** A count of tokens is asked for, which the first target's vendor can't give: nothing is sent, and it is estimated. */
+  readonly isEstimated?: boolean;
   /** Undefined if the request names no stored object. */
   readonly objects: ObjectAccess | undefined;
   /**

@@ -72,6 +72,7 @@ export async function relayStream(relay: Relay): Promise<void> {
     ? servedOutcome(relay, reader.facts.failed)
     : outcomeOf(relay, failure, reader.facts.failed);
   await attempt.settle({ outcome, facts: reader.facts, firstByteAt, output: () => reader.output(format) });
+  if (answer) attempt.countUnknown(answer.unknown);
   if (response.status < 300) relay.onRead?.(reader.facts);
   const { emitsPlainText } = reader;
   reader.close();

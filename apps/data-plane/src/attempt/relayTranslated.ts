@@ -1,4 +1,12 @@
-import { SseSplitter, StreamFolder, translateDocument, translateError } from '@weighbridge/dialects';
+import {
+  readCount,
+  SseSplitter,
+  StreamFolder,
+  type TranslatedAnswer,
+  translateDocument,
+  translateError,
+  writeCount,
+} from '@weighbridge/dialects';
 import { AppError } from '@weighbridge/errors';
 import { decodeBody, encodingOf, isSupported, undecodable } from '../formats/contentEncoding.ts';
 import { factsOf } from '../formats/documentReader.ts';
@@ -33,7 +41,8 @@ export async function relayTranslated(relay: Relay, translation: AttemptTranslat
     const error = upstreamError(failure, attempt.prepared.connector.provider);
     return sendFailure(failedRequest(relay), error, { emitsPlainText: false });
   }
-  const { status, body } = translated(relay, translation, plain, facts);
+  const { status, body, unknown } = translated(relay, translation, plain, facts);
+  if (unknown) attempt.countUnknown(unknown);
   headers.set('content-type', 'application/json; charset=utf-8');
   writeWhole(relay, Buffer.from(body), cost, status);
 }
@@ -43,11 +52,17 @@ function translated(
   translation: AttemptTranslation,
   plain: Buffer,
   facts: ResponseFacts,
-): { readonly status: number; readonly body: string } {
+): Pick<TranslatedAnswer, 'status' | 'body'> & Partial<Pick<TranslatedAnswer, 'unknown'>> {
   const { from, to } = translation.answer;
   if (response.status >= 300) {
     const error = redactBody(plain, attempt.prepared.connector.credential).toString('utf8');
     return { status: response.status, body: translateError(error, response.status, from, to) };
+  }
+  if (translation.operation.isCounter) {
+    const tokens = readCount(from, plain.toString('utf8'));
+    // A vendor without its counter may answer anything.
+    if (tokens === undefined) return { status: 502, body: translateError('', 502, from, to) };
+    return { status: 200, body: writeCount(to, tokens) };
   }
   const options = answerOptions(translation, requestId, () => facts);
   if (firstByte(plain) === OPEN_BRACE) return translateDocument(plain.toString('utf8'), options);

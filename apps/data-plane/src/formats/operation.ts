@@ -36,6 +36,8 @@ export interface Operation {
   readonly format: Format | undefined;
   /** Connectors that serve another route with a format can answer it: its requests and answers are translated. */
   readonly isTranslated: boolean;
+  /** It counts the tokens that a request of its format has. */
+  readonly isCounter?: true;
   /** The top-level fields of the body that this service reads. */
   readonly fields: ReadonlySet<string>;
   /** What each field of the body can cost. */
@@ -153,10 +155,10 @@ export const MESSAGES: Operation = {
   cacheIgnoredFields: new Set(['metadata']),
 };
 
-const COUNT_TOKENS: Operation = {
+export const COUNT_TOKENS: Operation = {
   ...MESSAGES,
   path: '/messages/count_tokens',
-  isTranslated: false,
+  isCounter: true,
   fields: new Set(['model']),
   outputLimits: undefined,
   isBilled: false,
@@ -199,10 +201,10 @@ export const GENERATE_CONTENT: Operation = {
   cacheIgnoredFields: new Set(['labels']),
 };
 
-const COUNT_CONTENT: Operation = {
+export const COUNT_CONTENT: Operation = {
   ...GENERATE_CONTENT,
   path: '/models/{model}:countTokens',
-  isTranslated: false,
+  isCounter: true,
   method: 'countTokens',
   requestFields: COUNT_CONTENT_FIELDS,
   outputLimits: undefined,
@@ -253,10 +255,10 @@ const COMPLETIONS: Operation = {
 };
 
 /** Counts what a response would read; it may name what the vendor stores. */
-const INPUT_TOKENS: Operation = {
+export const INPUT_TOKENS: Operation = {
   ...RESPONSES,
   path: '/responses/input_tokens',
-  isTranslated: false,
+  isCounter: true,
   fields: new Set(['model', 'previous_response_id']),
   outputLimits: undefined,
   isBilled: false,

@@ -31,6 +31,8 @@ const PROMPT_FIELDS = [
   'contents',
   'content',
   'requests',
+  'generateContentRequest',
+  'generate_content_request',
 ];
 const WANTED = new Set(PROMPT_FIELDS);
 const LISTS_OF_MESSAGES = new Set(['messages', 'input', 'contents']);

@@ -10,6 +10,7 @@ import { createRequestLog, type RequestLogDeps } from './requestLog.ts';
 import { createRequestMetrics } from './requestMetrics.ts';
 import { observe, type RequestObservation } from './requestObservation.ts';
 import { traceRequest } from './requestTrace.ts';
+import { createUnknownEvents } from './unknownEvents.ts';
 
 /** Reports requests to metrics, log and traces. Each request begun ends once, by `answered` or `failed`. */
 export interface Observer {
@@ -21,6 +22,8 @@ export interface Observer {
     end: AttemptEnd,
     output?: () => string,
   ): void;
+  /** A translated answer had events that the caller's dialect has no words for: how many of each. */
+  sawUnknown(provider: string, events: ReadonlyMap<string, number>): void;
   /** The client got a response with this status. */
   answered(observed: RequestObservation, status: number): void;
   /** The client got this error, with this status. */
@@ -42,6 +45,7 @@ export function createObserver({ metrics, log, tracing, content }: ObserverDeps)
   const capture = content && createContentCapture(content);
   const countRequest = createRequestMetrics(metrics);
   const countAttempt = createAttemptMetrics(metrics);
+  const sawUnknown = createUnknownEvents(metrics);
   const logRequest = createRequestLog({ ...log, random: Math.random });
   const end = (observed: RequestObservation, status: number, outcome: RequestOutcome): void => {
     const endedAt = performance.now();
@@ -51,6 +55,7 @@ export function createObserver({ metrics, log, tracing, content }: ObserverDeps)
     observed.trace?.ended(observed, outcome);
   };
   return {
+    sawUnknown,
     begin(request, headers) {
       const observed = observe(request);
       if (tracing) observed.trace = traceRequest({ tracing, capture }, observed, headers);

@@ -28,6 +28,7 @@ import { findProfile, type ProfileDeps, targetsForProfile } from '../routing/pro
 import type { PinDecision, SessionPins } from '../routing/sessionPins.ts';
 import {
   type AttemptTranslation,
+  isUncounted,
   operationInstead,
   RequestTranslation,
   type TranslatedRequest,
@@ -221,9 +222,11 @@ class GenerationPlanner {
     return [has ?? takesIt ?? targets[0]];
   }
 
-  #planFor({ targets, savePin, isPinned }: ChosenTargets): GenerationPlan {
+  #planFor({ targets: chosen, savePin, isPinned }: ChosenTargets): GenerationPlan {
     const generation = this.#generation;
     const { operation } = generation;
+    const isEstimated = isUncounted(chosen[0].connector, operation);
+    const targets = operation.isCounter && !isEstimated ? countingTargets(chosen, operation) : chosen;
     const { key } = this.#sender;
     if (key.restrictsModels) assertNamedModelsAllowed(key, generation, targets, this.#table);
     const isHard = (target: Target) =>
@@ -238,6 +241,7 @@ class GenerationPlanner {
       targets,
       profile: this.#profile,
       isPinned,
+      isEstimated,
       objects: this.#objects,
       method: 'POST',
       path: operation.path,
@@ -316,6 +320,11 @@ class GenerationPlanner {
     }
     return this.#hard.terms;
   }
+}
+
+/** Those whose vendors count, of which the first is one. */
+function countingTargets([first, ...others]: Targets, operation: Operation): Targets {
+  return [first, ...others.filter(({ connector }) => !isUncounted(connector, operation))];
 }
 
 function termsOf({ operation, body }: GenerationRequest, { hardAllowFields }: ResolvedKey): HardTerms {

@@ -31,6 +31,7 @@ import { admitByRates, admitTokens, type RateDeps, writeRateHeaders } from './ra
 import { type RequestCaching, requestCaching } from './requestCaching.ts';
 import { type IncomingRequest, type InferenceRequest, RequestContext } from './requestContext.ts';
 import { respondFromCache } from './respondFromCache.ts';
+import { respondWithEstimate } from './respondWithEstimate.ts';
 import type { UnfinishedResponses } from './unfinishedResponses.ts';
 
 export interface RunDeps
@@ -153,6 +154,9 @@ async function runPlanned(deps: RunDeps, request: InferenceRequest, client: Clie
     // The client disconnected before anything was sent: nothing is charged.
     if (client.hasDisconnected) return client.commit();
     client.cancellation.throwIfCancelled();
+    if (plan.kind === 'generation' && plan.isEstimated) {
+      return await respondWithEstimate(deps, request, plan, client);
+    }
     const delivered = await forward(deps, { plan, client, attempts });
     client.commit();
     await relay(deps, request, plan, delivered, caching, client);

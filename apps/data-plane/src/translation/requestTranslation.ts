@@ -18,7 +18,10 @@ import { readGeminiRequest } from '../formats/geminiRequest.ts';
 import { type GenerationRequest, readGenerationRequest } from '../formats/generationRequest.ts';
 import {
   CHAT_COMPLETIONS,
+  COUNT_CONTENT,
+  COUNT_TOKENS,
   GENERATE_CONTENT,
+  INPUT_TOKENS,
   MESSAGES,
   type Operation,
   RESPONSES,
@@ -29,6 +32,12 @@ import { notTranslatable, tooManyParts } from './notTranslatable.ts';
 
 const TRANSLATED: readonly Operation[] = [MESSAGES, GENERATE_CONTENT, CHAT_COMPLETIONS, RESPONSES];
 const BY_ROUTE: ReadonlyMap<Route, Operation> = new Map(TRANSLATED.map((one) => [one.route, one]));
+/** Chat completions have no counter. */
+const COUNTERS: ReadonlyMap<Route, Operation> = new Map(
+  [COUNT_TOKENS, COUNT_CONTENT, INPUT_TOKENS].map((one) => [one.route, one]),
+);
+/** Others serve responses without their counter. */
+const COUNTS_RESPONSES = 'openai';
 
 /** More take longer to translate than other requests should wait. */
 const MAX_PARTS = 20_000;
@@ -57,7 +66,17 @@ export function operationInstead(connector: RoutableConnector, operation: Operat
   if (servesRoute(connector, operation.route)) return undefined;
   const route = operation.isTranslated ? translatedRoute(connector) : undefined;
   // A session may be pinned to a connector whose routes have changed since.
-  return route === undefined ? undefined : BY_ROUTE.get(route);
+  if (route === undefined) return undefined;
+  if (!operation.isCounter) return BY_ROUTE.get(route);
+  return route === INPUT_TOKENS.route && connector.provider !== COUNTS_RESPONSES
+    ? undefined
+    : COUNTERS.get(route);
+}
+
+/** What the request asks for is a count of tokens that the connector's vendor can't give. */
+export function isUncounted(connector: RoutableConnector, operation: Operation): boolean {
+  if (!operation.isCounter || servesRoute(connector, operation.route)) return false;
+  return operationInstead(connector, operation) === undefined;
 }
 
 /** The translations of one request: it is read once, and written for each attempt at another dialect. */
@@ -76,11 +95,13 @@ export class RequestTranslation {
   /** `name`: the vendor's name of the model. Throws a 400 that names what has no counterpart. */
   translate({ model, connector }: Target, operation: Operation, name: string): TranslatedRequest {
     const scope = this.#scope;
-    const policy = this.#policy;
+    const counts = operation.isCounter ?? false;
+    // A count loses nothing that its caller would miss.
+    const policy = counts ? 'lenient' : this.#policy;
     const account = connector.id;
     const format = formatOf(operation);
     const target = { format, owner: OWNERS[format], account, model: name, quirks: quirksOf(model, format) };
-    const translated = translateRequest(this.#parse(), { target, scope, policy });
+    const translated = translateRequest(this.#parse(), { target, scope, policy, counts });
     if (translated.kind === 'refused') throw notTranslatable(model.id, translated.losses, policy);
     const { answer, losses } = translated;
     const body = new RequestBody([Buffer.from(translated.body)]);
@@ -93,8 +114,10 @@ export class RequestTranslation {
   #parse(): ParsedRequest {
     if (this.#parsed) return this.#parsed;
     const { operation, body, stream } = this.#generation;
-    const says = operation.dialect === 'gemini' ? stream : undefined;
-    const parsed = parseRequest(formatOf(operation), body.toBuffer(), says);
+    const parsed = parseRequest(formatOf(operation), body.toBuffer(), {
+      stream: operation.dialect === 'gemini' ? stream : undefined,
+      counts: operation.isCounter ?? false,
+    });
     if (!parsed) throw new AppError('invalid_request', 'malformed_json', 'The body is not a JSON object.');
     const { messages, system, tools } = parsed.request;
     const parts = messages.reduce((sum, { parts }) => sum + 1 + parts.length, system.length + tools.length);

@@ -30,6 +30,11 @@ export class StreamAnswer {
     return this.#translator.isOver;
   }
 
+  /** What the caller's dialect has no words for, and how often it came. */
+  get unknown(): ReadonlyMap<string, number> {
+    return this.#translator.unknown;
+  }
+
   /** Takes an event of the vendor's, once its usage is read; the last one may lack its blank line. */
   readonly add = (event: Buffer): void => {
     if (this.isOver) return;

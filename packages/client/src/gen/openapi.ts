@@ -1087,7 +1087,7 @@ export interface paths {
         put?: never;
         /**
          * Count the tokens of a messages request
-         * @description Nothing is generated. Errors have the shape of the messages API. The service reads `model` and forwards the rest of the body. The `X-Svc-*` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.
+         * @description Nothing is generated. A vendor with a counter of its own counts; else the tokens are estimated, and `x-svc-estimated` is `true`. Errors have the shape of the messages API. The service reads `model` and forwards the rest of the body. The `X-Svc-*` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.
          */
         post: operations["countMessageTokens"];
         delete?: never;
@@ -1147,7 +1147,7 @@ export interface paths {
         put?: never;
         /**
          * Count the tokens that a response would read
-         * @description Nothing is generated or charged. The service reads `model` and forwards the rest of the body. The `X-Svc-*` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.
+         * @description Nothing is generated or charged. A vendor with a counter of its own counts; else the tokens are estimated, and `x-svc-estimated` is `true`. The service reads `model` and forwards the rest of the body. The `X-Svc-*` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.
          */
         post: operations["countResponseTokens"];
         delete?: never;
@@ -1287,7 +1287,7 @@ export interface paths {
         put?: never;
         /**
          * Generate content (Gemini)
-         * @description It goes to Gemini's own API: a model of another provider gets 400 `route_not_supported`. The key may also be in `x-goog-api-key` or `?key=`; `Authorization` takes precedence. Errors have Google's shape. Also served below `/v1`.
+         * @description It goes to Gemini's own API: for a model of a provider with another dialect, it is translated. The key may also be in `x-goog-api-key` or `?key=`; `Authorization` takes precedence. Errors have Google's shape. Also served below `/v1`.
          */
         post: operations["generateContent"];
         delete?: never;
@@ -1307,7 +1307,7 @@ export interface paths {
         put?: never;
         /**
          * Generate content as a stream (Gemini)
-         * @description It goes to Gemini's own API: a model of another provider gets 400 `route_not_supported`. The key may also be in `x-goog-api-key` or `?key=`; `Authorization` takes precedence. Errors have Google's shape. Also served below `/v1`.
+         * @description It goes to Gemini's own API: for a model of a provider with another dialect, it is translated. The key may also be in `x-goog-api-key` or `?key=`; `Authorization` takes precedence. Errors have Google's shape. Also served below `/v1`.
          */
         post: operations["streamGenerateContent"];
         delete?: never;
@@ -1327,7 +1327,7 @@ export interface paths {
         put?: never;
         /**
          * Count the tokens of contents (Gemini)
-         * @description It goes to Gemini's own API: a model of another provider gets 400 `route_not_supported`. It costs nothing. The key may also be in `x-goog-api-key` or `?key=`; `Authorization` takes precedence. Errors have Google's shape. Also served below `/v1`.
+         * @description It goes to Gemini's own API: for a model of a provider with another dialect, it is translated. It costs nothing. The key may also be in `x-goog-api-key` or `?key=`; `Authorization` takes precedence. Errors have Google's shape. Also served below `/v1`.
          */
         post: operations["countContentTokens"];
         delete?: never;
@@ -14150,6 +14150,8 @@ export interface operations {
                     "x-svc-attempts"?: number;
                     /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
+                    /** @description `true` for a count of tokens that the model's vendor did not make. */
+                    "x-svc-estimated"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -14252,6 +14254,8 @@ export interface operations {
                     "x-svc-attempts"?: number;
                     /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
+                    /** @description `true` for a count of tokens that the model's vendor did not make. */
+                    "x-svc-estimated"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -14566,6 +14570,8 @@ export interface operations {
                     "x-svc-attempts"?: number;
                     /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
+                    /** @description `true` for a count of tokens that the model's vendor did not make. */
+                    "x-svc-estimated"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -14669,6 +14675,8 @@ export interface operations {
                     "x-svc-attempts"?: number;
                     /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
+                    /** @description `true` for a count of tokens that the model's vendor did not make. */
+                    "x-svc-estimated"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -14754,6 +14762,8 @@ export interface operations {
                     "x-svc-attempts"?: number;
                     /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
+                    /** @description `true` for a count of tokens that the model's vendor did not make. */
+                    "x-svc-estimated"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -14853,6 +14863,8 @@ export interface operations {
                     "x-svc-attempts"?: number;
                     /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
+                    /** @description `true` for a count of tokens that the model's vendor did not make. */
+                    "x-svc-estimated"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -14953,6 +14965,8 @@ export interface operations {
                     "x-svc-attempts"?: number;
                     /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
+                    /** @description `true` for a count of tokens that the model's vendor did not make. */
+                    "x-svc-estimated"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -15039,6 +15053,8 @@ export interface operations {
                     "x-svc-attempts"?: number;
                     /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
+                    /** @description `true` for a count of tokens that the model's vendor did not make. */
+                    "x-svc-estimated"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -15419,6 +15435,8 @@ export interface operations {
                     "x-svc-attempts"?: number;
                     /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
+                    /** @description `true` for a count of tokens that the model's vendor did not make. */
+                    "x-svc-estimated"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -15541,6 +15559,8 @@ export interface operations {
                     "x-svc-attempts"?: number;
                     /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
+                    /** @description `true` for a count of tokens that the model's vendor did not make. */
+                    "x-svc-estimated"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -15663,6 +15683,8 @@ export interface operations {
                     "x-svc-attempts"?: number;
                     /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
+                    /** @description `true` for a count of tokens that the model's vendor did not make. */
+                    "x-svc-estimated"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -15760,6 +15782,8 @@ export interface operations {
                     "x-svc-attempts"?: number;
                     /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
+                    /** @description `true` for a count of tokens that the model's vendor did not make. */
+                    "x-svc-estimated"?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -15866,6 +15890,8 @@ export interface operations {
                     "x-svc-attempts"?: number;
                     /** @description What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`). */
                     "x-svc-dropped"?: string;
+                    /** @description `true` for a count of tokens that the model's vendor did not make. */
+                    "x-svc-estimated"?: string;
                     [name: string]: unknown;
                 };
                 content: {
