@@ -14,6 +14,7 @@ export {
   type Span,
 } from './json/jsonCursor.ts';
 export { KeyWatch, type MarkedValues } from './json/keyWatch.ts';
+export { TooManyItems } from './json/parseBody.ts';
 export { type Loss, type LossPolicy, lossPattern, type Verdict } from './loss/losses.ts';
 export { ENVELOPE_MARKS, mayHaveEnvelopes, type Plan, planFor } from './plan.ts';
 export { DEFAULT_QUIRKS, type Quirks } from './quirks/quirks.ts';
@@ -27,6 +28,7 @@ export {
 } from './translateAnswer.ts';
 export {
   type AnswerPlan,
+  type Asked,
   type ParsedRequest,
   parseRequest,
   type Translation,

@@ -58,16 +58,18 @@ export interface Asked {
   readonly stream?: boolean | undefined;
   /** The caller wants to know the request's tokens only. */
   readonly counts?: boolean;
+  /** The most messages, parts and tools. */
+  readonly maxItems?: number;
 }
 
-/** Reads a caller's body. Undefined if the bytes are not JSON. */
+/** Reads a caller's body. Undefined if the bytes are not JSON. Throws `TooManyItems`, before anything is parsed. */
 export function parseRequest(
   format: Format,
   bytes: Uint8Array,
-  { stream, counts = false }: Asked = {},
+  { stream, counts = false, maxItems }: Asked = {},
 ): ParsedRequest | undefined {
   const { shape, readRequest } = TRANSLATORS[format];
-  const parsed = parseBody(bytes, counts && format === 'gemini' ? GEMINI_COUNT_SHAPE : shape);
+  const parsed = parseBody(bytes, counts && format === 'gemini' ? GEMINI_COUNT_SHAPE : shape, maxItems);
   if (!parsed) return undefined;
   const losses = new Losses();
   const value = counts ? requestToCount(format, parsed.value) : parsed.value;

@@ -26,12 +26,14 @@ import { storingFirst, targetAt, targetsForModels } from '../routing/modelTarget
 import { drawOf, pinKeyOf, routePinKey } from '../routing/pinKey.ts';
 import { findProfile, type ProfileDeps, targetsForProfile } from '../routing/profileTargets.ts';
 import type { PinDecision, SessionPins } from '../routing/sessionPins.ts';
+import { inTranslation } from '../translation/notTranslatable.ts';
 import {
   type AttemptTranslation,
   isUncounted,
   operationInstead,
   RequestTranslation,
   type TranslatedRequest,
+  type TranslationTerms,
 } from '../translation/requestTranslation.ts';
 import {
   admitModel,
@@ -76,6 +78,8 @@ export interface StoredResponseAction {
 interface Sender {
   readonly key: ResolvedKey;
   readonly headers: IncomingHttpHeaders;
+  /** What the request holds. */
+  readonly memory: TranslationTerms['memory'];
 }
 
 /** Admits a request and chooses its targets; a promise only if a pin or an owner has to be looked up. */
@@ -262,7 +266,7 @@ class GenerationPlanner {
     const translated = this.#translated(target);
     const generation = translated?.generation ?? this.#generation;
     if (!isHard) return this.#prepared(target, generation, translated?.translation);
-    const terms = translated ? termsOf(generation, key) : this.#hardTerms(key);
+    const terms = translated ? this.#translatedTerms(generation, key, target) : this.#hardTerms(key);
     return limitOutput(this.#deps.budget, key, generation, terms, target).then((limited) =>
       this.#prepared(target, limited, translated?.translation),
     );
@@ -276,7 +280,10 @@ class GenerationPlanner {
     const { key } = this.#sender;
     const scope = { key: this.#deps.envelopeKey, principal: key.principalId };
     const isStrict = key.translatesStrictly || this.#profile?.translatesStrictly === true;
-    this.#translation ??= new RequestTranslation(this.#generation, scope, isStrict ? 'strict' : 'lenient');
+    this.#translation ??= new RequestTranslation(this.#generation, scope, {
+      policy: isStrict ? 'strict' : 'lenient',
+      memory: this.#sender.memory,
+    });
     return this.#translation.translate(target, operation, upstreamNameAt(model, connector));
   }
 
@@ -309,6 +316,16 @@ class GenerationPlanner {
     return this.#sentName !== undefined && model.id === this.#model && name === model.upstreamName
       ? this.#sentName
       : name;
+  }
+
+  /** Throws a 400 too, which names a field of the caller's if its own request is refused as well. */
+  #translatedTerms(generation: GenerationRequest, key: ResolvedKey, { model }: Target): HardTerms {
+    try {
+      return termsOf(generation, key);
+    } catch (error) {
+      this.#hardTerms(key);
+      throw inTranslation(error, model.id);
+    }
   }
 
   /** Throws a 400 if the maximum cost of the request can't be known. */

@@ -171,7 +171,7 @@ async function runPlanned(deps: RunDeps, request: InferenceRequest, client: Clie
 function planOf(
   deps: RunDeps,
   request: InferenceRequest,
-  { headers }: ClientConnection,
+  { headers, memory }: ClientConnection,
 ): Plan | Promise<Plan> {
   const { key, action } = request;
   const table = currentTable(deps);
@@ -182,7 +182,7 @@ function planOf(
   try {
     const planning =
       action.kind === 'generation'
-        ? planGeneration(deps, request, action, table)
+        ? planGeneration(deps, { key, headers: request.headers, memory }, action, table)
         : planStored(deps, key, action, table);
     return planning instanceof Promise ? planning.catch(onRefusal) : planning;
   } catch (error) {

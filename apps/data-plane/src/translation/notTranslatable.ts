@@ -24,9 +24,25 @@ export function notTranslatable(model: string, refused: readonly Loss[], policy:
 }
 
 /** The 400 for a request that would take too long to translate. */
-export function tooManyParts(parts: number, most: number): AppError {
-  const message = `The request has ${parts} messages and parts. A request that is translated for a vendor with another dialect may have ${most}. Shorten it, or use a model whose vendor takes it as it is.`;
+export function tooManyParts(most: number): AppError {
+  const message = `A request that is translated for a vendor with another dialect may have ${most} messages, parts and tools, and this one has more. Shorten it, or use a model whose vendor takes it as it is.`;
   return new AppError('invalid_request', CODE, message);
+}
+
+/**
+ * A refusal of a translated request, of which the caller's own has no such field: its paths are the vendor's, and would name nothing
+ * that the caller sent.
+ */
+export function inTranslation(error: unknown, model: string): unknown {
+  if (!(error instanceof AppError)) return error;
+  const { kind, code, message, param, details } = error;
+  const where = param === undefined ? '' : ` Its field ${param} is the vendor's.`;
+  return new AppError(
+    kind,
+    code,
+    `As the request is translated for the vendor of ${shortened(model)}: ${message}${where}`,
+    { param: 'model', details },
+  );
 }
 
 /** Whether another target may take what this one did not. */

@@ -1,6 +1,7 @@
 import type { Route } from '@weighbridge/contracts';
 import {
   type AnswerPlan,
+  type Asked,
   type Format,
   type Loss,
   type LossPolicy,
@@ -8,6 +9,7 @@ import {
   type ParsedRequest,
   parseRequest,
   type SealScope,
+  TooManyItems,
   translateRequest,
 } from '@weighbridge/dialects';
 import { AppError } from '@weighbridge/errors';
@@ -27,6 +29,7 @@ import {
   RESPONSES,
 } from '../formats/operation.ts';
 import { RequestBody } from '../formats/requestBody.ts';
+import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { quirksOf } from './modelQuirks.ts';
 import { notTranslatable, tooManyParts } from './notTranslatable.ts';
 
@@ -41,6 +44,8 @@ const COUNTS_RESPONSES = 'openai';
 
 /** More take longer to translate than other requests should wait. */
 const MAX_PARTS = 20_000;
+/** A body that is translated is held as text too, and as what is read of it. */
+const TIMES_HELD = 2;
 
 /** An attempt whose vendor has another dialect than the caller. */
 export interface AttemptTranslation {
@@ -79,17 +84,25 @@ export function isUncounted(connector: RoutableConnector, operation: Operation):
   return operationInstead(connector, operation) === undefined;
 }
 
+export interface TranslationTerms {
+  readonly policy: LossPolicy;
+  /** What the request holds. */
+  readonly memory: Pick<HeldMemory, 'takeBody'>;
+}
+
 /** The translations of one request: it is read once, and written for each attempt at another dialect. */
 export class RequestTranslation {
   readonly #generation: GenerationRequest;
   readonly #scope: SealScope;
   readonly #policy: LossPolicy;
+  readonly #memory: Pick<HeldMemory, 'takeBody'>;
   #parsed: ParsedRequest | undefined;
 
-  constructor(generation: GenerationRequest, scope: SealScope, policy: LossPolicy) {
+  constructor(generation: GenerationRequest, scope: SealScope, { policy, memory }: TranslationTerms) {
     this.#generation = generation;
     this.#scope = scope;
     this.#policy = policy;
+    this.#memory = memory;
   }
 
   /** `name`: the vendor's name of the model. Throws a 400 that names what has no counterpart. */
@@ -104,6 +117,7 @@ export class RequestTranslation {
     const translated = translateRequest(this.#parse(), { target, scope, policy, counts });
     if (translated.kind === 'refused') throw notTranslatable(model.id, translated.losses, policy);
     const { answer, losses } = translated;
+    this.#take(translated.body.length);
     const body = new RequestBody([Buffer.from(translated.body)]);
     return {
       generation: readTranslated(operation, body, name, this.#generation.stream),
@@ -114,16 +128,27 @@ export class RequestTranslation {
   #parse(): ParsedRequest {
     if (this.#parsed) return this.#parsed;
     const { operation, body, stream } = this.#generation;
-    const parsed = parseRequest(formatOf(operation), body.toBuffer(), {
+    this.#take(body.length);
+    const parsed = parsedOnce(formatOf(operation), body.toBuffer(), {
       stream: operation.dialect === 'gemini' ? stream : undefined,
       counts: operation.isCounter ?? false,
     });
     if (!parsed) throw new AppError('invalid_request', 'malformed_json', 'The body is not a JSON object.');
-    const { messages, system, tools } = parsed.request;
-    const parts = messages.reduce((sum, { parts }) => sum + 1 + parts.length, system.length + tools.length);
-    if (parts > MAX_PARTS) throw tooManyParts(parts, MAX_PARTS);
     this.#parsed = parsed;
     return parsed;
+  }
+
+  /** Counts what a body takes once more, as text and as what is read of it. Throws a 503 if it is not free. */
+  #take(bytes: number): void {
+    this.#memory.takeBody(TIMES_HELD * bytes, (TIMES_HELD + 1) * bytes, this.#scope.principal);
+  }
+}
+
+function parsedOnce(format: Format, bytes: Buffer, asked: Asked): ParsedRequest | undefined {
+  try {
+    return parseRequest(format, bytes, { ...asked, maxItems: MAX_PARTS });
+  } catch (error) {
+    throw error instanceof TooManyItems ? tooManyParts(MAX_PARTS) : error;
   }
 }
 

@@ -21,7 +21,11 @@ import type { MessagesBody } from './wire.ts';
 /** What is kept as it was written: arguments and schemas. */
 export const MESSAGES_SHAPE: KeptShape = {
   members: {
-    messages: { items: { members: { content: { items: { members: { input: 'kept' } } } } } },
+    // Where nothing is kept, the items are counted.
+    system: { items: {} },
+    messages: {
+      items: { members: { content: { items: { members: { input: 'kept', content: { items: {} } } } } } },
+    },
     tools: { items: { members: { input_schema: 'kept' } } },
     output_config: { members: { format: { members: { schema: 'kept' } } } },
     output_format: { members: { schema: 'kept' } },

@@ -17,6 +17,8 @@ import type { ChatBody } from './wire.ts';
 /** What is kept as it was written: schemas. Arguments are text there. */
 export const CHAT_SHAPE: KeptShape = {
   members: {
+    // Where nothing is kept, the items are counted.
+    messages: { items: { members: { content: { items: {} }, tool_calls: { items: {} } } } },
     tools: { items: { members: { function: { members: { parameters: 'kept' } } } } },
     response_format: { members: { json_schema: { members: { schema: 'kept' } } } },
   },

@@ -17,6 +17,8 @@ import { type ConfigWire, type Content, type GeminiBody, geminiFields, inBothSpe
 /** What is kept as it was written: arguments, results and schemas. */
 export const GEMINI_SHAPE: KeptShape = inBothSpellings({
   members: {
+    // Where nothing is kept, the items are counted.
+    systemInstruction: { members: { parts: { items: {} } } },
     contents: {
       items: {
         members: {

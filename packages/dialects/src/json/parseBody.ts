@@ -15,6 +15,15 @@ export type KeptShape =
   | 'kept'
   | { readonly members?: Readonly<Record<string, KeptShape>>; readonly items?: KeptShape };
 
+/** A body has more items in the lists of its shape than its caller allows. */
+export class TooManyItems extends Error {}
+
+interface Walk {
+  readonly spans: Span[];
+  /** How many more items may come. */
+  itemsLeft: number;
+}
+
 export interface ParsedBody {
   /** In place of each kept value: its number. */
   readonly value: unknown;
@@ -23,14 +32,20 @@ export interface ParsedBody {
 
 /**
  * Parses a body, but keeps the values that `shape` leads to as they were written: `JSON.parse` turns 1.0 into 1, rounds large
- * integers, reorders keys that look like integers, and rewrites escapes. Undefined if the bytes are not JSON.
+ * integers, reorders keys that look like integers, and rewrites escapes. Undefined if the bytes are not JSON. Throws `TooManyItems`
+ * before anything is parsed.
  */
-export function parseBody(bytes: Uint8Array, shape: KeptShape): ParsedBody | undefined {
+export function parseBody(
+  bytes: Uint8Array,
+  shape: KeptShape,
+  maxItems = Number.POSITIVE_INFINITY,
+): ParsedBody | undefined {
   const cursor = new JsonCursor(bytes);
-  const spans: Span[] = [];
+  const state: Walk = { spans: [], itemsLeft: maxItems };
+  const { spans } = state;
   try {
     cursor.space();
-    walk(cursor, shape, spans);
+    walk(cursor, shape, state);
     cursor.space();
   } catch (error) {
     if (error instanceof JsonScanError) return undefined;
@@ -50,29 +65,30 @@ export function parseBody(bytes: Uint8Array, shape: KeptShape): ParsedBody | und
 }
 
 /** Recursion is as deep as the shape. */
-function walk(cursor: JsonCursor, shape: KeptShape | undefined, spans: Span[]): void {
+function walk(cursor: JsonCursor, shape: KeptShape | undefined, state: Walk): void {
   const start = cursor.at;
   if (shape === 'kept') {
     cursor.skipValue();
-    spans.push({ start, end: cursor.at });
-  } else if (shape?.members && cursor.peek() === OPEN_OBJECT) walkMembers(cursor, shape.members, spans);
-  else if (shape?.items && cursor.peek() === OPEN_ARRAY) walkItems(cursor, shape.items, spans);
+    state.spans.push({ start, end: cursor.at });
+  } else if (shape?.members && cursor.peek() === OPEN_OBJECT) walkMembers(cursor, shape.members, state);
+  else if (shape?.items && cursor.peek() === OPEN_ARRAY) walkItems(cursor, shape.items, state);
   else cursor.skipValue();
 }
 
-function walkMembers(cursor: JsonCursor, members: Readonly<Record<string, KeptShape>>, spans: Span[]): void {
+function walkMembers(cursor: JsonCursor, members: Readonly<Record<string, KeptShape>>, state: Walk): void {
   if (isEmpty(cursor, CLOSE_OBJECT)) return;
   for (;;) {
     const name = cursor.key();
-    walk(cursor, Object.hasOwn(members, name) ? members[name] : undefined, spans);
+    walk(cursor, Object.hasOwn(members, name) ? members[name] : undefined, state);
     if (!hasNext(cursor, CLOSE_OBJECT)) return;
   }
 }
 
-function walkItems(cursor: JsonCursor, items: KeptShape, spans: Span[]): void {
+function walkItems(cursor: JsonCursor, items: KeptShape, state: Walk): void {
   if (isEmpty(cursor, CLOSE_ARRAY)) return;
   for (;;) {
-    walk(cursor, items, spans);
+    if (--state.itemsLeft < 0) throw new TooManyItems();
+    walk(cursor, items, state);
     if (!hasNext(cursor, CLOSE_ARRAY)) return;
   }
 }

@@ -24,6 +24,10 @@ const TOOL_SHAPE: KeptShape = { members: { parameters: 'kept' } };
 /** What is kept as it was written: schemas. Arguments are text there. */
 export const RESPONSES_SHAPE: KeptShape = {
   members: {
+    // Where nothing is kept, the items are counted.
+    input: {
+      items: { members: { content: { items: {} }, output: { items: {} }, summary: { items: {} } } },
+    },
     tools: { items: { members: { parameters: 'kept', tools: { items: TOOL_SHAPE } } } },
     text: { members: { format: { members: { schema: 'kept' } } } },
   },
