@@ -1,4 +1,5 @@
 export { readCount, writeCount } from './counting.ts';
+export { ENVELOPE_MARKS } from './envelopeMarks.ts';
 export { FORMATS, type Format, OWNERS } from './format.ts';
 export type { VendorError } from './ir/event.ts';
 export { EFFORTS, type Effort, type HostedService, type MediaKind } from './ir/request.ts';
@@ -16,7 +17,6 @@ export {
 export { KeyWatch, type MarkedValues } from './json/keyWatch.ts';
 export { TooManyItems } from './json/parseBody.ts';
 export { type Loss, type LossPolicy, lossPattern, type Verdict } from './loss/losses.ts';
-export { ENVELOPE_MARKS, mayHaveEnvelopes, type Plan, planFor } from './plan.ts';
 export { DEFAULT_QUIRKS, type Quirks } from './quirks/quirks.ts';
 export {
   type AnswerOptions,

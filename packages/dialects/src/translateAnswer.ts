@@ -6,6 +6,7 @@ import type { StreamEvent, StreamReader, StreamWriter, VendorError } from './ir/
 import { EventOrder } from './ir/eventOrder.ts';
 import { AnswerFold } from './ir/fold.ts';
 import { writeJson } from './json/writeJson.ts';
+import { beginning } from './loss/beginning.ts';
 import { AnswerTools } from './tools/answerTools.ts';
 import type { AnswerPlan } from './translateRequest.ts';
 import { type SealScope, sealOpaque } from './wire/seal.ts';
@@ -76,7 +77,7 @@ class AnswerEvents {
 
   #count(name: string): void {
     const known = this.#unknown.has(name) || this.#unknown.size < MAX_UNKNOWN;
-    const key = known ? name.slice(0, MAX_NAME_LENGTH) : 'other';
+    const key = known ? beginning(name, MAX_NAME_LENGTH) : 'other';
     this.#unknown.set(key, (this.#unknown.get(key) ?? 0) + 1);
   }
 }
@@ -106,6 +107,11 @@ export class StreamTranslator {
   /** The last event for the caller has been written. */
   get isOver(): boolean {
     return this.#events.isOver;
+  }
+
+  /** What waits for its turn, of blocks that interleave. */
+  get heldBytes(): number {
+    return this.#writer.heldBytes ?? 0;
   }
 
   /** The text for the caller that an event of the vendor's, as `SseSplitter` returns it, amounts to. */

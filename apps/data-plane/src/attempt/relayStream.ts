@@ -1,3 +1,4 @@
+import { toHttpError } from '@weighbridge/errors';
 import { ARRAY_TYPE, EventsToArray } from '../formats/eventsToArray.ts';
 import { StreamReader } from '../formats/streamReader.ts';
 import { StreamAnswer } from '../translation/streamAnswer.ts';
@@ -16,7 +17,9 @@ export async function relayStream(relay: Relay): Promise<void> {
   const { attempt, response, client, headers, plan } = relay;
   const { translation } = attempt.prepared;
   const format = (translation?.operation ?? plan.operation).responseFormat;
-  const answer = translation && new StreamAnswer(translation, relay.requestId, () => reader.facts);
+  const answer =
+    translation &&
+    new StreamAnswer(translation, relay.requestId, { facts: () => reader.facts, memory: client.memory });
   const contentEncoding = response.headers['content-encoding'];
   const reader = new StreamReader({
     format,
@@ -79,9 +82,24 @@ export async function relayStream(relay: Relay): Promise<void> {
   if (client.hasDisconnected) return;
   if (failure && !answer?.isOver) {
     const error = upstreamError(failure, attempt.prepared.connector.provider);
-    sendFailure(failedRequest(relay), error, { emitsPlainText, array });
+    if (answer && client.response.headersSent) endTranslated(relay, answer, { error, array });
+    else sendFailure(failedRequest(relay), error, { emitsPlainText, array });
   } else client.response.end(array?.end());
   if (isCacheable(relay, outcome)) relay.capture?.endStream(contentTypeOf(response) ?? 'text/event-stream');
+}
+
+/** Ends a translated stream that has begun with an error, as the translator writes one: what it had open is closed. */
+function endTranslated(
+  { client, requestId }: Relay,
+  answer: StreamAnswer,
+  { error, array }: { readonly error: unknown; readonly array: EventsToArray | undefined },
+): void {
+  const { status, body } = toHttpError(error, requestId);
+  answer.fail({ status, code: body.error.code, message: body.error.message });
+  const last = answer.take();
+  if (!array) return void client.response.end(last);
+  client.response.write(array.push(last));
+  client.response.end(array.end());
 }
 
 /** What becomes of a stream that its client leaves: cancelled, where that ends its cost; else read to its end, within limits. */

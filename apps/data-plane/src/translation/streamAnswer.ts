@@ -1,5 +1,6 @@
-import { StreamTranslator } from '@weighbridge/dialects';
+import { StreamTranslator, type VendorError } from '@weighbridge/dialects';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
+import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { answerOptions } from './answerOptions.ts';
 import type { AttemptTranslation } from './requestTranslation.ts';
 
@@ -14,14 +15,31 @@ const TOO_LARGE = {
   message: 'The vendor sent an event that is too large to be translated. Ask for less at once.',
 };
 
+const NO_MEMORY = {
+  status: 503,
+  code: 'memory_budget_exhausted',
+  message: 'This proxy has no memory free to put the parts of the answer in order. Try again.',
+};
+
+/** What keeps parts of an answer until it is their turn. */
+export type AnswerMemory = Pick<HeldMemory, 'tryTake' | 'release'>;
+
 /** A vendor's stream as it goes to a caller with another dialect. */
 export class StreamAnswer {
   readonly #translator: StreamTranslator;
   /** What was translated since it was last taken. */
   #text = '';
 
-  /** `facts`: of the vendor's events so far. */
-  constructor(translation: AttemptTranslation, requestId: string, facts: () => ResponseFacts) {
+  readonly #memory: AnswerMemory;
+  #heldBytes = 0;
+
+  /** `facts`: of the vendor's events so far. `memory`: what the request holds. */
+  constructor(
+    translation: AttemptTranslation,
+    requestId: string,
+    { facts, memory }: { readonly facts: () => ResponseFacts; readonly memory: AnswerMemory },
+  ) {
+    this.#memory = memory;
     this.#translator = new StreamTranslator(answerOptions(translation, requestId, facts));
   }
 
@@ -41,7 +59,24 @@ export class StreamAnswer {
     const last = event.at(-1);
     const isWhole = last === LINE_FEED || last === CARRIAGE_RETURN || event.length < LEAST_PIECE_BYTES;
     this.#text += isWhole ? this.#translator.push(event) : this.#translator.fail(TOO_LARGE);
+    if (this.#translator.heldBytes !== this.#heldBytes) this.#hold(this.#translator.heldBytes);
   };
+
+  /** Ends the stream with an error of this service, unless it is over. */
+  fail(error: VendorError): void {
+    if (!this.isOver) this.#text += this.#translator.fail(error);
+  }
+
+  /** What waits for another block is held by the request, as long as it waits. */
+  #hold(bytes: number): void {
+    const more = bytes - this.#heldBytes;
+    if (more > 0 && !this.#memory.tryTake(more)) {
+      this.fail(NO_MEMORY);
+      return;
+    }
+    if (more < 0) this.#memory.release(-more);
+    this.#heldBytes = bytes;
+  }
 
   /** Ends the stream: as the vendor did, or with an error if it was cut. */
   end(): void {

@@ -86,6 +86,10 @@ export class MessagesStreamWriter implements StreamWriter {
     this.#context = context;
   }
 
+  get heldBytes(): number {
+    return this.#queue.heldBytes;
+  }
+
   write(event: StreamEvent): string {
     switch (event.type) {
       case 'start':

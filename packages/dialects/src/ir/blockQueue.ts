@@ -14,7 +14,13 @@ interface QueuedBlock {
  */
 export class BlockQueue {
   readonly #waiting = new Map<number, QueuedBlock>();
+  #heldBytes = 0;
   #current: number | undefined;
+
+  /** Of what waits. */
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
 
   /** The events that may go out now. */
   push(event: QueuedEvent): readonly QueuedEvent[] {
@@ -24,12 +30,16 @@ export class BlockQueue {
         return [event];
       }
       this.#waiting.set(event.at, { events: [event], isClosed: false });
+      this.#heldBytes += sizeOf(event);
       return NONE;
     }
     if (event.at !== this.#current) {
       const block = this.#waiting.get(event.at);
       if (event.type === 'close' && block) block.isClosed = true;
-      else block?.events.push(event);
+      else if (block) {
+        block.events.push(event);
+        this.#heldBytes += sizeOf(event);
+      }
       return NONE;
     }
     if (event.type !== 'close') return [event];
@@ -49,7 +59,10 @@ export class BlockQueue {
     const events: QueuedEvent[] = [];
     for (const [at, block] of this.#waiting) {
       this.#waiting.delete(at);
-      for (const event of block.events) events.push(event);
+      for (const event of block.events) {
+        events.push(event);
+        this.#heldBytes -= sizeOf(event);
+      }
       if (!block.isClosed) {
         this.#current = at;
         break;
@@ -61,3 +74,10 @@ export class BlockQueue {
 }
 
 const NONE: readonly QueuedEvent[] = [];
+/** Of an event besides its text. */
+const EVENT_BYTES = 100;
+
+function sizeOf(event: QueuedEvent): number {
+  if (event.type === 'delta') return EVENT_BYTES + Buffer.byteLength(event.text);
+  return EVENT_BYTES + (event.type === 'opaque' ? Buffer.byteLength(event.opaque.data) : 0);
+}

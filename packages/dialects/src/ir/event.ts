@@ -66,4 +66,6 @@ export interface StreamReader {
 /** Writes events for a caller, as the text of server-sent events. */
 export interface StreamWriter {
   write(event: StreamEvent): string;
+  /** What it keeps until later; undefined: nothing ever. */
+  readonly heldBytes?: number;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonText } from '../ir/request.ts';
-import { type KeptShape, parseBody } from './parseBody.ts';
+import { type KeptShape, parseBody, TooManyItems } from './parseBody.ts';
 import { Raw, writeJson } from './writeJson.ts';
 
 const SHAPE: KeptShape = { members: { tools: { items: { members: { input: 'kept' } } } } };
@@ -30,6 +30,13 @@ describe('parseBody', () => {
     'is undefined for what is no JSON: %s',
     (text) => expect(parseBody(Buffer.from(text), SHAPE)).toBeUndefined(),
   );
+
+  it('throws once a list of its shape has too many items, however they nest', () => {
+    const shape = { members: { messages: { items: { members: { content: { items: {} } } } } } };
+    const body = Buffer.from('{"other":[1,2,3,4],"messages":[{"content":[1,2]},{"content":"x"}]}');
+    expect(parseBody(body, shape, 4)?.value).toMatchObject({ messages: [{ content: [1, 2] }, {}] });
+    expect(() => parseBody(body, shape, 3)).toThrow(TooManyItems);
+  });
 });
 
 describe('writeJson', () => {

@@ -1,3 +1,5 @@
+import { beginning } from './beginning.ts';
+
 /** What becomes of a field that has no counterpart. `refused` names a field because of which the request is not sent. */
 export type Verdict = 'changed' | 'dropped' | 'refused';
 
@@ -29,7 +31,7 @@ export class Losses {
     const listed = this.#listed.get(key);
     if (listed) listed.count++;
     else if (this.#listed.size < MAX_LISTED) {
-      this.#listed.set(key, { path: path.slice(0, MAX_PATH_LENGTH), verdict, reason, count: 1 });
+      this.#listed.set(key, { path: beginning(path, MAX_PATH_LENGTH), verdict, reason, count: 1 });
     } else {
       this.#unlisted++;
       if (verdict === 'refused') this.#refusedUnlisted++;
@@ -71,5 +73,5 @@ export class Losses {
 
 /** A path with `*` for each index. */
 export function lossPattern(path: string): string {
-  return path.slice(0, MAX_PATH_LENGTH).replace(INDEX, '.*');
+  return beginning(path, MAX_PATH_LENGTH).replace(INDEX, '.*');
 }
