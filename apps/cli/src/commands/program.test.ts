@@ -297,7 +297,14 @@ describe('profiles explain', () => {
     resolved_name: { name: 'fast', by: 'alias', alias_id: 'als_1', sent_name: null },
     refusal: null,
     models: [
-      { model: 'mock/a', why: 'because', connectors: [connector, { ...connector, name: 'spare' }] },
+      {
+        model: 'mock/a',
+        why: 'because',
+        connectors: [
+          { ...connector, translated_to: 'chat_completions' },
+          { ...connector, name: 'spare' },
+        ],
+      },
       { model: 'mock/b', why: 'next', connectors: [connector] },
     ],
     excluded: [{ model: 'mock/c', connector_id: null, stage: 'policy', why: 'not allowed' }],
@@ -323,10 +330,10 @@ describe('profiles explain', () => {
     ]);
     expect(lines(out)).toEqual([
       ['fast stands for router/cheap, by the alias als_1'],
-      ['MODEL', 'CONNECTOR', 'PRIORITY', 'WEIGHT', 'INPUT', 'OUTPUT', 'WHY'],
-      ['mock/a', 'team', '1', '2', '$1.00', '$2.00', 'because'],
-      ['mock/a', 'spare', '1', '2', '$1.00', '$2.00', '-'],
-      ['mock/b', 'team', '1', '2', '$1.00', '$2.00', 'next'],
+      ['MODEL', 'CONNECTOR', 'PRIORITY', 'WEIGHT', 'INPUT', 'OUTPUT', 'TRANSLATED TO', 'WHY'],
+      ['mock/a', 'team', '1', '2', '$1.00', '$2.00', 'chat_completions', 'because'],
+      ['mock/a', 'spare', '1', '2', '$1.00', '$2.00', '-', '-'],
+      ['mock/b', 'team', '1', '2', '$1.00', '$2.00', '-', 'next'],
       [''],
       ['Not used:'],
       ['MODEL', 'CONNECTOR', 'WHY'],
