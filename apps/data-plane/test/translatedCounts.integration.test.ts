@@ -45,6 +45,14 @@ async function count(counter: string, name: string) {
   return { tokens: answer[field], estimated: response.headers.get('x-svc-estimated') };
 }
 
+it('does not guess what a stored response has', async () => {
+  const body = { model: 'xai/grok', input: TEXT, previous_response_id: `resp_${'0'.repeat(48)}` };
+  const response = await post(proxy, '/v1/responses/input_tokens', body);
+  expect(response.status).toBeGreaterThanOrEqual(400);
+  expect(response.status).toBeLessThan(500);
+  expect(vendor.requests).toEqual([]);
+});
+
 describe.each(Object.keys(COUNTERS))('the counter of %s', (counter) => {
   it.each(Object.entries(VENDORS))("reaches %s by its vendor's own counter", async (name, path) => {
     const { tokens, estimated } = await count(counter, name);

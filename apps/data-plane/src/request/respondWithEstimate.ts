@@ -1,15 +1,18 @@
 import { writeCount } from '@weighbridge/dialects';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import { addRequestId } from '../attempt/errorResponse.ts';
-import type { GenerationPlan } from '../attempt/plan.ts';
+import { assertMaySend, type GenerationPlan } from '../attempt/plan.ts';
 import { headerText } from '../attempt/responseHeaders.ts';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { textOfRequest } from '../formats/requestText.ts';
 import type { CountTokens } from '../formats/tokenCounter.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';
+import { notTranslatable } from '../translation/notTranslatable.ts';
 
 interface CountedRequest {
   readonly id: string;
   readonly receivedAt: number;
+  readonly key: Pick<ResolvedKey, 'principalId'>;
   readonly observed: RequestObservation;
 }
 
@@ -19,10 +22,16 @@ interface CountedRequest {
  */
 export async function respondWithEstimate(
   { countTokens }: { readonly countTokens: CountTokens },
-  { id, receivedAt, observed }: CountedRequest,
-  { operation, generation, targets }: GenerationPlan,
+  { id, receivedAt, key, observed }: CountedRequest,
+  plan: GenerationPlan,
   client: ClientConnection,
 ): Promise<void> {
+  const { operation, generation, targets } = plan;
+  assertMaySend(plan);
+  assertWhole(plan);
+  // The text is held beside the body.
+  const { length } = generation.body;
+  client.memory.takeBody(length, 2 * length, key.principalId);
   const { text, framingTokens } = textOfRequest(generation.body.toBuffer());
   const tokens = (await countTokens(text)) + framingTokens;
   const { response, headers } = client;
@@ -40,4 +49,12 @@ export async function respondWithEstimate(
   headers.set('x-svc-overhead-ms', (performance.now() - receivedAt).toFixed(3));
   response.writeHead(200, headers.list);
   response.end(body);
+}
+
+/** Throws a 400 if a part of the request is where only another vendor can count it. */
+function assertWhole({ generation, targets }: GenerationPlan): void {
+  if (generation.previousResponseId === undefined) return;
+  const reason = 'only the vendor that stores it can count it';
+  const loss = { path: 'previous_response_id', verdict: 'refused' as const, reason, count: 1 };
+  throw notTranslatable(targets[0].model.id, [loss], 'lenient');
 }
