@@ -1,0 +1,146 @@
+import { create } from '@bufbuild/protobuf';
+import { ConnectorSchema, Dialect, Route } from '@weighbridge/contracts';
+import { AppError } from '@weighbridge/errors';
+import { describe, expect, it } from 'vitest';
+import type { RoutableConnector } from '../control/routingTable.ts';
+import type { Target } from '../control/target.ts';
+import { readGeminiRequest } from '../formats/geminiRequest.ts';
+import { readGenerationRequest } from '../formats/generationRequest.ts';
+import {
+  COUNT_CONTENT,
+  COUNT_TOKENS,
+  INPUT_TOKENS,
+  MESSAGES,
+  type Operation,
+  RESPONSES,
+} from '../formats/operation.ts';
+import { RequestBody } from '../formats/requestBody.ts';
+import { inTranslation } from './notTranslatable.ts';
+import { isUncounted, operationInstead, RequestTranslation } from './requestTranslation.ts';
+
+function connector(provider: string, ...routes: Route[]): RoutableConnector {
+  const dialect = Dialect.OPENAI;
+  const message = create(ConnectorSchema, { id: `con_${provider}`, provider, dialect, routes });
+  return { ...message, serves: () => true, negotiated: new Map() };
+}
+
+const OPENAI = connector('openai', Route.CHAT_COMPLETIONS, Route.RESPONSES);
+const AZURE = connector('azure', Route.CHAT_COMPLETIONS, Route.RESPONSES);
+const ANTHROPIC = connector('anthropic', Route.MESSAGES);
+const GEMINI = connector('gemini', Route.CHAT_COMPLETIONS, Route.GENERATE_CONTENT);
+const XAI = connector('xai', Route.CHAT_COMPLETIONS);
+const VOYAGE = connector('voyage', Route.EMBEDDINGS);
+
+const said = (text: string) => ({ role: 'user', content: [{ type: 'text', text }] });
+
+function translation(operation: Operation, body: object, policy: 'lenient' | 'strict' = 'lenient') {
+  const taken: number[] = [];
+  const memory = { takeBody: (bytes: number) => void taken.push(bytes) };
+  const whole = new RequestBody([Buffer.from(JSON.stringify({ model: 'asked', ...body }))]);
+  const path = { operation, model: 'asked', stream: false, isArray: false };
+  const generation =
+    operation.dialect === 'gemini'
+      ? readGeminiRequest(path, new RequestBody([Buffer.from(JSON.stringify(body))]))
+      : readGenerationRequest(operation, whole);
+  const scope = { key: Buffer.alloc(32), principal: 'ada' };
+  return { taken, one: new RequestTranslation(generation, scope, { policy, memory }) };
+}
+
+function at(connector: RoutableConnector): Target {
+  const model = { id: 'p/m', provider: connector.provider, capabilities: [], maxOutputTokens: undefined };
+  return { model, connector } as unknown as Target;
+}
+
+function refusal(run: () => unknown): AppError {
+  try {
+    run();
+  } catch (error) {
+    if (error instanceof AppError) return error;
+    throw error;
+  }
+  throw new Error('it was not refused');
+}
+
+describe('the operation in place of a counter', () => {
+  it.each([
+    [OPENAI, COUNT_TOKENS, INPUT_TOKENS],
+    [GEMINI, COUNT_TOKENS, COUNT_CONTENT],
+    [ANTHROPIC, INPUT_TOKENS, COUNT_TOKENS],
+    [ANTHROPIC, COUNT_CONTENT, COUNT_TOKENS],
+  ])('is the counter of the vendor', (target, asked, instead) => {
+    expect([operationInstead(target, asked), isUncounted(target, asked)]).toEqual([instead, false]);
+  });
+
+  it.each([
+    [XAI, COUNT_TOKENS],
+    [AZURE, COUNT_TOKENS],
+    [XAI, COUNT_CONTENT],
+  ])('is none where the vendor has no counter', (target, asked) => {
+    expect([operationInstead(target, asked), isUncounted(target, asked)]).toEqual([undefined, true]);
+  });
+
+  it('is none where the vendor counts by itself, or for what is no counter', () => {
+    expect(isUncounted(ANTHROPIC, COUNT_TOKENS)).toBe(false);
+    expect(isUncounted(VOYAGE, MESSAGES)).toBe(false);
+  });
+});
+
+describe('a count', () => {
+  it('is asked for by what the counter takes', () => {
+    const { one } = translation(COUNT_TOKENS, { messages: [said('x')], stop_sequences: ['x'] }, 'strict');
+    const { generation } = one.translate(at(OPENAI), INPUT_TOKENS, 'gpt');
+    const body = JSON.parse(generation.body.toBuffer().toString());
+    expect(Object.keys(body).sort()).toEqual(expect.arrayContaining(['input', 'model']));
+    expect(body).not.toHaveProperty('store');
+    expect(body.model).toBe('gpt');
+  });
+
+  it('of a whole request of Gemini is one of its contents', () => {
+    const request = { model: 'models/asked', contents: [{ role: 'user', parts: [{ text: 'x' }] }] };
+    const { one } = translation(COUNT_CONTENT, { generateContentRequest: request });
+    const { generation } = one.translate(at(ANTHROPIC), COUNT_TOKENS, 'claude');
+    expect(JSON.parse(generation.body.toBuffer().toString())).toMatchObject({
+      model: 'claude',
+      messages: [{ role: 'user' }],
+    });
+  });
+});
+
+describe('a translation', () => {
+  it('is counted in what the request holds, as it is read and for each attempt', () => {
+    const { one, taken } = translation(MESSAGES, { max_tokens: 9, messages: [said('x'.repeat(1_000))] });
+    one.translate(at(OPENAI), RESPONSES, 'gpt');
+    one.translate(at(OPENAI), RESPONSES, 'gpt');
+    expect(taken).toHaveLength(3);
+    for (const bytes of taken) expect(bytes).toBeGreaterThan(2_000);
+  });
+
+  it('of too many parts is refused', () => {
+    const parts = (count: number) => {
+      const content = Array.from({ length: count }, () => ({ type: 'text', text: '' }));
+      return translation(MESSAGES, { max_tokens: 9, messages: [{ role: 'user', content }] }).one;
+    };
+    parts(19_999).translate(at(OPENAI), RESPONSES, 'gpt');
+    const { kind, message } = refusal(() => parts(20_000).translate(at(OPENAI), RESPONSES, 'gpt'));
+    expect([kind, message]).toEqual(['invalid_request', expect.stringContaining('20000')]);
+  });
+
+  it('that is strict is refused for what would be dropped', () => {
+    const body = { max_tokens: 9, messages: [said('x')], service_tier: 'auto' };
+    translation(MESSAGES, body).one.translate(at(OPENAI), RESPONSES, 'gpt');
+    const strict = translation(MESSAGES, body, 'strict').one;
+    const { code, message, details } = refusal(() => strict.translate(at(OPENAI), RESPONSES, 'gpt'));
+    expect([code, message]).toEqual(['not_translatable', expect.stringContaining('is strict')]);
+    expect(details.fields).toContainEqual(expect.objectContaining({ path: 'service_tier' }));
+  });
+});
+
+it('a refusal of what only the vendor gets says so', () => {
+  const error = new AppError('invalid_request', 'not_allowed_in_hard_mode', 'No.', { param: 'a.b' });
+  expect(inTranslation(error, 'openai/gpt-5')).toMatchObject({
+    code: 'not_allowed_in_hard_mode',
+    param: 'model',
+    message: expect.stringMatching(/openai\/gpt-5.*No\..*a\.b is the vendor's/),
+  });
+  expect(inTranslation(new TypeError('x'), 'm')).toBeInstanceOf(TypeError);
+});
