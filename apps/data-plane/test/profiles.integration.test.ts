@@ -5,7 +5,7 @@ import { emptyStratum, type Strata, seededRandom, workloadTypeKey } from '@weigh
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import OpenAI from 'openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type FaultyVendor, startFaultyVendor } from './faultyVendor.ts';
+import { type Fault, type FaultyVendor, startFaultyVendor } from './faultyVendor.ts';
 import { post } from './post.ts';
 import { ALICE, HARD, ONE_MODEL, SPENT, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
 
@@ -201,7 +201,7 @@ describe('where the first model fails', () => {
     expect(proxy.failovers).toEqual(['acme: server_error']);
   });
 
-  it('all of its accounts are tried before the next model', async () => {
+  it('at a limit of its account: its other accounts are tried before the next model', async () => {
     const second = {
       id: 'acme-2',
       provider: 'acme',
@@ -216,7 +216,7 @@ describe('where the first model fails', () => {
         { id: 'bolt', provider: 'bolt', routes: CHAT, baseUrl: faulty[1]?.url ?? '' },
       ],
     });
-    (faulty[0] as FaultyVendor).fault = () => 'reset';
+    (faulty[0] as FaultyVendor).fault = () => ({ status: 429 });
     expect((await complete('router/ordered')).served).toBe('bolt/small');
     expect(
       proxy.events.map(({ connectorId, attempt, modelAttempt }) => [connectorId, attempt, modelAttempt]),
@@ -340,6 +340,43 @@ describe('a profile that cannot be served', () => {
     await expect(complete('router/mixed', {}, ONE_MODEL)).rejects.toMatchObject({ status: 500 });
     expect(faulty[0]?.requests).toHaveLength(1);
   });
+});
+
+describe('while a vendor with two accounts is down', () => {
+  const live = { id: 'bolt', provider: 'bolt', routes: CHAT };
+  const models = [
+    { id: 'acme/large', upstreamName: 'echo', nanoPerToken: 5_000n },
+    { id: 'acme/medium', upstreamName: 'echo', nanoPerToken: 2_000n },
+    { id: 'bolt/small', upstreamName: 'echo', nanoPerToken: 1_000n },
+  ];
+
+  it.each<Fault>([{ status: 500 }, { status: 529 }, 'reset', 'stall'])(
+    'no request to a profile with a third, live target fails (%j)',
+    async (fault) => {
+      const targets = models.map(({ id }) => ({ model: id }));
+      // The clock moves on between requests, so that the circuit breakers stay closed and the faults are met.
+      let nowMs = 0;
+      await start([profile('ordered', Strategy.ORDERED, { targets })], {
+        models,
+        nowMs: () => (nowMs += 60_000),
+        connectors: [
+          ...['acme-1', 'acme-2'].map((id, at) => ({
+            id,
+            ...{ provider: 'acme', routes: CHAT, firstByteTimeoutMs: 300, baseUrl: faulty[at]?.url ?? '' },
+          })),
+          { ...live, baseUrl: faulty[2]?.url ?? '' },
+        ],
+      });
+      for (const vendor of faulty.slice(0, 2)) vendor.fault = () => fault;
+      for (let at = 0; at < 5; at++) {
+        const { served, headers } = await complete('router/ordered', { 'x-svc-session-id': `s${at % 2}` });
+        expect(served).toBe('bolt/small');
+        expect(headers.get('x-svc-attempts')).toBe('2');
+      }
+      const answers = await Promise.all(Array.from({ length: 20 }, () => servedBy('router/ordered')));
+      expect(new Set(answers)).toEqual(new Set(['bolt/small']));
+    },
+  );
 });
 
 describe('the list of models', () => {

@@ -23,6 +23,7 @@ import { SupersededResponse } from './supersededResponse.ts';
 import {
   type FailureReason,
   ON_REFUSAL,
+  PROVIDER_FAILURES,
   retryAfterMs,
   type Verdict,
   verdictOnError,
@@ -178,6 +179,7 @@ class Failover {
     if (verdict.retry === 'timeout') this.#timedOutMs += attempt.waitedMs;
     if (verdict.retry === 'credential') this.#selector.exclude(target.connector);
     else this.#selector.recordFailure(target, performance.now(), requestedPauseMs(attempt, this.#deps.now()));
+    if (verdict.retry && PROVIDER_FAILURES.has(verdict.retry)) this.#selector.recordProviderFailure(target);
     if (verdict.retry && this.#deps.recentFailures.has(this.#attempts.keyId, target)) {
       this.#isLimited = true;
       this.#selector.excludeTarget(target);

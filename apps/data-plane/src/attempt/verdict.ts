@@ -13,6 +13,14 @@ export type FailureReason =
   | 'timeout'
   | 'broken';
 
+/** The failures that another account of the same provider is likely to share. */
+export const PROVIDER_FAILURES: ReadonlySet<FailureReason> = new Set<FailureReason>([
+  'server_error',
+  'unreachable',
+  'timeout',
+  'broken',
+]);
+
 /** What the result of an attempt means for its request and for its connector. */
 export interface Verdict {
   /** Undefined if the result is final: another attempt would end the same. */

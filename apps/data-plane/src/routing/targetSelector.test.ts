@@ -11,19 +11,21 @@ const table = routingTable(
     connectors: [
       { id: 'a', provider: 'acme', priority: 1 },
       { id: 'b', provider: 'acme', priority: 2 },
+      { id: 'c', provider: 'bolt', priority: 1 },
     ],
-    models: ['large', 'small'].map((name) => ({
-      id: `acme/${name}`,
-      provider: 'acme',
+    models: ['acme/large', 'acme/small', 'bolt/large'].map((id) => ({
+      id,
+      provider: id.slice(0, 4),
       price: { rates: {} },
     })),
   }),
 );
 
 function target(model: string, connectorId: string): Target {
+  const provider = connectorId === 'c' ? 'bolt' : 'acme';
   const found = {
-    model: table.models.get(`acme/${model}`),
-    connector: table.connectors.get('acme')?.find(({ id }) => id === connectorId),
+    model: table.models.get(`${provider}/${model}`),
+    connector: table.connectors.get(provider)?.find(({ id }) => id === connectorId),
   };
   if (!found.model || !found.connector) throw new Error('there is no such target');
   return { model: found.model, connector: found.connector };
@@ -87,6 +89,37 @@ describe('the target selector', () => {
     selector.recordFailure(target('small', 'b'), 0);
     selector.exclude(b.connector);
     expect(selector.next(0, 10_000)).toBeUndefined();
+  });
+
+  it("goes to another provider before the failed one's other accounts and models", () => {
+    const [smallA, smallB, c] = [target('small', 'a'), target('small', 'b'), target('large', 'c')];
+    const health = new ConnectorHealth(() => 0);
+    const selector = new TargetSelector({ health, random: () => 1 }, [a, b, smallA, smallB, c]);
+    const order: Target[] = [];
+    for (let next = selector.next(0, 10_000); next && next.pauseMs === 0; next = selector.next(0, 10_000)) {
+      order.push(next.target);
+      selector.recordFailure(next.target, 0);
+      selector.recordProviderFailure(next.target);
+    }
+    // Once each provider has failed once, the order of preference counts again.
+    expect(order).toEqual([a, c, b, smallA, smallB]);
+  });
+
+  it("stays at the provider if only the account's limit was reached, or no other one is ready", () => {
+    const c = target('large', 'c');
+    const limited = new TargetSelector({ health: new ConnectorHealth(() => 0), random: () => 1 }, [a, b, c]);
+    limited.recordFailure(a, 0);
+    expect(limited.next(0, 10_000)).toEqual({ target: b, pauseMs: 0 });
+
+    const health = new ConnectorHealth(() => 0);
+    for (const [{ connector }, result] of downed(c)) health.begin(connector)(result);
+    const failed = new TargetSelector({ health, random: () => 1 }, [a, b, c]);
+    failed.recordFailure(a, 0);
+    failed.recordProviderFailure(a);
+    expect(failed.next(0, 10_000)).toEqual({ target: b, pauseMs: 0 });
+    // Nothing is ready: the open one of the other provider comes before the open one of the failed provider.
+    for (const [{ connector }, result] of [...downed(a), ...downed(b)]) health.begin(connector)(result);
+    expect(failed.next(0, 10_000)).toEqual({ target: c, pauseMs: 0 });
   });
 
   it('selects a dead connector rather than an open one that just failed this request', () => {

@@ -20,12 +20,14 @@ const FIRST_BACK_OFF_MS = 100;
 
 /**
  * Selects the targets of one request, in this order: ready and untried; ready and tried, after a pause; the least
- * unhealthy of the others, untried before tried. Times are monotonic, in milliseconds.
+ * unhealthy of the others, untried before tried. Among these, a provider that has not failed this request comes first:
+ * attempts are few, and the accounts of one provider tend to fail together. Times are monotonic, in milliseconds.
  */
 export class TargetSelector {
   readonly #deps: TargetSelectorDeps;
   #candidates: readonly Target[];
   readonly #failures = new Map<Target, { count: number; notBeforeMs: number }>();
+  readonly #failedProviders = new Map<string, number>();
 
   /** `targets`: in order of preference. */
   constructor(deps: TargetSelectorDeps, targets: readonly Target[]) {
@@ -44,12 +46,14 @@ export class TargetSelector {
     }
     const candidates = this.#candidates;
     const failures = (target: Target) => this.#failures.get(target)?.count ?? 0;
+    const ofProvider = ({ connector }: Target) => this.#failedProviders.get(connector.provider) ?? 0;
     const ready = candidates
       .filter(({ connector }) => health.isReady(connector))
-      .sort((a, b) => failures(a) - failures(b));
+      .sort((a, b) => failures(a) - failures(b) || ofProvider(a) - ofProvider(b));
     const others = candidates.filter((target) => !ready.includes(target));
     const untried = others.filter((target) => failures(target) === 0);
-    const last = this.#leastUnhealthy(untried.length > 0 ? untried : others);
+    const elsewhere = untried.filter((target) => ofProvider(target) === 0);
+    const last = this.#leastUnhealthy([elsewhere, untried, others].find(({ length }) => length > 0) ?? []);
     for (const target of last ? [...ready, last] : ready) {
       const pauseMs = this.#pauseMs(target, nowMs);
       if (pauseMs < Math.min(leftMs, MAX_PAUSE_MS)) return { target, pauseMs };
@@ -61,6 +65,11 @@ export class TargetSelector {
   recordFailure(target: Target, nowMs: number, retryAfterMs = 0): void {
     const count = (this.#failures.get(target)?.count ?? 0) + 1;
     this.#failures.set(target, { count, notBeforeMs: nowMs + retryAfterMs });
+  }
+
+  /** What failed is likely to fail at the provider's other accounts too. */
+  recordProviderFailure({ connector: { provider } }: Target): void {
+    this.#failedProviders.set(provider, (this.#failedProviders.get(provider) ?? 0) + 1);
   }
 
   /** Removes all targets of a connector. */
