@@ -41,7 +41,6 @@ export { maintainPartitions, type Retention, readIdRange, retainedFrom } from '.
 export { type LedgerState, type LostProducer, readLedgerState } from './maintenance/readLedgerState.ts';
 export { type RebuildResult, RebuildRunningError, rebuildBuckets } from './maintenance/rebuild.ts';
 export { findKnownEpochs } from './producers/findKnownEpochs.ts';
-export { ledgerAsOf } from './producers/ledgerAsOf.ts';
 export {
   type ListedProducer,
   listProducers,
@@ -86,6 +85,7 @@ export {
 } from './requests/requests.ts';
 export type { LedgerFilter } from './spend/ledgerFilter.ts';
 export { readBucketsSpent } from './spend/readBucketsSpent.ts';
+export { type Completeness, readCompleteness } from './spend/readCompleteness.ts';
 export { readSpend, type Spend } from './spend/readSpend.ts';
 export { isSpendPosition, readSpendRows, type SpendRow, streamSpendRows } from './spend/spendBreakdown.ts';
 export { SPEND_DIMENSIONS, type SpendDimension, type SpendQuery } from './spend/spendQuery.ts';

@@ -1470,6 +1470,8 @@ export interface components {
             cost_micro_usd: number;
             /** @description The exact cost, as a decimal integer. */
             cost_nano_usd: string;
+            price_source: components["schemas"]["PriceSource"];
+            /** @description The version of that price. */
             price_version: number;
             estimated: boolean;
             /** Format: date-time */
@@ -1864,8 +1866,8 @@ export interface components {
             weight: number;
             input_price: components["schemas"]["Money"];
             output_price: components["schemas"]["Money"];
-            price_source: components["schemas"]["PriceSource"];
             translated_to: components["schemas"]["Route"] | null;
+            price_source: components["schemas"]["PriceSource"];
         };
         ExplainedModel: {
             model: string;
@@ -2415,7 +2417,10 @@ export interface components {
          * @enum {string}
          */
         PolicySource: "key" | "principal" | "default";
-        /** @enum {string} */
+        /**
+         * @description Whose price applies: the catalog's, or one negotiated for the connector.
+         * @enum {string}
+         */
         PriceSource: "catalog" | "connector";
         PriceTier: {
             above_input_tokens: number;
@@ -2737,7 +2742,7 @@ export interface components {
              * @description The watermark: usage up to this time is included, as far as known.
              */
             bucket_as_of: string;
-            /** @description Whether all usage of the range is known to be included. */
+            /** @description Whether all usage of the range is known to be included: `to` is not after `bucket_as_of`, no usage of the range is lost, missing or in quarantine, and the ledger still has the rows that the query reads. */
             complete: boolean;
         };
         SpendRow: {
@@ -6323,8 +6328,8 @@ export interface operations {
                      *                 "units": 0,
                      *                 "nanos": 150000000
                      *               },
-                     *               "price_source": "catalog",
-                     *               "translated_to": "chat_completions"
+                     *               "translated_to": "chat_completions",
+                     *               "price_source": "catalog"
                      *             }
                      *           ]
                      *         }
@@ -6432,8 +6437,8 @@ export interface operations {
                      *                 "units": 0,
                      *                 "nanos": 150000000
                      *               },
-                     *               "price_source": "catalog",
-                     *               "translated_to": "chat_completions"
+                     *               "translated_to": "chat_completions",
+                     *               "price_source": "catalog"
                      *             }
                      *           ]
                      *         }
@@ -7095,6 +7100,7 @@ export interface operations {
                      *               ],
                      *               "cost_micro_usd": 12345000,
                      *               "cost_nano_usd": "text",
+                     *               "price_source": "catalog",
                      *               "price_version": 1,
                      *               "estimated": false,
                      *               "admitted_at": "2026-11-20T10:00:00.000Z",
@@ -7224,6 +7230,7 @@ export interface operations {
                      *           ],
                      *           "cost_micro_usd": 12345000,
                      *           "cost_nano_usd": "text",
+                     *           "price_source": "catalog",
                      *           "price_version": 1,
                      *           "estimated": false,
                      *           "admitted_at": "2026-11-20T10:00:00.000Z",

@@ -21,7 +21,7 @@ export interface Spend {
 }
 
 /** Batches overtake each other, which leaves short gaps. */
-const GAP_TOLERANCE_SECONDS = 60;
+export const GAP_TOLERANCE_SECONDS = 60;
 
 export async function readSpend(db: Database, bucket: BucketRef, principalId: string): Promise<Spend> {
   const { rows } = await sql<{

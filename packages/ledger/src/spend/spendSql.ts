@@ -76,14 +76,24 @@ function isAfter(query: SpendQuery, after: readonly string[], bucketed: boolean)
 }
 
 function sources(query: SpendQuery, after: readonly string[] | undefined): RawBuilder<unknown>[] {
-  const range = fromPage(query, after);
+  const { hours, events } = split(query, fromPage(query, after));
+  return [...(hours ? [fromHours(query, hours)] : []), ...events.map((range) => fromEvents(query, range))];
+}
+
+/** The whole hours of a range that are read from sums, and the rest. */
+function split(query: SpendQuery, range: Range): { hours: Range | undefined; events: Range[] } {
   const hours = hasHours(query) ? wholeHours(range) : undefined;
-  if (!hours) return [fromEvents(query, range)];
+  if (!hours) return { hours, events: [range] };
   const ends = [
     { from: range.from, to: hours.from },
     { from: hours.to, to: range.to },
-  ].filter(({ from, to }) => from < to);
-  return [fromHours(query, hours), ...ends.map((end) => fromEvents(query, end))];
+  ];
+  return { hours, events: ends.filter(({ from, to }) => from < to) };
+}
+
+/** From when on a query reads single attempts, which are dropped after the retention period; undefined if it reads none. */
+export function eventsReadFrom(query: SpendQuery): Date | undefined {
+  return split(query, query.filter).events[0]?.from;
 }
 
 /** Skips the time buckets before the page's first one. */

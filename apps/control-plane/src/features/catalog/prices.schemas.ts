@@ -123,6 +123,11 @@ export const FullPrice = Type.Object(
 );
 export type FullPrice = Static<typeof FullPrice>;
 
+export const PriceSource = OneOf(['catalog', 'connector'], {
+  title: 'PriceSource',
+  description: "Whose price applies: the catalog's, or one negotiated for the connector.",
+});
+
 export const CatalogOrigin = OneOf(['catalog', 'feed', 'operator'], {
   title: 'CatalogOrigin',
   description:

@@ -1,7 +1,7 @@
 import { STAGES } from '@weighbridge/domain';
 import { type Static, Type } from 'typebox';
 import { Nullable, OneOf, Strict } from '../../shared/schemas.ts';
-import { Money } from '../catalog/prices.schemas.ts';
+import { Money, PriceSource } from '../catalog/prices.schemas.ts';
 import { Strategy } from '../profiles/profiles.schemas.ts';
 
 const Route = OneOf(
@@ -59,9 +59,9 @@ const ExplainedConnector = Type.Object(
     weight: Type.Integer(),
     input_price: Money,
     output_price: Money,
-    price_source: OneOf(['catalog', 'connector'], { title: 'PriceSource' }),
     /** The route to which the request is translated for it; null: it takes the request as it is. */
     translated_to: Nullable(Route),
+    price_source: PriceSource,
   },
   { title: 'ExplainedConnector' },
 );

@@ -91,6 +91,7 @@ describe('GET /requests/{request_id}', () => {
           dropped: [],
           cost_micro_usd: 0,
           cost_nano_usd: '100',
+          price_source: 'catalog',
           price_version: 1,
           estimated: false,
           admitted_at: at(0).toISOString(),

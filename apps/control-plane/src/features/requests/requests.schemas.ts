@@ -11,6 +11,7 @@ import {
   QueryInteger,
   Strict,
 } from '../../shared/schemas.ts';
+import { PriceSource } from '../catalog/prices.schemas.ts';
 import { LedgerFilterQuery, QueryText } from '../spend/ledgerQuery.ts';
 import { Correction } from './corrections.schemas.ts';
 
@@ -73,7 +74,8 @@ export const Attempt = Type.Object(
     }),
     cost_micro_usd: MicroUsd,
     cost_nano_usd: Type.String({ description: 'The exact cost, as a decimal integer.' }),
-    price_version: Type.Integer(),
+    price_source: PriceSource,
+    price_version: Type.Integer({ description: 'The version of that price.' }),
     estimated: Type.Boolean(),
     admitted_at: DateTime,
     settled_at: DateTime,

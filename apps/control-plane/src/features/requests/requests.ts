@@ -99,6 +99,7 @@ function presentAttempt(row: AttemptRow): Attempt {
     ...presentDetails(detailsOf(row)),
     cost_micro_usd: microFromNano(row.cost_nano_usd),
     cost_nano_usd: String(row.cost_nano_usd),
+    price_source: row.price_source,
     price_version: row.price_version,
     estimated: row.estimated,
     admitted_at: row.admitted_at.toISOString(),

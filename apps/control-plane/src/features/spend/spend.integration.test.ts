@@ -1,7 +1,17 @@
 import { once } from 'node:events';
+import { newUuid } from '@weighbridge/domain';
+import {
+  closeEpoch,
+  markLost,
+  recordUsage,
+  recordWatermarks,
+  registerProducer,
+  retireProducer,
+} from '@weighbridge/ledger';
 import { eventually } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { putInQuarantine } from '../../../test/quarantined.ts';
 import { startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { emptyLedger, recordAttempts } from '../../../test/usage.ts';
 import { withinTimeout } from './ledgerQuery.ts';
@@ -68,7 +78,7 @@ describe('GET /spend', () => {
       to: '2026-11-20T10:00:00.000Z',
       timezone: 'UTC',
       bucket_as_of: expect.stringMatching(/^2026-1/),
-      complete: false,
+      complete: true,
     });
   });
 
@@ -271,6 +281,106 @@ describe('GET /spend', () => {
     expect((await csv({ group_by: 'principal' }, ada)).body).not.toContain('bob');
     const narrow = await api.issue({ scopes: ['keys:read'] });
     expect((await spend({}, narrow.key)).error.code).toBe('insufficient_scope');
+  });
+});
+
+describe('whether a report is complete', () => {
+  const RANGE = { from: '2026-11-10T00:00:00Z', to: '2026-11-11T00:00:00Z' };
+  const isComplete = async (query: Record<string, string> = {}, key = api.operatorKey) =>
+    (await spend({ ...RANGE, ...query }, key)).body.complete;
+  beforeEach(async () => {
+    await api.db.deleteFrom('producer_shards').execute();
+    await api.db.deleteFrom('producers').execute();
+    await api.db.deleteFrom('quarantined_usage').execute();
+    await api.db.updateTable('ledger_floor').set({ dropped_before: null }).execute();
+  });
+  afterAll(async () => {
+    await api.db.deleteFrom('producer_shards').execute();
+    await api.db.deleteFrom('producers').execute();
+    await api.db.deleteFrom('quarantined_usage').execute();
+    await api.db.updateTable('ledger_floor').set({ dropped_before: null }).execute();
+  });
+  /** A proxy whose usage is known up to a time. */
+  const startProxy = async (markAt: Date) => {
+    const run = { producerId: newUuid(), epoch: newUuid() };
+    await registerProducer(api.db, { ...run, name: 'pod', now: day('01T00:00:00') });
+    await api.db.updateTable('producers').set({ mark_at: markAt }).where('epoch', '=', run.epoch).execute();
+    return run;
+  };
+
+  it('it is once every proxy reported its usage up to the end of the range', async () => {
+    expect(await isComplete()).toBe(true);
+    const ahead = await startProxy(day('12T00:00:00'));
+    await startProxy(day('11T00:00:00'));
+    expect(await isComplete()).toBe(true);
+    const late = await startProxy(day('10T23:59:59'));
+    expect(await isComplete()).toBe(false);
+    expect(await isComplete({ to: '2026-11-10T23:59:59Z' })).toBe(true);
+    await recordWatermarks(api.db, [{ ...late, markAt: day('11T00:00:00'), seenAt: day('12T00:00:00') }]);
+    expect(await isComplete()).toBe(true);
+    expect(await isComplete({ to: '2026-11-12T00:00:00Z' })).toBe(false);
+    // The range until now is never known whole while a proxy serves.
+    expect(await isComplete({ to: new Date(Date.now() + 3_600_000).toISOString() })).toBe(false);
+    await closeEpoch(api.db, { ...ahead, lastN: [0n, 0n, 0n, 0n], now: day('12T00:00:00') });
+    expect(await isComplete()).toBe(true);
+  });
+
+  it('it is not while a proxy of that time is lost, until its loss is accepted', async () => {
+    const run = await startProxy(day('10T12:00:00'));
+    await markLost(api.db, { silentSince: day('20T00:00:00'), now: day('10T13:00:00') });
+    expect(await isComplete()).toBe(false);
+    // It was lost before the range began, or a day and more after it ended.
+    expect(await isComplete({ from: '2026-11-10T13:00:01Z' })).toBe(true);
+    expect(await isComplete({ from: '2026-11-01T00:00:00Z', to: '2026-11-09T12:00:00Z' })).toBe(true);
+    await retireProducer(api.db, { epoch: run.epoch, retiredBy: 'operator', now: day('11T00:00:00') });
+    expect(await isComplete()).toBe(true);
+  });
+
+  it('it is not while numbered events are missing for a minute', async () => {
+    const run = await startProxy(day('11T00:00:00'));
+    const receive = (firstN: bigint) =>
+      recordUsage(api.db, { events: [], refused: [], received: [{ ...run, shard: 0, firstN, count: 1 }] });
+    await receive(2n);
+    expect(await isComplete()).toBe(true);
+    await api.db
+      .updateTable('producer_shards')
+      .set({ gap_since: new Date(Date.now() - 61_000) })
+      .execute();
+    expect(await isComplete()).toBe(false);
+    await receive(1n);
+    expect(await isComplete()).toBe(true);
+  });
+
+  it("it is not while usage that may be the range's is in quarantine", async () => {
+    const id = await putInQuarantine(api.db, { principalId: 'bob' });
+    const end = () =>
+      api.db
+        .updateTable('producers')
+        .set({ mark_at: day('19T00:00:00') })
+        .execute();
+    await end();
+    expect(await isComplete()).toBe(false);
+    expect(await isComplete({ principal_id: 'ada' })).toBe(true);
+    expect(await isComplete({}, ada)).toBe(true);
+    await api.call('POST', `/quarantine/${id}/discard`, { body: { note: 'a test' } });
+    expect(await isComplete()).toBe(true);
+    await putInQuarantine(api.db);
+    await end();
+    expect(await isComplete({}, ada)).toBe(false);
+  });
+
+  it('it is not if the rows that it reads were dropped; hourly sums stay', async () => {
+    await api.db
+      .updateTable('ledger_floor')
+      .set({ dropped_before: day('11T00:00:00') })
+      .execute();
+    expect(await isComplete()).toBe(true);
+    expect(await isComplete({ label: 'a=b' })).toBe(false);
+    expect(await isComplete({ group_by: 'service_tier' })).toBe(false);
+    expect(await isComplete({ from: '2026-11-10T00:30:00Z' })).toBe(false);
+    expect(await isComplete({ label: 'a=b', from: '2026-11-11T00:00:00Z', to: '2026-11-12T00:00:00Z' })).toBe(
+      true,
+    );
   });
 });
 

@@ -46,7 +46,10 @@ export const SpendReport = Type.Object(
       format: 'date-time',
       description: 'The watermark: usage up to this time is included, as far as known.',
     }),
-    complete: Type.Boolean({ description: 'Whether all usage of the range is known to be included.' }),
+    complete: Type.Boolean({
+      description:
+        'Whether all usage of the range is known to be included: `to` is not after `bucket_as_of`, no usage of the range is lost, missing or in quarantine, and the ledger still has the rows that the query reads.',
+    }),
   },
   { title: 'SpendReport' },
 );

@@ -3,7 +3,7 @@ import type { Database } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
 import {
   isSpendPosition,
-  ledgerAsOf,
+  readCompleteness,
   readSpendRows,
   type SpendQuery,
   streamSpendRows,
@@ -30,7 +30,7 @@ export async function spendReport(
   // A page token is valid for one grouping only.
   const list = JSON.stringify(['spend', request.bucket ?? '', timezone, ...query.groupBy]);
   const wanted = pageRequest(list, request, (parts) => isSpendPosition(query, parts));
-  const asOf = await ledgerAsOf(deps.db);
+  const { asOf, isComplete } = await readCompleteness(deps.db, query);
   const rows = await withinTimeout(
     readSpendRows(deps.db, query, { after: wanted.after, limit: wanted.size + 1 }),
   );
@@ -46,8 +46,7 @@ export async function spendReport(
     to: query.filter.to.toISOString(),
     timezone,
     bucket_as_of: asOf.toISOString(),
-    // Proxies may hold usage that has not arrived.
-    complete: false,
+    complete: isComplete,
   };
 }
 
