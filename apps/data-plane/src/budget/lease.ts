@@ -36,6 +36,8 @@ export class Lease {
   figures: BucketFigures | undefined;
   /** When something was last reserved, monotonic, in milliseconds. */
   reservedAtMs = Number.NEGATIVE_INFINITY;
+  /** Reservations that are not settled: even one of nothing may still cost something. */
+  #open = 0;
   #granted = 0n;
   #returned = 0n;
   #used = 0n;
@@ -56,6 +58,17 @@ export class Lease {
     this.#used = BigInt(persisted.used);
     // The last calls of the earlier process may have been answered after it ended.
     this.#mayHoldMore = true;
+  }
+
+  /** Goes on from the figures of a lease that was empty, which the control plane therefore knows. */
+  static remembered(bucket: BucketRef, figures: Omit<PersistedLease, 'bucket'>): Lease {
+    const lease = new Lease(bucket);
+    lease.#granted = BigInt(figures.granted);
+    lease.#returned = BigInt(figures.returned);
+    lease.#returnAcked = lease.#returned;
+    lease.#used = BigInt(figures.used);
+    lease.#usedBefore = lease.#used;
+    return lease;
   }
 
   /** For a later process of the same epoch; nothing may be reserved. */
@@ -88,7 +101,7 @@ export class Lease {
 
   /** Nothing is held here, and the control plane knows it. */
   get isEmpty(): boolean {
-    return this.#reserved === 0n && this.available <= 0n && !this.isUncertain;
+    return this.#open === 0 && this.available <= 0n && !this.isUncertain;
   }
 
   /** Less than half of the last grant is left: time to ask for the next. */
@@ -103,12 +116,14 @@ export class Lease {
 
   reserve(amount: bigint, nowMs: number): void {
     this.#reserved += amount;
+    this.#open++;
     this.reservedAtMs = nowMs;
   }
 
   /** Ends a reservation with the attempt's cost. */
   settle(reserved: bigint, actual: bigint): void {
     this.#reserved -= reserved;
+    this.#open--;
     if (this.#reserved < 0n) throw new Error('more was released than reserved');
     this.#used += actual;
   }

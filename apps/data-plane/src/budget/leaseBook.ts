@@ -58,11 +58,16 @@ export class LeaseBook {
     return this.#leases.size;
   }
 
+  /** The number of buckets of whose leases only the figures are left. */
+  get forgotten(): number {
+    return this.#leases.forgotten;
+  }
+
   /** Reserves at once; undefined, and nothing reserved, if a lease is too small. */
   tryReserve(policies: readonly BudgetedPolicy[], amount: bigint): Reservation | undefined {
     const nowMs = this.#deps.nowMs();
     const isValid = this.#isValid;
-    const entries = policies.map((policy) => this.#leases.entryOf(policy));
+    const entries = policies.map((policy) => this.#leases.entryOf(policy, nowMs));
     for (const [at, entry] of entries.entries()) {
       const isShort = !isValid || entry.lease.available < amount;
       if (isShort && policies[at]?.enforcement === 'enforce') return undefined;
@@ -93,7 +98,7 @@ export class LeaseBook {
       const reservation = this.tryReserve(policies, amount);
       if (reservation) return reservation;
       const nowMs = this.#deps.nowMs();
-      const shortages = this.#shortagesOf(policies, amount);
+      const shortages = this.#shortagesOf(policies, amount, nowMs);
       for (const shortage of shortages) {
         const { figures } = shortage.entry.lease;
         if (!figures || figures.askedAtMs < beganAtMs - FIGURES_FRESH_MS) continue;
@@ -122,10 +127,10 @@ export class LeaseBook {
     policies: readonly BudgetedPolicy[],
     { useful, least }: { readonly useful: bigint; readonly least: bigint },
   ): Promise<bigint | undefined> {
+    const beganAtMs = this.#deps.nowMs();
     const enforced = policies
       .filter(({ enforcement }) => enforcement === 'enforce')
-      .map((policy) => ({ policy, entry: this.#leases.entryOf(policy) }));
-    const beganAtMs = this.#deps.nowMs();
+      .map((policy) => ({ policy, entry: this.#leases.entryOf(policy, beganAtMs) }));
     const wait = new LeaseWait(this.#calls, beganAtMs, beganAtMs - HEADROOM_FRESH_MS);
     await this.#refreshFigures(enforced, beganAtMs);
     for (;;) {
@@ -163,7 +168,7 @@ export class LeaseBook {
     this.#leases.reclaim(buckets);
   }
 
-  /** Call it each second: measures spending and returns idle leases. */
+  /** Call it each second: measures spending, returns idle leases and forgets those that stay idle. */
   everySecond(): void {
     this.#leases.everySecond();
   }
@@ -188,10 +193,10 @@ export class LeaseBook {
     return this.#deps.silenceMs() < LEASE_VALIDITY_MS;
   }
 
-  #shortagesOf(policies: readonly BudgetedPolicy[], needed: bigint): Shortage[] {
+  #shortagesOf(policies: readonly BudgetedPolicy[], needed: bigint, nowMs: number): Shortage[] {
     const isValid = this.#isValid;
     return policies.flatMap((policy) => {
-      const entry = this.#leases.entryOf(policy);
+      const entry = this.#leases.entryOf(policy, nowMs);
       const isShort = !isValid || entry.lease.available < needed;
       return isShort && policy.enforcement === 'enforce' ? [{ policy, entry, needed }] : [];
     });

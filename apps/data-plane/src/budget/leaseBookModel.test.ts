@@ -11,6 +11,7 @@ describe('the lease book', () => {
   ])(
     'never lets proxies together spend more than the limits plus what attempts cost above their reservations, in %s mode',
     async (_mode, isHard) => {
+      let forgotten = 0;
       for (let seed = 1; seed <= 60; seed++) {
         const random = seededRandom(seed);
         const int = (from: number, to: number) => BigInt(from + Math.floor(random() * (to - from + 1)));
@@ -19,7 +20,8 @@ describe('the lease book', () => {
         const parent = budgeted('parent', { isGoverning: false });
         const leaves = [budgeted('a'), budgeted('b')];
         for (const policy of [parent, ...leaves]) world.limits.set(policy.bucketKey, int(200, 2_000));
-        const books = ['1', '2', '3'].map((epoch) => bookOf(world, epoch));
+        const clock = { ms: 0 };
+        const books = ['1', '2', '3'].map((epoch) => bookOf(world, epoch, { nowMs: () => clock.ms++ }));
         const running: {
           at: number;
           chain: BudgetedPolicy[];
@@ -61,7 +63,17 @@ describe('the lease book', () => {
             }
             world.record(keys, String(one.at + 1), one.cost);
           } else if (dice < 0.95) book.reclaim([parent.bucket]);
-          else await settleDown();
+          else if (dice < 0.98) await settleDown();
+          else {
+            // A pause, in which leases are returned, and those that no attempt runs on are forgotten.
+            await settleDown();
+            for (const second of [1, 2, 3]) {
+              clock.ms += second === 2 ? 300_000 : 40_000;
+              for (const each of books) each.everySecond();
+              await settleDown();
+            }
+            for (const each of books) forgotten += each.forgotten;
+          }
           for (const [key, limit] of world.limits) {
             const most = limit + (isHard ? 0n : (overage.get(key) ?? 0n));
             expect(bill.get(key) ?? 0n, `seed ${seed}, step ${step}`).toBeLessThanOrEqual(most);
@@ -82,6 +94,7 @@ describe('the lease book', () => {
         for (const book of books) await book.close();
         for (const key of world.limits.keys()) expect(world.hold(key), `seed ${seed}, ${key}`).toBe(0n);
       }
+      expect(forgotten).toBeGreaterThan(100);
     },
   );
 });

@@ -16,7 +16,7 @@ export interface LeaseCallsDeps {
 }
 
 /** The most buckets in one call. */
-const MAX_BUCKETS_PER_CALL = 500;
+export const MAX_BUCKETS_PER_CALL = 500;
 /** Parallel calls, so that one slow bucket does not block the others. */
 const MAX_CALLS = 4;
 
@@ -47,6 +47,11 @@ export class LeaseCalls {
     this.#isPumping = true;
     // Batches the other requests of this turn.
     queueMicrotask(() => this.#pump());
+  }
+
+  /** A call for the lease is running or wanted. */
+  has(lease: Lease): boolean {
+    return this.#running.has(lease) || this.#wanted.has(lease);
   }
 
   /** Resolves when no call is running or wanted. */

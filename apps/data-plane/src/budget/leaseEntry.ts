@@ -5,18 +5,21 @@ export interface LeaseEntry {
   readonly lease: Lease;
   readonly waiting: (() => void)[];
   readonly windowEndMs: number | undefined;
+  /** When a request last asked for it, monotonic, in milliseconds. */
+  usedAtMs: number;
   refilledAtMs: number;
   /** When the last failed call ended, and its error. */
   failedAtMs: number;
   failure: unknown;
 }
 
-export function newEntry(lease: Lease, windowEndMs: number | undefined): LeaseEntry {
+export function newEntry(lease: Lease, windowEndMs: number | undefined, nowMs: number): LeaseEntry {
   const never = Number.NEGATIVE_INFINITY;
   return {
     lease,
     waiting: [],
     windowEndMs,
+    usedAtMs: nowMs,
     refilledAtMs: never,
     failedAtMs: never,
     failure: undefined,

@@ -1,12 +1,13 @@
 import { create } from '@bufbuild/protobuf';
 import { type BucketRef, BucketRefSchema, BudgetLease_Outcome } from '@weighbridge/contracts';
 import { type BudgetedPolicy, bucketKey } from '../control/keyPolicies.ts';
+import { ForgottenLeases } from './forgottenLeases.ts';
 import { Lease, type PersistedLease } from './lease.ts';
-import type { LeaseCalls } from './leaseCalls.ts';
+import { type LeaseCalls, MAX_BUCKETS_PER_CALL } from './leaseCalls.ts';
 import { type LeaseEntry, newEntry } from './leaseEntry.ts';
 
 export interface LeaseTableDeps {
-  readonly calls: Pick<LeaseCalls, 'ask' | 'idle'>;
+  readonly calls: Pick<LeaseCalls, 'ask' | 'has' | 'idle'>;
   /** Time since the last contact with the control plane, in milliseconds, by the larger of both clocks. */
   readonly silenceMs: () => number;
   /** The control plane's clock as known here, in Unix milliseconds. */
@@ -21,37 +22,56 @@ const IDLE_MS = 30_000;
 const SILENT_MS = 3_000;
 /** A reclaimed lease retains this many seconds of its spending. */
 const RETAINED_SECONDS = 2n;
-const SWEEP_MS = 60_000;
+/** Idle leases that are returned in a second: one call, however many keys fell silent together. */
+const MAX_RETURNS_PER_SECOND = MAX_BUCKETS_PER_CALL;
+/** Of an empty lease that no request asked for in this time, only the figures stay. */
+const FORGET_MS = 300_000;
+/** Entries that a second's sweep looks at, in a fraction of a millisecond. */
+const SWEPT_PER_SECOND = 2_000;
 /** The first round may reveal a grant whose response was lost, the second returns it, the third is for a lost call. */
 const CLOSE_ROUNDS = 3;
 /** Longer than any request, and than the clocks of two control planes differ. */
 const RETAINED_AFTER_WINDOW_MS = 3_600_000;
 
 /**
- * The leases of a proxy by bucket. It returns what is idle and drops leases of past windows. A lease is retained until its
- * window is over, because its figures are cumulative and what was reported can't be undone.
+ * The leases of a proxy by bucket: in use ─► idle ─► empty ─► forgotten ─► dropped.
+ *
+ * - idle: nothing was reserved for 30 s; what is available is returned.
+ * - empty: the control plane has acknowledged the return, so nothing is held.
+ * - forgotten: no request asked for it for five minutes. Its figures stay, because they are cumulative and what was reported
+ *   can't be undone; the next request goes on from them.
+ * - dropped: its window is over, so no request asks for it again.
  */
 export class LeaseTable {
   readonly #deps: LeaseTableDeps;
   readonly #entries = new Map<string, LeaseEntry>();
   /** Entries with reservations now or recently. */
   readonly #active = new Set<LeaseEntry>();
-  #sweptAtMs: number;
+  readonly #forgotten = new ForgottenLeases();
+  #sweep: Iterator<[string, LeaseEntry]> | undefined;
 
   constructor(deps: LeaseTableDeps) {
     this.#deps = deps;
-    this.#sweptAtMs = deps.nowMs();
   }
 
   get size(): number {
     return this.#entries.size;
   }
 
-  entryOf(policy: BudgetedPolicy): LeaseEntry {
-    const existing = this.#entries.get(policy.bucketKey);
-    if (existing) return existing;
-    const entry = newEntry(new Lease(policy.bucket), policy.windowEndMs);
-    this.#entries.set(policy.bucketKey, entry);
+  get forgotten(): number {
+    return this.#forgotten.size;
+  }
+
+  entryOf({ bucket, bucketKey, windowEndMs }: BudgetedPolicy, nowMs: number): LeaseEntry {
+    const existing = this.#entries.get(bucketKey);
+    if (existing) {
+      existing.usedAtMs = nowMs;
+      return existing;
+    }
+    const figures = this.#forgotten.take(bucketKey);
+    const lease = figures ? Lease.remembered(bucket, figures) : new Lease(bucket);
+    const entry = newEntry(lease, windowEndMs, nowMs);
+    this.#entries.set(bucketKey, entry);
     return entry;
   }
 
@@ -76,24 +96,11 @@ export class LeaseTable {
     }
   }
 
-  /** Call it each second: measures spending and returns idle leases. */
+  /** Call it each second: measures spending, returns idle leases and forgets those that stay idle. */
   everySecond(): void {
     const nowMs = this.#deps.nowMs();
-    // Without the control plane, idle leases are all that can be spent.
-    const canReturn = this.#deps.silenceMs() < SILENT_MS;
-    for (const entry of this.#active) {
-      const { lease } = entry;
-      lease.measureBurn();
-      if (!canReturn) continue;
-      if (!hasBucketEnded(lease) && nowMs - lease.reservedAtMs < IDLE_MS) continue;
-      this.#returnBeyond(lease, 0n);
-      if (!lease.isEmpty) continue;
-      this.#active.delete(entry);
-      if (hasBucketEnded(lease) && !isNearEdge(entry, this.#deps.clockMs())) {
-        this.#entries.delete(bucketKey(lease.bucket));
-      }
-    }
-    if (nowMs - this.#sweptAtMs >= SWEEP_MS) this.#sweep(nowMs);
+    this.#returnIdle(nowMs);
+    this.#sweepSome(nowMs);
   }
 
   /** Takes over the leases of an earlier process of the same epoch. */
@@ -106,7 +113,7 @@ export class LeaseTable {
         subject,
         windowStartMs: BigInt(windowStartMs),
       });
-      const entry = newEntry(new Lease(bucket, lease), undefined);
+      const entry = newEntry(new Lease(bucket, lease), undefined, this.#deps.nowMs());
       this.#entries.set(bucketKey(bucket), entry);
       this.#active.add(entry);
     }
@@ -114,7 +121,8 @@ export class LeaseTable {
 
   /** For a later process of the same epoch. Call it when nothing is reserved. */
   toPersisted(): PersistedLease[] {
-    return [...this.#entries.values()].map(({ lease }) => lease.toPersisted());
+    const leases = Array.from(this.#entries.values(), ({ lease }) => lease.toPersisted());
+    return [...leases, ...this.#forgotten.toPersisted()];
   }
 
   /** Returns everything that is not reserved; resolves when the control plane has it, or the calls failed. */
@@ -125,18 +133,57 @@ export class LeaseTable {
     }
   }
 
-  /** Drops the empty leases of past windows that `everySecond` left: idle ones, and those near their window's edge. */
-  #sweep(nowMs: number): void {
-    this.#sweptAtMs = nowMs;
-    const clockMs = this.#deps.clockMs();
-    for (const [key, { lease, windowEndMs }] of this.#entries) {
-      const isPast = windowEndMs !== undefined && windowEndMs + RETAINED_AFTER_WINDOW_MS < clockMs;
-      if (isPast && lease.isEmpty) this.#entries.delete(key);
+  #returnIdle(nowMs: number): void {
+    // Without the control plane, idle leases are all that can be spent.
+    const canReturn = this.#deps.silenceMs() < SILENT_MS;
+    const asked: LeaseEntry[] = [];
+    for (const entry of this.#active) {
+      const { lease } = entry;
+      lease.measureBurn();
+      if (!canReturn) continue;
+      if (!hasBucketEnded(lease) && nowMs - lease.reservedAtMs < IDLE_MS) continue;
+      if (asked.length < MAX_RETURNS_PER_SECOND && this.#returnBeyond(lease, 0n)) asked.push(entry);
+      if (!lease.isEmpty) continue;
+      this.#active.delete(entry);
+      if (hasBucketEnded(lease) && !isNearEdge(entry, this.#deps.clockMs())) {
+        this.#entries.delete(bucketKey(lease.bucket));
+      }
+    }
+    // Behind those that wait for their turn: a call that keeps failing must not hold them up.
+    for (const entry of asked) {
+      this.#active.delete(entry);
+      this.#active.add(entry);
     }
   }
 
-  #returnBeyond(lease: Lease, retained: bigint): void {
-    if (lease.returnBeyond(retained) || lease.isUncertain) this.#deps.calls.ask(lease, 0n);
+  /** Drops empty leases of past windows, and forgets those that no request asked for. */
+  #sweepSome(nowMs: number): void {
+    const endedBeforeMs = this.#deps.clockMs() - RETAINED_AFTER_WINDOW_MS;
+    this.#forgotten.sweep(SWEPT_PER_SECOND, endedBeforeMs);
+    this.#sweep ??= this.#entries.entries();
+    for (let seen = 0; seen < SWEPT_PER_SECOND; seen++) {
+      const next = this.#sweep.next();
+      if (next.done) {
+        this.#sweep = undefined;
+        return;
+      }
+      const [key, entry] = next.value;
+      const { lease, waiting, windowEndMs, usedAtMs } = entry;
+      // A call's response, and a request that waits for it, need the lease that asked.
+      if (!lease.isEmpty || waiting.length > 0 || this.#deps.calls.has(lease)) continue;
+      const isPast = windowEndMs !== undefined && windowEndMs < endedBeforeMs;
+      if (!isPast && nowMs - usedAtMs < FORGET_MS) continue;
+      this.#entries.delete(key);
+      this.#active.delete(entry);
+      if (!isPast) this.#forgotten.add(key, lease, windowEndMs);
+    }
+  }
+
+  /** True if the control plane has to be told. */
+  #returnBeyond(lease: Lease, retained: bigint): boolean {
+    const isAsked = lease.returnBeyond(retained) || lease.isUncertain;
+    if (isAsked) this.#deps.calls.ask(lease, 0n);
+    return isAsked;
   }
 }
 
