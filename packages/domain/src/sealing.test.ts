@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect, it } from 'vitest';
-import { seal, unseal } from './sealing.ts';
+import { Sealer, seal, unseal } from './sealing.ts';
 
 it('unseals under the same key only, and only unmodified bytes', () => {
   const key = randomBytes(32);
@@ -28,4 +28,14 @@ it('unseals what earlier releases sealed, in the same context only', () => {
 it('seals equal plaintexts differently', () => {
   const key = randomBytes(32);
   expect(seal(key, Buffer.from('x'))).not.toEqual(seal(key, Buffer.from('x')));
+});
+
+it('seals in pieces of any size what is unsealed in one', () => {
+  const key = randomBytes(32);
+  const pieces = [0, 1, 15, 16, 17, 100_000].map((size) => randomBytes(size));
+  const sealer = new Sealer(key, 'a place');
+  const sealed = pieces.map((piece) => sealer.update(piece));
+  const whole = Buffer.concat([sealer.iv, sealer.end(), ...sealed]);
+  expect(unseal(key, whole, 'a place')).toEqual(Buffer.concat(pieces));
+  expect(unseal(key, whole.subarray(0, -1), 'a place')).toBeUndefined();
 });

@@ -21,7 +21,10 @@ export interface KeyStore {
   beginLookUp(): LookUp;
   invalidate(invalidation: Invalidation): void;
   forget(tokenId: string): void;
-  entries(): Iterable<[tokenId: string, entry: KeyEntry]>;
+  /** All tokens' ids, the latest used first. */
+  ids(): readonly string[];
+  /** As `get`, but does not count as a use. */
+  peek(tokenId: string): KeyEntry | undefined;
   readonly size: number;
 }
 
@@ -84,7 +87,8 @@ export function createKeyStore(maxBytes: number): KeyStore {
     },
 
     forget: (tokenId) => void keys.delete(tokenId),
-    entries: () => keys.entries(),
+    ids: () => [...keys.keys()],
+    peek: (tokenId) => keys.peek(tokenId),
     get size() {
       return keys.size;
     },

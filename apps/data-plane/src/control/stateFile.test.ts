@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rename, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
@@ -14,7 +14,7 @@ import { StateFile } from './stateFile.ts';
 
 const SEAL = randomBytes(32);
 const SNAPSHOT = create(SnapshotSchema, { revision: 7n, position: { revision: 7n } });
-/** More than are packed in one turn. */
+/** More than are written in one piece. */
 const KEYS = 2_500;
 const logger = createLogger('test');
 logger.level = 'silent';
@@ -77,7 +77,7 @@ it('restores every key of an earlier process, at its age', async () => {
   }
 });
 
-it('yields while it packs many keys, and saves the state as of its start', async () => {
+it('yields between pieces, and saves the keys that it had at its start', async () => {
   const { stateFile, store } = known();
   let turns = 0;
   const counting = setInterval(() => turns++, 0);
@@ -92,4 +92,34 @@ it('yields while it packs many keys, and saves the state as of its start', async
   const later = world(10_000);
   await later.stateFile.restore();
   expect(later.store.size).toBe(KEYS);
+});
+
+it('leaves out what was revoked during the save', async () => {
+  const { stateFile, store } = known();
+  const saving = stateFile.save();
+  store.forget(tokenIdOf(tokenSha256('token 0')));
+  await saving;
+  const later = world(10_000);
+  await later.stateFile.restore();
+  expect(later.store.size).toBe(KEYS - 1);
+});
+
+it('keeps the last state where a save ends halfway, and takes no unfinished one', async () => {
+  const { stateFile, store } = known();
+  await stateFile.save();
+  const { peek } = store;
+  let read = 0;
+  store.peek = (tokenId) => {
+    if (++read > KEYS / 2) throw new Error('the process ends');
+    return peek(tokenId);
+  };
+  await expect(stateFile.save()).rejects.toThrow('the process ends');
+  const kept = world(10_000);
+  expect(await kept.stateFile.restore()).toBe(true);
+  expect(kept.store.size).toBe(KEYS);
+
+  const file = join(folder, 'state');
+  expect((await stat(`${file}.new`)).size).toBeGreaterThan(100_000);
+  await rename(`${file}.new`, file);
+  expect(await world(10_000).stateFile.restore()).toBe(false);
 });

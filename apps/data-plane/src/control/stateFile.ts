@@ -1,13 +1,12 @@
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { type FileHandle, open, readFile, rename } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import { type KnownKey, KnownKeySchema, ProxyStateSchema } from '@weighbridge/contracts';
-import { seal, unseal } from '@weighbridge/domain';
+import { SEAL_BYTES, Sealer, unseal } from '@weighbridge/domain';
 import { ensureFolder, type Logger } from '@weighbridge/runtime';
 import type { ControlState } from './controlState.ts';
-import { type KeyEntry, keyBytes, keyEntry } from './keyEntry.ts';
+import { keyBytes, keyEntry } from './keyEntry.ts';
 import { type KeyStore, tokenIdOf, tokenSha256Of } from './keyStore.ts';
 
 export interface StateFileOptions {
@@ -22,7 +21,7 @@ export interface StateFileOptions {
 }
 
 const SAVE_MS = 5_000;
-/** The pause after a save is at least this many times its duration, however many keys there are. */
+/** The pause after a save is at least this many times the work of it, however many keys there are. */
 const PAUSE_PER_SAVE = 50;
 
 /** The proxy's state on disk, sealed: a proxy can start from it without a control plane. */
@@ -50,38 +49,45 @@ export class StateFile {
     return status !== 'expired';
   }
 
-  /** Writes the current state, atomically. */
-  async save(): Promise<void> {
+  /** Writes the current state, atomically. Resolves with how long this took of the thread, in milliseconds. */
+  async save(): Promise<number> {
     const { file, key, state, store, clock } = this.#options;
     const { snapshot, position } = state;
-    if (!snapshot || !position) return;
+    if (!snapshot || !position) return 0;
     const silenceMs = clock.monotonicMs() - state.lastContactMs;
-    const packed = await packState(
-      {
-        snapshot: { ...snapshot, revision: position.revision, position },
-        heardAtMs: BigInt(Math.floor(clock.wallMs() - silenceMs)),
-      },
-      // A copy: requests reorder the store during the save.
-      [...store.entries()],
-    );
+    const head = {
+      snapshot: { ...snapshot, revision: position.revision, position },
+      heardAtMs: BigInt(Math.floor(clock.wallMs() - silenceMs)),
+    };
+    // Requests reorder the store during the save.
+    const tokenIds = store.ids();
     await ensureFolder(dirname(resolve(file)));
     const unfinished = `${file}.new`;
-    await writeFile(unfinished, seal(key, packed), { mode: 0o600 });
+    const handle = await open(unfinished, 'w', 0o600);
+    let workMs: number;
+    try {
+      workMs = await writeSealed(handle, key, packState(head, tokenIds, store), clock.monotonicMs);
+    } finally {
+      await handle.close();
+    }
     await rename(unfinished, file);
+    return workMs;
   }
 
   /** Saves repeatedly until closed, and then once more. */
   start(): { close(): Promise<void> } {
-    const { clock, file, logger } = this.#options;
+    const { file, logger } = this.#options;
     let saving = Promise.resolve();
     let timer: NodeJS.Timeout | undefined;
     let isClosed = false;
     const saveNow = () => {
-      const beganAtMs = clock.monotonicMs();
       saving = saving
         .then(() => this.save())
-        .catch((error) => logger.error({ err: error, file }, 'failed to write the state file'))
-        .then(() => saveAfter(Math.max(SAVE_MS, PAUSE_PER_SAVE * (clock.monotonicMs() - beganAtMs))));
+        .catch((error) => {
+          logger.error({ err: error, file }, 'failed to write the state file');
+          return 0;
+        })
+        .then((workMs) => saveAfter(Math.max(SAVE_MS, PAUSE_PER_SAVE * workMs)));
     };
     const saveAfter = (ms: number) => {
       if (!isClosed) timer = setTimeout(saveNow, ms);
@@ -120,20 +126,26 @@ export class StateFile {
   }
 }
 
-/** A few milliseconds' work. */
-const KEYS_PER_TURN = 1_000;
+/** A fraction of a millisecond's work: requests are served between one piece and the next. */
+const KEYS_PER_PIECE = 100;
 const { keys: KEYS } = ProxyStateSchema.field;
 const { tokenSha256: TOKEN, key: KEY, revision: REVISION, maxAgeMs: MAX_AGE } = KnownKeySchema.field;
 
-/** Encodes the state in protobuf. Yields to requests between parts, and copies each key without decoding it. */
-async function packState(
+/**
+ * The state in protobuf, in pieces. Each key is copied without decoding it, unless it was dropped before its piece, and may be
+ * newer than the rest: it has its own revision.
+ */
+function* packState(
   head: MessageInitShape<typeof ProxyStateSchema>,
-  entries: readonly (readonly [tokenId: string, entry: KeyEntry])[],
-): Promise<Buffer> {
-  const parts = [toBinary(ProxyStateSchema, create(ProxyStateSchema, head))];
-  for (let at = 0; at < entries.length; at += KEYS_PER_TURN) {
+  tokenIds: readonly string[],
+  store: Pick<KeyStore, 'peek'>,
+): Generator<Uint8Array> {
+  yield toBinary(ProxyStateSchema, create(ProxyStateSchema, head));
+  for (let at = 0; at < tokenIds.length; at += KEYS_PER_PIECE) {
     const writer = new BinaryWriter();
-    for (const [tokenId, entry] of entries.slice(at, at + KEYS_PER_TURN)) {
+    for (const tokenId of tokenIds.slice(at, at + KEYS_PER_PIECE)) {
+      const entry = store.peek(tokenId);
+      if (!entry) continue;
       writer.tag(KEYS.number, WireType.LengthDelimited).fork();
       writer.tag(TOKEN.number, WireType.LengthDelimited).bytes(tokenSha256Of(tokenId));
       writer.tag(KEY.number, WireType.LengthDelimited).bytes(keyBytes(entry));
@@ -141,8 +153,31 @@ async function packState(
       writer.tag(MAX_AGE.number, WireType.Varint).uint32(entry.maxAgeMs);
       writer.join();
     }
-    parts.push(writer.finish());
-    await setImmediate();
+    yield writer.finish();
   }
-  return Buffer.concat(parts);
+}
+
+/** Writes each piece before the next one is made, so that there is no second copy of the state. Resolves with the time of the thread. */
+async function writeSealed(
+  handle: FileHandle,
+  key: Buffer,
+  pieces: Iterable<Uint8Array>,
+  nowMs: () => number,
+): Promise<number> {
+  const sealer = new Sealer(key);
+  // Room for the tag, which is known at the end. Until then, and after a crash, no one takes the file for a state.
+  await handle.writeFile(Buffer.concat([sealer.iv, Buffer.alloc(SEAL_BYTES - sealer.iv.length)]));
+  let workMs = 0;
+  let beganAtMs = nowMs();
+  for (const piece of pieces) {
+    const sealed = sealer.update(piece);
+    workMs += nowMs() - beganAtMs;
+    // Continues where the last one ended.
+    await handle.writeFile(sealed);
+    beganAtMs = nowMs();
+  }
+  const tag = sealer.end();
+  const { bytesWritten } = await handle.write(tag, 0, tag.length, sealer.iv.length);
+  if (bytesWritten < tag.length) throw new Error('the tag of the state file was not written whole');
+  return workMs;
 }
