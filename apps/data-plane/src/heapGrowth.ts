@@ -13,6 +13,18 @@ const MIN_GROWTH_BYTES = 40 * 1024 * 1024;
  */
 const YOUNG_GENERATION = ['--no-parallel-scavenge', '--no-allocation-site-pretenuring'];
 
+/**
+ * V8's limit of a semi-space, in MiB. Node 24 lets it grow to 64, and the more there is of it, the longer a collection of young
+ * objects may take, and the more memory a proxy. V8 reads the limit when it starts, so whoever starts a process sets it.
+ */
+const SEMI_SPACE_MIB = 16;
+
+/** Node's arguments for a process that serves, unless whoever started this one has set the size of its semi-spaces. */
+export function nodeArguments(own: readonly string[], nodeOptions = ''): string[] {
+  const isSet = [...own, nodeOptions].some((text) => /--(min|max)[-_]semi[-_]space[-_]size/.test(text));
+  return isSet ? [...own] : [...own, `--max-semi-space-size=${SEMI_SPACE_MIB}`];
+}
+
 /** Sets how V8 collects garbage in this process; returns a function that stops following its heap. */
 export function tuneCollections(): () => void {
   for (const flag of YOUNG_GENERATION) setFlagsFromString(flag);

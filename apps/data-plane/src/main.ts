@@ -13,7 +13,7 @@ import {
 import { CACHE_BUCKET_SETTINGS, cacheBucketSettings, type SharedCache } from './cache/openResponseCache.ts';
 import { environmentOf, loadConfig, loadProcessConfig, type ProcessConfig } from './config.ts';
 import { shutdownMs, startDataPlane } from './dataPlane.ts';
-import { tuneCollections } from './heapGrowth.ts';
+import { nodeArguments, tuneCollections } from './heapGrowth.ts';
 import { openPinBucket } from './routing/pinBucket.ts';
 import { refusalResponse } from './server/app.ts';
 import { runProcesses } from './server/processes.ts';
@@ -79,6 +79,7 @@ const exitCode = await runService('data-plane', async (context) => {
   await runProcesses({
     ...context,
     environments: Array.from({ length: settings.processes }, (_, index) => environmentOf(process.env, index)),
+    nodeArguments: nodeArguments(process.execArgv, process.env.NODE_OPTIONS),
     port: settings.http.port,
     stopTimeoutMs: shutdownMs(settings.shutdown),
   });

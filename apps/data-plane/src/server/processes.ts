@@ -8,6 +8,8 @@ type Environment = Readonly<Record<string, string>>;
 export interface ProcessesDeps extends Pick<ServiceContext, 'logger' | 'onShutdown' | 'fail'> {
   /** One per process: the settings that it has beyond this process's environment. */
   readonly environments: readonly Environment[];
+  /** Node's own arguments. */
+  readonly nodeArguments: readonly string[];
   /** The port that they share. */
   readonly port: number;
   /** The longest time that a process takes to stop. */
@@ -25,8 +27,10 @@ export async function runProcesses(deps: ProcessesDeps): Promise<void> {
   const { environments, onShutdown, fail } = deps;
   const supervisor = new Supervisor(deps);
   onShutdown('processes', () => supervisor.stop(), deps.stopTimeoutMs);
-  // Each process accepts for itself: a connection handed over by this one would be lost with a process that dies.
+  // Each process accepts for itself: a connection handed over by this one would be lost with a process that dies. To be set
+  // first, since `setupPrimary` makes it final.
   cluster.schedulingPolicy = cluster.SCHED_NONE;
+  cluster.setupPrimary({ execArgv: [...deps.nodeArguments] });
   const allServe = waitUntilAllServe(environments.length, deps.port);
   const supervised = environments.map((environment) => supervisor.supervise(environment));
   await Promise.race([allServe, Promise.all(supervised)]);

@@ -20,6 +20,7 @@ type App = 'control-plane' | 'data-plane' | 'metering';
 
 /** As in the chart and the compose file. */
 export const METERING_NODE_OPTIONS = '--max-semi-space-size=32';
+const DATA_PLANE_NODE_OPTIONS = '--max-semi-space-size=16';
 
 /** Starts an app from its built entry, as a user does, a proxy on the Node that ships; `nodeArgs` come before the entry. */
 export async function startBuiltApp(
@@ -197,6 +198,7 @@ export async function startProxy(
   // Each in its own parent folder: a proxy adopts the orphaned spools beside its own.
   const spoolDir = join(await mkdtemp(join(run.folder, 'spool-')), name);
   const env = {
+    NODE_OPTIONS: DATA_PLANE_NODE_OPTIONS,
     NATS_URL: service.natsUrl,
     CONTROL_PLANE_ADDRESS: service.controlPlane.address,
     PORT: String(port),
