@@ -140,7 +140,7 @@ describe('a lease that no request asks for', () => {
     }
     expect(left).toEqual([700, 200, 0]);
     clock.ms += 300_000;
-    await idle(3);
+    await idle(6);
     expect([book.size, book.forgotten]).toEqual([0, 1_200]);
   });
 

@@ -6,7 +6,7 @@ export type LeaseFigures = Pick<PersistedLease, 'granted' | 'returned' | 'used'>
 /**
  * What is left of leases that were not used for a while: their three figures, as text. Figures are cumulative within an epoch,
  * and the control plane answers with the cumulative grant: a lease that began at 0 again would spend all of it a second time.
- * An entry takes a fifth of a lease's memory.
+ * An entry takes a third of a lease's memory, about half of it for the key.
  */
 export class ForgottenLeases {
   /** By bucket key: granted, returned, used and, if it is known, the end of the window, separated by spaces. */

@@ -26,8 +26,8 @@ const RETAINED_SECONDS = 2n;
 const MAX_RETURNS_PER_SECOND = MAX_BUCKETS_PER_CALL;
 /** Of an empty lease that no request asked for in this time, only the figures stay. */
 const FORGET_MS = 300_000;
-/** Entries that a second's sweep looks at, in a fraction of a millisecond. */
-const SWEPT_PER_SECOND = 2_000;
+/** Entries that a second's sweep looks at: less than a millisecond of the thread. */
+const SWEPT_PER_SECOND = 500;
 /** The first round may reveal a grant whose response was lost, the second returns it, the third is for a lost call. */
 const CLOSE_ROUNDS = 3;
 /** Longer than any request, and than the clocks of two control planes differ. */
@@ -142,7 +142,9 @@ export class LeaseTable {
       lease.measureBurn();
       if (!canReturn) continue;
       if (!hasBucketEnded(lease) && nowMs - lease.reservedAtMs < IDLE_MS) continue;
-      if (asked.length < MAX_RETURNS_PER_SECOND && this.#returnBeyond(lease, 0n)) asked.push(entry);
+      // Its turn comes in a later second.
+      if (asked.length === MAX_RETURNS_PER_SECOND) continue;
+      if (this.#returnBeyond(lease, 0n)) asked.push(entry);
       if (!lease.isEmpty) continue;
       this.#active.delete(entry);
       if (hasBucketEnded(lease) && !isNearEdge(entry, this.#deps.clockMs())) {
@@ -169,10 +171,10 @@ export class LeaseTable {
       }
       const [key, entry] = next.value;
       const { lease, waiting, windowEndMs, usedAtMs } = entry;
-      // A call's response, and a request that waits for it, need the lease that asked.
-      if (!lease.isEmpty || waiting.length > 0 || this.#deps.calls.has(lease)) continue;
       const isPast = windowEndMs !== undefined && windowEndMs < endedBeforeMs;
       if (!isPast && nowMs - usedAtMs < FORGET_MS) continue;
+      // A call's response, and a request that waits for it, need the lease that asked.
+      if (!lease.isEmpty || waiting.length > 0 || this.#deps.calls.has(lease)) continue;
       this.#entries.delete(key);
       this.#active.delete(entry);
       if (!isPast) this.#forgotten.add(key, lease, windowEndMs);
