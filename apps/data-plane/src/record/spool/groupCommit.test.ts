@@ -63,6 +63,35 @@ describe('the records of one turn of the event loop', () => {
     await spool.close();
   });
 
+  it('are one SETTLE that is written at once, while turns have no more than one record', async () => {
+    const { state, files } = countedFiles();
+    const spool = await place.open({ files });
+    const settled: SettledEvent[] = [];
+    const onSettled = (event: SettledEvent) => settled.push(event);
+    const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
+    const [lone, ...others] = ['a', 'b', 'c', 'd'].map((eventId) => begin(spool, eventId));
+    await spool.durable();
+    begin(spool, 'e').writeIntent();
+    await nextTurn();
+    state.writes = 0;
+    lone?.settle(tailOf(1n), onSettled);
+    expect([state.writes, settled.length, spool.durable()]).toEqual([1, 1, undefined]);
+    // A second one in the same turn is not alone.
+    others[0]?.settle(tailOf(1n), onSettled);
+    expect([state.writes, settled.length]).toEqual([1, 1]);
+    await spool.durable();
+    expect([state.writes, settled.length]).toEqual([2, 2]);
+    // Nor is the first one of the turn after that.
+    others[1]?.settle(tailOf(1n), onSettled);
+    expect([state.writes, settled.length]).toEqual([2, 2]);
+    await spool.durable();
+    state.isFailing = true;
+    others[2]?.settle(tailOf(1n), onSettled);
+    await expect(spool.durable()).rejects.toThrow('the disk is full');
+    expect([settled.length, spool.openAttempts]).toEqual([3, 2]);
+    await spool.close();
+  });
+
   it('are all refused where the write fails: begins are refused, and ends stay open', async () => {
     const { state, files } = countedFiles();
     let nowMs = 0;

@@ -14,6 +14,7 @@ const MAX_QUEUED_BYTES = 256 * 1024;
 
 /** One turn of the event loop in which records were added, flushed or not. */
 interface Turn {
+  records: number;
   failure: { readonly error: unknown } | undefined;
   ended: Promise<void> | undefined;
   end: (failure: Turn['failure']) => void;
@@ -21,7 +22,8 @@ interface Turn {
 
 /**
  * Collects the INTENTs and SETTLEs of one turn of the event loop and writes them together at its end: on a busy proxy the
- * system call is most of a record's cost.
+ * system call is most of a record's cost. A SETTLE that is alone, as far as can be known, is written at once: its response
+ * waits for it, and there is nothing to share the write with.
  */
 export class GroupCommit {
   readonly #writer: Pick<EpochWriter, 'write'>;
@@ -30,6 +32,8 @@ export class GroupCommit {
   #queuedBytes = 0;
   #queuedIntentBytes = 0;
   #turn: Turn | undefined;
+  /** How many records the last turn had that had any. */
+  #lastTurnRecords = 0;
 
   constructor(writer: Pick<EpochWriter, 'write'>) {
     this.#writer = writer;
@@ -45,23 +49,25 @@ export class GroupCommit {
     const bytes = intent.record.length + (tail?.length ?? 0);
     if (this.#queuedBytes + bytes > MAX_QUEUED_BYTES) this.flush();
     this.#turn ??= this.#beginTurn();
+    this.#turn.records++;
     this.#queue.push(record);
     this.#queuedBytes += bytes;
     if (!tail) this.#queuedIntentBytes += bytes;
+    else if (this.#turn.records === 1 && this.#lastTurnRecords <= 1) this.#writeQueue(this.#turn);
   }
 
-  /** Writes the queue now. `written` still resolves at the end of the turn. */
+  /** Writes the queue now. */
   flush(): void {
     if (this.#turn) this.#writeQueue(this.#turn);
   }
 
   /**
    * Resolves when everything added in this turn is written; rejects if a write of the turn failed; undefined if
-   * nothing was added.
+   * nothing is left to write.
    */
   written(): Promise<void> | undefined {
     const turn = this.#turn;
-    if (!turn) return undefined;
+    if (!turn || (this.#queue.length === 0 && !turn.failure)) return undefined;
     turn.ended ??= new Promise((resolve, reject) => {
       turn.end = (failure) => (failure ? reject(failure.error) : resolve());
     });
@@ -69,9 +75,10 @@ export class GroupCommit {
   }
 
   #beginTurn(): Turn {
-    const turn: Turn = { failure: undefined, ended: undefined, end: () => {} };
+    const turn: Turn = { records: 0, failure: undefined, ended: undefined, end: () => {} };
     setImmediate(() => {
       this.#turn = undefined;
+      this.#lastTurnRecords = turn.records;
       this.#writeQueue(turn);
       turn.end(turn.failure);
     });

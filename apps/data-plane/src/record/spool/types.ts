@@ -80,8 +80,8 @@ export interface SpooledAttempt {
   /** Writes the INTENT now, with all else that waits for the end of the turn, unless it is written; throws if that fails. */
   writeIntent(): void;
   /**
-   * Queues the SETTLE, to be written at the end of the turn; `onSettled` is called once it is written and numbered. If the
-   * write fails the attempt stays open: call it again, or the next start settles it at its reservation. No-op if the
+   * Queues the SETTLE, to be written at the end of the turn, or writes it at once if it is alone; `onSettled` is called once it
+   * is written and numbered. If the write fails the attempt stays open: call it again, or the next start settles it at its reservation. No-op if the
    * INTENT was refused. Throws if the attempt is settled already.
    */
   settle(tail: Uint8Array, onSettled?: (event: SettledEvent) => void): void;
