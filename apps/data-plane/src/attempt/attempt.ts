@@ -90,8 +90,13 @@ export interface AttemptContext extends BilledRequest {
   readonly refreshKey: () => Promise<void>;
 }
 
+type Permit = ReturnType<Upstreams['acquirePermit']>;
+
 /** What is sent, for the key as it is now; rejects if the key may not use the target. */
 type Prepare = (key: ResolvedKey) => PreparedRequest | Promise<PreparedRequest>;
+
+/** What it cost; undefined if nothing is billed or it was settled before. */
+type Settled = NanoUsd | undefined;
 
 export class Attempt {
   readonly #deps: AttemptDeps;
@@ -140,24 +145,29 @@ export class Attempt {
   }
 
   /**
-   * Reserves, records and sends. Never rejects. Afterwards it is `answered`; or it was sent and failed, and is `settled`; or
+   * Reserves, records and sends. Neither throws nor rejects. Afterwards it is `answered`; or it was sent and failed, and is `settled`; or
    * nothing was sent, and it is `released`. In the last two cases `error` says why.
    */
-  async run(prepare: Prepare): Promise<void> {
-    let permit: ReturnType<Upstreams['acquirePermit']>;
+  run(prepare: Prepare): Promise<void> | undefined {
+    let beginning: Permit | Promise<Permit>;
     try {
-      permit = await this.#begin(prepare);
+      beginning = this.#begin(prepare);
     } catch (error) {
-      return await this.#refuse(error);
+      return this.#refuse(error);
     }
-    await this.#send(permit);
+    if (!(beginning instanceof Promise)) return this.#send(beginning);
+    return beginning.then(
+      (permit) => this.#send(permit),
+      (error) => this.#refuse(error),
+    );
   }
 
   /**
-   * Charges what a response cost; resolves with the cost once it is in the spool or can't be written, with undefined if
-   * nothing is billed or it was settled before. To be called before the HTTP response to the client ends.
+   * Charges what a response cost; returns the cost once it is in the spool or can't be written, undefined if nothing is billed
+   * or it was settled before. A promise only if its tokens have to be counted, or others join its write. To be called before
+   * the HTTP response to the client ends.
    */
-  settle(result: ResponseResult): Promise<NanoUsd | undefined> {
+  settle(result: ResponseResult): Settled | Promise<Settled> {
     return this.#settle(result, this.response.status, false);
   }
 
@@ -180,30 +190,47 @@ export class Attempt {
     this.#enter('abandoned');
     const billing = this.#billing;
     if (billing) void this.#end(billing, billing.chargeReservation());
-    else void this.#settleUnbilled(Outcome.INTERRUPTED, 0);
+    else this.#settleUnbilled(Outcome.INTERRUPTED, 0);
   }
 
-  /** planned → reserved → recorded; resolves with the permit to send. */
-  async #begin(prepare: Prepare) {
-    const { client } = this.#context;
+  /** planned → reserved → recorded; returns the permit to send. */
+  #begin(prepare: Prepare): Permit | Promise<Permit> {
     const preparing = prepare(this.#context.key);
-    this.#prepared = preparing instanceof Promise ? await preparing : preparing;
-    const permit = this.#deps.upstreams.acquirePermit(this.#prepared.connector);
+    return preparing instanceof Promise
+      ? preparing.then((prepared) => this.#reserve(prepared, prepare))
+      : this.#reserve(preparing, prepare);
+  }
+
+  #reserve(prepared: PreparedRequest, prepare: Prepare): Permit | Promise<Permit> {
+    this.#prepared = prepared;
+    const permit = this.#deps.upstreams.acquirePermit(prepared.connector);
+    let recording: Promise<void> | undefined;
     try {
-      if (this.#billing && !this.#billing.tryReserve(this.#prepared)) {
-        await this.#waitForReservation(this.#billing, prepare);
-      }
-      this.#enter('reserved');
-      client.assertWaiting();
-      assertMaySend(this.#context.plan);
-      const recording = this.#billing?.record();
-      if (recording) await recording;
-      this.#enter('recorded');
-      return permit;
+      const billing = this.#billing;
+      recording =
+        billing && !billing.tryReserve(prepared)
+          ? this.#waitForReservation(billing, prepare).then(() => this.#record())
+          : this.#record();
     } catch (error) {
-      permit.release();
-      throw error;
+      return giveUp(permit, error);
     }
+    return recording
+      ? recording.then(
+          () => permit,
+          (error) => giveUp(permit, error),
+        )
+      : permit;
+  }
+
+  /** reserved → recorded. */
+  #record(): Promise<void> | undefined {
+    this.#enter('reserved');
+    this.#context.client.assertWaiting();
+    assertMaySend(this.#context.plan);
+    const recording = this.#billing?.record();
+    if (recording) return recording.then(() => this.#enter('recorded'));
+    this.#enter('recorded');
+    return undefined;
   }
 
   async #waitForReservation(billing: AttemptBilling, prepare: Prepare): Promise<void> {
@@ -216,15 +243,17 @@ export class Attempt {
   }
 
   /** planned, reserved or sent → refused → released. */
-  async #refuse(error: unknown): Promise<void> {
+  #refuse(error: unknown): Promise<void> | undefined {
     this.error = error;
     this.#enter('refused');
-    await this.#billing?.release();
+    const releasing = this.#billing?.release();
+    if (releasing) return releasing.then(() => this.#enter('released'));
     this.#enter('released');
+    return undefined;
   }
 
   /** recorded → sent → answered, or → failed → settled. */
-  async #send(permit: ReturnType<Upstreams['acquirePermit']>): Promise<void> {
+  async #send(permit: Permit): Promise<void> {
     const { plan, headers: clientHeaders, query, client, observed } = this.#context;
     const { connector, body, modelRequest, nativePath, translation } = this.prepared;
     const operation = translation?.operation ?? plan.operation;
@@ -283,10 +312,10 @@ export class Attempt {
   }
 
   /** answered, failed or superseded → settled; once settled, it does nothing. */
-  #settle(result: ResponseResult, status: number, neverSent: boolean): Promise<NanoUsd | undefined> {
+  #settle(result: ResponseResult, status: number, neverSent: boolean): Settled | Promise<Settled> {
     const billing = this.#billing;
     if (!billing) return this.#settleUnbilled(result.outcome, status);
-    if (!billing.isOpen) return Promise.resolve(undefined);
+    if (!billing.isOpen) return undefined;
     const { outcome, facts, firstByteAt, output, isDocument = false } = result;
     const sentAt = this.#sentAt;
     const end = billing.charge({
@@ -304,33 +333,35 @@ export class Attempt {
       : this.#end(billing, end, result);
   }
 
-  async #settleUnbilled(outcome: Outcome, status: number): Promise<undefined> {
-    if (this.#state === 'settled') return;
+  #settleUnbilled(outcome: Outcome, status: number): undefined {
+    if (this.#state === 'settled') return undefined;
     this.#enter('settled');
     const { observed } = this.#context;
     observed.lastAttempt = { outcome, status };
     observed.trace?.attemptEnded(observed.lastAttempt);
+    return undefined;
   }
 
-  async #end(
-    billing: AttemptBilling,
-    end: AttemptEnd,
-    result?: ResponseResult,
-  ): Promise<NanoUsd | undefined> {
+  #end(billing: AttemptBilling, end: AttemptEnd, result?: ResponseResult): Settled | Promise<Settled> {
     // Settled or abandoned while its tokens were counted.
     if (!billing.isOpen) return undefined;
     const { observed } = this.#context;
     const output = result && (() => result.output().text);
     this.#deps.observer.attempted(observed, billing.modelRequest, end, output);
     this.#enter('settled');
-    await billing.end(end);
-    return end.costNanoUsd;
+    const ending = billing.end(end);
+    return ending ? ending.then(() => end.costNanoUsd) : end.costNanoUsd;
   }
 
   #enter(state: AttemptState): void {
     if (!NEXT_STATES[this.#state].includes(state)) unexpected(`${this.#state} does not lead to ${state}`);
     this.#state = state;
   }
+}
+
+function giveUp(permit: Permit, error: unknown): never {
+  permit.release();
+  throw error;
 }
 
 function unexpected(what: string): never {

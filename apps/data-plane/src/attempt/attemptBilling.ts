@@ -163,10 +163,11 @@ export class AttemptBilling {
   }
 
   /** Returns the reservation of an attempt that was not sent. */
-  async release(): Promise<void> {
-    if (this.#record) await this.end({ ...NOTHING_USED, dispatchedAt: this.#recordedAt });
-    else if (this.#reservation) this.#deps.budget.settle(this.#reservation, 0n);
+  release(): Promise<void> | undefined {
+    if (this.#record) return this.end({ ...NOTHING_USED, dispatchedAt: this.#recordedAt });
+    if (this.#reservation) this.#deps.budget.settle(this.#reservation, 0n);
     this.#reservation = undefined;
+    return undefined;
   }
 
   /** What the attempt is charged: its reservation if its tokens can't be counted. */
@@ -226,8 +227,11 @@ export class AttemptBilling {
     return { ...chargeReservation(this.#reserved), details: LIST_PRICE_DETAILS };
   }
 
-  /** Charges the budgets and writes the SETTLE of a recorded attempt; resolves once it is in the spool, or can't be. */
-  async end(end: AttemptEnd): Promise<void> {
+  /**
+   * Charges the budgets and writes the SETTLE of a recorded attempt. Returns once it is in the spool, or can't be; with a promise
+   * if others of this turn join its write.
+   */
+  end(end: AttemptEnd): Promise<void> | undefined {
     const { usage, budget, now } = this.#deps;
     const record = this.#record;
     const reservation = this.#reservation;
@@ -235,25 +239,36 @@ export class AttemptBilling {
     this.#record = undefined;
     this.#reservation = undefined;
     this.#counter.usedTokens += totalTokens(end.usage);
-    if (!record) return;
+    if (!record) return undefined;
     // The rest of a reservation is free only once the end is written: otherwise the next start charges all of it.
     const hasRest = reservation && end.costNanoUsd < reservation.amountNanoUsd && !record.isRefused;
-    if (reservation && !hasRest) {
+    const unsettled = hasRest ? reservation : undefined;
+    if (reservation && !unsettled) {
       budget.settle(reservation, end.costNanoUsd);
       this.#checkReservation(reservation, end);
     }
-    let isWritten = false;
+    let writing: Promise<void> | undefined;
     try {
       record.settle(eventTail(end, now()));
-      await usage.durable();
-      isWritten = true;
+      writing = usage.durable();
     } catch (error) {
-      // It stays open in the spool: the next start settles it at its reservation.
-      this.#logError(error, 'failed to write the end of an attempt; the next start charges its reservation');
+      this.#endNotWritten(unsettled, error);
+      return undefined;
     }
-    if (reservation && hasRest) {
-      budget.settle(reservation, isWritten ? end.costNanoUsd : reservation.amountNanoUsd);
+    if (writing) {
+      return writing.then(
+        () => unsettled && budget.settle(unsettled, end.costNanoUsd),
+        (error) => this.#endNotWritten(unsettled, error),
+      );
     }
+    if (unsettled) budget.settle(unsettled, end.costNanoUsd);
+    return undefined;
+  }
+
+  /** It stays open in the spool: the next start settles it at its reservation. */
+  #endNotWritten(unsettled: Reservation | undefined, error: unknown): void {
+    this.#logError(error, 'failed to write the end of an attempt; the next start charges its reservation');
+    if (unsettled) this.#deps.budget.settle(unsettled, unsettled.amountNanoUsd);
   }
 
   #checkReservation({ amountNanoUsd }: Reservation, { costNanoUsd }: AttemptEnd): void {

@@ -111,7 +111,8 @@ class Failover {
       }
       const attempt = this.#attempts.start();
       const reportResult = this.#deps.health.begin(target.connector);
-      await attempt.run((key) => this.#plan.prepare(target, key));
+      const running = attempt.run((key) => this.#plan.prepare(target, key));
+      if (running) await running;
       if (attempt.state === 'released') {
         reportResult('unknown');
         if (attempt.error === this.#refused) throw attempt.error;
@@ -132,7 +133,7 @@ class Failover {
         this.#failure = upstreamError(attempt.error, target.connector.provider);
       else if (refusal && refusal.about !== 'request') await this.#hideRefusal(target, attempt, refusal);
       else if (next) await this.#supersede(target, attempt);
-      else return await this.#deliver(attempt, refusal?.response);
+      else return this.#deliver(attempt, refusal?.response);
     }
     return await this.#deliverLastError();
   }
@@ -226,10 +227,16 @@ class Failover {
     this.#failure = connectorUnauthorized(connector.provider, about);
   }
 
-  async #deliver(attempt: Attempt, answered = attempt.response): Promise<Delivered> {
+  #deliver(attempt: Attempt, response = attempt.response): Delivered | Promise<Delivered> {
+    return response.status < 300
+      ? { attempt, response: this.#asLast(response), upstreamMs: this.#upstreamMs }
+      : this.#deliverRefusal(attempt, response);
+  }
+
+  async #deliverRefusal(attempt: Attempt, answered: UpstreamResponse): Promise<Delivered> {
     const { objects } = this.#plan;
     let response: UpstreamResponse | undefined = answered;
-    if (objects?.notFound && answered.status >= 300) {
+    if (objects?.notFound) {
       response = await readObjectRefusal(attempt, answered, objects, this.#client.memory);
       if (!response) throw this.#notFound(objects.notFound);
     }

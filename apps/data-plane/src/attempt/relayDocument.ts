@@ -27,15 +27,15 @@ export async function relayDocument(relay: Relay): Promise<void> {
   const read = await readResponse(relay);
   let { failure } = read;
   const { body, plain, facts, firstByteAt, output } = read;
-  if (response.status < 300 && failure === undefined) {
-    failure =
-      facts.unreadable && relay.ownership
-        ? undecodable()
-        : // Of a large response, all but its last part is recorded already.
-          await relay.ownership?.save(facts)?.then(() => undefined, reasonOf);
+  if (response.status < 300 && failure === undefined && relay.ownership) {
+    failure = facts.unreadable
+      ? undecodable()
+      : // Of a large response, all but its last part is recorded already.
+        await relay.ownership.save(facts)?.then(() => undefined, reasonOf);
   }
   const outcome = outcomeOf(relay, failure, facts.failed);
-  const cost = await attempt.settle({ outcome, facts, firstByteAt, output, isDocument: true });
+  const settling = attempt.settle({ outcome, facts, firstByteAt, output, isDocument: true });
+  const cost = settling instanceof Promise ? await settling : settling;
   if (response.status < 300) relay.onRead?.(facts);
 
   if (client.hasDisconnected) return;

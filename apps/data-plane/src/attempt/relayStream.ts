@@ -74,7 +74,9 @@ export async function relayStream(relay: Relay): Promise<void> {
   const outcome = isServed
     ? servedOutcome(relay, reader.facts.failed)
     : outcomeOf(relay, failure, reader.facts.failed);
-  await attempt.settle({ outcome, facts: reader.facts, firstByteAt, output: () => reader.output(format) });
+  const { facts } = reader;
+  const settling = attempt.settle({ outcome, facts, firstByteAt, output: () => reader.output(format) });
+  if (settling instanceof Promise) await settling;
   if (answer) attempt.countUnknown(answer.unknown);
   if (response.status < 300) relay.onRead?.(reader.facts);
   const { emitsPlainText } = reader;
