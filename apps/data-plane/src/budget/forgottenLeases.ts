@@ -1,7 +1,7 @@
 import type { Lease, PersistedLease } from './lease.ts';
 
 /** The figures of a lease that holds nothing. */
-export type LeaseFigures = Pick<PersistedLease, 'granted' | 'returned' | 'used'>;
+type LeaseFigures = Pick<PersistedLease, 'granted' | 'returned' | 'used'>;
 
 /**
  * What is left of leases that were not used for a while: their three figures, as text. Figures are cumulative within an epoch,
