@@ -44,12 +44,7 @@ export const chatFormat: ResponseFormat = {
   eventShape: RESPONSE,
   bodyShape: RESPONSE,
   plainBodyShape: shape(BODY),
-  details: [
-    Buffer.from('url_citation'),
-    Buffer.from('x_groq'),
-    Buffer.from('"audio":{'),
-    Buffer.from('"audio": {'),
-  ],
+  details: [Buffer.from('url_citation'), Buffer.from('x_groq'), fieldMarker('audio')],
 
   readEvent(chunk, facts) {
     const { choices } = chunk;

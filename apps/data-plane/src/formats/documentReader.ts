@@ -1,6 +1,7 @@
 import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { encodingOf, isSupported, StreamDecoder } from './contentEncoding.ts';
 import { JsonPruner } from './jsonPruner.ts';
+import { beginsObject } from './markers.ts';
 import {
   type NamedFacts,
   nameObject,
@@ -107,7 +108,7 @@ export class DocumentReader {
 export function factsOf(format: ResponseFormat, body: Buffer): ResponseFacts {
   const facts = noFacts();
   readBody(format, body, facts);
-  if (facts.usage || facts.responseId || body[0] === OPEN_BRACE) return facts;
+  if (facts.usage || facts.responseId || beginsObject(body)) return facts;
   // A stream of events with another content type.
   const tap = new StreamTap({ format, hideUsage: false });
   tap.push(body);

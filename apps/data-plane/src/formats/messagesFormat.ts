@@ -55,10 +55,11 @@ export const messagesFormat: ResponseFormat = {
       facts.partialUsage = usageFromMessages(facts.usageFields);
     }
     if (type === 'content_block_start' && isRecord(block) && isServerTool(block)) countBlock(facts, block);
-    if (type === 'message_delta') {
+    if (type === 'message_delta' && isRecord(delta)) nameContainer(facts, delta.container);
+    // Without usage, it says nothing of the output: that of `message_start` is not the whole.
+    if (type === 'message_delta' && isRecord(usage)) {
       mergeUsage(facts, usage);
       readUsage(facts);
-      if (isRecord(delta)) nameContainer(facts, delta.container);
       facts.isFinal = isRecord(delta) && typeof delta.stop_reason === 'string';
     }
     return false;

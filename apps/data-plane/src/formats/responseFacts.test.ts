@@ -39,6 +39,16 @@ describe('a chat completion', () => {
     });
   });
 
+  it.each(['"audio":{"id":"a-1"}', '"audio" : {"id":"a-1"}', '"audio":\n\t{"id":"a-1"}'])(
+    'names its audio, however it is written: %j',
+    (audio) => {
+      const facts = noFacts();
+      const others = '{"message":{"audio":null}}';
+      readBody(chatFormat, Buffer.from(`{"id":"c","choices":[${others},{"message":{${audio}}}]}`), facts);
+      expect([...(facts.objects?.ids ?? [])]).toEqual(['a-1']);
+    },
+  );
+
   it('is not final by usage that is reported in every chunk, until it is finished', () => {
     const chunk = (reason: string | null) => ({
       choices: [{ delta: {}, finish_reason: reason }],
@@ -194,6 +204,19 @@ describe('a message', () => {
       usage: { output_tokens: 2, server_tool_use },
     };
     expect(factsOfStream(messagesFormat, [...events, delta])).toMatchObject(facts);
+  });
+
+  it.each([{}, { usage: null }])('is not final by the usage of its start: %j', (report) => {
+    const events = [
+      { type: 'message_start', message: { id: 'm', usage: { input_tokens: 3, output_tokens: 1 } } },
+      // The inner member has the event read.
+      { type: 'message_delta', delta: { stop_reason: 'end_turn', x: { usage: 1 } }, ...report },
+    ];
+    expect(factsOfStream(messagesFormat, events)).toMatchObject({
+      usage: undefined,
+      partialUsage: { inputTokens: 3, outputTokens: 1 },
+      isFinal: false,
+    });
   });
 
   it('names the fallback that answered, and what the top-level usage leaves out', () => {

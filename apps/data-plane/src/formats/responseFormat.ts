@@ -2,6 +2,7 @@ import { NO_TOOL_USES, type OtherUsage, type TokenUsage, type ToolUses } from '@
 import { isRecord, type JsonRecord, parseJson } from './jsonFields.ts';
 import { pruneJson } from './jsonPruner.ts';
 import type { Shape } from './jsonShape.ts';
+import { hasMarker } from './markers.ts';
 import { responseIdOf } from './responseId.ts';
 import { mostUses, type ToolItemCounter } from './toolUses.ts';
 
@@ -128,7 +129,7 @@ export function readEvent(format: ResponseFormat, data: Buffer, facts: ResponseF
 
 /** Updates `facts` from a response that is held whole. */
 export function readBody(format: ResponseFormat, body: Buffer, facts: ResponseFacts): void {
-  const isPlain = !format.details.some((detail) => body.includes(detail));
+  const isPlain = !format.details.some((detail) => hasMarker(body, detail));
   format.readBody(pruneJson(body, isPlain ? format.plainBodyShape : format.bodyShape), facts);
 }
 

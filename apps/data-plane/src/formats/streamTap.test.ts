@@ -156,6 +156,24 @@ describe('the chunk that reports usage', () => {
     },
   );
 
+  it.each(['  ', '\t', '\n', ' \r\n\t'])('is read and hidden where %j precedes the object', (space) => {
+    const spaced = (stream: string) =>
+      stream.replaceAll('data: {', `data:${space.replace(/\r?\n/g, '\ndata:')}{`);
+    const tap = new StreamTap({ format: chatFormat, hideUsage: true });
+    const hidden = spaced(chat).replace(spaced(report), '').replaceAll(',"usage":null', '');
+    expect(passed(tap, spaced(chat), () => 11)).toBe(hidden);
+    expect(tap.facts).toMatchObject({ responseId: 'c-1', usage: { inputTokens: 3, outputTokens: 2 } });
+  });
+
+  it('is read in a document that is labelled as a stream, after any white space', () => {
+    const document = '\n {"id":"c-1","usage":{"prompt_tokens":3,"completion_tokens":2}}';
+    for (const size of [1, 4, 10_000]) {
+      const tap = new StreamTap({ format: chatFormat, hideUsage: true });
+      expect(passed(tap, document, () => size)).toBe(document);
+      expect(tap.facts).toMatchObject({ responseId: 'c-1', usage: { inputTokens: 3, outputTokens: 2 } });
+    }
+  });
+
   it('is not hidden where it has content too', () => {
     const last = event({
       id: 'c-1',

@@ -2,16 +2,12 @@ import { eventData, SseSplitter } from '@weighbridge/dialects';
 import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { EventDataReader } from './eventDataReader.ts';
 import { JsonPruner } from './jsonPruner.ts';
+import { beginsObject, isNull } from './markers.ts';
 import { nullUsageSpans } from './nullUsage.ts';
 import { noFacts, type ResponseFacts, type ResponseFormat, readEvent } from './responseFormat.ts';
 import type { Span } from './scanJson.ts';
 
 const NOTHING = Buffer.alloc(0);
-const OPEN_BRACE = 0x7b;
-const COLON = 0x3a;
-const SPACE = 0x20;
-const TAB = 0x09;
-const LOWER_N = 0x6e;
 const USAGE = Buffer.from('"usage"');
 const NO_SPANS: readonly Span[] = [];
 
@@ -91,7 +87,7 @@ export class StreamTap {
   /** What the splitter passes on: an event, or a piece of a large one. Returns true if it only reports usage. */
   #readPassed(event: Buffer): boolean {
     this.#mayHaveNullUsage = false;
-    if (this.#isFirst && event[0] === OPEN_BRACE) this.#document ??= new JsonPruner(this.#format.bodyShape);
+    if (this.#isFirst && beginsObject(event)) this.#document ??= new JsonPruner(this.#format.bodyShape);
     if (this.#document) {
       this.#document.push(event);
       return false;
@@ -131,7 +127,7 @@ export class StreamTap {
     if (event.length <= MAX_DONE_BYTES && eventData(event)?.equals(DONE)) this.facts.isOver = true;
     if (!this.#isFirst && !this.#hasMarker(event)) return false;
     const data = eventData(event);
-    if (data?.[0] !== OPEN_BRACE) return false;
+    if (data === undefined || !beginsObject(data)) return false;
     this.#isFirst = false;
     this.#mayHaveNullUsage = event.includes(USAGE);
     return readEvent(this.#format, data, this.facts);
@@ -188,13 +184,6 @@ function secondBytesOf(markers: readonly Buffer[]): Uint8Array {
 function isAt(event: Buffer, marker: Buffer, at: number): boolean {
   for (let index = 1; index < marker.length; index++) if (event[at + index] !== marker[index]) return false;
   return true;
-}
-
-/** Whether a null follows the name of a member that ends at `from`. */
-function isNull(event: Buffer, from: number): boolean {
-  let next = from;
-  while (event[next] === COLON || event[next] === SPACE || event[next] === TAB) next++;
-  return event[next] === LOWER_N;
 }
 
 /** The bytes outside the spans, which are in order and do not overlap. */
