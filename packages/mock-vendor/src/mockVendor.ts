@@ -1,4 +1,5 @@
 import type { AddressInfo } from 'node:net';
+import { createSigner } from './history/signer.ts';
 import { type BillEntry, createBill } from './records/bill.ts';
 import { costOf } from './records/priceList.ts';
 import { createRecorder, type RecordedRequest } from './records/recorder.ts';
@@ -55,7 +56,8 @@ export async function startMockVendor(options: MockVendorOptions = {}): Promise<
   const recorder = createRecorder(keep);
   let script: Readonly<Record<string, string>> = {};
   const stored = createResponseStore();
-  const server = createVendorServer({ bill, recorder, stored, apiKey, traits, script: () => script });
+  const signer = traits.checksHistory ? createSigner() : undefined;
+  const server = createVendorServer({ bill, recorder, stored, apiKey, traits, signer, script: () => script });
 
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

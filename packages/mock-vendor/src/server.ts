@@ -5,6 +5,7 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
+import type { Signer } from './history/signer.ts';
 import { disconnectSignal, ReplyAborted } from './http/disconnect.ts';
 import { createReply, type Reply } from './http/reply.ts';
 import { readBody } from './http/requestBody.ts';
@@ -33,6 +34,7 @@ export interface ServerDeps {
   readonly stored: ResponseStore;
   readonly apiKey: string | undefined;
   readonly traits: VendorTraits;
+  readonly signer: Signer | undefined;
   /** Headers that every request is taken to have. */
   readonly script: () => IncomingHttpHeaders;
 }
@@ -61,7 +63,7 @@ async function serve(deps: ServerDeps, request: IncomingMessage, response: Serve
     reply = createReply(response, context, behaviour);
     await reply.hold();
     if (behaviour.status !== undefined) throw errorOfStatus(behaviour.status);
-    const { bill, stored, traits } = deps;
+    const { bill, stored, traits, signer } = deps;
     const account = accountOf(headers);
     await handler({
       requestId,
@@ -73,6 +75,7 @@ async function serve(deps: ServerDeps, request: IncomingMessage, response: Serve
       traits,
       bill,
       stored,
+      signer,
       reply,
       disconnected,
     });

@@ -1,8 +1,10 @@
+import { checkChatHistory } from '../history/chatHistory.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { composeOutput, type ModelOutput } from '../model/modelOutput.ts';
+import { callOf, composeOutput, type ModelOutput } from '../model/modelOutput.ts';
 import { complete } from '../records/bill.ts';
 import type { Behaviour } from '../shared/behaviour.ts';
-import { newId } from '../shared/ids.ts';
+import { newCallId, newId } from '../shared/ids.ts';
+import type { JsonRecord } from '../shared/parameters.ts';
 import type { VendorTraits } from '../shared/traits.ts';
 import { openaiErrorBody, serverError } from '../shared/vendorError.ts';
 import { type ChatRequest, parseChatRequest } from './chatRequest.ts';
@@ -10,8 +12,9 @@ import { chargeWhole, generate, generationTime, openBill, thinkingTime, totalOut
 
 /** `POST /v1/chat/completions`. */
 export async function chatCompletions(exchange: Exchange): Promise<void> {
-  const { body, behaviour, traits } = exchange;
+  const { body, behaviour, traits, signer } = exchange;
   const request = parseChatRequest(body, traits, behaviour.honours ?? traits.honours);
+  if (signer) checkChatHistory(request.body as JsonRecord, traits);
   const modelOutput = composeOutput(request, behaviour, traits);
   await (request.stream
     ? sendStream(exchange, request, modelOutput)
@@ -19,20 +22,19 @@ export async function chatCompletions(exchange: Exchange): Promise<void> {
 }
 
 async function sendWhole(exchange: Exchange, request: ChatRequest, modelOutput: ModelOutput): Promise<void> {
-  const toolCallId = newId('call_');
+  const { traits } = exchange;
+  const ids = Array.from({ length: modelOutput.calls }, () => newCallId(traits));
   const choices = Array.from({ length: request.choices }, (_, index) => ({
     index,
     message: {
       role: 'assistant',
       content: modelOutput.toolName === undefined ? modelOutput.text : null,
       ...(modelOutput.toolName !== undefined && {
-        tool_calls: [
-          {
-            id: toolCallId,
-            type: 'function',
-            function: { name: modelOutput.toolName, arguments: modelOutput.text },
-          },
-        ],
+        tool_calls: ids.map((id) => ({
+          id,
+          type: 'function',
+          function: { name: modelOutput.toolName, arguments: modelOutput.text },
+        })),
       }),
       refusal: null,
       annotations: [],
@@ -63,10 +65,15 @@ async function sendStream(exchange: Exchange, request: ChatRequest, modelOutput:
   const entry = openBill(exchange, request, modelOutput);
   await thinkingTime(exchange, entry, request, modelOutput);
   await reply.start(200, { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' });
-  for (const index of indices) await sendDelta(index, openingDelta(modelOutput));
-  const isWhole = await generate(exchange, entry, request, modelOutput, (piece, index) =>
-    sendDelta(index, pieceDelta(modelOutput, piece)),
-  );
+  for (const index of indices) await sendDelta(index, openingDelta(modelOutput, traits));
+  const begun = indices.map(() => 0);
+  const isWhole = await generate(exchange, entry, request, modelOutput, async (piece, index, at) => {
+    const call = callOf(modelOutput, at);
+    if (call !== begun[index])
+      await sendDelta(index, { tool_calls: [openedCall(modelOutput, call, traits)] });
+    begun[index] = call;
+    await sendDelta(index, pieceDelta(modelOutput, piece, call));
+  });
   if (!isWhole) {
     await reply.write(`data: ${JSON.stringify(openaiErrorBody(serverError()))}\n\n`);
     await reply.end();
@@ -90,20 +97,19 @@ function unaskedUsage({ streamUsage }: VendorTraits, usage: object): object {
   return streamUsage === 'x_groq' ? { x_groq: { id: newId('req_'), usage } } : { usage };
 }
 
-function openingDelta({ toolName }: ModelOutput) {
-  if (toolName === undefined) return { role: 'assistant', content: '', refusal: null };
-  const call = {
-    index: 0,
-    id: newId('call_'),
-    type: 'function',
-    function: { name: toolName, arguments: '' },
-  };
+function openingDelta(modelOutput: ModelOutput, traits: VendorTraits) {
+  if (modelOutput.toolName === undefined) return { role: 'assistant', content: '', refusal: null };
+  const call = openedCall(modelOutput, 0, traits);
   return { role: 'assistant', content: null, tool_calls: [call], refusal: null };
 }
 
-function pieceDelta({ toolName }: ModelOutput, piece: string) {
+function openedCall({ toolName }: ModelOutput, index: number, traits: VendorTraits) {
+  return { index, id: newCallId(traits), type: 'function', function: { name: toolName, arguments: '' } };
+}
+
+function pieceDelta({ toolName }: ModelOutput, piece: string, call: number) {
   if (toolName === undefined) return { content: piece };
-  return { tool_calls: [{ index: 0, function: { arguments: piece } }] };
+  return { tool_calls: [{ index: call, function: { arguments: piece } }] };
 }
 
 function finishReason(modelOutput: ModelOutput): 'stop' | 'length' | 'tool_calls' {

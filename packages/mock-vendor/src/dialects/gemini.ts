@@ -1,7 +1,10 @@
+import { checkGeminiHistory } from '../history/geminiHistory.ts';
+import type { Signer } from '../history/signer.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { composeOutput, type ModelOutput } from '../model/modelOutput.ts';
 import { complete } from '../records/bill.ts';
 import { newId } from '../shared/ids.ts';
+import type { JsonRecord } from '../shared/parameters.ts';
 import { textOfTokens } from '../shared/tokens.ts';
 import { googleErrorBody, serverError } from '../shared/vendorError.ts';
 import { type GeminiRequest, modelInPath, parseCountRequest, parseGeminiRequest } from './geminiRequest.ts';
@@ -10,8 +13,9 @@ import { chargeWhole, generate, generationTime, openBill, thinkingTime } from '.
 
 /** `POST /v1beta/models/{model}:generateContent`. */
 export async function generateContent(exchange: Exchange): Promise<void> {
-  const { body, behaviour, traits, path } = exchange;
+  const { body, behaviour, traits, path, signer } = exchange;
   const request = parseGeminiRequest(body, modelInPath(path), false, traits);
+  if (signer) checkGeminiHistory(request.body as JsonRecord, request.model, signer);
   const output = composeOutput(request, behaviour, traits);
   const entry = openBill(exchange, request, output);
   chargeWhole(entry, request, output);
@@ -20,7 +24,7 @@ export async function generateContent(exchange: Exchange): Promise<void> {
   const response = {
     candidates: eachChoice(request, (index) => ({
       content: {
-        parts: [...thoughtParts(output, behaviour.hidesReasoning), partOf(output, output.text)],
+        parts: [...thoughtParts(output, behaviour.hidesReasoning), ...lastParts(output, output.text, signer)],
         role: 'model',
       },
       finishReason: finishReason(output),
@@ -35,8 +39,9 @@ export async function generateContent(exchange: Exchange): Promise<void> {
 
 /** `POST /v1beta/models/{model}:streamGenerateContent`: events with `alt=sse`, else one JSON array. */
 export async function streamGenerateContent(exchange: Exchange): Promise<void> {
-  const { body, behaviour, traits, path, query, reply } = exchange;
+  const { body, behaviour, traits, path, query, reply, signer } = exchange;
   const request = parseGeminiRequest(body, modelInPath(path), true, traits);
+  if (signer) checkGeminiHistory(request.body as JsonRecord, request.model, signer);
   const output = composeOutput(request, behaviour, traits);
   const isEvents = new URLSearchParams(query).get('alt') === 'sse';
   const entry = openBill(exchange, request, output);
@@ -71,12 +76,12 @@ export async function streamGenerateContent(exchange: Exchange): Promise<void> {
     await write(googleErrorBody(serverError()));
     return await reply.end();
   }
-  const last = output.toolName === undefined ? { text: '' } : partOf(output, output.text);
+  const last = lastParts(output, output.toolName === undefined ? '' : output.text, signer);
   for (let index = 0; index < request.choices - 1; index++) {
-    await send({ parts: [last] }, { finishReason: finishReason(output), index }, output.textTokens);
+    await send({ parts: last }, { finishReason: finishReason(output), index }, output.textTokens);
   }
   const chunk = { finishReason: finishReason(output), index: request.choices - 1, ...grounding(output) };
-  await send({ parts: [last] }, chunk, output.textTokens);
+  await send({ parts: last }, chunk, output.textTokens);
   await complete(entry, async () => {
     if (!isEvents) await reply.write(']');
     await reply.end();
@@ -106,12 +111,17 @@ function thoughtParts({ reasoningTokens }: ModelOutput, areHidden: boolean): obj
   return areHidden || reasoningTokens === 0 ? [] : [{ text: textOfTokens(reasoningTokens), thought: true }];
 }
 
-function partOf({ toolName, cut }: ModelOutput, text: string): object {
-  if (toolName === undefined || cut) return { text };
-  return {
+/** Of calls at once, only the first is signed; without a call, what was thought is signed with the text. */
+function lastParts(output: ModelOutput, text: string, signer: Signer | undefined): object[] {
+  const { toolName, cut, calls, reasoningTokens } = output;
+  if (toolName === undefined || cut) {
+    return [{ text, ...(signer && reasoningTokens > 0 && { thoughtSignature: signer.sign(text) }) }];
+  }
+  const thoughtSignature = signer?.sign(text) ?? 'bW9jaw==';
+  return Array.from({ length: calls }, (_, at) => ({
     functionCall: { name: toolName, args: JSON.parse(text), id: newId('call') },
-    thoughtSignature: 'bW9jaw==',
-  };
+    ...(at === 0 && { thoughtSignature }),
+  }));
 }
 
 function finishReason({ cut }: ModelOutput): string {

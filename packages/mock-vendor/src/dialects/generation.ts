@@ -116,7 +116,7 @@ export async function generate(
   entry: OpenEntry,
   { choices }: Charged,
   modelOutput: ModelOutput,
-  send: (piece: string, choice: number) => Promise<void>,
+  send: (piece: string, choice: number, at: number) => Promise<void>,
 ): Promise<boolean> {
   const middle = Math.floor(modelOutput.pieces.length / 2);
   let bytes = 0;
@@ -132,7 +132,7 @@ export async function generate(
     for (let choice = 0; choice < choices; choice += 1) {
       // Charged before sending, so that the client never has more than is on the bill.
       entry.outputTokens += tokensOfBytes(bytes) - tokensBefore;
-      await send(piece, choice);
+      await send(piece, choice, at);
     }
   }
   return true;

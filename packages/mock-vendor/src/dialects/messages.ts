@@ -1,5 +1,7 @@
+import { checkMessagesHistory } from '../history/messagesHistory.ts';
+import type { Signer } from '../history/signer.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { composeOutput, type ModelOutput } from '../model/modelOutput.ts';
+import { callOf, composeOutput, type ModelOutput } from '../model/modelOutput.ts';
 import { complete } from '../records/bill.ts';
 import type { Behaviour } from '../shared/behaviour.ts';
 import { newId } from '../shared/ids.ts';
@@ -12,8 +14,9 @@ import { finalUsage, usageOf, wholeUsage } from './messagesUsage.ts';
 
 /** `POST /v1/messages`. */
 export async function messages(exchange: Exchange): Promise<void> {
-  const { body, behaviour, traits } = exchange;
+  const { body, behaviour, traits, signer } = exchange;
   const request = parseMessagesRequest(body, { needsMaxTokens: true }, traits);
+  if (signer) checkMessagesHistory(request.body as JsonRecord, signer);
   const modelOutput = composeOutput(request, behaviour, traits);
   await (request.stream
     ? sendStream(exchange, request, modelOutput)
@@ -33,10 +36,10 @@ async function sendWhole(
 ): Promise<void> {
   const usage = wholeUsage(modelOutput, exchange.behaviour);
   const thought = shownReasoning(modelOutput, exchange.behaviour);
-  const thinking = thought === '' ? [] : [thinkingBlock(thought)];
+  const thinking = thought === '' ? [] : [thinkingBlock(thought, exchange.signer)];
   const message = {
     ...head(modelOutput),
-    content: [...thinking, ...toolBlocks(modelOutput), contentBlock(modelOutput, modelOutput.text)],
+    content: [...thinking, ...toolBlocks(modelOutput), ...contentBlocks(modelOutput)],
     stop_reason: stopReason(modelOutput),
     stop_sequence: null,
     ...containerOf(request, modelOutput),
@@ -53,7 +56,7 @@ async function sendStream(
   request: MessagesRequest,
   modelOutput: ModelOutput,
 ): Promise<void> {
-  const { reply, behaviour } = exchange;
+  const { reply, behaviour, signer } = exchange;
   const send = (type: string, fields: object = {}) =>
     reply.write(`event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`);
   // Like the real vendor: the first event has the usage so far, the last event the total.
@@ -68,9 +71,10 @@ async function sendStream(
   let index = 0;
   const thinking = shownReasoning(modelOutput, behaviour);
   if (thinking !== '') {
-    await send('content_block_start', { index, content_block: thinkingBlock('') });
+    await send('content_block_start', { index, content_block: thinkingBlock('', signer) });
     await send('content_block_delta', { index, delta: { type: 'thinking_delta', thinking } });
-    await send('content_block_delta', { index, delta: { type: 'signature_delta', signature: 'bW9jaw==' } });
+    const signature = signatureOf(thinking, signer);
+    await send('content_block_delta', { index, delta: { type: 'signature_delta', signature } });
     await send('content_block_stop', { index });
     index += 1;
   }
@@ -80,9 +84,16 @@ async function sendStream(
     index += 1;
   }
   await send('content_block_start', { index, content_block: contentBlock(modelOutput, '') });
-  const isWhole = await generate(exchange, entry, request, modelOutput, (piece) =>
-    send('content_block_delta', { index, delta: pieceDelta(modelOutput, piece) }),
-  );
+  let call = 0;
+  const isWhole = await generate(exchange, entry, request, modelOutput, async (piece, _choice, at) => {
+    if (callOf(modelOutput, at) !== call) {
+      await send('content_block_stop', { index });
+      call += 1;
+      index += 1;
+      await send('content_block_start', { index, content_block: contentBlock(modelOutput, '') });
+    }
+    await send('content_block_delta', { index, delta: pieceDelta(modelOutput, piece) });
+  });
   if (!isWhole) {
     await reply.write(`event: error\ndata: ${JSON.stringify(anthropicErrorBody(serverError()))}\n\n`);
     await reply.end();
@@ -135,8 +146,16 @@ function toolBlocks({ serving }: ModelOutput) {
   );
 }
 
-function thinkingBlock(thinking: string) {
-  return { type: 'thinking', thinking, signature: thinking === '' ? '' : 'bW9jaw==' };
+function thinkingBlock(thinking: string, signer: Signer | undefined) {
+  return { type: 'thinking', thinking, signature: thinking === '' ? '' : signatureOf(thinking, signer) };
+}
+
+function signatureOf(thinking: string, signer: Signer | undefined): string {
+  return signer?.sign(thinking) ?? 'bW9jaw==';
+}
+
+function contentBlocks(modelOutput: ModelOutput) {
+  return Array.from({ length: modelOutput.calls }, () => contentBlock(modelOutput, modelOutput.text));
 }
 
 function contentBlock({ toolName }: ModelOutput, text: string) {

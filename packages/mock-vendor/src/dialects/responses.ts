@@ -1,24 +1,28 @@
+import { checkResponsesHistory } from '../history/responsesHistory.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { composeOutput, type ModelOutput } from '../model/modelOutput.ts';
+import { callOf, composeOutput, type ModelOutput } from '../model/modelOutput.ts';
 import { complete } from '../records/bill.ts';
 import { newId } from '../shared/ids.ts';
+import type { JsonRecord } from '../shared/parameters.ts';
 import { serverError } from '../shared/vendorError.ts';
 import { chargeWhole, generate, generationTime, openBill, thinkingTime } from './generation.ts';
 import {
   begin,
   finished,
-  outputItem,
+  leadingItems,
+  outputItems,
   pending,
   type ResponseBody,
-  toolItems,
   usageOf,
 } from './responsesBody.ts';
+import { ItemWriter, type Send, sendItem } from './responsesItems.ts';
 import { parseResponsesRequest, type ResponsesRequest } from './responsesRequest.ts';
 
 /** `POST /v1/responses`. */
 export async function responses(exchange: Exchange): Promise<void> {
-  const { body, stored, behaviour, traits } = exchange;
+  const { body, stored, behaviour, traits, signer } = exchange;
   const request = parseResponsesRequest(body, stored, traits);
+  if (signer) checkResponsesHistory(request.body as JsonRecord, signer);
   const modelOutput = composeOutput(request, behaviour, traits);
   await (request.stream
     ? sendStream(exchange, request, modelOutput)
@@ -72,8 +76,11 @@ async function sendWhole(
 ): Promise<void> {
   const { behaviour } = exchange;
   const begun = begin(request, modelOutput);
-  const item = outputItem(request, modelOutput, 'completed');
-  const response = finished(begun, item, request, modelOutput, behaviour);
+  const items = [
+    ...leadingItems(request, modelOutput, exchange),
+    ...outputItems(request, modelOutput, 'completed'),
+  ];
+  const response = finished(begun, items, request, modelOutput, behaviour);
   const entry = openBill(exchange, request, modelOutput);
   chargeWhole(entry, request, modelOutput);
   keep(exchange, request, { begun, response, modelOutput });
@@ -89,53 +96,42 @@ async function sendStream(
 ): Promise<void> {
   const { reply, behaviour } = exchange;
   let sequence = 0;
-  const send = (type: string, fields: object) => {
+  const send: Send = (type, fields) => {
     const event = { type, sequence_number: sequence, ...fields };
     sequence += 1;
     return reply.write(`event: ${type}\ndata: ${JSON.stringify(event)}\n\n`);
   };
   const begun = begin(request, modelOutput);
-  const item = outputItem(request, modelOutput, 'in_progress');
-  const tools = toolItems(modelOutput);
-  const outputIndex = tools.length;
-  const where = { item_id: item.id, output_index: outputIndex };
-  const inPart = { ...where, content_index: 0 };
-  const emptyPart = { type: 'output_text', text: '', annotations: [], logprobs: [] };
+  const leading = leadingItems(request, modelOutput, exchange);
+  const writers = outputItems(request, modelOutput, 'completed').map(
+    (item, at) => new ItemWriter(item, leading.length + at, send),
+  );
 
   const entry = openBill(exchange, request, modelOutput);
   await thinkingTime(exchange, entry, request, modelOutput);
   await reply.start(200, { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' });
   await send('response.created', { response: begun });
   await send('response.in_progress', { response: begun });
-  for (const [output_index, tool] of tools.entries()) {
-    await send('response.output_item.added', { output_index, item: { ...tool, status: 'in_progress' } });
-    await send('response.output_item.done', { output_index, item: tool });
-  }
-  const isCall = modelOutput.toolName !== undefined;
-  const part = item.type === 'custom_tool_call' ? 'custom_tool_call_input' : 'function_call_arguments';
-  const argument = item.type === 'custom_tool_call' ? 'input' : 'arguments';
-  const opened = isCall ? { ...item, [argument]: '' } : { ...item, content: [] };
-  await send('response.output_item.added', { output_index: outputIndex, item: opened });
-  if (!isCall) await send('response.content_part.added', { ...inPart, part: emptyPart });
-  const isWhole = await generate(exchange, entry, request, modelOutput, (delta) =>
-    isCall
-      ? send(`response.${part}.delta`, { ...where, delta })
-      : send('response.output_text.delta', { ...inPart, delta, logprobs: [] }),
-  );
+  for (const [at, item] of leading.entries()) await sendItem(item, at, send);
+  await writers[0]?.open();
+  let call = 0;
+  const isWhole = await generate(exchange, entry, request, modelOutput, async (delta, _choice, at) => {
+    if (callOf(modelOutput, at) !== call) {
+      await writers[call]?.close();
+      call += 1;
+      await writers[call]?.open();
+    }
+    await writers[call]?.write(delta);
+  });
   if (!isWhole) {
     const { code, message } = serverError();
     await send('error', { code: code ?? 'server_error', message, param: null });
     await reply.end();
     return;
   }
-  const done = { ...outputItem(request, modelOutput, 'completed'), id: item.id };
-  if (isCall) await send(`response.${part}.done`, { ...where, [argument]: modelOutput.text });
-  else {
-    await send('response.output_text.done', { ...inPart, text: modelOutput.text, logprobs: [] });
-    await send('response.content_part.done', { ...inPart, part: { ...emptyPart, text: modelOutput.text } });
-  }
-  await send('response.output_item.done', { output_index: outputIndex, item: done });
-  const response = finished(begun, done, request, modelOutput, behaviour);
+  await writers[call]?.close();
+  const items = [...leading, ...writers.map(({ item }) => item)];
+  const response = finished(begun, items, request, modelOutput, behaviour);
   keep(exchange, request, { begun, response, modelOutput });
   await complete(entry, async () => {
     const type = modelOutput.cut ? 'response.incomplete' : 'response.completed';

@@ -1,6 +1,8 @@
+import type { Exchange } from '../http/exchange.ts';
 import type { ModelOutput } from '../model/modelOutput.ts';
 import type { Behaviour } from '../shared/behaviour.ts';
 import { newId } from '../shared/ids.ts';
+import { textOfTokens } from '../shared/tokens.ts';
 import { totalOutput } from './generation.ts';
 import type { ResponsesRequest } from './responsesRequest.ts';
 
@@ -38,7 +40,7 @@ export type ResponseBody = ReturnType<typeof begin>;
 
 export function finished(
   begun: ResponseBody,
-  item: object,
+  items: readonly object[],
   request: ResponsesRequest,
   modelOutput: ModelOutput,
   behaviour: Behaviour,
@@ -48,7 +50,7 @@ export function finished(
     ...begun,
     status: modelOutput.cut ? 'incomplete' : 'completed',
     incomplete_details: (modelOutput.cut ? { reason: 'max_output_tokens' } : null) as null,
-    output: [...toolItems(modelOutput), item],
+    output: [...items],
     service_tier: tier === '' || tier === 'auto' ? 'default' : tier,
     ...toolUsage(modelOutput),
     usage: usageOf(request, modelOutput, behaviour),
@@ -67,7 +69,33 @@ export function pending(begun: ResponseBody, status: 'queued' | 'in_progress', b
   return { ...begun, status, usage: behaviour.pendingUsage === 'zero' ? zero : null };
 }
 
-export function outputItem({ tools }: ResponsesRequest, modelOutput: ModelOutput, status: string) {
+/** What comes before the answer: uses of the vendor's tools, and the reasoning of a vendor that signs it. */
+export function leadingItems(
+  { body }: ResponsesRequest,
+  modelOutput: ModelOutput,
+  { signer, behaviour }: Pick<Exchange, 'signer' | 'behaviour'>,
+): object[] {
+  const { reasoning, include } = body as { reasoning?: { summary?: unknown } | null; include?: unknown };
+  const tools = toolItems(modelOutput);
+  if (!signer || modelOutput.reasoningTokens === 0) return tools;
+  const text = textOfTokens(modelOutput.reasoningTokens);
+  const isShown = Boolean(reasoning?.summary) && !behaviour.hidesReasoning;
+  const isAsked = Array.isArray(include) && include.includes('reasoning.encrypted_content');
+  const item = {
+    id: newId('rs_'),
+    type: 'reasoning',
+    summary: isShown ? [{ type: 'summary_text', text }] : [],
+    ...(isAsked && { encrypted_content: signer.sign(text) }),
+  };
+  return [...tools, item];
+}
+
+/** The answer, or its calls. */
+export function outputItems(request: ResponsesRequest, modelOutput: ModelOutput, status: string) {
+  return Array.from({ length: modelOutput.calls }, () => outputItem(request, modelOutput, status));
+}
+
+function outputItem({ tools }: ResponsesRequest, modelOutput: ModelOutput, status: string) {
   if (modelOutput.toolName !== undefined) {
     const custom = tools.find(({ name }) => name === modelOutput.toolName)?.custom;
     if (custom) return customCall(modelOutput, status, custom.namespace);
@@ -97,7 +125,7 @@ function customCall({ toolName, text }: ModelOutput, status: string, namespace: 
 }
 
 /** The output items of server-side tools. */
-export function toolItems({ serving }: ModelOutput): object[] {
+function toolItems({ serving }: ModelOutput): object[] {
   return Object.entries(serving.toolUses).flatMap(([name, uses]) =>
     Array.from({ length: uses }, () => ({
       id: newId(`${name.slice(0, 2)}_`),

@@ -1,3 +1,4 @@
+import type { Signer } from '../history/signer.ts';
 import type { Bill } from '../records/bill.ts';
 import type { ResponseStore } from '../records/responseStore.ts';
 import type { Behaviour } from '../shared/behaviour.ts';
@@ -19,6 +20,8 @@ export interface Exchange {
   readonly bill: Bill;
   /** Stored responses, which clients can retrieve. */
   readonly stored: ResponseStore;
+  /** Set for a vendor that checks conversations. */
+  readonly signer: Signer | undefined;
   readonly reply: Reply;
   /** Aborts when the client disconnects. */
   readonly disconnected: AbortSignal;

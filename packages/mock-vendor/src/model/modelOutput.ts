@@ -21,8 +21,10 @@ const GREEDY_CHUNKS = 8;
 export interface ModelOutput {
   /** The called tool; `text` then has its arguments in JSON. */
   readonly toolName: string | undefined;
+  /** How often the tool is called at once, each time with these arguments; 1 without a tool. */
+  readonly calls: number;
   readonly text: string;
-  /** The text in chunks, for streaming. */
+  /** The text in chunks, for streaming; those of one call after those of another. */
   readonly pieces: readonly string[];
   /** The text was truncated by a limit. */
   readonly cut: boolean;
@@ -70,20 +72,27 @@ export function composeOutput(
   const wantedReasoning = greed.reasons ? Math.floor(Math.min(limit, GREEDY_OUTPUT_TOKENS) / 2) : 0;
   const reasoningTokens = Math.min(behaviour.reasoningTokens || wantedReasoning, limit);
   const text = firstTokens(wanted, Math.min(limit - reasoningTokens, MAX_OUTPUT_TOKENS));
+  const calls = toolName === undefined ? 1 : behaviour.parallelCalls;
   return {
     toolName,
+    calls,
     text,
-    pieces: split(text),
+    pieces: Array.from({ length: calls }, () => split(text)).flat(),
     cut: text !== wanted || reasoningTokens < behaviour.reasoningTokens,
     inputTokens,
     cachedTokens,
     cacheWriteTokens,
     cacheWrite1hTokens,
     reasoningTokens,
-    textTokens: tokensOfText(text),
+    textTokens: tokensOfText(text.repeat(calls)),
     media,
     serving,
   };
+}
+
+/** To which of its calls a piece of a stream belongs. */
+export function callOf({ calls, pieces }: ModelOutput, at: number): number {
+  return Math.floor((at * calls) / pieces.length);
 }
 
 /** A greedy vendor repeats all that was said, the stored conversation too, and then writes as much as it may. */

@@ -10,6 +10,7 @@ const MAX_PADDING_BYTES = 2 ** 30;
 const MAX_TOOL_USES = 1_000;
 const MAX_TOOL_ROUNDS = 100;
 const MAX_FALLBACKS = 100;
+const MAX_PARALLEL_CALLS = 16;
 
 /** Where and how a response is interrupted. */
 type Interruption = 'none' | 'reset before' | 'reset headers' | 'reset mid' | 'stall mid' | 'SSE error mid';
@@ -34,6 +35,8 @@ export interface Behaviour {
   readonly toolCall: { readonly name: string; readonly arguments: string } | undefined;
   /** How often it calls that tool before it answers. */
   readonly toolRounds: number;
+  /** How many calls it makes at once. */
+  readonly parallelCalls: number;
   readonly usage: 'counted' | 'zero' | 'none';
   readonly usageAt: 'start' | 'end';
   readonly idAt: 'start' | 'end';
@@ -87,6 +90,7 @@ export function parseBehaviour(headers: IncomingHttpHeaders): Behaviour {
     ...text(script),
     toolCall: script.call('tool'),
     toolRounds: script.integer('tool-rounds', 1, MAX_TOOL_ROUNDS) ?? 1,
+    parallelCalls: script.integer('parallel-calls', 1, MAX_PARALLEL_CALLS) ?? 1,
     ...delays(script),
     ...input(script),
     usage: usage(script),

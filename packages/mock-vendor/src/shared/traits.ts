@@ -11,6 +11,8 @@ type StreamUsage = 'if_asked' | 'last_chunk' | 'x_groq';
 export interface VendorTraits {
   /** Refuses unknown fields, tools and content, as the vendors do. */
   readonly strict: boolean;
+  /** Signs what it thinks, and refuses conversations that it can't have had: see `history/`. */
+  readonly checksHistory: boolean;
   /** Reads `"MODEL"` as `"model"`, as programs in Go do; of several spellings the last counts. */
   readonly readsAnyCase: boolean;
   /** The output limit of chat completions that it honours; it ignores the other. Undefined: either, but not both. */
@@ -28,6 +30,7 @@ export interface VendorTraits {
 
 export const LENIENT: VendorTraits = {
   strict: false,
+  checksHistory: false,
   readsAnyCase: false,
   honours: undefined,
   streamUsage: 'if_asked',
