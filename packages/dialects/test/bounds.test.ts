@@ -147,7 +147,10 @@ describe('bad input', () => {
       [[user('x'), assistant([call('1'), call('2')]), user([result('1')])], 'messages.1.content.1'],
       [[user([result('1')])], 'messages.0.content.0'],
       [[user('x'), assistant([call('1'), call('1')]), user([result('1')])], 'messages.1.content.1'],
-      [[user('x'), assistant([call('1')]), user([result('1'), result('1')])], 'messages.2.content.1'],
+      [
+        [user('x'), assistant([call('1')]), user([result('1'), { ...result('1'), content: 'z' }])],
+        'messages.2.content.1',
+      ],
     ];
     for (const [messages, path] of cases) {
       for (const to of ['responses', 'chat', 'gemini'] as const) {

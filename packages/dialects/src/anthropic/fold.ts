@@ -6,7 +6,16 @@ import { emptyBlock, messagesEnvelope } from './writeStream.ts';
 
 /** The JSON answer of messages. */
 export function foldMessages({ blocks, finish }: FoldedAnswer, context: AnswerContext): object {
-  return { ...messagesEnvelope(context, finish), content: blocks.map((block) => foldBlock(block, context)) };
+  const content = blocks
+    .filter((block, at) => !isLast(block, at, blocks))
+    .map((block) => foldBlock(block, context));
+  return { ...messagesEnvelope(context, finish), content };
+}
+
+/** What was signed after the text, with nothing that follows: a stream drops it too. */
+function isLast({ open, text }: FoldedBlock, at: number, blocks: readonly FoldedBlock[]): boolean {
+  if (open.block !== 'reasoning' || text !== '' || at !== blocks.length - 1) return false;
+  return blocks[at - 1]?.open.block === 'text';
 }
 
 function foldBlock({ open, text, opaque }: FoldedBlock, context: AnswerContext): object {

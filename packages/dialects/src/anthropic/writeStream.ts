@@ -64,6 +64,11 @@ export function emptyBlock(open: OpenEvent): BetaContentBlock {
   return { type: 'text', text: '', citations: null } satisfies BetaTextBlock;
 }
 
+/** Whether a block of reasoning comes after one of text. */
+function isLate(event: QueuedEvent, before: OpenEvent['block'] | undefined): boolean {
+  return event.type === 'open' && event.block === 'reasoning' && before === 'text';
+}
+
 type DeltaShape = readonly [BetaRawContentBlockDelta['type'], string];
 
 const DELTAS: Readonly<Record<OpenEvent['block'], DeltaShape>> = {
@@ -81,6 +86,8 @@ export class MessagesStreamWriter implements StreamWriter {
   #index = -1;
   #block: OpenEvent['block'] = 'text';
   #isSigned = true;
+  /** The events of a block that waits for what follows. */
+  #late: QueuedEvent[] | undefined;
 
   constructor(context: AnswerContext) {
     this.#context = context;
@@ -110,8 +117,29 @@ export class MessagesStreamWriter implements StreamWriter {
 
   #writeAll(events: readonly QueuedEvent[]): string {
     let frames = '';
-    for (const event of events) frames += this.#writeQueued(event);
+    for (const event of events) frames += this.#writeUnlessLate(event);
     return frames;
+  }
+
+  /**
+   * What was signed after a text waits for the block that follows, and is dropped if none does: agents take the last block of an
+   * answer for what it says.
+   */
+  #writeUnlessLate(event: QueuedEvent): string {
+    if (isLate(event, this.#index < 0 ? undefined : this.#block)) {
+      this.#late = [event];
+      return '';
+    }
+    const late = this.#late;
+    if (late === undefined) return this.#writeQueued(event);
+    if (event.type === 'opaque' || event.type === 'close') {
+      late.push(event);
+      return '';
+    }
+    this.#late = undefined;
+    let frames = '';
+    for (const one of late) frames += this.#writeQueued(one);
+    return frames + this.#writeUnlessLate(event);
   }
 
   #writeQueued(event: QueuedEvent): string {

@@ -3,9 +3,9 @@ import type { Losses } from '../loss/losses.ts';
 
 /** A conversation in which each call has its result in the message that follows it, as most vendors require. */
 export function withPairedCalls(messages: readonly Message[], losses: Losses): readonly Message[] {
-  const results = collectResults(messages, losses);
+  const { results, areRepeated } = collectResults(messages, losses);
   const called = new Set<string>();
-  let isInOrder = true;
+  let isInOrder = !areRepeated;
   for (let index = 0; index < messages.length; index++) {
     const calls = callsOf(messages[index]);
     if (calls.length === 0) continue;
@@ -23,16 +23,32 @@ export function withPairedCalls(messages: readonly Message[], losses: Losses): r
   return isInOrder && resultsLead(messages) ? messages : reordered(messages, results);
 }
 
-function collectResults(messages: readonly Message[], losses: Losses): Map<string, ResultPart> {
+interface Results {
+  readonly results: ReadonlyMap<string, ResultPart>;
+  readonly areRepeated: boolean;
+}
+
+/** Gemini CLI repeats each result of a session that it resumes: the same result counts once. */
+function collectResults(messages: readonly Message[], losses: Losses): Results {
   const results = new Map<string, ResultPart>();
+  let areRepeated = false;
   for (const { parts } of messages) {
     for (const part of parts) {
       if (part.kind !== 'result') continue;
-      if (results.has(part.id)) losses.add(part.path, 'refused', 'another result has the same id');
-      results.set(part.id, part);
+      const first = results.get(part.id);
+      if (first) {
+        areRepeated = true;
+        const isSame = contentOf(first) === contentOf(part);
+        losses.add(part.path, isSame ? 'dropped' : 'refused', 'another result has the same id');
+      } else results.set(part.id, part);
     }
   }
-  return results;
+  return { results, areRepeated };
+}
+
+/** What a result says, wherever it is. */
+function contentOf({ failed, parts }: ResultPart): string {
+  return JSON.stringify([failed, parts], (name, value) => (name === 'path' ? undefined : value));
 }
 
 function callsOf(message: Message | undefined): CallPart[] {

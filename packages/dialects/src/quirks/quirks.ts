@@ -138,5 +138,7 @@ export const DEFAULT_QUIRKS: Readonly<Record<Format, Quirks>> = {
     hosted: ['web_search', 'web_fetch', 'code', 'maps'],
     parallelChoice: false,
     user: false,
+    // Since Gemini 3. What stands for one does no harm before: Google's own agent sends it to every model.
+    needsThoughtSignatures: true,
   },
 };

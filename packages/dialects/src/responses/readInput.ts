@@ -1,10 +1,11 @@
 import type { ResponseInputItem } from 'openai/resources/responses/responses';
 import { OWNERS } from '../format.ts';
-import type { CallPart, Message, Part } from '../ir/request.ts';
+import type { CallPart, Message, Part, Tool } from '../ir/request.ts';
 import { type Fields, fieldsOf, type ReadContext } from '../loss/fields.ts';
 import { namespacedName } from '../tools/namespaces.ts';
 import { readOpaque } from '../wire/seal.ts';
 import { readParts } from './readParts.ts';
+import { readTools } from './readTools.ts';
 import type { ResponsesBody } from './wire.ts';
 
 type ItemWire = ResponseInputItem;
@@ -25,8 +26,11 @@ interface ReadItem {
   readonly parts: readonly Part[];
 }
 
-/** The conversation in `input`: items of the same role that follow each other are one message. */
-export function readInput(body: Fields<ResponsesBody>): Message[] {
+/**
+ * The conversation in `input`: items of the same role that follow each other are one message. `tools` gets those that its items
+ * bring.
+ */
+export function readInput(body: Fields<ResponsesBody>, tools: Tool[]): Message[] {
   const input = body.need('input', body.take('input'));
   if (typeof input === 'string') {
     return [{ role: 'user', parts: [{ kind: 'text', text: input, path: 'input' }] }];
@@ -38,13 +42,28 @@ export function readInput(body: Fields<ResponsesBody>): Message[] {
   const messages: { role: Message['role']; parts: Part[] }[] = [];
   for (let index = 0; index < input.length; index++) {
     const item = fieldsOf<ItemWire>(input[index], `input.${index}`, body.context);
-    const read = item && readItem(item);
+    if (!item) continue;
+    if (item.text('type') === 'additional_tools') {
+      if (messages.length > 0) item.change('tools', 'they are there from the beginning');
+      tools.push(...readAdditionalTools(item));
+      continue;
+    }
+    const read = readItem(item);
     if (!read) continue;
     const last = messages.at(-1);
     if (last?.role === read.role) for (const part of read.parts) last.parts.push(part);
     else messages.push({ role: read.role, parts: [...read.parts] });
   }
   return messages;
+}
+
+/** Codex sends the tools of its own models so. */
+function readAdditionalTools(item: Item): Tool[] {
+  item.take('id');
+  item.take('role');
+  const tools = readTools(item as unknown as Fields<ResponsesBody>);
+  item.end();
+  return tools;
 }
 
 function readItem(item: Item): ReadItem | undefined {

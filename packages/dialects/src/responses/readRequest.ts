@@ -10,6 +10,7 @@ import {
   type Reasoning,
   type StructuredOutput,
   type TextPart,
+  type Tool,
   type ToolChoice,
 } from '../ir/request.ts';
 import type { KeptShape } from '../json/parseBody.ts';
@@ -20,15 +21,23 @@ import { readTools } from './readTools.ts';
 import type { ResponsesBody } from './wire.ts';
 
 const TOOL_SHAPE: KeptShape = { members: { parameters: 'kept' } };
+const TOOLS_SHAPE: KeptShape = { items: { members: { parameters: 'kept', tools: { items: TOOL_SHAPE } } } };
 
 /** What is kept as it was written: schemas. Arguments are text there. */
 export const RESPONSES_SHAPE: KeptShape = {
   members: {
     // Where nothing is kept, the items are counted.
     input: {
-      items: { members: { content: { items: {} }, output: { items: {} }, summary: { items: {} } } },
+      items: {
+        members: {
+          content: { items: {} },
+          output: { items: {} },
+          summary: { items: {} },
+          tools: TOOLS_SHAPE,
+        },
+      },
     },
-    tools: { items: { members: { parameters: 'kept', tools: { items: TOOL_SHAPE } } } },
+    tools: TOOLS_SHAPE,
     text: { members: { format: { members: { schema: 'kept' } } } },
   },
 };
@@ -51,12 +60,14 @@ export function readResponsesRequest(value: unknown, context: ReadContext): Mode
   body.take('model');
   const instructions = body.text('instructions');
   const system: TextPart[] = instructions ? [{ kind: 'text', text: instructions, path: 'instructions' }] : [];
+  const tools: Tool[] = [];
+  const messages = readInput(body, tools);
   const request: ModelRequest = {
     stream: body.flag('stream') ?? false,
     wantsUsage: true,
     system,
-    messages: readInput(body),
-    tools: readTools(body),
+    messages,
+    tools: [...readTools(body), ...tools],
     toolChoice: readChoice(body),
     parallelCalls: body.flagSetting('parallel_tool_calls'),
     maxTokens: body.numberSetting('max_output_tokens'),

@@ -11,8 +11,9 @@ import type { ResponsesBody } from './wire.ts';
 
 type ToolWire = FunctionWire | NamespaceTool | CustomTool | { readonly defer_loading?: boolean };
 
+/** The tools of a body, or of an item that brings some. */
 export function readTools(body: Fields<ResponsesBody>): Tool[] {
-  return readToolList(body.list('tools') ?? [], 'tools', undefined, body);
+  return readToolList(body.list('tools') ?? [], body.at('tools'), undefined, body);
 }
 
 function readToolList(
