@@ -16,16 +16,20 @@ interface SentRequest {
 export interface Tap {
   readonly url: string;
   readonly sent: readonly SentRequest[];
+  /** Until it is cleared, calls this at each request, before the service has it. */
+  onSent(listener: (request: SentRequest) => void): void;
   clear(): void;
   close(): Promise<void>;
 }
 
 export async function startTap(target: string, rewrite = (path: string) => path): Promise<Tap> {
   const sent: SentRequest[] = [];
+  let listener: ((request: SentRequest) => void) | undefined;
   const to = new URL(target);
   const remember = ({ method = '', url = '', headers }: IncomingMessage) => {
     const request: SentRequest = { method, path: url, headers, body: '' };
     sent.push(request);
+    listener?.(request);
     return request;
   };
   const server = createServer((request, response) => {
@@ -65,8 +69,12 @@ export async function startTap(target: string, rewrite = (path: string) => path)
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     sent,
+    onSent(called) {
+      listener = called;
+    },
     clear() {
       sent.length = 0;
+      listener = undefined;
     },
     async close() {
       server.closeAllConnections();
