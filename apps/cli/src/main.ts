@@ -1,19 +1,24 @@
 import { readFileSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { text } from 'node:stream/consumers';
 import { createProgram, runProgram } from './commands/program.ts';
 import type { WriteOptions } from './session/session.ts';
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
-const print = (text: string) => process.stdout.write(`${text}\n`);
+const print = (line: string) => process.stdout.write(`${line}\n`);
 
 const cli = {
   env: process.env,
   version,
   out: print,
-  err: (text: string) => process.stderr.write(`${text}\n`),
-  readFile: (path: string) => readFile(path, 'utf8'),
-  writeFile: (path: string, text: string, { mode = 0o666, isNew = false }: WriteOptions = {}) =>
-    writeFile(path, text, { mode, flag: isNew ? 'wx' : 'w' }),
+  err: (line: string) => process.stderr.write(`${line}\n`),
+  readFile: (path: string) => (path === '-' ? text(process.stdin) : readFile(path, 'utf8')),
+  listFolder: async (path: string) => {
+    const isFolder = (await stat(path).catch(() => undefined))?.isDirectory();
+    return isFolder ? await readdir(path) : undefined;
+  },
+  writeFile: (path: string, content: string, { mode = 0o666, isNew = false }: WriteOptions = {}) =>
+    writeFile(path, content, { mode, flag: isNew ? 'wx' : 'w' }),
   now: () => new Date(),
 };
 

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '@weighbridge/testing';
@@ -34,12 +34,18 @@ interface Ran {
 }
 
 /** Runs a command as a user does, in the folder with the service's data. */
-function weighbridge(args: readonly string[], env: Record<string, string> = {}): Promise<Ran> {
+function weighbridge(args: readonly string[], env: Record<string, string> = {}, input = ''): Promise<Ran> {
   return new Promise((resolve) => {
     const settings = { PATH: process.env.PATH, WEIGHBRIDGE_URL: url, WEIGHBRIDGE_DATA_DIR: dataDir, ...env };
-    execFile(process.execPath, [MAIN, ...args], { env: settings, cwd: dataDir }, (error, out, err) => {
-      resolve({ code: error ? Number(error.code) : 0, out: out.trimEnd(), err: err.trimEnd() });
-    });
+    const child = execFile(
+      process.execPath,
+      [MAIN, ...args],
+      { env: settings, cwd: dataDir },
+      (error, out, err) => {
+        resolve({ code: error ? Number(error.code) : 0, out: out.trimEnd(), err: err.trimEnd() });
+      },
+    );
+    child.stdin?.end(input);
   });
 }
 
@@ -330,6 +336,120 @@ connectors:
     const again = await weighbridge(['apply', '-f', 'gateway.yaml', '--prune', 'connectors,models']);
     expect(again.out).toBe('Nothing to change.');
     expect((await weighbridge(['models'])).out).toMatch(/mock\/echo +\$1\.00 +\$0\.10 +\$2\.00/);
+  });
+});
+
+describe('apply from several sources', () => {
+  const write = (name: string, text: string) => writeFile(join(dataDir, name), text);
+
+  it('checks all changes at the service before the first one', async () => {
+    await write('first.yaml', 'policies: [{ name: half, limit_usd: 1 }]\n');
+    await write('used.yaml', 'principals: [{ id: grace@example.com, policy: half }]\n');
+    expect((await weighbridge(['apply', '-f', 'first.yaml', '-f', 'used.yaml'])).code).toBe(0);
+    const before = await revision();
+    await write(
+      'bad.yaml',
+      `policies: [{ name: new }]
+connectors:
+  - { name: inside, provider: inside, dialect: openai, base_url: "http://10.1.2.3/v1" }
+aliases: [{ name: nowhere, target: acme/unheard-of }]
+`,
+    );
+    for (const dryRun of [['--dry-run'], []]) {
+      const { code, err } = await weighbridge(['apply', '-f', 'bad.yaml', '--prune', 'policies', ...dryRun]);
+      expect(code).toBe(1);
+      expect(err).toContain('Nothing was changed.');
+      expect(err).toMatch(/bad\.yaml:3: connectors inside: .*base_url/);
+      expect(err).toMatch(/bad\.yaml:4: aliases nowhere: .*acme\/unheard-of/);
+      expect(err).toMatch(/policies half can't be deleted: The principal grace@example.com has this policy/);
+    }
+    expect(await revision()).toBe(before);
+  });
+
+  it('reads standard input and folders, and tells of drift by its exit code', async () => {
+    await mkdir(join(dataDir, 'config'));
+    await write('config/a.yaml', 'policies: [{ name: drifting, limit_usd: 12.5 }]\n');
+    await write('config/b.yml', 'policies: [{ name: steady, limit_usd: unlimited }]\n');
+    await write('config/notes.txt', 'not YAML: [');
+    const drift = ['apply', '-f', 'config', '--exit-code'];
+    expect((await weighbridge([...drift, '--dry-run'])).code).toBe(3);
+    expect((await weighbridge(drift)).code).toBe(3);
+    expect((await weighbridge([...drift, '--dry-run'])).code).toBe(0);
+    const [policy] = await json<{ id: string; limit_micro_usd: number }[]>([
+      'policies',
+      'list',
+      '--name',
+      'drifting',
+    ]);
+    expect(policy?.limit_micro_usd).toBe(12_500_000);
+    await weighbridge(['policies', 'update', policy?.id ?? '', '--limit-usd', '13']);
+    const drifted = await weighbridge([...drift, '--dry-run']);
+    expect([drifted.code, drifted.out]).toEqual([3, expect.stringContaining('~ policies drifting')]);
+    const piped = await weighbridge(
+      ['apply', '-f', '-', '--exit-code'],
+      {},
+      'policies: [{ name: steady, limit_usd: null }]',
+    );
+    expect([piped.code, piped.out]).toEqual([0, 'Nothing to change.']);
+    const twice = await weighbridge(['apply', '-f', '-', '-f', 'config'], {}, 'policies: [{ name: steady }]');
+    expect([twice.code, twice.err]).toEqual([
+      1,
+      expect.stringMatching(/b\.yml:1: .*steady is already named in standard input:1/),
+    ]);
+  });
+
+  it('suggests the right field and shows the shape', async () => {
+    const errors = async (text: string) => (await weighbridge(['apply', '-f', '-'], {}, text)).err;
+    expect(await errors('policies: [{ name: a, limit: 5 }]')).toMatch(
+      /limit is not a field here\. Did you mean limit_usd or limit_micro_usd\? Example: .*limit_usd: 50/,
+    );
+    expect(await errors('policies: [{ name: a, windw: month }]')).toContain('Did you mean window?');
+    expect(await errors('policy: []')).toContain('Did you mean policies?');
+    expect(await errors('policies: [{ name: a, limit_usd: 5, limit_micro_usd: 5 }]')).toContain('give one');
+    expect(await errors('policies: [{ name: a, limit_usd: 5.0000001 }]')).toContain(
+      'not an amount of dollars',
+    );
+    expect(await errors('models: [{ model: a/b, context_window: 1, price: 0.15 }]')).toContain(
+      'Example: {input_price: 0.15, output_price: 0.60}',
+    );
+  });
+
+  it('never prunes the default policy, unless it is named', async () => {
+    const prune = async (kinds: string) =>
+      (await weighbridge(['apply', '-f', 'first.yaml', '--prune', kinds, '--dry-run'])).out +
+      (await weighbridge(['apply', '-f', 'first.yaml', '--prune', kinds, '--dry-run'])).err;
+    expect(await prune('policies')).not.toContain('policies default');
+    expect(await prune('policies/default')).toContain('policies default');
+    expect((await weighbridge(['apply', '-f', 'first.yaml', '--prune', 'principals'])).code).toBe(2);
+  });
+
+  it('export writes a file in which apply finds nothing to change', async () => {
+    await weighbridge(
+      ['apply', '-f', '-'],
+      {},
+      `
+profiles: [{ name: chat, strategy: weighted, targets: [{ model: mock/echo, weight: 3 }], constraints: { min_score: 1 }, cache: { scope: policy, ttl_seconds: 60 } }]
+policies: [{ name: child, parent: steady, profile: chat, thresholds: [80], allowed_models: ["mock/*"], limit_usd: 0.000001 }]
+models:
+  - { model: acme/exported, context_window: 1000, other_names: [exported-2], price: { input_price: 0.000000001, output_price: 3, tool_prices: { web_search: 0.01 }, tiers: [{ above_input_tokens: 500, input_price: 2, output_price: 4 }] } }
+  - { model: mock/echo, own: true, price: { input_price: 1, output_price: 2.5 } }
+connectors: [{ name: exported, provider: acme, dialect: openai, base_url: "https://api.acme.test/v1", credential_ref: "env:ACME", weight: 2, upstream_names: { "acme/exported": x }, prices: { acme/exported: { input_price: 1, output_price: 2 } } }]
+aliases: [{ name: exported-alias, target: router/chat, policy: child }]
+principals: [{ id: "o'brien: x", policy: child }]
+`,
+    );
+    const { code, out } = await weighbridge(['export']);
+    expect(code).toBe(0);
+    expect(out).toMatch(/exported-alias/);
+    const again = await weighbridge(
+      ['apply', '-f', '-', '--exit-code', '--prune', 'policies,profiles,aliases,models,connectors,prices'],
+      {},
+      out,
+    );
+    expect(again).toEqual({ code: 0, out: 'Nothing to change.', err: '' });
+    expect((await weighbridge(['export', '-o', 'exported.yaml'])).code).toBe(0);
+    expect(await readFile(join(dataDir, 'exported.yaml'), 'utf8')).toBe(`${out}\n`);
+    expect((await weighbridge(['export', '-o', 'exported.yaml'])).code).toBe(1);
   });
 });
 

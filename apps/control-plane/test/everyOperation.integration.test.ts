@@ -121,7 +121,7 @@ async function answerTo({ method, path }: Managed, id: string, fault: string, ke
 }
 
 /** Operations that change nothing, though they take a POST. */
-const CHANGES_NOTHING = new Set(['explainName', 'explainProfile', 'testConnector']);
+const CHANGES_NOTHING = new Set(['checkPlan', 'explainName', 'explainProfile', 'testConnector']);
 
 const refusalOf = ({ status, body }: Awaited<ReturnType<typeof call>>) => [
   status,

@@ -15,5 +15,6 @@ export { checkConnection, createDb, type Database, type DatabaseOptions, type Tx
 export { isUnavailable } from './isUnavailable.ts';
 export { type Listener, listen } from './listen.ts';
 export { migrate, migrateToLatest, schemaMismatch } from './migrate.ts';
+export { createRehearsal, IN_REHEARSAL, type Rehearsal } from './rehearsal.ts';
 export type * from './tables.ts';
 export { type HeldLock, takeLock } from './takeLock.ts';

@@ -1,5 +1,5 @@
 import { isDateTime } from '@weighbridge/control-plane/rules';
-import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { type Document, isMap, isNode, isScalar, LineCounter, parseAllDocuments, visit } from 'yaml';
 import {
@@ -13,7 +13,8 @@ import {
   type Section,
 } from './desiredState.ts';
 import { fileSchema, type OpenApiSchemas } from './fileSchema.ts';
-import { moneyFromDecimal } from './values.ts';
+import { explainSchemaError } from './schemaErrors.ts';
+import { LIMIT_USD, moneyFromDecimal, withMicroUsd } from './values.ts';
 
 const SECTIONS = Object.keys(NAME_FIELD) as Section[];
 /** The one object whose fields are amounts, whatever their names. */
@@ -50,6 +51,10 @@ class FileErrors {
     this.#name = name;
   }
 
+  get file(): string {
+    return this.#name;
+  }
+
   lineAt(offset: number): number {
     return this.lines.linePos(offset).line;
   }
@@ -83,7 +88,7 @@ function keepPricesAsText(document: Document): void {
     Pair(_, { key, value }) {
       if (!isScalar(key)) return;
       const name = String(key.value);
-      if (name.endsWith('_price')) keepAsText(value);
+      if (name.endsWith('_price') || name === LIMIT_USD) keepAsText(value);
       if (name === TOOL_PRICES && isMap(value)) for (const tool of value.items) keepAsText(tool.value);
     },
   });
@@ -94,14 +99,14 @@ function keepAsText(value: unknown): void {
 }
 
 function checkSchema(document: Document, content: Json, published: OpenApiSchemas, errors: FileErrors): void {
-  const ajv = new Ajv2020({ strict: false, allErrors: true });
+  const ajv = new Ajv2020({ strict: false, allErrors: true, verbose: true });
   addFormats.default(ajv);
   // As the service does: the validator's own takes a space for the T.
   ajv.addFormat('date-time', isDateTime);
   const validate = ajv.compile(fileSchema(published));
   if (validate(content)) return;
   for (const error of validate.errors ?? []) {
-    const [path, message] = explain(error);
+    const [path, message] = explainSchemaError(error, content);
     errors.add(offsetOf(document, path), message);
   }
   errors.throwIfAny();
@@ -118,14 +123,14 @@ function readSections(document: Document, content: Json, rule: Rule, errors: Fil
       if (before !== undefined) errors.add(offset, `${section}: ${key} is already named in line ${before}`);
       else seen.set(key, line);
       try {
-        const read = withMoney(fields) as Json;
+        const read = withMicroUsd(withMoney(fields) as Json);
         rule(section, read);
-        return { fields: read, line };
+        return { fields: read, line, file: errors.file };
       } catch (error) {
         const { param, message } = error as Error & { param?: string };
         const path = [section, index, ...(param ?? '').split('.').filter(Boolean)];
         errors.add(offsetOf(document, path), message);
-        return { fields, line };
+        return { fields, line, file: errors.file };
       }
     });
     return [section, resources];
@@ -170,25 +175,4 @@ function withMoney(value: unknown, name = '', parent = ''): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([field, inner]) => [field, withMoney(inner, field, name)]),
   );
-}
-
-/** The path of an error, and its message. */
-function explain({
-  instancePath,
-  keyword,
-  params,
-  message,
-}: ErrorObject): [path: (string | number)[], message: string] {
-  const path = instancePath
-    .split('/')
-    .slice(1)
-    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
-    .map((part) => (/^\d+$/.test(part) ? Number(part) : part));
-  const place = path.length === 0 ? 'the file' : path.join('.');
-  if (keyword === 'additionalProperties') {
-    const { additionalProperty } = params;
-    return [[...path, additionalProperty], `${place}: ${additionalProperty} is not a field here`];
-  }
-  if (keyword === 'enum') return [path, `${place}: must be one of ${params.allowedValues.join(', ')}`];
-  return [path, `${place}: ${message}`];
 }

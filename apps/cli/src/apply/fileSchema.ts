@@ -8,6 +8,8 @@ interface ObjectSchema extends Schema {
 export type OpenApiSchemas = Readonly<Record<string, ObjectSchema>>;
 
 const NameOrNone: Schema = { type: ['string', 'null'], minLength: 1 };
+/** Checked when it is read. */
+const Dollars: Schema = { type: ['string', 'number', 'null'] };
 const Decimal: Schema = { type: 'string', pattern: '^\\d{1,6}(\\.\\d{1,9})?$' };
 
 /**
@@ -18,10 +20,11 @@ export function fileSchema(published: OpenApiSchemas): Schema {
   const price = { $ref: '#/components/schemas/NewPrice' };
   const sections: Record<string, Schema | undefined> = {
     profiles: withFields(published.NewProfile, {}),
-    policies: withFields(published.NewPolicy, { parent: NameOrNone, profile: NameOrNone }, [
-      'parent_policy_id',
-      'profile_id',
-    ]),
+    policies: withFields(
+      published.NewPolicy,
+      { limit_usd: Dollars, parent: NameOrNone, profile: NameOrNone },
+      ['parent_policy_id', 'profile_id'],
+    ),
     principals: strict({ id: { type: 'string', minLength: 1, maxLength: 200 }, policy: NameOrNone }, [
       'id',
       'policy',

@@ -11,7 +11,11 @@ const SECTIONS: Section[] = ['profiles', 'policies', 'principals', 'models', 'co
 
 function fileOf(sections: Partial<Record<Section, Json[]>>): ApplyFile {
   let line = 0;
-  const desired = (fields: Json): DesiredResource => ({ fields, line: ++line });
+  const desired = (fields: Json): DesiredResource => ({
+    fields,
+    line: ++line,
+    file: 'gateway.yaml',
+  });
   return Object.fromEntries(
     SECTIONS.map((section) => [section, (sections[section] ?? []).map(desired)]),
   ) as unknown as ApplyFile;
@@ -32,7 +36,7 @@ function planned(
   current: Partial<CurrentState> = {},
   prune: Prunable[] = [],
 ) {
-  return plan(fileOf(sections), { ...NOTHING, ...current }, prune, 'gateway.yaml');
+  return plan(fileOf(sections), { ...NOTHING, ...current }, prune);
 }
 
 const usd = (units: number, nanos = 0) => ({ currency_code: 'USD', units, nanos });
@@ -362,9 +366,9 @@ describe('plan', () => {
       throw new Error('Give a base_url');
     };
     const file = fileOf({ connectors: [{ name: 'c', provider: 'unheard-of' }] });
-    expect(() => plan(file, NOTHING, [], 'gateway.yaml', rule)).toThrow('gateway.yaml:1: Give a base_url');
+    expect(() => plan(file, NOTHING, [], rule)).toThrow('gateway.yaml:1: Give a base_url');
     const known = { ...NOTHING, connectors: [{ id: 'con_1', name: 'c', provider: 'unheard-of' }] };
-    expect(plan(file, known, [], 'gateway.yaml', rule)).toEqual([]);
+    expect(plan(file, known, [], rule)).toEqual([]);
   });
 
   it('reports the changes made before the service refused one', async () => {

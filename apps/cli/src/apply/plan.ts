@@ -13,6 +13,7 @@ import {
   type DesiredResource,
   identityOf,
   type Json,
+  placeOf,
   type Rule,
 } from './desiredState.ts';
 import { deletions, type Prunable } from './prune.ts';
@@ -25,10 +26,10 @@ export function plan(
   file: ApplyFile,
   current: CurrentState,
   prune: readonly Prunable[],
-  fileName: string,
   rule: Rule = () => {},
+  pruneNamed: readonly string[] = [],
 ): Change[] {
-  const planner = new Planner(file, current, fileName);
+  const planner = new Planner(file, current);
   const addError = planner.addError;
   const changes = [
     ...file.profiles.flatMap((desired) =>
@@ -43,7 +44,7 @@ export function plan(
       planner.connectorChanges(desired, rule, prune.includes('prices')),
     ),
     ...file.aliases.flatMap((desired) => planner.aliasChange(desired)),
-    ...deletions(file, current, prune),
+    ...deletions(file, current, prune, pruneNamed),
   ];
   if (planner.errors.length > 0) throw new ApplyFileError(planner.errors.join('\n'));
   return changes;
@@ -53,16 +54,14 @@ class Planner {
   readonly errors: string[] = [];
   readonly #file: ApplyFile;
   readonly #current: CurrentState;
-  readonly #fileName: string;
 
-  constructor(file: ApplyFile, current: CurrentState, fileName: string) {
+  constructor(file: ApplyFile, current: CurrentState) {
     this.#file = file;
     this.#current = current;
-    this.#fileName = fileName;
   }
 
-  readonly addError = ({ line }: DesiredResource, message: string): void => {
-    this.errors.push(`${this.#fileName}:${line}: ${message}`);
+  readonly addError = (desired: DesiredResource, message: string): void => {
+    this.errors.push(`${placeOf(desired)}: ${message}`);
   };
 
   /** The service's resource with the name of the desired one. */

@@ -5,14 +5,39 @@ import { type ApplyFile, type Json, NAME_FIELD, type Section } from './desiredSt
 export const PRUNABLE = ['aliases', 'profiles', 'policies', 'models', 'connectors', 'prices'] as const;
 export type Prunable = (typeof PRUNABLE)[number];
 
+/** Whether a pruning may delete a policy or profile: what applies where nothing else does stays, unless it is named. */
+function mayPrune(section: Section, { name, default_for }: Json, named: readonly string[]): boolean {
+  const isDefault = section === 'policies' && default_for != null;
+  const isProtected = (section === 'policies' || section === 'profiles') && (name === 'default' || isDefault);
+  return !isProtected || named.includes(`${section}/${String(name)}`);
+}
+
+/** `policies,policies/default` as kinds, and the names after a slash. */
+export function parsePrune(given: readonly string[]): { kinds: Prunable[]; named: string[] } | undefined {
+  const named = given.filter((one) => /^(policies|profiles)\/./.test(one));
+  const kinds = given.filter((one) => !named.includes(one));
+  const isKnown = kinds.every((kind) => PRUNABLE.some((known) => known === kind));
+  if (!isKnown || given.length === 0) return undefined;
+  return { kinds: [...new Set([...kinds, ...named.map((one) => one.split('/')[0])])] as Prunable[], named };
+}
+
 /** Deletes what the file does not name, of these kinds. A resource is deleted before those it refers to. */
-export function deletions(file: ApplyFile, current: CurrentState, prune: readonly Prunable[]): Change[] {
+export function deletions(
+  file: ApplyFile,
+  current: CurrentState,
+  prune: readonly Prunable[],
+  named: readonly string[] = [],
+): Change[] {
   const isNamed = (section: Section, resource: Json) =>
     file[section].some(
       ({ fields }) => String(fields[NAME_FIELD[section]]).trim() === resource[NAME_FIELD[section]],
     );
   const surplus = (section: 'profiles' | 'policies' | 'connectors' | 'models') =>
-    prune.includes(section) ? current[section].filter((resource) => !isNamed(section, resource)) : [];
+    prune.includes(section)
+      ? current[section].filter(
+          (resource) => !isNamed(section, resource) && mayPrune(section, resource, named),
+        )
+      : [];
   const byId = (section: string) => (resource: Json) =>
     deletion(section, String(resource.name), `/api/v1/${section}/${String(resource.id)}`);
   const isOperators = ({ origin }: Json) => origin === 'operator';

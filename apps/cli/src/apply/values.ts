@@ -9,6 +9,30 @@ export function moneyFromDecimal(text: string): { currency_code: 'USD'; units: n
   return { currency_code: 'USD', units: Number(units), nanos: Number(fraction.padEnd(9, '0')) };
 }
 
+/** The limit of a policy in dollars, as on the command line; the API has `limit_micro_usd`. */
+export const LIMIT_USD = 'limit_usd';
+const MICRO_DIGITS = 6;
+
+/** Replaces `limit_usd` by `limit_micro_usd`. Throws if both are given, or if it is no amount. */
+export function withMicroUsd(fields: Json): Json {
+  if (!(LIMIT_USD in fields)) return fields;
+  const { [LIMIT_USD]: limit, ...others } = fields;
+  if ('limit_micro_usd' in others) throw inField('limit_usd and limit_micro_usd are the same: give one');
+  if (limit === null || limit === 'unlimited') return { ...others, limit_micro_usd: null };
+  const [, units, fraction = ''] = /^(\d{1,9})(?:\.(\d{1,6})0*)?$/.exec(String(limit)) ?? [];
+  if (units === undefined) {
+    throw inField(`"${String(limit)}" is not an amount of dollars such as 12.50, nor unlimited`);
+  }
+  return {
+    ...others,
+    limit_micro_usd: Number(units) * 10 ** MICRO_DIGITS + Number(fraction.padEnd(MICRO_DIGITS, '0')),
+  };
+}
+
+function inField(message: string): Error {
+  return Object.assign(new Error(message), { param: LIMIT_USD });
+}
+
 /** Whether a field already has the desired value. */
 export function matchesDesired(field: string, desired: unknown, actual: unknown): boolean {
   return isDeepStrictEqual(normal(field, desired), normal(field, actual));

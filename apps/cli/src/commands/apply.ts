@@ -1,69 +1,137 @@
-import { allItems, bodyOf, type Client, type PageOf } from '@weighbridge/client';
+import { join } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
-import type { CurrentState } from '../apply/changes.ts';
-import type { ApplyFile, Json } from '../apply/desiredState.ts';
+import type { Change } from '../apply/changes.ts';
+import { checkPlan } from '../apply/checkPlan.ts';
+import { readCurrentState, sender } from '../apply/currentState.ts';
+import { type ApplyFile, ApplyFileError, mergeFiles } from '../apply/desiredState.ts';
 import { plan } from '../apply/plan.ts';
-import { PRUNABLE, type Prunable } from '../apply/prune.ts';
-import { runPlan, type Send } from '../apply/runPlan.ts';
+import { PRUNABLE, parsePrune } from '../apply/prune.ts';
+import { runPlan } from '../apply/runPlan.ts';
 import { showPlan, summary } from '../apply/showPlan.ts';
-import { type Cli, openSession } from '../session/session.ts';
+import { ExitCode } from '../session/exitCode.ts';
+import { type Cli, openSession, type Session } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
 import { collectList } from './options.ts';
 
+const HELP = `
+All files are checked before the service is contacted, and all changes are checked by the service before the first is made.
+
+Exit codes: 0 done, 1 refused or failed, 2 invalid command, 3 with --exit-code: there were changes to make.
+
+Examples:
+  weighbridge apply -f gateway.yaml --dry-run
+  weighbridge apply -f policies.yaml -f teams/ --prune policies,profiles
+  kustomize build . | weighbridge apply -f - --dry-run --exit-code`;
+
 export function applyCommand(cli: Cli): Command {
   return new Command('apply')
-    .description('make policies, principals, profiles, aliases, connectors and the catalog match a YAML file')
-    .requiredOption('-f, --file <file>', 'the YAML file')
-    .option('--dry-run', 'show the changes without making them')
+    .description('make policies, principals, profiles, aliases, connectors and the catalog match YAML files')
+    .requiredOption(
+      '-f, --file <file>',
+      'a YAML file, a folder with *.yaml and *.yml files, or - for standard input; may be repeated',
+      (text: string, before: readonly string[] | undefined) => [...(before ?? []), text],
+    )
+    .option('--dry-run', 'show and check the changes without making them')
+    .option(
+      '--exit-code',
+      'end with 3 if there were changes to make, as when the service drifted from the files',
+    )
     .option(
       '--prune <kinds>',
-      `delete what the file does not name, of these kinds: ${PRUNABLE.join(', ')}`,
+      `delete what the files do not name, of these kinds: ${PRUNABLE.join(', ')}. The default policies and profile stay unless named, as policies/default`,
       kinds,
     )
-    .addHelpText(
-      'after',
-      '\nThe whole file is checked before the service is contacted.\n\nExamples:\n  weighbridge apply -f gateway.yaml --dry-run\n  weighbridge apply -f gateway.yaml --prune policies,profiles',
-    )
+    .addHelpText('after', HELP)
     .action(async (options, command: Command) => {
-      const text = await readText(cli, options.file);
       // Loaded only here, so that the other commands start faster.
       const { readApplyFile } = await import('../apply/applyFile.ts');
       const { loadServiceRules } = await import('../apply/serviceRules.ts');
       const { published, rule } = await loadServiceRules();
-      const file = readApplyFile(options.file, text, published, rule);
-      const session = await openSession(cli, command);
-      const prune: Prunable[] = options.prune ?? [];
-      const changes = plan(
-        file,
-        await readCurrentState(session.client, file, prune),
-        prune,
-        options.file,
-        rule,
+      const file = readAll(await sources(cli, options.file), (name, text) =>
+        readApplyFile(name, text, published, rule),
       );
+      const session = await openSession(cli, command);
+      const prune = parsePrune(options.prune ?? []) ?? { kinds: [], named: [] };
+      const current = await readCurrentState(session.client, file, prune.kinds);
+      const changes = plan(file, current, prune.kinds, rule, prune.named);
+      const isDryRun: boolean = options.dryRun ?? false;
 
       if (!session.json && changes.length > 0) session.out(showPlan(changes));
-      if (!options.dryRun) {
-        let done = 0;
-        try {
-          await runPlan(changes, sender(session.client), () => done++);
-        } catch (error) {
-          const next = changes[done];
-          session.err(`Stopped at ${next?.kind} ${next?.name}; made ${done} of ${changes.length} changes.`);
-          throw error;
-        }
-      }
+      await assertPossible(session, changes, file);
+      if (!isDryRun) await makeChanges(session, changes);
       if (session.json) {
         const listed = changes.map(({ action, kind, name, fields }) => ({ action, kind, name, fields }));
-        session.out(JSON.stringify({ dry_run: options.dryRun ?? false, changes: listed }, null, 2));
-      } else session.out(`${summary(changes)}${changes.length > 0 && !options.dryRun ? ': done' : ''}`);
+        session.out(JSON.stringify({ dry_run: isDryRun, changes: listed }, null, 2));
+      } else session.out(`${summary(changes)}${changes.length > 0 && !isDryRun ? ': done' : ''}`);
+      if (options.exitCode && changes.length > 0) throw new ExitCode(3);
     });
 }
 
-function kinds(text: string, before: readonly Prunable[] | undefined): Prunable[] {
+function kinds(text: string, before: readonly string[] | undefined): string[] {
   const given = collectList(text, before);
-  const unknown = given.find((kind) => !PRUNABLE.some((known) => known === kind));
-  if (unknown === undefined && given.length > 0) return given as Prunable[];
-  throw new InvalidArgumentError(`Name one or more of ${PRUNABLE.join(', ')}.`);
+  if (parsePrune(given)) return given;
+  throw new InvalidArgumentError(
+    `Name one or more of ${PRUNABLE.join(', ')}, policies/<name>, profiles/<name>.`,
+  );
+}
+
+/** Throws, before anything is changed, with all reasons why the service would refuse a change. */
+async function assertPossible(session: Session, changes: readonly Change[], file: ApplyFile): Promise<void> {
+  const reasons = await checkPlan(changes, file, sender(session.client));
+  if (reasons.length > 0) throw new ApplyFileError(`Nothing was changed.\n${reasons.join('\n')}`);
+}
+
+async function makeChanges(session: Session, changes: readonly Change[]): Promise<void> {
+  let done = 0;
+  try {
+    await runPlan(changes, sender(session.client), () => done++);
+  } catch (error) {
+    const next = changes[done];
+    session.err(`Stopped at ${next?.kind} ${next?.name}; made ${done} of ${changes.length} changes.`);
+    throw error;
+  }
+}
+
+interface Source {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** The errors of all files at once. */
+function readAll(files: readonly Source[], read: (name: string, text: string) => ApplyFile): ApplyFile {
+  const errors: string[] = [];
+  const parsed = files.flatMap(({ name, text }) => {
+    try {
+      return [read(name, text)];
+    } catch (error) {
+      if (!(error instanceof ApplyFileError)) throw error;
+      errors.push(error.message);
+      return [];
+    }
+  });
+  if (errors.length > 0) throw new ApplyFileError(errors.join('\n'));
+  return mergeFiles(parsed);
+}
+
+async function sources(cli: Cli, given: readonly string[]): Promise<Source[]> {
+  const paths: string[] = [];
+  for (const path of given) {
+    const names = path === '-' ? undefined : await cli.listFolder?.(path);
+    if (!names) paths.push(path);
+    else {
+      const yaml = names.filter((name) => /\.ya?ml$/.test(name)).sort();
+      if (yaml.length === 0) throw new UsageError(`The folder ${path} has no *.yaml or *.yml file.`);
+      paths.push(...yaml.map((name) => join(path, name)));
+    }
+  }
+  const repeated = paths.find((path, at) => paths.indexOf(path) !== at);
+  if (repeated !== undefined) throw new UsageError(`${repeated} is given twice.`);
+  return await Promise.all(
+    paths.map(async (path) => ({
+      name: path === '-' ? 'standard input' : path,
+      text: await readText(cli, path),
+    })),
+  );
 }
 
 async function readText(cli: Cli, file: string): Promise<string> {
@@ -72,49 +140,4 @@ async function readText(cli: Cli, file: string): Promise<string> {
   } catch (error) {
     throw new UsageError(`${file} can't be read: ${(error as Error).message}`);
   }
-}
-
-/** Reads only the sections that the file or `--prune` names. */
-async function readCurrentState(
-  client: Client,
-  file: ApplyFile,
-  prune: readonly Prunable[],
-): Promise<CurrentState> {
-  const send = sender(client);
-  const list = (path: string, wanted: boolean) => (wanted ? listAll(send, path) : []);
-  const uses = (section: keyof ApplyFile & Prunable) => file[section].length > 0 || prune.includes(section);
-  const connectors = await list('/api/v1/connectors', uses('connectors') || prune.includes('prices'));
-  const priced = connectors.filter(({ name }) => file.connectors.some(({ fields }) => fields.name === name));
-  const prices: Record<string, Json[]> = {};
-  for (const { id } of priced) {
-    prices[String(id)] = await list(`/api/v1/connectors/${String(id)}/prices`, true);
-  }
-  return {
-    profiles: await list('/api/v1/profiles', uses('profiles') || uses('policies')),
-    policies: await list(
-      '/api/v1/policies',
-      uses('policies') || uses('aliases') || file.principals.length > 0,
-    ),
-    principals: await list('/api/v1/principals', file.principals.length > 0),
-    models: await list('/api/v1/catalog/models', uses('models')),
-    connectors,
-    aliases: await list('/api/v1/aliases', uses('aliases')),
-    prices,
-  };
-}
-
-/** All items of a list, over all its pages. */
-export async function listAll(send: Send, path: string): Promise<Json[]> {
-  return await allItems(async (token) => {
-    const page = await send('GET', `${path}?page_size=500&page_token=${encodeURIComponent(token)}`);
-    return page as unknown as PageOf<Json>;
-  });
-}
-
-/** Sends calls that the plan built at run time: types don't check their paths and bodies, the plan and the service do. */
-export function sender(client: Client): Send {
-  return async (method, path, body) => {
-    const call = client.request(method.toLowerCase() as 'get', path as never, { body } as never);
-    return await bodyOf<Json>(call as Promise<{ data?: Json; response: Response }>);
-  };
 }

@@ -1,4 +1,5 @@
 import { Command, Option } from 'commander';
+import { listAll, sender } from '../apply/currentState.ts';
 import type { ApplyFile, Json } from '../apply/desiredState.ts';
 import { plan } from '../apply/plan.ts';
 import { runPlan } from '../apply/runPlan.ts';
@@ -9,7 +10,6 @@ import { readLiteLlm, readModelsDev } from '../catalog/readLists.ts';
 import { printable } from '../session/output.ts';
 import { type Cli, openSession } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
-import { listAll, sender } from './apply.ts';
 import { catalogFeedCommand } from './catalogFeed.ts';
 import { collectList } from './options.ts';
 
@@ -37,10 +37,11 @@ export function catalogCommand(cli: Cli): Command {
       'only models of these providers; default: the providers in the catalog',
       collectList,
     )
+    .option('--force', 'also replace prices that an operator set')
     .option('--dry-run', 'show the changes without making them')
     .addHelpText(
       'after',
-      '\nModels without a price per token are skipped. New prices apply to requests from now on.\n\nExamples:\n  weighbridge catalog import --from models.dev https://models.dev/api.json --dry-run\n  weighbridge catalog import --from litellm prices.json --provider openai,mistral',
+      '\nModels without a price per token are skipped. New prices apply to requests from now on. Prices that an operator set, by hand or by an import before, are kept without --force.\n\nExamples:\n  weighbridge catalog import --from models.dev https://models.dev/api.json --dry-run\n  weighbridge catalog import --from litellm prices.json --provider openai,mistral',
     )
     .action(async (source: string, options, command: Command) => {
       const content = parse(source, await read(cli, source));
@@ -49,6 +50,7 @@ export function catalogCommand(cli: Cli): Command {
       const send = sender(session.client);
       const known = await listAll(send, '/api/v1/catalog/models');
       const providers: readonly unknown[] = options.provider ?? known.map(({ provider }) => provider);
+      const kept: string[] = [];
       const wanted = models
         .filter(({ model }) => providers.includes(model.split('/')[0]))
         .map(({ capabilities, max_output_tokens, price: imported, ...facts }) => {
@@ -57,11 +59,14 @@ export function catalogCommand(cli: Cli): Command {
           const isNew = existing === undefined;
           const current = (existing?.price as { price?: Json | null } | null | undefined)?.price ?? undefined;
           const price = withKeptDimensions(imported, current);
+          const isOperators = (existing?.price as { origin?: unknown } | null)?.origin === 'operator';
+          const isKept = isOperators && options.force !== true;
+          if (isKept) kept.push(facts.model);
           const more = {
             ...((isNew || max_output_tokens !== null) && { max_output_tokens }),
             ...(isNew && { capabilities }),
           };
-          return { fields: { ...facts, price, ...more } as Json, line: 0 };
+          return { fields: { ...facts, ...(!isKept && { price }), ...more } as Json, line: 0, file: source };
         });
       const file: ApplyFile = {
         profiles: [],
@@ -80,10 +85,16 @@ export function catalogCommand(cli: Cli): Command {
         prices: {},
         models: known,
       };
-      const changes = plan(file, present, [], source);
+      const changes = plan(file, present, []);
 
       if (!session.json) {
         if (changes.length > 0) session.out(showPlan(changes));
+        if (kept.length > 0) {
+          const examples = kept.slice(0, 3).map(printable).join(', ');
+          session.err(
+            `Kept, an operator set their prices (--force replaces them): ${kept.length} (${examples}${kept.length > 3 ? ', …' : ''})`,
+          );
+        }
         for (const [why, names] of Object.entries(skipped)) {
           const examples = names.slice(0, 3).map(printable).join(', ');
           session.err(`Skipped, ${why}: ${names.length} (${examples}${names.length > 3 ? ', …' : ''})`);
@@ -92,7 +103,9 @@ export function catalogCommand(cli: Cli): Command {
       if (!options.dryRun) await runPlan(changes, send, () => {});
       if (session.json) {
         const listed = changes.map(({ action, kind, name, fields }) => ({ action, kind, name, fields }));
-        session.out(JSON.stringify({ dry_run: options.dryRun ?? false, changes: listed, skipped }, null, 2));
+        session.out(
+          JSON.stringify({ dry_run: options.dryRun ?? false, changes: listed, skipped, kept }, null, 2),
+        );
       } else session.out(`${summary(changes)}${changes.length > 0 && !options.dryRun ? ': done' : ''}`);
     });
   catalog.addCommand(catalogFeedCommand(cli));

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { bodyOf } from '@weighbridge/client';
 import { Command } from 'commander';
 import { stringify } from 'yaml';
+import { listAll, sender } from '../apply/currentState.ts';
 import type { Json } from '../apply/desiredState.ts';
 import { mapConfig } from '../litellm/config.ts';
 import { type KeyToIssue, mapKeys } from '../litellm/keys.ts';
@@ -10,7 +11,6 @@ import { readRows } from '../litellm/rows.ts';
 import { printable } from '../session/output.ts';
 import { type Cli, openSession, type Session } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
-import { listAll, sender } from './apply.ts';
 
 const NO_GROUPS: ReadonlyMap<string, readonly string[]> = new Map();
 const SECRET_MODE = 0o600;

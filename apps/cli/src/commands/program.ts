@@ -1,5 +1,6 @@
 import { ApiError } from '@weighbridge/client';
 import { Command, CommanderError } from 'commander';
+import { ExitCode } from '../session/exitCode.ts';
 import { printable } from '../session/output.ts';
 import type { Cli } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
@@ -12,6 +13,7 @@ import { connectCommand } from './connect.ts';
 import { connectorsCommand } from './connectors.ts';
 import { doctorCommand } from './doctor.ts';
 import { evidenceCommand } from './evidence.ts';
+import { exportCommand } from './export.ts';
 import { importCommand } from './import.ts';
 import { keysCommand } from './keys.ts';
 import { ledgerCommand } from './ledger.ts';
@@ -58,6 +60,7 @@ export function createProgram(cli: Cli): Command {
     quarantineCommand(cli),
     ledgerCommand(cli),
     applyCommand(cli),
+    exportCommand(cli),
     catalogCommand(cli),
     importCommand(cli),
     spoolCommand(cli),
@@ -71,8 +74,12 @@ export function createProgram(cli: Cli): Command {
   return program;
 }
 
-/** Runs a command, and returns the exit code: 0 done, 1 refused or failed, 2 invalid command. */
-export async function runProgram(program: Command, args: readonly string[], cli: Cli): Promise<0 | 1 | 2> {
+/** Runs a command, and returns the exit code: 0 done, 1 refused or failed, 2 invalid command, 3 as the command says. */
+export async function runProgram(
+  program: Command,
+  args: readonly string[],
+  cli: Cli,
+): Promise<0 | 1 | 2 | 3> {
   forEveryCommand(program, (command) =>
     command.exitOverride().configureOutput({
       writeOut: (text) => cli.out(text.replace(/\n$/, '')),
@@ -84,6 +91,7 @@ export async function runProgram(program: Command, args: readonly string[], cli:
     return 0;
   } catch (error) {
     // Commander has already printed the error, or the requested help.
+    if (error instanceof ExitCode) return error.code;
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     cli.err(`weighbridge: ${explain(error)}`);
     return error instanceof UsageError ? 2 : 1;

@@ -17,7 +17,10 @@ export interface Cli {
   /** Results go to `out`, everything else to `err`. Each call prints one or more whole lines. */
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
+  /** `-` is standard input. */
   readonly readFile: (path: string) => Promise<string>;
+  /** The names in a folder; undefined if it is none. */
+  readonly listFolder?: (path: string) => Promise<readonly string[] | undefined>;
   readonly writeFile: (path: string, text: string, options?: WriteOptions) => Promise<void>;
   readonly now: () => Date;
 }

@@ -4,6 +4,7 @@ import { AppError, toHttpError } from '@weighbridge/errors';
 import {
   acceptJsonBodies,
   createHttpApp,
+  createMetrics,
   type Logger,
   type Metrics,
   refuseOtherMethods,
@@ -27,7 +28,9 @@ import { keyRoutes } from '../features/keys/keys.routes.ts';
 import { ledgerRoutes } from '../features/ledger/ledger.routes.ts';
 import { modelRoutes } from '../features/models/models.routes.ts';
 import type { ModelDeps } from '../features/models/models.service.ts';
+import { planRoutes } from '../features/plans/plans.routes.ts';
 import { policyRoutes } from '../features/policies/policies.routes.ts';
+import type { PolicyAdminDeps } from '../features/policies/policyAdmin.service.ts';
 import { principalRoutes } from '../features/principals/principals.routes.ts';
 import { profileRoutes } from '../features/profiles/profiles.routes.ts';
 import { acceptWait } from '../features/propagation/propagation.service.ts';
@@ -49,7 +52,11 @@ import { rejectUnknownFields } from './rejectUnknownFields.ts';
 import { countRequests } from './requestMetrics.ts';
 import { traceRequests } from './requestTrace.ts';
 
-export type AppDeps = AccessDeps & ModelDeps & IssuingDeps & CatalogFeedDeps;
+export type AppDeps = AccessDeps &
+  ModelDeps &
+  IssuingDeps &
+  CatalogFeedDeps &
+  Pick<PolicyAdminDeps, 'isRehearsal'>;
 
 /** The version of the OpenAPI document. An addition raises the minor part. */
 const API_VERSION = '1.0.0';
@@ -85,6 +92,11 @@ export function buildApp(
       checkIdempotencyKeys(api);
       acceptWait(api, deps.db);
       registerFeatures(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      planRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), {
+        db: deps.db,
+        buildApi: (db) =>
+          buildApp({ ...deps, db, metrics: createMetrics(), tracing: undefined, isRehearsal: true }),
+      });
       others.register();
     },
     { prefix: '/api/v1' },

@@ -32,6 +32,21 @@ export const REQUEST_EXAMPLES: Readonly<Record<string, Readonly<Record<string, u
   },
   updatePolicy: { limit_micro_usd: 80_000_000, thresholds: [90] },
   putPrincipal: { policy_id: null },
+  checkPlan: {
+    calls: [
+      {
+        method: 'POST',
+        path: '/api/v1/policies',
+        body: { name: 'search', limit_micro_usd: 50_000_000 },
+        creates: '{policies:search}',
+      },
+      {
+        method: 'PUT',
+        path: '/api/v1/principals/search@example.com',
+        body: { policy_id: '{policies:search}' },
+      },
+    ],
+  },
   createProfile: { name: 'support', strategy: 'ordered', targets: [{ model: 'mock/echo' }] },
   updateProfile: { strategy: 'weighted', targets: [{ model: 'mock/echo', weight: 1 }] },
   createAlias: { name: 'claude-*', target: 'mock/echo' },

@@ -3,6 +3,7 @@ export const TAG_DESCRIPTIONS: Readonly<Record<string, string>> = {
   Keys: 'The secrets that clients send: issue, restrict, rotate and revoke them.',
   Policies: 'Limits per window, rate limits, and the models that keys may use.',
   Principals: 'The persons, services and teams to which spend belongs.',
+  Plans: 'Whether a list of changes would succeed, before the first is made.',
   Profiles: 'Routing profiles: which model serves a request for `router/<name>`.',
   Aliases: "Operators' names for models and profiles.",
   Explain: 'What a name of a request stands for, and where the request would go.',

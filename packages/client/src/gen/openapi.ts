@@ -952,6 +952,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/plans/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Check whether changes would succeed
+         * @description Makes the calls in order in one transaction, with your credential, and rolls it back: nothing changes, no proxy learns of it. The errors are those that the calls would get now. Requires the scope `operator`.
+         */
+        post: operations["checkPlan"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/chat/completions": {
         parameters: {
             query?: never;
@@ -2350,6 +2370,35 @@ export interface components {
         OnDisconnect: "cancel" | "drain";
         /** @enum {string} */
         Outcome: "success" | "upstream_error" | "upstream_unreachable" | "interrupted" | "client_gone" | "unknown";
+        Plan: {
+            calls: components["schemas"]["PlannedCall"][];
+        };
+        PlanCheck: {
+            /** @description How many calls were tried. Those that need what failed are not. */
+            checked: number;
+            /** @description Empty: all would succeed now. */
+            errors: components["schemas"]["PlanError"][];
+        };
+        PlanError: {
+            /** @description Which of the calls, from 0. */
+            index: number;
+            /** @description What it would be answered with. */
+            status: number;
+            code: string;
+            message: string;
+            param: string | null;
+        };
+        PlannedCall: {
+            method: components["schemas"]["PlannedMethod"];
+            /** @description The path of an operation that proxies learn of. */
+            path: string;
+            /** @description The body of the call. */
+            body?: unknown;
+            /** @description A placeholder for the id of what the call creates. Later calls may contain it in their paths, and as a value in their bodies. */
+            creates?: string;
+        };
+        /** @enum {string} */
+        PlannedMethod: "POST" | "PUT" | "PATCH" | "DELETE";
         Policy: {
             id: string;
             name: string;
@@ -14089,6 +14138,81 @@ export interface operations {
             409: components["responses"]["Conflict"];
             414: components["responses"]["URITooLong"];
             417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    checkPlan: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "calls": [
+                 *         {
+                 *           "method": "POST",
+                 *           "path": "/api/v1/policies",
+                 *           "body": {
+                 *             "name": "search",
+                 *             "limit_micro_usd": 50000000
+                 *           },
+                 *           "creates": "{policies:search}"
+                 *         },
+                 *         {
+                 *           "method": "PUT",
+                 *           "path": "/api/v1/principals/search@example.com",
+                 *           "body": {
+                 *             "policy_id": "{policies:search}"
+                 *           }
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["Plan"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "checked": 1,
+                     *       "errors": [
+                     *         {
+                     *           "index": 1,
+                     *           "status": 1,
+                     *           "code": "text",
+                     *           "message": "text",
+                     *           "param": "text"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PlanCheck"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
+            422: components["responses"]["UnprocessableEntity"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
             501: components["responses"]["NotImplemented"];

@@ -1,4 +1,4 @@
-import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
+import { arrayLiteral, type Database, IN_REHEARSAL, type Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { type AuditedAction, recordAudits } from '../audit/audit.service.ts';
 
@@ -14,7 +14,7 @@ export const CHANGES_CHANNEL = 'weighbridge_changes';
 /**
  * Writes the audit row of a mutation, increments the revision and records what changed. Runs last in the transaction of
  * the mutation, since all mutations wait for the row of the revision: so revisions have no gaps and follow the order of
- * commits.
+ * commits. A rehearsal does not: all mutations would wait for it.
  */
 export async function recordChange(tx: Tx, change: Change): Promise<void> {
   await recordChanges(tx, [change]);
@@ -29,7 +29,9 @@ export async function recordChanges(tx: Tx, changes: readonly Change[]): Promise
   const ids = changes.map(({ resourceId }) => resourceId);
   const reaches = changes.map(({ reach = 'own' }) => reach);
   await sql`
-    WITH next AS (UPDATE revision SET revision = revision + ${count} RETURNING revision)
+    WITH next AS (
+      UPDATE revision SET revision = revision + ${count} WHERE NOT ${IN_REHEARSAL} RETURNING revision
+    )
     INSERT INTO changes (revision, kind, resource_id, reach)
     SELECT next.revision - ${count} + change.place, change.kind, change.resource_id, change.reach
     FROM next, unnest(${arrayLiteral(kinds)}::text[], ${arrayLiteral(ids)}::text[], ${arrayLiteral(reaches)}::text[])

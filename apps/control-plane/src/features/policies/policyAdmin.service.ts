@@ -36,6 +36,8 @@ import {
 export interface PolicyAdminDeps {
   readonly db: Database;
   readonly now: () => Date;
+  /** The transaction is rolled back: counters, which proxies use, are left alone. */
+  readonly isRehearsal?: boolean;
 }
 
 export async function existingPolicy(db: Database, id: string): Promise<PolicyRow> {
@@ -120,14 +122,14 @@ export async function changePolicy(
       updated_at: now,
     });
     await assertEveryKeyGoverned(tx);
-    if (startsCounter) {
+    if (startsCounter && !deps.isRehearsal) {
       const ledgerStart = await openCounter(tx, after, now);
       if (settings.window === 'none') {
         after = await updatePolicy(tx, id, { counter_since: countedSince(row.created_at, ledgerStart) });
       }
     }
     // In the same transaction: after the commit, no lease is granted by the previous limit.
-    if (changed.limit_micro_usd) {
+    if (changed.limit_micro_usd && !deps.isRehearsal) {
       await setBucketLimits(tx, id);
       await reclaimExcess(tx, id);
     }

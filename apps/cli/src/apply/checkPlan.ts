@@ -1,0 +1,71 @@
+import { ApiError } from '@weighbridge/client';
+import { type Change, idOf } from './changes.ts';
+import { type ApplyFile, type DesiredResource, identityOf, placeOf, type Section } from './desiredState.ts';
+import type { Send } from './runPlan.ts';
+
+interface PlannedCall {
+  readonly method: string;
+  readonly path: string;
+  readonly body?: unknown;
+  readonly creates?: string;
+}
+
+/**
+ * Asks the service whether all changes would succeed, in their order, before the first is made. Returns why not: one line for
+ * each change that the service would refuse, with its place in the files.
+ */
+export async function checkPlan(changes: readonly Change[], file: ApplyFile, send: Send): Promise<string[]> {
+  if (changes.length === 0) return [];
+  const { calls, changeOf } = plannedCalls(changes);
+  const { errors } = (await send('POST', '/api/v1/plans/check', { calls }).catch((error: unknown) => {
+    // A service of an earlier release checks each change only when it is made.
+    if (error instanceof ApiError && error.status === 404) return { errors: [] };
+    throw error;
+  })) as { errors: readonly { index: number; code: string; message: string }[] };
+  return errors.map(({ index, code, message }) => {
+    const change = changeOf[index];
+    const what = change ? `${change.kind} ${change.name}` : `call ${index}`;
+    const desired = change && desiredOf(change, file);
+    const place = desired ? `${placeOf(desired)}: ` : '';
+    const action = change && change.action !== 'create' ? ` can't be ${change.action}d` : '';
+    return `${place}${what}${action}: ${message} (${code})`;
+  });
+}
+
+/** The calls, with short placeholders: a name may contain anything, a path may not. */
+function plannedCalls(changes: readonly Change[]): { calls: PlannedCall[]; changeOf: Change[] } {
+  const short = new Map<string, string>();
+  for (const change of changes) {
+    if (change.action === 'create') short.set(idOf(change.kind, change.name), `{${short.size}}`);
+  }
+  const calls: PlannedCall[] = [];
+  const changeOf: Change[] = [];
+  for (const change of changes) {
+    const placeholder = change.action === 'create' ? short.get(idOf(change.kind, change.name)) : undefined;
+    for (const { method, path, body } of change.calls) {
+      calls.push({
+        method,
+        path: path.replace(/\{\w+:.*\}(?=\/|$)/, (one) => short.get(one) ?? one),
+        ...(body !== undefined && { body: withShort(body, short) }),
+        ...(placeholder !== undefined && method === 'POST' && { creates: placeholder }),
+      });
+      changeOf.push(change);
+    }
+  }
+  return { calls, changeOf };
+}
+
+function withShort(value: unknown, short: ReadonlyMap<string, string>): unknown {
+  if (typeof value === 'string') return short.get(value) ?? value;
+  if (Array.isArray(value)) return value.map((item) => withShort(item, short));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withShort(inner, short)]));
+}
+
+/** The resource of the files that a change is for; a price is in its connector. */
+function desiredOf({ kind, name }: Change, file: ApplyFile): DesiredResource | undefined {
+  if (kind === 'prices')
+    return file.connectors.find(({ fields }) => name.startsWith(`${String(fields.name)} `));
+  const section = kind as Section;
+  return file[section]?.find(({ fields }) => identityOf(section, fields) === name);
+}

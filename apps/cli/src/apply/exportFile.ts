@@ -1,0 +1,142 @@
+import type { CurrentState } from './changes.ts';
+import { type Json, NAME_FIELD, type Section } from './desiredState.ts';
+import type { OpenApiSchemas } from './fileSchema.ts';
+
+/** What an export can't contain as it is: a service changed while it was read, or two resources have one name. */
+export class ExportError extends Error {
+  override readonly name = 'ExportError';
+}
+
+export interface Exported {
+  /** The sections of an apply file, without empty ones. */
+  readonly file: Readonly<Partial<Record<Section, readonly Json[]>>>;
+  readonly notes: readonly string[];
+}
+
+/** The schema that has the fields of a section's resources. */
+const SCHEMA_OF = {
+  profiles: 'NewProfile',
+  policies: 'NewPolicy',
+  models: 'NewCatalogModel',
+  connectors: 'NewConnector',
+  aliases: 'NewAlias',
+} as const;
+
+/** The service's resources as an apply file in which `apply` finds nothing to change. */
+export function exportFile(current: CurrentState, published: OpenApiSchemas): Exported {
+  const notes: string[] = [];
+  const fieldsOf = (section: keyof typeof SCHEMA_OF, resource: Json) =>
+    picked(resource, Object.keys(published[SCHEMA_OF[section]]?.properties ?? {}));
+  for (const section of ['profiles', 'policies', 'connectors'] as const) {
+    assertUnique(section, current[section]);
+  }
+  const named = (section: 'policies' | 'profiles', id: unknown) => {
+    if (id === null || id === undefined) return undefined;
+    const found = current[section].find((resource) => resource.id === id);
+    if (found) return String(found.name);
+    throw new ExportError(
+      `${String(id)} is not among the ${section}: the service changed while it was read.`,
+    );
+  };
+  const file: Record<Section, Json[]> = {
+    profiles: current.profiles.map((profile) => fieldsOf('profiles', profile)),
+    policies: current.policies.map((policy) => {
+      const { parent_policy_id, profile_id, ...fields } = fieldsOf('policies', policy);
+      const limit = policy.limit_micro_usd ?? null;
+      return {
+        ...fields,
+        limit_micro_usd: limit,
+        ...given('parent', named('policies', parent_policy_id)),
+        ...given('profile', named('profiles', profile_id)),
+      };
+    }),
+    principals: current.principals.map(({ id, policy_id }) => ({
+      id,
+      policy: named('policies', policy_id) ?? null,
+    })),
+    models: current.models.flatMap((model) => modelOf(model, fieldsOf('models', model))),
+    connectors: current.connectors.flatMap((connector) => {
+      const prices = pricesOf(current.prices[String(connector.id)] ?? []);
+      const isOperators = connector.origin === 'operator';
+      if (!isOperators && Object.keys(prices).length === 0) return [];
+      if (isOperators && connector.credential_sealed === true) {
+        notes.push(`The stored credential of the connector ${String(connector.name)} is not in the file.`);
+      }
+      const { name, provider } = connector;
+      const fields = isOperators ? fieldsOf('connectors', connector) : { name, provider };
+      return [{ ...fields, ...(Object.keys(prices).length > 0 && { prices }) }];
+    }),
+    aliases: current.aliases.map((alias) => {
+      const { policy_id, ...fields } = fieldsOf('aliases', alias);
+      return { ...fields, ...given('policy', named('policies', policy_id)) };
+    }),
+  };
+  const filled = Object.entries(file).filter(([, resources]) => resources.length > 0);
+  return { file: Object.fromEntries(filled) as Exported['file'], notes };
+}
+
+/** Of a shipped model, what an operator changed. */
+function modelOf(model: Json, fields: Json): Json[] {
+  const price = model.price as { origin?: unknown; price?: Json | null } | null | undefined;
+  const isOperators = model.origin === 'operator';
+  const isPriced = (isOperators || price?.origin === 'operator') && price?.price;
+  const overridden = model.overridden as readonly string[];
+  const { price: _, ...facts } = fields;
+  const changed = isOperators
+    ? facts
+    : {
+        ...picked(
+          fields,
+          overridden.filter((name) => name !== 'price'),
+        ),
+        ...(model.disabled === true && { disabled: true }),
+      };
+  if (!isOperators && Object.keys(changed).length === 0 && !isPriced) return [];
+  return [{ model: model.model, ...changed, ...(isPriced && { price: priceOf(isPriced) }) }];
+}
+
+function pricesOf(prices: readonly Json[]): Record<string, unknown> {
+  const current = prices.filter(({ price }) => price !== null && price !== undefined);
+  return Object.fromEntries(current.map(({ model, price }) => [model, priceOf(price as Json)]));
+}
+
+/** A price with amounts as decimals, without what it does not have. */
+function priceOf(value: unknown, name = ''): unknown {
+  if (Array.isArray(value)) return value.map((item) => priceOf(item));
+  if (typeof value !== 'object' || value === null) return value;
+  if ('currency_code' in value) return decimal(value as unknown as { units: number; nanos: number });
+  const kept = Object.entries(value).filter(([field, inner]) => {
+    // Absent, images cost as much as text: null says that their price is unknown.
+    if (inner === null) return field === 'input_image_price' && name !== 'tool_prices';
+    return typeof inner !== 'object' || Object.keys(inner).length > 0;
+  });
+  return Object.fromEntries(kept.map(([field, inner]) => [field, priceOf(inner, field)]));
+}
+
+function decimal({ units, nanos }: { units: number; nanos: number }): string {
+  const fraction = String(nanos).padStart(9, '0').replace(/0+$/, '');
+  return fraction === '' ? String(units) : `${units}.${fraction}`;
+}
+
+function assertUnique(section: Section, resources: readonly Json[]): void {
+  const seen = new Set<unknown>();
+  for (const resource of resources) {
+    const name = resource[NAME_FIELD[section]];
+    if (seen.has(name)) {
+      throw new ExportError(
+        `Several of the service's ${section} are named ${String(name)}: rename all but one.`,
+      );
+    }
+    seen.add(name);
+  }
+}
+
+/** The given fields of a resource that have a value. */
+function picked(resource: Json, names: readonly string[]): Json {
+  const fields = names.map((name) => [name, resource[name]] as const);
+  return Object.fromEntries(fields.filter(([, value]) => value !== null && value !== undefined));
+}
+
+function given(field: string, value: unknown): Json {
+  return value === undefined ? {} : { [field]: value };
+}

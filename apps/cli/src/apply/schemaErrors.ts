@@ -1,0 +1,97 @@
+import { didYouMean, nearestNames } from '@weighbridge/domain';
+import type { ErrorObject } from 'ajv/dist/2020.js';
+import type { Json } from './desiredState.ts';
+
+type Path = (string | number)[];
+
+/** Words of the command line and of other products for fields. */
+const SYNONYMS: Readonly<Record<string, readonly string[]>> = {
+  limit: ['limit_usd', 'limit_micro_usd'],
+  budget: ['limit_usd', 'limit_micro_usd'],
+  max_budget: ['limit_usd', 'limit_micro_usd'],
+  budget_duration: ['window'],
+  per: ['counter_scope'],
+  scope: ['counter_scope'],
+  mode: ['enforcement', 'budget_mode'],
+  allow: ['allowed_models'],
+  models: ['allowed_models', 'targets'],
+  rpm_limit: ['requests_per_minute'],
+  tpm_limit: ['tokens_per_minute'],
+  parent_policy_id: ['parent'],
+  profile_id: ['profile'],
+  policy_id: ['policy'],
+  credential: ['credential_ref'],
+  api_key: ['credential_ref'],
+  api_base: ['base_url'],
+  url: ['base_url'],
+  policy: ['policies'],
+  profile: ['profiles'],
+  principal: ['principals'],
+  connector: ['connectors'],
+  alias: ['aliases'],
+  model: ['target', 'name', 'models'],
+  name: ['id', 'model'],
+  input: ['input_price'],
+  output: ['output_price'],
+  input_cost_per_token: ['input_price'],
+  output_cost_per_token: ['output_price'],
+};
+
+/** What each section looks like, and a price. */
+const SHAPES: Readonly<Record<string, string>> = {
+  profiles: '{name: chat, strategy: ordered, targets: [{model: openai/gpt-4o-mini}]}',
+  policies: '{name: team, limit_usd: 50, window: month, counter_scope: policy}',
+  principals: '{id: ada@example.com, policy: team}',
+  models: '{model: acme/support-1, context_window: 128000, price: {input_price: 0.15, output_price: 0.60}}',
+  connectors: '{name: openai, provider: openai, credential_ref: "env:OPENAI_API_KEY"}',
+  aliases: '{name: fast, target: openai/gpt-4o-mini}',
+  price: '{input_price: 0.15, output_price: 0.60} (dollars per million tokens)',
+};
+
+/** The path of what breaks the schema, and what to write instead. */
+export function explainSchemaError(error: ErrorObject, content: Json): [path: Path, message: string] {
+  const { instancePath, keyword, params, message } = error;
+  const path = instancePath
+    .split('/')
+    .slice(1)
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .map((part) => (/^\d+$/.test(part) ? Number(part) : part));
+  const place = path.length === 0 ? 'the file' : path.join('.');
+  if (keyword === 'additionalProperties') {
+    const name = String(params.additionalProperty);
+    return [
+      [...path, name],
+      `${place}: ${name} is not a field here.${suggestion(error, name)}${shapeAt(path)}`,
+    ];
+  }
+  if (keyword === 'enum') {
+    return [path, `${place}: must be one of ${params.allowedValues.join(', ')}${given(content, path)}`];
+  }
+  return [path, `${place}: ${message}${given(content, path)}${isShape(keyword) ? `.${shapeAt(path)}` : ''}`];
+}
+
+function isShape(keyword: string): boolean {
+  return keyword === 'type' || keyword === 'required' || keyword === 'anyOf';
+}
+
+/** The fields that the writer may have meant; all of them if none is similar. */
+function suggestion({ parentSchema }: ErrorObject, name: string): string {
+  const known = Object.keys((parentSchema as { properties?: object } | undefined)?.properties ?? {});
+  const meant = (SYNONYMS[name] ?? []).filter((field) => known.includes(field));
+  const near = meant.length > 0 ? meant : nearestNames(name, known, () => true);
+  return near.length > 0 ? didYouMean(near) : ` Its fields: ${known.join(', ')}.`;
+}
+
+function shapeAt(path: Path): string {
+  const at = path.findLast((part) => typeof part === 'string' && (part === 'price' || part === 'prices'));
+  const shape = at === undefined ? SHAPES[String(path[0])] : SHAPES.price;
+  return shape === undefined ? '' : ` Example: ${shape}`;
+}
+
+/** A scalar that was given, so that a mistake in YAML, such as `no` for a name, is seen. */
+function given(content: Json, path: Path): string {
+  let value: unknown = content;
+  for (const part of path) value = (value as Record<string | number, unknown> | null | undefined)?.[part];
+  const isScalar = ['string', 'number', 'boolean'].includes(typeof value);
+  return isScalar ? `, not ${JSON.stringify(value).slice(0, 60)}` : '';
+}

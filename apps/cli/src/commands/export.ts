@@ -1,0 +1,41 @@
+import { Command } from 'commander';
+import { stringify } from 'yaml';
+import { readWholeState } from '../apply/currentState.ts';
+import { ExportError, type Exported, exportFile } from '../apply/exportFile.ts';
+import type { OpenApiSchemas } from '../apply/fileSchema.ts';
+import { type Cli, openSession, type Session } from '../session/session.ts';
+
+const MAX_READS = 3;
+
+export function exportCommand(cli: Cli): Command {
+  return new Command('export')
+    .description('write what the service has as a YAML file for apply, to standard output or a file')
+    .option('-o, --output <file>', 'the file, which must not exist yet')
+    .addHelpText(
+      'after',
+      '\nCredentials that the service stores are not exported; those that it refers to (env:, file:) are, as references.\n\nExamples:\n  weighbridge export > gateway.yaml\n  weighbridge export -o gateway.yaml && weighbridge apply -f gateway.yaml --dry-run --exit-code',
+    )
+    .action(async (options, command: Command) => {
+      const { loadServiceRules } = await import('../apply/serviceRules.ts');
+      const { published } = await loadServiceRules();
+      const session = await openSession(cli, command);
+      const { file, notes } = await readExport(session, published);
+      const text = session.json
+        ? JSON.stringify(file, null, 2)
+        : stringify(file, { lineWidth: 120 }).trimEnd();
+      if (options.output === undefined) session.out(text);
+      else await session.writeFile(options.output, `${text}\n`, { isNew: true });
+      for (const note of notes) session.err(note);
+    });
+}
+
+/** Reads again if something was changed while the service was read. */
+async function readExport(session: Session, published: OpenApiSchemas): Promise<Exported> {
+  for (let read = 1; ; read++) {
+    try {
+      return exportFile(await readWholeState(session.client), published);
+    } catch (error) {
+      if (!(error instanceof ExportError) || read === MAX_READS) throw error;
+    }
+  }
+}
