@@ -48,6 +48,7 @@ class AnswerEvents {
       usage,
       wantsUsage: plan.wantsUsage,
       namespaces: plan.namespaces,
+      ownForms: plan.ownForms,
       seal: (opaque, text) => sealOpaque(scope, account, opaque, text),
     };
   }

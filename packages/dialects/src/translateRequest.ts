@@ -1,7 +1,7 @@
 import { countedBody, GEMINI_COUNT_SHAPE, requestToCount } from './counting.ts';
 import type { Format } from './format.ts';
 import { TRANSLATORS } from './formats.ts';
-import type { ModelRequest } from './ir/request.ts';
+import type { ModelRequest, OwnForm } from './ir/request.ts';
 import { parseBody } from './json/parseBody.ts';
 import { writeJson } from './json/writeJson.ts';
 import { type Loss, Losses, type LossPolicy } from './loss/losses.ts';
@@ -33,6 +33,7 @@ export interface AnswerPlan {
   readonly to: Format;
   readonly changes: ToolChanges;
   readonly namespaces: ReadonlyMap<string, string>;
+  readonly ownForms: ReadonlyMap<string, OwnForm>;
   readonly stream: boolean;
   readonly wantsUsage: boolean;
 }
@@ -75,7 +76,7 @@ export function parseRequest(
   const value = counts ? requestToCount(format, parsed.value) : parsed.value;
   const read = readRequest(value, { losses, kept: parsed.kept });
   // What limits or shapes the output has no tokens, so that it is no reason to refuse a count.
-  const request = counts ? { ...read, sampling: {}, maxTokens: undefined } : read;
+  const request = counts ? { ...read, sampling: {}, maxTokens: undefined, limitPath: undefined } : read;
   return { format, request: stream === undefined ? request : { ...request, stream }, losses };
 }
 
@@ -95,6 +96,7 @@ export function translateRequest(
     to: format,
     changes,
     namespaces: namespacesOf(request),
+    ownForms: ownFormsOf(request),
     stream,
     wantsUsage,
   };
@@ -105,4 +107,10 @@ function namespacesOf({ tools }: ModelRequest): ReadonlyMap<string, string> {
   const namespaces = new Map<string, string>();
   for (const { name, namespace } of tools) if (namespace !== undefined) namespaces.set(name, namespace);
   return namespaces;
+}
+
+function ownFormsOf({ tools }: ModelRequest): ReadonlyMap<string, OwnForm> {
+  const forms = new Map<string, OwnForm>();
+  for (const { name, ownForm } of tools) if (ownForm) forms.set(name, ownForm);
+  return forms;
 }

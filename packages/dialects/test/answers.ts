@@ -186,6 +186,7 @@ export function answerOptions(from: Format, to: Format, plan: Partial<AnswerPlan
     to,
     changes: NO_TOOL_CHANGES,
     namespaces: new Map(),
+    ownForms: new Map(),
     stream: true,
     wantsUsage: true,
     ...plan,

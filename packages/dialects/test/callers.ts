@@ -20,7 +20,8 @@ export async function answerBySdk(format: Format, stream: string): Promise<unkno
   const messages = [{ role: 'user' as const, content: 'x' }];
   if (format === 'messages') {
     const client = new Anthropic({ apiKey: 'k', maxRetries: 0, fetch: answering(stream) });
-    return client.beta.messages.stream({ model: 'm', max_tokens: 1, messages }).finalMessage();
+    const message = await client.beta.messages.stream({ model: 'm', max_tokens: 1, messages }).finalMessage();
+    return withNative(message as unknown as Json, stream);
   }
   const client = new OpenAI({ apiKey: 'k', maxRetries: 0, fetch: answering(stream) });
   if (format === 'chat') {
@@ -29,6 +30,12 @@ export async function answerBySdk(format: Format, stream: string): Promise<unkno
   }
   if (format === 'responses') return client.responses.stream({ model: 'm', input: 'x' }).finalResponse();
   return geminiAnswer(stream);
+}
+
+/** The SDK takes the members of the last delta that it knows. */
+function withNative(message: Json, stream: string): unknown {
+  const native = /"native_stop_reason":("[^"]*")/.exec(stream)?.[1];
+  return native === undefined ? message : { ...message, native_stop_reason: JSON.parse(native) };
 }
 
 /** The SDK keeps the last piece only of members that it does not know. */

@@ -75,6 +75,7 @@ describe('a freeform tool on a vendor that has functions only', () => {
 describe('structured output on a vendor that has none', () => {
   const schema = { type: 'object', properties: { a: { type: 'number' } }, required: ['a'] };
   const body = {
+    max_tokens: 99,
     messages: [{ role: 'user', content: 'x' }],
     response_format: { type: 'json_schema', json_schema: { name: 'out', schema } },
   };
@@ -109,6 +110,7 @@ describe('structured output on a vendor that has none', () => {
   it('is sent where the vendor has it', () => {
     const { body: sent } = translated(translate('chat', body, targetOf('gemini')));
     expect(sent.generationConfig).toEqual({
+      maxOutputTokens: 99,
       responseMimeType: 'application/json',
       responseJsonSchema: schema,
     });
@@ -124,7 +126,8 @@ describe('a hosted tool', () => {
   const search = { type: 'web_search' };
 
   it('is dropped where the vendor has none, refused where the choice forces it, else the vendor’s own', () => {
-    const dropped = translate('responses', { input: 'x', tools: [image] }, targetOf('messages'));
+    const asked = { input: 'x', max_output_tokens: 99, tools: [image] };
+    const dropped = translate('responses', asked, targetOf('messages'));
     expect(dropped.losses).toEqual([expect.objectContaining({ path: 'tools.0', verdict: 'dropped' })]);
     const forced = { input: 'x', tools: [image], tool_choice: image };
     const refused = translate('responses', forced, targetOf('messages'));
@@ -166,7 +169,7 @@ describe('instructions', () => {
     (format) => {
       const translation = translate(
         'chat',
-        { messages: [{ role: 'system', content: 'Say hi.' }] },
+        { max_tokens: 99, messages: [{ role: 'system', content: 'Say hi.' }] },
         targetOf(format),
       );
       const { body } = translated(translation);
@@ -237,6 +240,111 @@ describe('an error in another dialect', () => {
       expect(JSON.parse(translateError(ERRORS[from], 429, from, to))).toMatchObject(SHAPES[to]);
       expect(JSON.parse(translateError('<html>busy</html>', 429, from, to))).toMatchObject({
         error: { message: '<html>busy</html>' },
+      });
+    }
+  });
+});
+
+describe('a caller that takes one call at a time', () => {
+  const calls = ['a', 'b'].map((id) => ({ id, name: 'f', input: ['{"x":', `"${id}"}`] }));
+  const two: Answer = { ...NOTHING, text: ['hi'], calls };
+  const request = {
+    messages: [{ role: 'user', content: 'x' }],
+    tools: [{ type: 'function', function: { name: 'f' } }],
+    parallel_tool_calls: false,
+  };
+
+  it('gets the first call of a vendor that can’t be told', () => {
+    const { plan } = translated(translate('chat', request, targetOf('gemini')));
+    const options = answerOptions('gemini', 'chat', { changes: plan.changes });
+    const stream = vendorStream('gemini', two);
+    const [{ message, finish_reason }] = JSON.parse(foldedAnswer(stream, options).body).choices;
+    expect(message.tool_calls.map((call: { id: string }) => call.id)).toEqual(['a']);
+    expect([message.content, finish_reason]).toEqual(['hi', 'tool_calls']);
+    expect(translatedStream(stream, options)).not.toContain('\\"b\\"');
+  });
+
+  it('gets all of them if it says that it takes several, or nothing', () => {
+    for (const parallel_tool_calls of [true, undefined]) {
+      const { plan } = translated(translate('chat', { ...request, parallel_tool_calls }, targetOf('gemini')));
+      const options = answerOptions('gemini', 'chat', { changes: plan.changes });
+      const { body } = foldedAnswer(vendorStream('gemini', two), options);
+      expect(JSON.parse(body).choices[0].message.tool_calls).toHaveLength(2);
+    }
+  });
+});
+
+describe('a tool that the caller runs, whose calls have a form of their own', () => {
+  const search = {
+    type: 'tool_search',
+    execution: 'client',
+    description: 'Finds.',
+    parameters: { type: 'object' },
+  };
+  const request = { input: 'x', tools: [{ type: 'local_shell' }, search] };
+  const OTHERS = ['messages', 'chat', 'gemini'] as const;
+
+  function answered(format: Format, name: string, input: string): { output: object[]; streamed: object } {
+    const { plan } = translated(translate('responses', request, targetOf(format)));
+    const { changes, ownForms } = plan;
+    const options = answerOptions(format, 'responses', { changes, ownForms });
+    const stream = vendorStream(format, calling(name, input));
+    const written = translatedStream(stream, options);
+    const last = written.split('\n').findLast((line) => line.includes('"response.completed"')) ?? '';
+    const data = /data: (.*)/.exec(written.slice(written.lastIndexOf('data: ')))?.[1] ?? last;
+    return {
+      output: JSON.parse(foldedAnswer(stream, options).body).output,
+      streamed: JSON.parse(data).response.output,
+    };
+  }
+
+  it.each(OTHERS)('runs a command in the shell of the caller: %s', (format) => {
+    const { output, streamed } = answered(format, 'local_shell', '{"input":"ls -l \\"a\\""}');
+    const action = { type: 'exec', command: ['bash', '-lc', 'ls -l "a"'], env: {} };
+    expect(output).toEqual([
+      expect.objectContaining({ type: 'local_shell_call', call_id: 'call_1', status: 'completed', action }),
+    ]);
+    expect(streamed).toEqual(output);
+  });
+
+  it.each(OTHERS)('searches the tools of the caller, which has them from then on: %s', (format) => {
+    const { output } = answered(format, 'tool_search', '{"query":"mail"}');
+    expect(output).toEqual([
+      expect.objectContaining({
+        type: 'tool_search_call',
+        execution: 'client',
+        call_id: 'call_1',
+        arguments: { query: 'mail' },
+      }),
+    ]);
+    const tool = { type: 'function', name: 'send', parameters: { type: 'object', required: ['to'] } };
+    const found = { type: 'tool_search_output', execution: 'client', call_id: 'call_1', tools: [tool, tool] };
+    const next = { ...request, input: [{ role: 'user', content: 'x' }, ...output, found] };
+    const { body } = translated(translate('responses', next, targetOf(format)));
+    const text = JSON.stringify(body);
+    expect(text.split('"required":["to"]')).toHaveLength(2);
+    expect(text).toContain('These tools can be called now: send');
+    expect(text).toContain('mail');
+  });
+
+  it('goes back as it was called, with its result', () => {
+    const call = (command: string[]) => {
+      const action = { type: 'exec', command, env: {} };
+      return { type: 'local_shell_call', id: 'lsh_1', call_id: 'call_1', status: 'completed', action };
+    };
+    const done = { type: 'local_shell_call_output', id: 'call_1', output: 'files' };
+    for (const [command, input] of [
+      [['bash', '-lc', 'ls'], 'ls'],
+      [['ls', '-l'], '["ls","-l"]'],
+    ] as const) {
+      const next = { ...request, input: [{ role: 'user', content: 'x' }, call([...command]), done] };
+      const { body } = translated(translate('responses', next, targetOf('messages')));
+      expect(body.messages[1].content).toEqual([
+        { type: 'tool_use', id: 'call_1', name: 'local_shell', input: { input } },
+      ]);
+      expect(body.messages[2].content[0]).toMatchObject({
+        tool_use_id: 'call_1',
+        content: [{ text: 'files' }],
       });
     }
   });

@@ -13,7 +13,7 @@ import type {
   ToolChoice,
 } from '../ir/request.ts';
 import type { KeptShape } from '../json/parseBody.ts';
-import { Fields, fieldsOf, type ReadContext } from '../loss/fields.ts';
+import { Fields, fieldsOf, isRecord, type ReadContext, recordsIn } from '../loss/fields.ts';
 import { readContent } from './readContent.ts';
 import { readTools } from './readTools.ts';
 import type { MessagesBody } from './wire.ts';
@@ -36,7 +36,6 @@ const VENDOR_ONLY = [
   'betas',
   'billing_policy',
   'cache_control',
-  'context_management',
   'diagnostics',
   'fallback_credit_token',
   'fallbacks',
@@ -62,6 +61,7 @@ export function readMessagesRequest(value: unknown, context: ReadContext): Model
     tools: readTools(body),
     ...readChoice(body),
     maxTokens: body.numberSetting('max_tokens'),
+    limitPath: 'max_tokens',
     sampling: {
       temperature: body.numberSetting('temperature'),
       topP: body.numberSetting('top_p'),
@@ -72,9 +72,21 @@ export function readMessagesRequest(value: unknown, context: ReadContext): Model
     user: readUser(body),
   };
   for (const name of VENDOR_ONLY) body.drop(name, 'only its vendor has it');
+  readContextManagement(body);
   for (const name of RUNS_THERE) body.refuse(name, 'only its vendor runs it');
   body.end();
   return request;
+}
+
+/** Claude Code asks for edits with each request, which cost nothing to leave out; compaction replaces the conversation. */
+function readContextManagement(body: Fields<MessagesBody>): void {
+  const management = body.take('context_management');
+  if (management === undefined) return;
+  const edits = isRecord(management) ? recordsIn(management.edits) : [];
+  const compacts = edits.some(({ type }) => typeof type === 'string' && type.startsWith('compact'));
+  const { losses } = body.context;
+  if (compacts) losses.add('context_management', 'refused', 'only its vendor compacts a conversation');
+  else losses.add('context_management', 'dropped', 'only its vendor has it');
 }
 
 function readSystem(body: Fields<MessagesBody>): TextPart[] {

@@ -13,15 +13,20 @@ export function readTools(body: Fields<MessagesBody>): Tool[] {
   const tools: Tool[] = [];
   for (let index = 0; index < list.length; index++) {
     const fields = fieldsOf<ToolWire>(list[index], `tools.${index}`, body.context);
-    if (fields) tools.push(readTool(fields));
+    const tool = fields && readTool(fields);
+    if (tool) tools.push(tool);
   }
   return tools;
 }
 
-function readTool(fields: Fields<ToolWire>): Tool {
+function readTool(fields: Fields<ToolWire>): Tool | undefined {
   const { path } = fields;
   const type = fields.text('type') ?? 'custom';
   const name = fields.text('name') ?? '';
+  if (type === 'mcp_toolset') {
+    fields.context.losses.add(path, 'refused', 'only its vendor runs it');
+    return undefined;
+  }
   if (type !== 'custom') return readHosted(fields, type, name);
   fields.need('name', name);
   const schema = fields.json('input_schema');

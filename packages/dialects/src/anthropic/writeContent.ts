@@ -71,6 +71,10 @@ function writeMedia(part: MediaPart, { losses }: WriteContext): BetaContentBlock
     losses.add(path, 'refused', `messages take no ${media}`);
     return undefined;
   }
+  if (!takesDocument(part)) {
+    losses.add(path, 'refused', 'messages take documents of text, and PDF');
+    return undefined;
+  }
   if (detail !== undefined) losses.add(`${path}.detail`, 'dropped', 'it has no counterpart');
   const source = writeSource(part);
   if (media === 'image') {
@@ -84,8 +88,23 @@ function writeMedia(part: MediaPart, { losses }: WriteContext): BetaContentBlock
   });
 }
 
-function writeSource({ source }: MediaPart): Source {
+/** The documents that messages take as bytes. */
+const PDF = 'application/pdf';
+
+function takesDocument({ media, source }: MediaPart): boolean {
+  return media !== 'document' || source.from !== 'base64' || source.type === PDF || isText(source.type);
+}
+
+function isText(type: string): boolean {
+  return type.startsWith('text/') || type === 'application/json';
+}
+
+function writeSource({ media, source }: MediaPart): Source {
   if (source.from === 'url') return { type: 'url', url: source.url };
   if (source.from === 'file') return { type: 'file', file_id: source.id };
+  if (media === 'document' && isText(source.type)) {
+    const data = Buffer.from(source.data, 'base64').toString('utf8');
+    return { type: 'text', media_type: 'text/plain', data };
+  }
   return { type: 'base64', media_type: source.type, data: source.data } as Source;
 }

@@ -29,7 +29,7 @@ export function writeMessagesRequest(request: ModelRequest, context: WriteContex
   const system = texts.filter(({ text }) => text !== '').map((part) => textBlock(part, quirks.cacheMarks));
   const messages = withPairedCalls(turns, losses);
   const plan = planTools(request, context);
-  const maxTokens = planTokens(request.maxTokens, context) ?? REQUIRED_TOKENS;
+  const maxTokens = planTokens(request, context) ?? REQUIRED_TOKENS;
   const reasoning = fitReasoning(
     planReasoning(request.reasoning, quirks, losses),
     request,

@@ -7,6 +7,7 @@ import type {
   BetaToolUseBlock,
 } from '@anthropic-ai/sdk/resources/beta/messages/messages';
 import { NO_TOKENS } from '@weighbridge/domain';
+import { nativeReason } from '../conversation/nativeReason.ts';
 import { type AnswerContext, UNSIGNED } from '../ir/answer.ts';
 import { BlockQueue, type QueuedEvent } from '../ir/blockQueue.ts';
 import type { FinishEvent, OpenEvent, StopReason, StreamEvent, StreamWriter } from '../ir/event.ts';
@@ -50,6 +51,7 @@ export function messagesEnvelope(context: AnswerContext, finish?: FinishEvent): 
     content: [],
     stop_reason: finish ? STOPS[finish.stop] : null,
     stop_sequence: finish?.sequence ?? null,
+    ...(finish && { native_stop_reason: nativeReason(finish) }),
     usage: messagesUsage(context, finish),
   };
 }
@@ -171,7 +173,11 @@ export class MessagesStreamWriter implements StreamWriter {
   }
 
   #end(event: FinishEvent): string {
-    const delta = { stop_reason: STOPS[event.stop], stop_sequence: event.sequence ?? null };
+    const delta = {
+      stop_reason: STOPS[event.stop],
+      stop_sequence: event.sequence ?? null,
+      native_stop_reason: nativeReason(event),
+    };
     const usage = messagesUsage(this.#context, event);
     return frame('message_delta', { delta, usage }) + frame('message_stop', {});
   }

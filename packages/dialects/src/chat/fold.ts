@@ -1,3 +1,4 @@
+import { nativeReason } from '../conversation/nativeReason.ts';
 import type { AnswerContext } from '../ir/answer.ts';
 import type { FoldedAnswer, FoldedBlock } from '../ir/fold.ts';
 import { joinEnvelopes } from '../wire/seal.ts';
@@ -22,7 +23,15 @@ export function foldChat({ blocks, finish }: FoldedAnswer, context: AnswerContex
     object: 'chat.completion',
     created,
     model,
-    choices: [{ index: 0, message, logprobs: null, finish_reason: reason }],
+    choices: [
+      {
+        index: 0,
+        message,
+        logprobs: null,
+        finish_reason: reason,
+        native_finish_reason: finish && nativeReason(finish),
+      },
+    ],
     ...(finish && { usage: chatUsage(context, finish) }),
   };
 }

@@ -40,6 +40,7 @@ export function readChatRequest(value: unknown, context: ReadContext): ModelRequ
     toolChoice: readChoice(body),
     parallelCalls: body.flagSetting('parallel_tool_calls'),
     maxTokens: body.numberSetting('max_completion_tokens') ?? body.numberSetting('max_tokens'),
+    limitPath: 'max_completion_tokens',
     sampling: readSampling(body),
     reasoning: readEffort(body),
     output: readFormat(body),

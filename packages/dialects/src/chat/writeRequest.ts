@@ -15,7 +15,7 @@ import { writeMessages } from './writeMessages.ts';
 /** Writes a body of chat completions. Who sends it asks for a stream's usage, of the vendors that report it only then. */
 export function writeChatRequest(request: ModelRequest, context: WriteContext): WrittenRequest {
   const { quirks, losses } = context;
-  const { maxTokens, user, cacheKey, parallelCalls, verbosity } = request;
+  const { user, cacheKey, parallelCalls, verbosity } = request;
   const plan = planTools(request, context);
   const reasoning = planReasoning(request.reasoning, quirks, losses);
   const sampling = planSampling(request.sampling, context, { maxTemperature: 2, isReasoning: false });
@@ -25,16 +25,14 @@ export function writeChatRequest(request: ModelRequest, context: WriteContext): 
   if (cacheKey && !quirks.cacheKey) losses.add(cacheKey.path, 'dropped', 'the model takes no cache key');
   if (verbosity && !quirks.verbosity) losses.add(verbosity.path, 'dropped', 'the model does not take it');
   const hasTools = plan.tools.some(({ kind }) => kind !== 'hosted');
-  if (parallelCalls && !(hasTools && quirks.parallelChoice)) {
-    losses.add(parallelCalls.path, 'dropped', 'there are no tools, or the model does not take it');
-  }
+  if (parallelCalls && !hasTools) losses.add(parallelCalls.path, 'dropped', 'there are no tools');
   const body = present<ChatBody>({
     model: context.model,
     messages: writeMessages(request.system, withPairedCalls(request.messages, losses), context),
     tools: hasTools ? writeTools(plan) : undefined,
     tool_choice: hasTools ? writeChoice(plan) : undefined,
     parallel_tool_calls: hasTools && quirks.parallelChoice ? parallelCalls?.value : undefined,
-    [quirks.tokensMember]: planTokens(maxTokens, context),
+    [quirks.tokensMember]: planTokens(request, context),
     temperature: sampling.temperature,
     top_p: sampling.topP,
     top_k: sampling.topK,

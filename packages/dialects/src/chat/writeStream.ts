@@ -1,5 +1,6 @@
 import { NO_TOKENS } from '@weighbridge/domain';
 import type { ChatCompletionChunk } from 'openai/resources/chat/completions/completions';
+import { nativeReason } from '../conversation/nativeReason.ts';
 import { PendingOpaques } from '../conversation/pendingOpaques.ts';
 import type { AnswerContext } from '../ir/answer.ts';
 import type { FinishEvent, OpenEvent, StopReason, StreamEvent, StreamWriter } from '../ir/event.ts';
@@ -122,14 +123,15 @@ export class ChatStreamWriter implements StreamWriter {
   }
 
   #end(finish: FinishEvent): string {
-    const last = this.#chunk('{}', chatReason(finish, this.#hasRefusal));
+    const last = this.#chunk('{}', chatReason(finish, this.#hasRefusal), nativeReason(finish));
     const usage = JSON.stringify(chatUsage(this.#context, finish));
     const report = this.#context.wantsUsage ? `data: ${this.#head},"choices":[],"usage":${usage}}\n\n` : '';
     return `${last}${report}data: [DONE]\n\n`;
   }
 
-  #chunk(delta: string, reason?: ChatReason): string {
+  #chunk(delta: string, reason?: ChatReason, native?: string): string {
     const ended = reason === undefined ? 'null' : `"${reason}"`;
-    return `data: ${this.#head},"choices":[{"index":0,"delta":${delta},"logprobs":null,"finish_reason":${ended}}]}\n\n`;
+    const beside = native === undefined ? '' : `,"native_finish_reason":${JSON.stringify(native)}`;
+    return `data: ${this.#head},"choices":[{"index":0,"delta":${delta},"logprobs":null,"finish_reason":${ended}${beside}}]}\n\n`;
   }
 }

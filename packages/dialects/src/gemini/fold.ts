@@ -1,3 +1,4 @@
+import { nativeReason } from '../conversation/nativeReason.ts';
 import type { AnswerContext } from '../ir/answer.ts';
 import type { FoldedAnswer } from '../ir/fold.ts';
 import { joinEnvelopes } from '../wire/seal.ts';
@@ -15,9 +16,9 @@ export function foldGemini({ blocks, finish }: FoldedAnswer, context: AnswerCont
     } else if (text !== '') parts.push(open.block === 'reasoning' ? { text, thought: true } : { text });
   }
   if (envelopes.length > 0) parts.push(signedPart({ text: '' }, joinEnvelopes(envelopes)));
-  const finishReason = finish && geminiReason(finish);
+  const ended = finish && { finishReason: geminiReason(finish), finishMessage: nativeReason(finish) };
   return {
-    candidates: [{ content: { role: 'model', parts }, finishReason, index: 0 }],
+    candidates: [{ content: { role: 'model', parts }, ...ended, index: 0 }],
     ...(finish && { usageMetadata: geminiUsage(context, finish) }),
     modelVersion: context.model,
     responseId: context.id,

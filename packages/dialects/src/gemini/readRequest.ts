@@ -62,6 +62,7 @@ export function readGeminiRequest(value: unknown, context: ReadContext): ModelRe
     tools: readTools(body),
     toolChoice: readChoice(body),
     maxTokens: config.numberSetting('maxOutputTokens'),
+    limitPath: config.at('maxOutputTokens'),
     sampling: {
       temperature: config.numberSetting('temperature'),
       topP: config.numberSetting('topP'),

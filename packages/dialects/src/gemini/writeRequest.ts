@@ -23,7 +23,9 @@ export function writeGeminiRequest(request: ModelRequest, context: WriteContext)
   for (const setting of [request.user, request.cacheKey, request.verbosity]) {
     if (setting) losses.add(setting.path, 'dropped', 'the model does not take it');
   }
-  if (request.parallelCalls) losses.add(request.parallelCalls.path, 'dropped', 'the model does not take it');
+  const { parallelCalls } = request;
+  if (parallelCalls && plan.tools.length === 0)
+    losses.add(parallelCalls.path, 'dropped', 'there are no tools');
   const body = present<GeminiBody>({
     systemInstruction: system.length > 0 ? { parts: system.map(({ text }) => ({ text })) } : undefined,
     contents: writeContents(messages, context),
@@ -78,7 +80,7 @@ function writeConfig(request: ModelRequest, context: WriteContext): ConfigWire |
   const sampling = planSampling(request.sampling, context, { maxTemperature: 2, isReasoning: false });
   const reasoning = planReasoning(request.reasoning, quirks, losses);
   return present<ConfigWire>({
-    maxOutputTokens: planTokens(request.maxTokens, context),
+    maxOutputTokens: planTokens(request, context),
     temperature: sampling.temperature,
     topP: sampling.topP,
     topK: sampling.topK,

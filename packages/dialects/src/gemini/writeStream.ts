@@ -1,4 +1,5 @@
 import { NO_TOKENS } from '@weighbridge/domain';
+import { nativeReason } from '../conversation/nativeReason.ts';
 import { PendingOpaques } from '../conversation/pendingOpaques.ts';
 import type { AnswerContext } from '../ir/answer.ts';
 import type { FinishEvent, OpenEvent, StopReason, StreamEvent, StreamWriter } from '../ir/event.ts';
@@ -109,7 +110,8 @@ export class GeminiStreamWriter implements StreamWriter {
   #end(finish: FinishEvent): string {
     const envelope = this.#opaques.take();
     const parts = [signedPart({ text: '' }, envelope)];
-    const reason = `,"finishReason":"${geminiReason(finish)}"`;
+    const native = JSON.stringify(nativeReason(finish));
+    const reason = `,"finishReason":"${geminiReason(finish)}","finishMessage":${native}`;
     const usage = `,"usageMetadata":${JSON.stringify(geminiUsage(this.#context, finish))}`;
     return this.#chunk(JSON.stringify(parts), reason, usage);
   }

@@ -1,5 +1,5 @@
 import type { TokenUsage } from '@weighbridge/domain';
-import type { Opaque } from './request.ts';
+import type { Opaque, OwnForm } from './request.ts';
 
 /** What the writers of an answer share. */
 export interface AnswerContext {
@@ -15,6 +15,8 @@ export interface AnswerContext {
   readonly wantsUsage: boolean;
   /** The namespaces of the caller's tools, by the names of the tools. */
   readonly namespaces: ReadonlyMap<string, string>;
+  /** The tools whose calls have a form of their own, by name. */
+  readonly ownForms: ReadonlyMap<string, OwnForm>;
   /** Puts an opaque value in an envelope, with the reasoning that the caller's dialect has no place for. */
   readonly seal: (opaque: Opaque, text?: string) => string;
 }

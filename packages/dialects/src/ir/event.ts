@@ -33,7 +33,7 @@ export type StreamEvent =
   | {
       readonly type: 'finish';
       readonly stop: StopReason;
-      /** The vendor's own word. */
+      /** The vendor's own word; the caller gets it beside that of its dialect. */
       readonly native: string;
       /** The sequence that stopped it. */
       readonly sequence: string | undefined;

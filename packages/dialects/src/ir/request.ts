@@ -114,11 +114,15 @@ export interface Message {
 /** What vendors run themselves. */
 export type HostedService = 'web_search' | 'web_fetch' | 'code' | 'maps' | 'other';
 
+/** A tool whose calls have a form of their own in the caller's dialect, though the caller runs it. */
+export type OwnForm = 'local_shell' | 'tool_search';
+
 interface ToolBase {
   readonly path: string;
   readonly name: string;
   /** The beginning of its name that is the caller's namespace; undefined if it has none. */
   readonly namespace?: string | undefined;
+  readonly ownForm?: OwnForm | undefined;
 }
 
 interface FunctionTool extends ToolBase {
@@ -203,6 +207,8 @@ export interface ModelRequest {
   /** Whether the model may call several tools at once. */
   readonly parallelCalls?: Setting<boolean> | undefined;
   readonly maxTokens?: Setting<number> | undefined;
+  /** Where the caller's dialect has the limit of output tokens; undefined if there is no output. */
+  readonly limitPath: string | undefined;
   readonly sampling: Sampling;
   readonly reasoning?: Reasoning | undefined;
   readonly output?: StructuredOutput | undefined;

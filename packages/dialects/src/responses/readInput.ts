@@ -1,11 +1,12 @@
 import type { ResponseInputItem } from 'openai/resources/responses/responses';
 import { OWNERS } from '../format.ts';
 import type { CallPart, Message, Part, Tool } from '../ir/request.ts';
+import { parseJson } from '../json/writeJson.ts';
 import { type Fields, fieldsOf, type ReadContext } from '../loss/fields.ts';
 import { namespacedName } from '../tools/namespaces.ts';
 import { readOpaque } from '../wire/seal.ts';
 import { readParts } from './readParts.ts';
-import { readTools } from './readTools.ts';
+import { readToolList, readTools } from './readTools.ts';
 import type { ResponsesBody } from './wire.ts';
 
 type ItemWire = ResponseInputItem;
@@ -48,7 +49,7 @@ export function readInput(body: Fields<ResponsesBody>, tools: Tool[]): Message[]
       tools.push(...readAdditionalTools(item));
       continue;
     }
-    const read = readItem(item);
+    const read = readItem(item, tools);
     if (!read) continue;
     const last = messages.at(-1);
     if (last?.role === read.role) for (const part of read.parts) last.parts.push(part);
@@ -66,10 +67,10 @@ function readAdditionalTools(item: Item): Tool[] {
   return tools;
 }
 
-function readItem(item: Item): ReadItem | undefined {
+function readItem(item: Item, found: Tool[]): ReadItem | undefined {
   const { path, context } = item;
   const type = item.text('type') ?? 'message';
-  const read = readKnown(type, item);
+  const read = readOwnForm(type, item, found) ?? readKnown(type, item);
   if (!read) {
     if (HOSTED_ITEMS.has(type))
       context.losses.add(path, 'dropped', 'it belongs to a tool that another vendor ran');
@@ -88,7 +89,7 @@ function readKnown(type: string, item: Item): ReadItem | undefined {
     case 'message':
       return readMessage(item);
     case 'function_call':
-      return { role: 'assistant', parts: [readCall(item, 'json', text(item, 'arguments'))] };
+      return { role: 'assistant', parts: [readCall(item, 'json', argumentsText(item))] };
     case 'custom_tool_call':
       return { role: 'assistant', parts: [readCall(item, 'text', text(item, 'input'))] };
     case 'function_call_output':
@@ -99,6 +100,88 @@ function readKnown(type: string, item: Item): ReadItem | undefined {
     default:
       return undefined;
   }
+}
+
+/** Calls of tools that the caller runs, in a form of their own, and their results. The tools that a search found go to `found`. */
+function readOwnForm(type: string, item: Item, found: Tool[]): ReadItem | undefined {
+  const { path } = item;
+  switch (type) {
+    case 'local_shell_call': {
+      const id = text(item, 'call_id');
+      return {
+        role: 'assistant',
+        parts: [{ kind: 'call', form: 'text', id, name: 'local_shell', input: readCommand(item), path }],
+      };
+    }
+    case 'local_shell_call_output': {
+      const id = item.text('call_id' as never) ?? item.need('id', item.text('id')) ?? '';
+      const output: Part = { kind: 'text', text: text(item, 'output'), path: item.at('output') };
+      return { role: 'user', parts: [{ kind: 'result', id, failed: false, parts: [output], path }] };
+    }
+    case 'tool_search_call': {
+      if (item.take('execution') !== 'client') return undefined;
+      const input = item.json('arguments') ?? '{}';
+      const id = text(item, 'call_id');
+      return {
+        role: 'assistant',
+        parts: [{ kind: 'call', form: 'json', id, name: 'tool_search', input, path }],
+      };
+    }
+    case 'tool_search_output': {
+      if (item.take('execution') !== 'client') return undefined;
+      const tools = readToolList(item.list('tools') ?? [], item.at('tools'), undefined, item);
+      found.push(...tools);
+      const names = tools.map(({ name }) => name).join(', ');
+      const said = names === '' ? 'No tool was found.' : `These tools can be called now: ${names}`;
+      const parts: Part[] = [{ kind: 'text', text: said, path: item.at('tools') }];
+      return {
+        role: 'user',
+        parts: [{ kind: 'result', id: text(item, 'call_id'), failed: false, parts, path }],
+      };
+    }
+    default:
+      return undefined;
+  }
+}
+
+interface ActionWire {
+  readonly type?: string;
+  readonly command?: unknown;
+  readonly timeout_ms?: unknown;
+  readonly working_directory?: unknown;
+  readonly user?: unknown;
+  readonly env?: unknown;
+}
+
+/** The text that a shell ran; another command as the list that it is. */
+function readCommand(item: Item): string {
+  const action = item.object<ActionWire>('action' as never);
+  item.need('action' as never, action);
+  if (!action) return '';
+  action.take('type');
+  for (const name of ['timeout_ms', 'working_directory', 'user'] as const)
+    action.drop(name, 'it has no counterpart');
+  if (Object.keys((action.take('env') as object | undefined) ?? {}).length > 0) {
+    item.context.losses.add(action.at('env'), 'dropped', 'it has no counterpart');
+  }
+  const command = action.need('command', action.texts('command')) ?? [];
+  action.end();
+  const [shell, flag, script, ...others] = command;
+  const isScript = shell === 'bash' && flag === '-lc' && script !== undefined && others.length === 0;
+  return isScript ? script : JSON.stringify(command);
+}
+
+/** The arguments of a function are a text; a search of tools has an object there, so they are kept as they were written. */
+function argumentsText(item: Item): string {
+  const written = item.json('arguments' as never);
+  const value = written === undefined ? undefined : parseJson(written);
+  if (typeof value === 'string') return value;
+  item.context.losses.add(
+    item.at('arguments'),
+    'refused',
+    written === undefined ? 'is required' : 'expected a string',
+  );
+  return '';
 }
 
 function text(item: Item, name: Parameters<Item['text']>[0]): string {

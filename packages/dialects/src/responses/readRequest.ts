@@ -23,13 +23,14 @@ import type { ResponsesBody } from './wire.ts';
 const TOOL_SHAPE: KeptShape = { members: { parameters: 'kept' } };
 const TOOLS_SHAPE: KeptShape = { items: { members: { parameters: 'kept', tools: { items: TOOL_SHAPE } } } };
 
-/** What is kept as it was written: schemas. Arguments are text there. */
+/** What is kept as it was written: schemas, and arguments, which are a text but for searches of tools. */
 export const RESPONSES_SHAPE: KeptShape = {
   members: {
     // Where nothing is kept, the items are counted.
     input: {
       items: {
         members: {
+          arguments: 'kept',
           content: { items: {} },
           output: { items: {} },
           summary: { items: {} },
@@ -60,17 +61,19 @@ export function readResponsesRequest(value: unknown, context: ReadContext): Mode
   body.take('model');
   const instructions = body.text('instructions');
   const system: TextPart[] = instructions ? [{ kind: 'text', text: instructions, path: 'instructions' }] : [];
-  const tools: Tool[] = [];
-  const messages = readInput(body, tools);
+  const tools = readTools(body);
+  const found: Tool[] = [];
+  const messages = readInput(body, found);
   const request: ModelRequest = {
     stream: body.flag('stream') ?? false,
     wantsUsage: true,
     system,
     messages,
-    tools: [...readTools(body), ...tools],
+    tools: withFound(tools, found),
     toolChoice: readChoice(body),
     parallelCalls: body.flagSetting('parallel_tool_calls'),
     maxTokens: body.numberSetting('max_output_tokens'),
+    limitPath: 'max_output_tokens',
     sampling: { temperature: body.numberSetting('temperature'), topP: body.numberSetting('top_p') },
     reasoning: readReasoning(body),
     ...readText(body),
@@ -80,6 +83,14 @@ export function readResponsesRequest(value: unknown, context: ReadContext): Mode
   readOthers(body);
   body.end();
   return request;
+}
+
+/** A search may find a tool again. */
+function withFound(tools: readonly Tool[], found: readonly Tool[]): readonly Tool[] {
+  if (found.length === 0) return tools;
+  const names = new Set(tools.map(({ name }) => name));
+  const added = found.filter(({ name }) => !names.has(name) && names.add(name));
+  return [...tools, ...added];
 }
 
 function readOthers(body: Fields<ResponsesBody>): void {

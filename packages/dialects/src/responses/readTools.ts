@@ -4,7 +4,8 @@ import type {
   NamespaceTool,
 } from 'openai/resources/responses/responses';
 import type { Tool } from '../ir/request.ts';
-import { type Fields, fieldsOf } from '../loss/fields.ts';
+import { type Fields, fieldsOf, type ReadContext } from '../loss/fields.ts';
+import { FREEFORM_SCHEMA } from '../tools/freeform.ts';
 import { hostedService } from '../tools/hosted.ts';
 import { namespacedName } from '../tools/namespaces.ts';
 import type { ResponsesBody } from './wire.ts';
@@ -16,11 +17,11 @@ export function readTools(body: Fields<ResponsesBody>): Tool[] {
   return readToolList(body.list('tools') ?? [], body.at('tools'), undefined, body);
 }
 
-function readToolList(
+export function readToolList(
   list: readonly unknown[],
   path: string,
   namespace: string | undefined,
-  { context }: Fields<ResponsesBody>,
+  { context }: { readonly context: ReadContext },
 ): Tool[] {
   return list.flatMap((value, index) => {
     const fields = fieldsOf<ToolWire>(value, `${path}.${index}`, context);
@@ -32,6 +33,8 @@ function readTool(fields: Fields<ToolWire>, namespace: string | undefined): Tool
   const { path, context } = fields;
   const type = fields.need('type', fields.text('type')) ?? '';
   if (type === 'namespace' && namespace === undefined) return readNamespace(fields);
+  const own = namespace === undefined ? readOwnForm(type, fields) : undefined;
+  if (own) return [own];
   if (type !== 'function' && type !== 'custom') {
     const service = hostedService(type);
     if (!service)
@@ -58,6 +61,24 @@ function readTool(fields: Fields<ToolWire>, namespace: string | undefined): Tool
   return [tool];
 }
 
+const SHELL = 'Runs a command in the shell of the user, and returns its output. The input is the command.';
+const SEARCH = 'Finds tools, which can be called from then on. The input says what they should do.';
+
+/** What the caller runs itself, though its calls have a form of their own; undefined for other tools. */
+function readOwnForm(type: string, fields: Fields<ToolWire>): Tool | undefined {
+  const { path } = fields;
+  if (type === 'local_shell') {
+    fields.end();
+    return { kind: 'freeform', path, name: type, description: SHELL, ownForm: type };
+  }
+  if (type !== 'tool_search' || fields.take('execution' as never) !== 'client') return undefined;
+  fields.context.losses.add(path, 'changed', 'a function stands for the search');
+  const description = fields.text('description') ?? SEARCH;
+  const schema = fields.json('parameters') ?? FREEFORM_SCHEMA;
+  fields.end();
+  return { kind: 'function', path, name: type, description, schema, ownForm: type };
+}
+
 function readCustom(fields: Fields<ToolWire>, name: string, description: string | undefined): Tool {
   const format = fields.object<{ type?: string; syntax?: string; definition?: string }>('format');
   const type = format?.word('type', ['text', 'grammar']);
@@ -76,6 +97,5 @@ function readNamespace(fields: Fields<ToolWire>): Tool[] {
   fields.drop('description', 'there are no namespaces');
   fields.end();
   fields.context.losses.add(fields.path, 'changed', 'the names of its tools begin with its own');
-  const inside = fields as unknown as Fields<ResponsesBody>;
-  return readToolList(tools, `${fields.path}.tools`, name, inside);
+  return readToolList(tools, `${fields.path}.tools`, name, fields);
 }

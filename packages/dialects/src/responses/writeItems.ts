@@ -1,7 +1,10 @@
 import { NO_TOKENS } from '@weighbridge/domain';
+import { nativeReason } from '../conversation/nativeReason.ts';
 import type { AnswerContext } from '../ir/answer.ts';
 import type { FinishEvent, OpenEvent, StopReason, VendorError } from '../ir/event.ts';
-import type { Opaque } from '../ir/request.ts';
+import type { Opaque, OwnForm } from '../ir/request.ts';
+import { argumentsObject } from '../json/toolArguments.ts';
+import { parseJson } from '../json/writeJson.ts';
 import { bareName } from '../tools/namespaces.ts';
 
 type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
@@ -17,6 +20,8 @@ export function writeItem(
 ): object {
   const id = itemId(open, index, context);
   if (open.block === 'call') {
+    const ownForm = context.ownForms.get(open.name);
+    if (ownForm) return { id, status, call_id: open.id, ...OWN_FORMS[ownForm](text) };
     const namespace = context.namespaces.get(open.name);
     const name = bareName(namespace, open.name);
     const named =
@@ -34,14 +39,29 @@ export function writeItem(
   return { id, type: 'message', status, role: 'assistant', content };
 }
 
+/** Calls of tools with a form of their own, by what the model wrote. */
+const OWN_FORMS: Readonly<Record<OwnForm, (text: string) => object>> = {
+  local_shell: (text) => {
+    const action = { type: 'exec', command: ['bash', '-lc', text], env: {} };
+    return { type: 'local_shell_call', action };
+  },
+  tool_search: (text) => {
+    const called = parseJson(argumentsObject(text).json);
+    return { type: 'tool_search_call', execution: 'client', arguments: called };
+  },
+};
+
 const ID_PREFIXES: Readonly<Record<OpenEvent['block'], string>> = {
   text: 'msg',
   refusal: 'msg',
   reasoning: 'rs',
   call: 'fc',
 };
+const OWN_PREFIXES: Readonly<Record<OwnForm, string>> = { local_shell: 'lsh', tool_search: 'tsc' };
 
-export function itemId(open: OpenEvent, index: number, { id }: AnswerContext): string {
+export function itemId(open: OpenEvent, index: number, { id, ownForms }: AnswerContext): string {
+  const ownForm = open.block === 'call' ? ownForms.get(open.name) : undefined;
+  if (ownForm) return `${OWN_PREFIXES[ownForm]}_${id}_${index}`;
   const prefix = open.block === 'call' && open.form === 'text' ? 'ctc' : ID_PREFIXES[open.block];
   return `${prefix}_${id}_${index}`;
 }
@@ -84,6 +104,7 @@ export function writeResponse(
     created_at: context.created,
     status: error ? 'failed' : (end?.status ?? 'in_progress'),
     error: failed,
+    ...(finish && { native_finish_reason: nativeReason(finish) }),
     incomplete_details: end?.reason === undefined ? null : { reason: end.reason },
     model: context.model,
     output,

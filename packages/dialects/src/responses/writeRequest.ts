@@ -15,7 +15,7 @@ import { writeInput } from './writeInput.ts';
 /** Writes a body of OpenAI's responses. The vendor stores nothing, so reasoning comes back encrypted. */
 export function writeResponsesRequest(request: ModelRequest, context: WriteContext): WrittenRequest {
   const { quirks, losses } = context;
-  const { maxTokens, user, cacheKey, parallelCalls, verbosity } = request;
+  const { user, cacheKey, parallelCalls, verbosity } = request;
   const plan = planTools(request, context);
   const reasoning = planReasoning(request.reasoning, quirks, losses);
   const sampling = planSampling(request.sampling, context, { maxTemperature: 2, isReasoning: false });
@@ -34,7 +34,7 @@ export function writeResponsesRequest(request: ModelRequest, context: WriteConte
     tools: plan.tools.length > 0 ? writeTools(plan) : undefined,
     tool_choice: writeChoice(plan),
     parallel_tool_calls: plan.tools.length > 0 ? parallelCalls?.value : undefined,
-    max_output_tokens: planTokens(maxTokens, context),
+    max_output_tokens: planTokens(request, context),
     temperature: sampling.temperature,
     top_p: sampling.topP,
     reasoning:

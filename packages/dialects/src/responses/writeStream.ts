@@ -84,11 +84,17 @@ export class ResponsesStreamWriter implements StreamWriter {
     if (!item) return '';
     item.pieces.push(text);
     const { open, index } = item;
+    if (this.#isWhole(open)) return '';
     const [type, place] = DELTAS[open.block === 'call' && open.form === 'text' ? 'freeform' : open.block];
     const id = itemId(open, index, this.#context);
     const logprobs = open.block === 'text' ? ',"logprobs":[]' : '';
     const head = `"type":"${type}","sequence_number":${this.#sequence++},"item_id":"${id}","output_index":${index}`;
     return `event: ${type}\ndata: {${head}${place},"delta":${JSON.stringify(text)}${logprobs}}\n\n`;
+  }
+
+  /** A call that is sent whole, once it is complete. */
+  #isWhole(open: OpenEvent): boolean {
+    return open.block === 'call' && this.#context.ownForms.has(open.name);
   }
 
   #close(at: number): string {
@@ -105,6 +111,7 @@ export class ResponsesStreamWriter implements StreamWriter {
 
   #closeParts(open: OpenEvent, index: number, text: string): string {
     const place = { item_id: itemId(open, index, this.#context), output_index: index };
+    if (this.#isWhole(open)) return '';
     if (open.block === 'call') {
       return open.form === 'text'
         ? this.#frame('response.custom_tool_call_input.done', { ...place, input: text })

@@ -71,7 +71,7 @@ export function planTools(request: ModelRequest, context: WriteContext): ToolPla
   return {
     tools,
     choice: outputTool === '' ? choice : outputChoice(outputTool, tools, choice),
-    changes: { names, freeform, outputTool },
+    changes: { names, freeform, outputTool, isOneCall: planOneCall(request, tools, context) },
   };
 }
 
@@ -137,6 +137,18 @@ function strictOf(
     : 'the model does not enforce schemas';
   losses.add(`${path}.strict`, 'changed', reason);
   return false;
+}
+
+/** Whether only the first call of an answer reaches the caller, since the vendor can't be told to make one. */
+function planOneCall(
+  { parallelCalls }: ModelRequest,
+  tools: readonly PlannedTool[],
+  { quirks, losses }: WriteContext,
+): boolean {
+  const hasTools = tools.some(({ kind }) => kind !== 'hosted');
+  if (!parallelCalls || parallelCalls.value || quirks.parallelChoice || !hasTools) return false;
+  losses.add(parallelCalls.path, 'changed', 'of several calls at once, only the first is passed on');
+  return true;
 }
 
 /** The deferred tools that results refer to. */
