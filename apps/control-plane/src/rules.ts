@@ -7,6 +7,7 @@ import { parseNewModelId } from './features/catalog/catalog.ts';
 import { validOtherNames } from './features/catalog/otherNames.ts';
 import type { NewPrice } from './features/catalog/prices.schemas.ts';
 import { parsePrice } from './features/catalog/prices.ts';
+import { assertAuth } from './features/connectors/connectorAuth.ts';
 import type { NewConnector } from './features/connectors/connectors.schemas.ts';
 import {
   dialectAndBaseUrl,
@@ -60,6 +61,7 @@ export function checkConnector(connector: NewConnector, isNew: boolean): void {
     validConnectorName(name);
     dialectAndBaseUrl(connector);
   }
+  if (connector.auth) assertAuth(connector.auth);
   validModelPatterns(provider, models ?? []);
   validUpstreamNames(provider, upstream_names ?? {});
 }

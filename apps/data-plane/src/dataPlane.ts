@@ -29,6 +29,8 @@ import { createRequestDeps, type ProxyParts } from './requestDeps.ts';
 import { createEvidenceStore } from './routing/evidenceStore.ts';
 import { buildApp, inferenceHandler } from './server/app.ts';
 import { countRequests } from './server/countRequests.ts';
+import { ConnectorIdentities } from './upstream/connectorIdentities.ts';
+import { reportTokenFailures } from './upstream/tokenFailures.ts';
 import { createUpstreams } from './upstream/upstreams.ts';
 
 export interface DataPlane {
@@ -122,7 +124,12 @@ export async function startDataPlane(
   const usage = recordUsage({ run, spool, controlPlane, stream: deps.stream, tracing }, context);
   maintainLeases({ run, spool, limits, heartbeats, controlPlane }, context);
 
-  const upstreams = createUpstreams(config.upstream);
+  const identities = new ConnectorIdentities({
+    onFailed: reportTokenFailures(metrics, logger),
+    nowMs: () => performance.now(),
+    random: Math.random,
+  });
+  const upstreams = createUpstreams(config.upstream, identities);
   onShutdown('upstream connections', () => upstreams.close());
 
   const parts: ProxyParts = {

@@ -22,7 +22,7 @@ export function createRequestCounters(metrics: Metrics, logger: Pick<Logger, 'er
   );
   const unauthorized = metrics.counter(
     'weighbridge_connector_unauthorized_total',
-    'Responses of a vendor that refuse the credential of a connector.',
+    'Responses of a vendor that refuse the credential of a connector, and requests for which it had no access token.',
     ['connector'],
   );
   const suspected = metrics.counter(
@@ -37,7 +37,7 @@ export function createRequestCounters(metrics: Metrics, logger: Pick<Logger, 'er
       const { id, provider } = connector;
       unauthorized.inc({ connector: id });
       if (!refused(connector)) return;
-      logger.error({ connectorId: id, provider, status }, 'the vendor refused the credential of a connector');
+      logger.error({ connectorId: id, provider, status }, status === 0 ? NO_TOKEN : REFUSED);
     },
     onSuspected(connector: RoutableConnector, status: number) {
       const { id, provider } = connector;
@@ -51,6 +51,8 @@ export function createRequestCounters(metrics: Metrics, logger: Pick<Logger, 'er
   };
 }
 
+const NO_TOKEN = 'a request needed an access token for a connector, and there was none';
+const REFUSED = 'the vendor refused the credential of a connector';
 const UNCLEAR =
   'a vendor refused a request; the account of this connector may lack a right to the model or to what the request names';
 

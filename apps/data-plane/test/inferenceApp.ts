@@ -26,6 +26,7 @@ import { type AppDeps, buildApp, inferenceHandler } from '../src/server/app.ts';
 import { MemoryBudget } from '../src/shared/memoryBudget.ts';
 import { ConnectorHealth } from '../src/upstream/connectorHealth.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
+import { noIdentities } from './identities.ts';
 import { openTestLimits, type TestBucket } from './limits.ts';
 import { listen } from './servers.ts';
 import { openTestUsageLog } from './usageLog.ts';
@@ -63,7 +64,7 @@ export async function startInferenceApp(
 ): Promise<InferenceApp> {
   const log = await openTestUsageLog(maxSpoolBytes);
   onTestFinished(() => log.close());
-  const upstreams = createUpstreams(TIMEOUTS);
+  const upstreams = createUpstreams(TIMEOUTS, noIdentities());
   onTestFinished(() => upstreams.close());
   const logger = createLogger('test');
   logger.level = 'silent';

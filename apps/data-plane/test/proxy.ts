@@ -18,6 +18,7 @@ import {
 } from '@weighbridge/contracts';
 import { newUuid, type Strata } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
+import type { IdentityError } from '@weighbridge/identities';
 import {
   createLogger,
   createMetrics,
@@ -43,6 +44,7 @@ import { createSessionPins, type PinResult } from '../src/routing/sessionPins.ts
 import { type AppDeps, buildApp, inferenceHandler, refusalResponse } from '../src/server/app.ts';
 import { addMemoryMetrics, MemoryBudget } from '../src/shared/memoryBudget.ts';
 import { ConnectorHealth } from '../src/upstream/connectorHealth.ts';
+import { ConnectorIdentities } from '../src/upstream/connectorIdentities.ts';
 import { CredentialCheck } from '../src/upstream/credentialCheck.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
 import { openTestLimits } from './limits.ts';
@@ -62,6 +64,11 @@ export interface TestProxy {
   readonly failovers: string[];
   /** `<connector>: <status>` of the responses that refused a credential, oldest first. */
   readonly unauthorized: string[];
+  readonly tokenFailures: {
+    readonly id: string;
+    readonly error: IdentityError;
+    readonly hasToken: boolean;
+  }[];
   /** Refusals that may be about the credential. */
   readonly suspected: string[];
   readonly metrics: Metrics;
@@ -195,11 +202,19 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
   const { stalledMs = 60_000, drainMs = 2_000, drainBytes = 1024 * 1024 } = options;
   const { usage, events, close: closeUsage } = await openTestUsageLog();
   let table = routingTable(snapshotOf(options));
-  const upstreams = createUpstreams({
-    connectTimeoutMs: options.connectTimeoutMs ?? 2_000,
-    firstByteTimeoutMs: 10_000,
-    chunkTimeoutMs: options.chunkTimeoutMs ?? 10_000,
+  const identities = new ConnectorIdentities({
+    onFailed: ({ id }, error, hasToken) => void proxy.tokenFailures.push({ id, error, hasToken }),
+    nowMs: options.nowMs ?? (() => performance.now()),
+    random: Math.random,
   });
+  const upstreams = createUpstreams(
+    {
+      connectTimeoutMs: options.connectTimeoutMs ?? 2_000,
+      firstByteTimeoutMs: 10_000,
+      chunkTimeoutMs: options.chunkTimeoutMs ?? 10_000,
+    },
+    identities,
+  );
   const health = new ConnectorHealth(options.nowMs ?? (() => performance.now()));
   const failovers: string[] = [];
   const logger = options.log ? createLogger('test', { write: options.log }) : createLogger('test');
@@ -210,6 +225,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     recorded: [],
     failovers,
     unauthorized: [],
+    tokenFailures: [],
     suspected: [],
     metrics: createMetrics(),
     memory: new MemoryBudget(options.memoryBudgetBytes ?? 256 * 1024 * 1024),

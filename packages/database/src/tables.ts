@@ -122,6 +122,9 @@ export interface ConnectorPrices {
 }
 
 export interface Connectors {
+  auth: Json | null;
+  auth_kek_id: string | null;
+  auth_sealed: Buffer | null;
   base_url: string;
   chunk_timeout_ms: number | null;
   connect_timeout_ms: number | null;

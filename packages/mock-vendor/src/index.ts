@@ -1,4 +1,10 @@
 export { type MockVendor, type MockVendorOptions, startMockVendor } from './mockVendor.ts';
+export {
+  type AuthorizationServer,
+  type AuthorizationServerOptions,
+  startAuthorizationServer,
+} from './oauth/authorizationServer.ts';
+export { startTokenGateway, type TokenGateway } from './oauth/tokenGateway.ts';
 export type { BillEntry } from './records/bill.ts';
 export type { RecordedRequest } from './records/recorder.ts';
 export type { VendorTraits } from './shared/traits.ts';

@@ -10,6 +10,8 @@ export type OpenApiSchemas = Readonly<Record<string, ObjectSchema>>;
 const NameOrNone: Schema = { type: ['string', 'null'], minLength: 1 };
 /** Checked when it is read. */
 const Dollars: Schema = { type: ['string', 'number', 'null'] };
+/** A file is read by many: it names where a secret is. */
+const Reference: Schema = { type: 'string', pattern: '^(env|file):' };
 const Decimal: Schema = { type: 'string', pattern: '^\\d{1,6}(\\.\\d{1,9})?$' };
 
 /**
@@ -32,7 +34,10 @@ export function fileSchema(published: OpenApiSchemas): Schema {
     models: withFields(published.NewCatalogModel, { model: { type: 'string' }, price }, ['price'], ['model']),
     connectors: withFields(
       published.NewConnector,
-      { prices: { type: 'object', additionalProperties: price } },
+      {
+        prices: { type: 'object', additionalProperties: price },
+        auth: withFields(published.ConnectorAuth, { client_secret: Reference }) ?? {},
+      },
       ['credential'],
     ),
     aliases: withFields(published.NewAlias, { policy: NameOrNone }, ['policy_id']),

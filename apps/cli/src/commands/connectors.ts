@@ -1,4 +1,4 @@
-import { bodyOf } from '@weighbridge/client';
+import { bodyOf, type components } from '@weighbridge/client';
 import { Command } from 'commander';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { limitOf, listOptions } from './options.ts';
@@ -22,7 +22,8 @@ export function connectorsCommand(cli: Cli): Command {
         ['ENABLED', (connector) => connector.enabled],
         ['USABLE', (connector) => connector.usable],
         ['PRIORITY', (connector) => connector.priority],
-        ['CREDENTIAL', (connector) => (connector.credential_sealed ? 'sealed' : connector.credential_ref)],
+        ['AUTH', (connector) => connector.auth.kind],
+        ['CREDENTIAL', (connector) => secretOf(connector)],
         ['BASE URL', (connector) => connector.base_url],
       ]);
     });
@@ -48,4 +49,13 @@ export function connectorsCommand(cli: Cli): Command {
     });
 
   return connectors;
+}
+
+/** Where the secret is that the account is called with, or that buys its tokens. */
+function secretOf({
+  auth,
+  credential_sealed,
+  credential_ref,
+}: components['schemas']['Connector']): string | null {
+  return credential_sealed ? 'sealed' : (auth.client_secret ?? credential_ref);
 }

@@ -123,6 +123,7 @@ function open(
             return { ...vendor, headers: {}, body };
           },
         }),
+        renewToken: async () => false,
         close: async () => {},
       },
       usage: log.usage,

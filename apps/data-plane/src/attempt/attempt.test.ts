@@ -108,6 +108,7 @@ function world(limitNanoUsd = 10n ** 9n) {
             },
           };
         },
+        renewToken: async () => false,
         close: async () => {},
       },
       usage: log.usage,

@@ -7,6 +7,7 @@ import type { ConnectorHealth } from '../upstream/connectorHealth.ts';
 import type { CredentialCheck } from '../upstream/credentialCheck.ts';
 import type { UpstreamResponse } from '../upstream/httpExchange.ts';
 import { isBusy, isRedirect, redirectError, upstreamError } from '../upstream/upstreamErrors.ts';
+import type { Upstreams } from '../upstream/upstreams.ts';
 import type { Attempt } from './attempt.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import {
@@ -24,6 +25,7 @@ import {
   type FailureReason,
   ON_REFUSAL,
   PROVIDER_FAILURES,
+  RENEWED,
   retryAfterMs,
   type Verdict,
   verdictOnError,
@@ -44,8 +46,9 @@ export interface FailoverDeps extends TargetSelectorDeps {
   readonly now: () => Date;
   /** Called for each attempt that another one replaces, and for each connector that was skipped as busy. */
   readonly onFailover: (connectorId: string, reason: FailureReason | 'busy') => void;
-  /** Called for each response that refuses a connector's credential. */
+  /** Called for each response that refuses a connector's credential, and with 0 for want of an access token. */
   readonly onUnauthorized: (connector: RoutableConnector, status: number) => void;
+  readonly upstreams: Upstreams;
   /** Told of each response that may do so. */
   readonly credentials: Pick<CredentialCheck, 'suspect'>;
 }
@@ -123,7 +126,8 @@ class Failover {
       const refusal = mayRefuseCredential(attempt)
         ? await readRefusal(attempt, this.#client.memory)
         : undefined;
-      const verdict = this.#judge(target, attempt, refusal);
+      const isRenewed = refusal !== undefined && (await this.#renewToken(target, attempt, refusal));
+      const verdict = this.#judge(target, attempt, refusal, isRenewed);
       reportResult(verdict.result);
       next = verdict.retry && this.#choose();
       if (next && verdict.retry) this.#deps.onFailover(target.connector.id, verdict.retry);
@@ -131,7 +135,8 @@ class Failover {
       else if (verdict !== CANCELLED) this.#deps.recentFailures.forget(this.#attempts.keyId, target);
       if (attempt.state !== 'answered')
         this.#failure = upstreamError(attempt.error, target.connector.provider);
-      else if (refusal && refusal.about !== 'request') await this.#hideRefusal(target, attempt, refusal);
+      else if (refusal && refusal.about !== 'request')
+        await this.#hideRefusal(target, attempt, refusal, isRenewed);
       else if (next) await this.#supersede(target, attempt);
       else return this.#deliver(attempt, refusal?.response);
     }
@@ -142,6 +147,13 @@ class Failover {
   get #refused(): AppError | undefined {
     const { objects } = this.#plan;
     return objects?.isRefused ? objects.notFound : undefined;
+  }
+
+  /** An access token may be revoked before it expires: whether the connector has another one now. */
+  async #renewToken({ connector }: Target, attempt: Attempt, { about }: Refusal): Promise<boolean> {
+    const { status, token } = attempt.response;
+    if (token === undefined || status !== 401 || about === 'request') return false;
+    return await this.#deps.upstreams.renewToken(connector, token);
   }
 
   get #isOver(): boolean {
@@ -170,15 +182,20 @@ class Failover {
   }
 
   /** What an attempt that was sent means for its connector and for the request. */
-  #judge(target: Target, attempt: Attempt, refusal: Refusal | undefined): Verdict {
+  #judge(target: Target, attempt: Attempt, refusal: Refusal | undefined, isRenewed: boolean): Verdict {
     this.#sent++;
     this.#upstreamMs += attempt.waitedMs;
     this.#client.headers.set('x-svc-attempts', String(this.#sent));
     const verdict = this.#client.cancellation.isCancelled
       ? CANCELLED
-      : this.#verdictOn(target, attempt, refusal);
+      : isRenewed
+        ? RENEWED
+        : this.#verdictOn(target, attempt, refusal);
+    if (verdict.retry === 'credential' && attempt.state !== 'answered') {
+      this.#deps.onUnauthorized(target.connector, 0);
+    }
     if (verdict.retry === 'timeout') this.#timedOutMs += attempt.waitedMs;
-    if (verdict.retry === 'credential') this.#selector.exclude(target.connector);
+    if (verdict.retry === 'credential' && !isRenewed) this.#selector.exclude(target.connector);
     else this.#selector.recordFailure(target, performance.now(), requestedPauseMs(attempt, this.#deps.now()));
     if (verdict.retry && PROVIDER_FAILURES.has(verdict.retry)) this.#selector.recordProviderFailure(target);
     if (verdict.retry && this.#deps.recentFailures.has(this.#attempts.keyId, target)) {
@@ -221,9 +238,14 @@ class Failover {
   }
 
   /** The vendor's words are about its account here: they are for the operator, not for the client. */
-  async #hideRefusal({ connector }: Target, attempt: Attempt, { about }: Refusal): Promise<void> {
+  async #hideRefusal(
+    { connector }: Target,
+    attempt: Attempt,
+    { about }: Refusal,
+    isRenewed: boolean,
+  ): Promise<void> {
     await attempt.supersede();
-    if (about === 'credential') this.#deps.onUnauthorized(connector, attempt.response.status);
+    if (about === 'credential' && !isRenewed) this.#deps.onUnauthorized(connector, attempt.response.status);
     this.#failure = connectorUnauthorized(connector.provider, about);
   }
 

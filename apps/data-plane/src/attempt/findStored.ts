@@ -24,7 +24,7 @@ export interface StoredForwarding {
   readonly attempts: RequestAttempts;
 }
 
-type StoredDeps = Pick<FailoverDeps, 'onUnauthorized' | 'credentials'> & {
+type StoredDeps = Pick<FailoverDeps, 'onUnauthorized' | 'credentials' | 'upstreams'> & {
   readonly health: Pick<FailoverDeps['health'], 'isReady'>;
 };
 
@@ -102,8 +102,13 @@ class StoredSearch {
   }
 
   async #hideRefusal(connector: RoutableConnector, attempt: Attempt, { about }: Refusal): Promise<void> {
-    const { status } = attempt.response;
+    const { status, token } = attempt.response;
     await attempt.supersede();
+    // For the next request: a revoked token is replaced.
+    if (token !== undefined && status === 401 && (await this.#deps.upstreams.renewToken(connector, token))) {
+      this.#failure ??= connectorUnauthorized(connector.provider, about);
+      return;
+    }
     if (about === 'credential') this.#deps.onUnauthorized(connector, status);
     else this.#deps.credentials.suspect(connector, status, this.#attempts.principalId);
     this.#failure ??= connectorUnauthorized(connector.provider, about);

@@ -204,7 +204,7 @@ export function writeWhole(
 
 /** A vendor's error without the connector's credential, which it may repeat. */
 function redactedError({ headers, attempt }: Relay, body: Buffer, plain: Buffer | undefined): Buffer {
-  const { credential } = attempt.prepared.connector;
+  const credential = attempt.response.token ?? attempt.prepared.connector.credential;
   redactHeaders(headers, credential);
   const redacted = plain && redactBody(plain, credential);
   if (redacted === plain || redacted === undefined) return body;

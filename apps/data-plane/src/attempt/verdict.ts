@@ -1,5 +1,5 @@
 import type { AttemptResult } from '../upstream/connectorHealth.ts';
-import { isTimeout, wasNeverSent } from '../upstream/upstreamErrors.ts';
+import { identityErrorOf, isTimeout, wasNeverSent } from '../upstream/upstreamErrors.ts';
 import type { RefusedFor } from '../upstream/vendorRefusal.ts';
 
 /** Why another attempt replaces one. */
@@ -45,6 +45,8 @@ export const ON_REFUSAL: Readonly<Record<RefusedFor, Verdict>> = {
   // The vendor knows the credential, and another account is told the same.
   request: FINAL,
 };
+/** The vendor refused an access token, and the connector has another one now. */
+export const RENEWED: Verdict = { retry: 'credential', result: 'unknown' };
 const OF_STATUS: Readonly<Record<number, Verdict>> = {
   // The account has too little money for this request, or for any.
   402: ON_REFUSAL.unclear,
@@ -56,6 +58,8 @@ const OF_STATUS: Readonly<Record<number, Verdict>> = {
 
 /** The verdict on an attempt without a response. */
 export function verdictOnError(error: unknown): Verdict {
+  const noToken = identityErrorOf(error);
+  if (noToken) return { retry: 'credential', result: noToken.isRefused ? 'credential_rejected' : 'bad' };
   if (wasNeverSent(error)) return { retry: 'unreachable', result: 'bad' };
   return { retry: isTimeout(error) ? 'timeout' : 'broken', result: 'bad' };
 }

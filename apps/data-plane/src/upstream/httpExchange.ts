@@ -8,6 +8,8 @@ export interface UpstreamResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: ResponseBody;
+  /** The access token that the request went out with, if it was computed. */
+  readonly token?: string;
 }
 
 /** One request to a vendor and its response, as a handler for undici. */

@@ -1,4 +1,5 @@
 import { AppError } from '@weighbridge/errors';
+import { IdentityError } from '@weighbridge/identities';
 
 /** Ended a request of which no byte can have reached the vendor; `cause` is the reason. */
 export class NeverSentError extends Error {
@@ -19,6 +20,19 @@ export function busyError(provider: string): AppError {
 /** The connector has as many requests in flight as it allows. */
 export function isBusy(error: unknown): boolean {
   return error instanceof AppError && error.code === BUSY;
+}
+
+/** There is no access token for the connector; the client is told no reason, which is about the account of the service. */
+export function unidentifiedError(cause: unknown, provider: string): AppError {
+  const message = `This service has no access token for its account at ${provider}: the identity provider of that account refused it or did not answer. Your own key is fine. The operator of the service was told; until it is mended, use a model of another provider.`;
+  const headers = { 'x-should-retry': 'false' };
+  return new AppError('upstream', 'connector_unauthorized', message, { cause, headers });
+}
+
+/** Why the connector has no access token; undefined if that is not what happened. */
+export function identityErrorOf(error: unknown): IdentityError | undefined {
+  if (!(error instanceof NeverSentError) || !(error.cause instanceof AppError)) return undefined;
+  return error.cause.cause instanceof IdentityError ? error.cause.cause : undefined;
 }
 
 /** A redirect is not followed: it would carry the client's prompt, and a credential, to any address the vendor names. */

@@ -4,6 +4,7 @@ import { create } from '@bufbuild/protobuf';
 import { type Connector, ConnectorSchema } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { noIdentities } from '../../test/identities.ts';
 import { RequestBody } from '../formats/requestBody.ts';
 import { Cancellation } from './cancellation.ts';
 import type { UpstreamResponse } from './httpExchange.ts';
@@ -19,7 +20,7 @@ let connections: number;
 let closing: (() => void)[];
 beforeEach(() => {
   nowMs = 0;
-  upstreams = createUpstreams(TIMEOUTS, () => nowMs);
+  upstreams = createUpstreams(TIMEOUTS, noIdentities(), () => nowMs);
   sockets = new Set();
   connections = 0;
   closing = [];

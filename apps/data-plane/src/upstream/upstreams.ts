@@ -3,13 +3,17 @@ import { assertPublicHost, publicLookup } from '@weighbridge/runtime';
 import { Pool } from 'undici';
 import type { RequestBody } from '../formats/requestBody.ts';
 import type { Cancellation } from './cancellation.ts';
+import type { ConnectorIdentities } from './connectorIdentities.ts';
 import { HttpExchange, type UpstreamResponse } from './httpExchange.ts';
-import { busyError, NeverSentError } from './upstreamErrors.ts';
+import type { TokenSource } from './tokenSource.ts';
+import { busyError, NeverSentError, unidentifiedError } from './upstreamErrors.ts';
 
 /** The connections to the vendors: one keep-alive HTTP/1.1 pool per connector. */
 export interface Upstreams {
   /** Throws a 503 if the connector has as many requests in flight as it allows. */
   acquirePermit(connector: Connector): UpstreamPermit;
+  /** The vendor refused this access token: resolves with whether the connector has another one now. */
+  renewToken(connector: Connector, refused: string): Promise<boolean>;
   close(): Promise<void>;
 }
 
@@ -50,7 +54,11 @@ export interface UpstreamOptions {
 export const UNUSED_MS = 60_000;
 
 /** `nowMs` is monotonic. */
-export function createUpstreams(options: UpstreamOptions, nowMs = () => performance.now()): Upstreams {
+export function createUpstreams(
+  options: UpstreamOptions,
+  identities: ConnectorIdentities,
+  nowMs = () => performance.now(),
+): Upstreams {
   /** By connector id: the pool of its current settings, and for a while those of earlier settings. */
   const poolsOf = new Map<string, readonly ConnectorPool[]>();
 
@@ -81,7 +89,11 @@ export function createUpstreams(options: UpstreamOptions, nowMs = () => performa
       if (pool.inFlight >= (connector.maxParallel ?? Number.POSITIVE_INFINITY)) {
         throw busyError(connector.provider);
       }
-      return new PoolPermit(pool);
+      const source = identities.of(connector);
+      return source ? new IdentifiedPermit(pool, source, connector.provider) : new PoolPermit(pool);
+    },
+    async renewToken(connector, refused) {
+      return (await identities.of(connector)?.renew(refused)) ?? false;
     },
     async close() {
       await Promise.all([...poolsOf.values()].flat().map(({ connections }) => connections.destroy()));
@@ -133,6 +145,43 @@ class PoolPermit implements UpstreamPermit {
 
   release(): void {
     this.#pool.inFlight--;
+  }
+}
+
+/** A permit for a connector whose access token is computed. Nothing goes out without one. */
+class IdentifiedPermit implements UpstreamPermit {
+  readonly #permit: PoolPermit;
+  readonly #source: TokenSource;
+  readonly #provider: string;
+
+  constructor(pool: ConnectorPool, source: TokenSource, provider: string) {
+    this.#permit = new PoolPermit(pool);
+    this.#source = source;
+    this.#provider = provider;
+  }
+
+  async send(
+    request: UpstreamRequest,
+    cancellation: Cancellation,
+    beforeSending?: () => void,
+  ): Promise<UpstreamResponse> {
+    const token = await this.#token();
+    request.headers.push('authorization', `Bearer ${token}`);
+    const { status, headers, body } = await this.#permit.send(request, cancellation, beforeSending);
+    return { status, headers, body, token };
+  }
+
+  release(): void {
+    this.#permit.release();
+  }
+
+  async #token(): Promise<string> {
+    try {
+      return await this.#source.get();
+    } catch (error) {
+      this.release();
+      throw new NeverSentError(unidentifiedError(error, this.#provider));
+    }
   }
 }
 

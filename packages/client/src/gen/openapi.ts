@@ -1671,12 +1671,18 @@ export interface components {
             /** @description Empty on the last page. */
             next_page_token: string;
         };
+        /**
+         * @description Of `oauth`: the client proves who it is in the body (`post`, the default) or in the authorization header (`basic`).
+         * @enum {string}
+         */
+        ClientAuthentication: "post" | "basic";
         Connector: {
             id: string;
             name: string;
             provider: string;
             dialect: components["schemas"]["Dialect"];
             base_url: string;
+            auth: components["schemas"]["ConnectorAuth"];
             credential_ref: string | null;
             /** @description Whether a sealed credential is stored here. */
             credential_sealed: boolean;
@@ -1709,6 +1715,31 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
         };
+        /**
+         * @description How requests to the upstream are authorised.
+         * @example {
+         *       "kind": "key"
+         *     }
+         */
+        ConnectorAuth: {
+            kind: components["schemas"]["ConnectorAuthKind"];
+            /** @description Of `oauth`: where the authorization server issues tokens. */
+            token_url?: string;
+            /** @description Of `oauth`. */
+            client_id?: string;
+            /** @description Of `oauth`: `env:NAME`, `file:/path`, or the secret itself, which is stored sealed and shown as `sealed`. `sealed` keeps the one that is stored. */
+            client_secret?: string;
+            client_authentication?: components["schemas"]["ClientAuthentication"];
+            /** @description Of `oauth`: scopes, separated by spaces. */
+            scope?: string;
+            /** @description Of `oauth`: the API that the tokens are for, if the server wants to know. */
+            audience?: string;
+        };
+        /**
+         * @description `key`: by the credential. `none`: by nothing. `oauth`: by access tokens that proxies get by OAuth 2.0 client credentials.
+         * @enum {string}
+         */
+        ConnectorAuthKind: "key" | "none" | "oauth";
         ConnectorChanges: {
             name?: string;
             dialect?: components["schemas"]["Dialect"];
@@ -1717,6 +1748,7 @@ export interface components {
             credential_ref?: string | null;
             /** @description The credential itself. It is stored sealed and never shown. */
             credential?: string | null;
+            auth?: components["schemas"]["ConnectorAuth"];
             enabled?: boolean;
             /** @description Connectors with a lower number are tried first. */
             priority?: number;
@@ -2211,6 +2243,7 @@ export interface components {
             credential_ref?: string | null;
             /** @description The credential itself. It is stored sealed and never shown. */
             credential?: string | null;
+            auth?: components["schemas"]["ConnectorAuth"];
             enabled?: boolean;
             /** @description Connectors with a lower number are tried first. */
             priority?: number;
@@ -7818,6 +7851,9 @@ export interface operations {
                      *           "provider": "acme",
                      *           "dialect": "openai",
                      *           "base_url": "https://api.acme.example/v1",
+                     *           "auth": {
+                     *             "kind": "key"
+                     *           },
                      *           "credential_ref": null,
                      *           "credential_sealed": true,
                      *           "credential_bound": false,
@@ -7909,6 +7945,9 @@ export interface operations {
                      *       "provider": "acme",
                      *       "dialect": "openai",
                      *       "base_url": "https://api.acme.example/v1",
+                     *       "auth": {
+                     *         "kind": "key"
+                     *       },
                      *       "credential_ref": null,
                      *       "credential_sealed": true,
                      *       "credential_bound": false,
@@ -7982,6 +8021,9 @@ export interface operations {
                      *       "provider": "acme",
                      *       "dialect": "openai",
                      *       "base_url": "https://api.acme.example/v1",
+                     *       "auth": {
+                     *         "kind": "key"
+                     *       },
                      *       "credential_ref": null,
                      *       "credential_sealed": true,
                      *       "credential_bound": false,
@@ -8062,6 +8104,9 @@ export interface operations {
                      *       "provider": "acme",
                      *       "dialect": "openai",
                      *       "base_url": "https://api.acme.example/v1",
+                     *       "auth": {
+                     *         "kind": "key"
+                     *       },
                      *       "credential_ref": null,
                      *       "credential_sealed": true,
                      *       "credential_bound": false,
@@ -8153,6 +8198,9 @@ export interface operations {
                      *       "provider": "acme",
                      *       "dialect": "openai",
                      *       "base_url": "https://api.acme.example/v1",
+                     *       "auth": {
+                     *         "kind": "key"
+                     *       },
                      *       "credential_ref": null,
                      *       "credential_sealed": true,
                      *       "credential_bound": false,

@@ -5,6 +5,7 @@ import { AppError, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { recordChange } from '../changes/changes.service.ts';
+import { changedAccess, newAccess } from './authColumns.ts';
 import { type ProbeResult, probe } from './connectorProbe.ts';
 import {
   findConnectors,
@@ -31,12 +32,6 @@ import {
   validModelPatterns,
   validUpstreamNames,
 } from './connectors.ts';
-import {
-  assertCredentialStaysWithHost,
-  assertRefGoesTo,
-  changedCredential,
-  newCredential,
-} from './credentialColumns.ts';
 import { validBaseUrl } from './upstreamHosts.ts';
 
 export type ConnectorAdminDeps = ConnectorDeps & { readonly now: () => Date };
@@ -77,14 +72,15 @@ export async function createConnector(
   const now = deps.now();
   const id = newId('con');
   const name = validConnectorName(input.name);
-  const { dialect, baseUrl } = dialectAndBaseUrl(input);
+  const { dialect, baseUrl: url } = dialectAndBaseUrl(input);
+  const baseUrl = validBaseUrl(url, deps.upstreamHosts);
   const row = {
     id,
     name,
     provider: input.provider,
     dialect,
-    base_url: validBaseUrl(baseUrl, deps.upstreamHosts),
-    ...newCredential(deps, id, input),
+    base_url: baseUrl,
+    ...newAccess(deps, id, input, baseUrl),
     enabled: input.enabled ?? true,
     priority: input.priority ?? 0,
     weight: input.weight ?? 1,
@@ -100,7 +96,6 @@ export async function createConnector(
     created_at: now,
     updated_at: now,
   };
-  assertRefGoesTo(deps, row.credential_ref, row.base_url);
   const created = await deps.db.transaction().execute(async (tx) => {
     const inserted = (await insertConnector(tx, row)) ?? raise(nameTaken(name));
     await recordChange(tx, {
@@ -126,7 +121,7 @@ export async function changeConnector(
     const before = (await lockConnector(tx, id)) ?? raise(connectorNotFound());
     if (before.origin === 'environment') assertNotFromEnvironment(before, input);
     const changes = await permittedChanges(deps, tx, before, input);
-    const changed = Object.keys(changes).filter((name) => name !== 'credential_kek_id');
+    const changed = Object.keys(changes).filter((name) => !name.endsWith('_kek_id'));
     if (changed.length === 0) return before;
     const row = await updateConnector(tx, id, { ...changes, updated_at: now }).catch((error) => {
       // Another request took the name at the same time.
@@ -166,6 +161,9 @@ export async function deleteConnector(
       credential_ref: null,
       credential_sealed: null,
       credential_kek_id: null,
+      auth: null,
+      auth_sealed: null,
+      auth_kek_id: null,
       deleted_at: now,
       updated_at: now,
     });
@@ -192,6 +190,7 @@ export async function testConnector(deps: ConnectorAdminDeps, id: string): Promi
     baseUrl: row.base_url,
     dialect: row.dialect,
     credential: credential.value,
+    identity: credential.identity,
     allowPrivateAddress: mayBePrivate(deps, row),
     timeoutMs: TEST_TIMEOUT_MS,
   });
@@ -227,13 +226,7 @@ async function permittedChanges(
     const value = input[field];
     if (value !== undefined && value !== row[field]) Object.assign(changes, { [field]: value });
   }
-  Object.assign(changes, changedCredential(deps, row, input));
-  assertCredentialStaysWithHost(row, changes);
-  if (changes.base_url !== undefined || changes.credential_ref !== undefined) {
-    const { credential_ref: ref = row.credential_ref, base_url: baseUrl = row.base_url } = changes;
-    assertRefGoesTo(deps, ref, baseUrl);
-  }
-  return changes;
+  return { ...changes, ...changedAccess(deps, row, input, changes.base_url) };
 }
 
 /** Fields that are stored as they are given. */

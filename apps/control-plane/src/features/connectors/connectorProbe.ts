@@ -2,15 +2,19 @@ import { lookup } from 'node:dns';
 import { type ClientRequestArgs, request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { LookupFunction } from 'node:net';
+import { fetchClientToken, IdentityError } from '@weighbridge/identities';
 import { assertPublicHost, NOT_PUBLIC, publicLookup } from '@weighbridge/runtime';
 import { type Static, Type } from 'typebox';
 import { Nullable } from '../../shared/schemas.ts';
+import type { Identity } from './connectors.service.ts';
 
 export interface Probe {
   readonly baseUrl: string;
   readonly dialect: 'openai' | 'anthropic';
   /** Empty if the upstream needs none. */
   readonly credential: string;
+  /** What an access token is got with, if there is no credential. */
+  readonly identity?: Identity | undefined;
   readonly allowPrivateAddress: boolean;
   readonly timeoutMs: number;
 }
@@ -41,20 +45,27 @@ export async function probe(options: Probe): Promise<ProbeResult> {
     message,
   });
   try {
-    const { status, body } = await get(options);
+    const token = options.identity && (await tokenOf(options.identity, options.timeoutMs));
+    const { status, body } = await get(options, token);
     if (status >= 200 && status < 300) return done(true, status, 'The upstream accepted the credential.');
-    const message = excerpt(body, options.credential);
+    const message = excerpt(body, token ?? options.credential);
     return done(false, status, `${verdict(status)}${message && ` Its message: ${message}`}`);
   } catch (error) {
+    if (error instanceof IdentityError) return done(false, null, error.message);
     return done(false, null, failure(error, options.timeoutMs));
   }
 }
 
-function get(options: Probe): Promise<{ status: number; body: string }> {
+async function tokenOf(identity: Identity, timeoutMs: number): Promise<string> {
+  const { allowPrivateAddress } = identity;
+  return (await fetchClientToken(identity, { allowPrivateAddress, timeoutMs })).value;
+}
+
+function get(options: Probe, token: string | undefined): Promise<{ status: number; body: string }> {
   const url = new URL(`${options.baseUrl}/models`);
   if (!options.allowPrivateAddress) assertPublicHost(url.hostname);
   const args: ClientRequestArgs = {
-    headers: headersFor(options),
+    headers: headersFor(options, token),
     // A new connection, to an address that was checked: a pooled one may go elsewhere.
     agent: false,
     lookup: (options.allowPrivateAddress ? lookup : publicLookup) as LookupFunction,
@@ -83,16 +94,18 @@ async function readStart(response: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8', 0, MAX_BODY_BYTES);
 }
 
-function headersFor({ dialect, credential }: Probe): Record<string, string> {
+function headersFor({ dialect, credential }: Probe, token: string | undefined): Record<string, string> {
   const common = { accept: 'application/json', 'accept-encoding': 'identity', 'user-agent': 'weighbridge' };
   if (dialect === 'anthropic') {
     return {
       ...common,
       'anthropic-version': ANTHROPIC_VERSION,
       ...(credential && { 'x-api-key': credential }),
+      ...(token && { authorization: `Bearer ${token}` }),
     };
   }
-  return { ...common, ...(credential && { authorization: `Bearer ${credential}` }) };
+  const bearer = token ?? credential;
+  return { ...common, ...(bearer && { authorization: `Bearer ${bearer}` }) };
 }
 
 function verdict(status: number): string {

@@ -21,6 +21,7 @@ describe('a connector', () => {
       provider: 'groq',
       dialect: 'openai',
       base_url: 'https://api.groq.com/openai/v1',
+      auth: { kind: 'key' },
       credential_ref: null,
       credential_sealed: true,
       credential_bound: null,

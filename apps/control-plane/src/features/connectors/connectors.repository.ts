@@ -84,12 +84,12 @@ export async function findConnectors(
     .execute();
 }
 
-/** Locks the connectors whose credential is sealed under another key-encryption key. */
+/** Locks the connectors whose credential or auth is sealed under another key-encryption key. */
 export async function lockSealedUnderOtherKeys(tx: Tx, kekId: string): Promise<ConnectorRow[]> {
   return await tx
     .selectFrom('connectors')
     .selectAll()
-    .where('credential_kek_id', '!=', kekId)
+    .where((where) => where.or([where('credential_kek_id', '!=', kekId), where('auth_kek_id', '!=', kekId)]))
     .orderBy('id')
     .forUpdate()
     .execute();

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
 import { DateTime, Nullable, OneOf, QueryBoolean, Strict, TextByName } from '../../shared/schemas.ts';
+import { ConnectorAuth } from './connectorAuth.schemas.ts';
 
 const Dialect = OneOf(['openai', 'anthropic'], { title: 'Dialect' });
 const ModelPatterns = Type.Array(Type.String({ minLength: 1, maxLength: 256 }), {
@@ -51,6 +52,7 @@ export const Connector = Type.Object(
     provider: Type.String(),
     dialect: Dialect,
     base_url: Type.String(),
+    auth: ConnectorAuth,
     credential_ref: Nullable(Type.String()),
     credential_sealed: Type.Boolean({ description: 'Whether a sealed credential is stored here.' }),
     credential_bound: Nullable(
@@ -97,6 +99,7 @@ const settings = {
       }),
     ),
   ),
+  auth: Type.Optional(ConnectorAuth),
   enabled: Type.Optional(Type.Boolean()),
   priority: Type.Optional(Priority),
   weight: Type.Optional(Weight),

@@ -1,6 +1,9 @@
 import type { Database } from '@weighbridge/database';
 import { isId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import type { ClientCredentials } from '@weighbridge/identities';
+import type { ConnectorAuth } from './connectorAuth.schemas.ts';
+import { isReference, SEALED } from './connectorAuth.ts';
 import {
   type ConnectorRow,
   findConnector,
@@ -19,10 +22,20 @@ export interface ConnectorDeps {
   readonly upstreamHosts: UpstreamHosts;
 }
 
+/** An OAuth client, and whether its token URL may lead to a private address. */
+export type Identity = ClientCredentials & { readonly allowPrivateAddress: boolean };
+
+/** What a connector is called with: a credential, empty if it needs none, or what tokens are got with. */
+type Access =
+  | { readonly value: string; readonly identity: Identity | undefined }
+  | { readonly unusable: string };
+
 /** An enabled connector whose credential could be read. */
 export type UsableConnector = ConnectorRow & {
   /** Empty if the upstream needs none. */
   readonly credential: string;
+  /** How proxies get what they call the upstream with, if that is computed. */
+  readonly identity: Identity | undefined;
   readonly allowPrivateAddress: boolean;
 };
 
@@ -32,7 +45,8 @@ export async function usableConnectors(deps: ConnectorDeps): Promise<UsableConne
     rows.map(async (row) => {
       const credential = await credentialOf(deps, row);
       if ('unusable' in credential) return [];
-      return [{ ...row, credential: credential.value, allowPrivateAddress: mayBePrivate(deps, row) }];
+      const { value, identity } = credential;
+      return [{ ...row, credential: value, identity, allowPrivateAddress: mayBePrivate(deps, row) }];
     }),
   );
   return all.flat();
@@ -66,24 +80,62 @@ export function connectorNotFound(): AppError {
   });
 }
 
-/** The credential of a connector, or the reason why it is unusable. Whether it is enabled does not matter. */
-export async function credentialOf(
-  { credentials, upstreamHosts }: ConnectorDeps,
-  row: ConnectorRow,
-): Promise<Credential> {
+/** A connector's secrets, or the reason why it is unusable. Whether it is enabled does not matter. */
+export async function credentialOf(deps: ConnectorDeps, row: ConnectorRow): Promise<Access> {
+  const { credentials, upstreamHosts } = deps;
   if (row.withdrawn) return { unusable: 'The environment of the control plane no longer defines it.' };
   // The deployment chose the URLs of its environment. An operator's URL may have been allowed by earlier settings.
   const fault = row.origin === 'environment' ? undefined : baseUrlFault(row.base_url, upstreamHosts);
   if (fault !== undefined) return { unusable: `Its base_url cannot be used: ${fault}.` };
+  if (row.auth !== null) return await identityOf(deps, row, row.auth as ConnectorAuth);
   if (row.credential_ref !== null) {
     const bound =
       row.origin === 'environment' ? undefined : credentials.hosts.fault(row.credential_ref, row.base_url);
     return bound === undefined
-      ? await credentials.read(row.credential_ref)
+      ? withoutIdentity(await credentials.read(row.credential_ref))
       : { unusable: `Its credential_ref cannot be used: ${bound}.` };
   }
-  if (row.credential_sealed === null || row.credential_kek_id === null) return { value: '' };
-  return unseal(credentials, row.id, row.credential_sealed, row.credential_kek_id);
+  if (row.credential_sealed === null || row.credential_kek_id === null) {
+    return { value: '', identity: undefined };
+  }
+  return withoutIdentity(
+    unseal(credentials, sealContext(row.id), row.credential_sealed, row.credential_kek_id),
+  );
+}
+
+function withoutIdentity(credential: Credential): Access {
+  return 'unusable' in credential ? credential : { value: credential.value, identity: undefined };
+}
+
+/** What proxies get access tokens with. */
+async function identityOf(
+  { credentials, upstreamHosts }: ConnectorDeps,
+  row: ConnectorRow,
+  auth: ConnectorAuth,
+): Promise<Access> {
+  const { token_url: tokenUrl = '', client_id: clientId = '', client_secret: given = '' } = auth;
+  const fault = baseUrlFault(tokenUrl, upstreamHosts);
+  if (fault !== undefined) return { unusable: `Its token_url cannot be used: ${fault}.` };
+  const secret = isReference(given)
+    ? await readBound(credentials, given, [tokenUrl, row.base_url])
+    : unseal(credentials, authSealContext(row.id), row.auth_sealed, row.auth_kek_id);
+  if ('unusable' in secret) return secret;
+  const { scope = '', audience = '', client_authentication: clientAuthentication = 'post' } = auth;
+  const allowPrivateAddress = upstreamHosts.allows(new URL(tokenUrl));
+  const client = { tokenUrl, clientId, clientSecret: secret.value, scope, audience, clientAuthentication };
+  return { value: '', identity: { ...client, allowPrivateAddress } };
+}
+
+/** The secret of a reference, if the deployment lets it, and what it buys, go to these addresses. */
+async function readBound(
+  credentials: Credentials,
+  ref: string,
+  urls: readonly string[],
+): Promise<Credential> {
+  const bound = urls.map((url) => credentials.hosts.fault(ref, url)).find((why) => why !== undefined);
+  return bound === undefined
+    ? await credentials.read(ref)
+    : { unusable: `Its client_secret cannot be used: ${bound}.` };
 }
 
 /** The additional data that a credential is sealed with, so that it opens for its own row only. */
@@ -91,14 +143,25 @@ export function sealContext(connectorId: string): string {
   return `connectors/${connectorId}`;
 }
 
+/** As `sealContext`, of the secrets of its auth. */
+export function authSealContext(connectorId: string): string {
+  return `connectors/${connectorId}/auth`;
+}
+
 /** Whether the host may resolve to a private address. */
 export function mayBePrivate({ upstreamHosts }: ConnectorDeps, row: ConnectorRow): boolean {
   return row.origin === 'environment' || upstreamHosts.allows(new URL(row.base_url));
 }
 
-function unseal({ sealer }: Credentials, id: string, bytes: Buffer, kekId: string): Credential {
+function unseal(
+  { sealer }: Credentials,
+  context: string,
+  bytes: Buffer | null,
+  kekId: string | null,
+): Credential {
+  if (bytes === null || kekId === null) return { unusable: 'Its secret is missing. Set it again.' };
   try {
-    const value = sealer.open({ bytes, kekId }, sealContext(id));
+    const value = sealer.open({ bytes, kekId }, context);
     return value === undefined
       ? {
           unusable: `Its credential is sealed under the key-encryption key ${kekId}, which the control plane does not have.`,
@@ -112,9 +175,10 @@ function unseal({ sealer }: Credentials, id: string, bytes: Buffer, kekId: strin
 /** Whether the deployment limits where the referenced credential may go; null without a reference. */
 function isBound(
   { credentials }: ConnectorDeps,
-  { credential_ref: ref, origin }: ConnectorRow,
+  { auth, credential_ref, origin }: ConnectorRow,
 ): boolean | null {
-  if (ref === null) return null;
+  const ref = (auth as ConnectorAuth | null)?.client_secret ?? credential_ref;
+  if (ref === null || ref === SEALED) return null;
   return origin === 'environment' || credentials.hosts.isBound(ref);
 }
 
@@ -128,6 +192,7 @@ export async function toConnector(deps: ConnectorDeps, row: ConnectorRow): Promi
     provider: row.provider,
     dialect: row.dialect,
     base_url: row.base_url,
+    auth: (row.auth as ConnectorAuth | null) ?? { kind: hasKey(row) ? 'key' : 'none' },
     credential_ref: row.credential_ref,
     credential_sealed: row.credential_sealed !== null,
     credential_bound: isBound(deps, row),
@@ -148,4 +213,8 @@ export async function toConnector(deps: ConnectorDeps, row: ConnectorRow): Promi
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   };
+}
+
+function hasKey({ credential_ref, credential_sealed }: ConnectorRow): boolean {
+  return credential_ref !== null || credential_sealed !== null;
 }

@@ -6,7 +6,14 @@ import { isCredential } from './credentials.ts';
 import { PROVIDERS, type Provider } from './providers.ts';
 
 /** Fields that an operator cannot change on a connector from the environment: the next start would undo the change. */
-export const ENVIRONMENT_FIELDS = ['name', 'dialect', 'base_url', 'credential_ref', 'credential'] as const;
+export const ENVIRONMENT_FIELDS = [
+  'name',
+  'dialect',
+  'base_url',
+  'credential_ref',
+  'credential',
+  'auth',
+] as const;
 
 const ENVIRONMENT_PREFIX = 'env-';
 const MAX_WILDCARDS = 8;

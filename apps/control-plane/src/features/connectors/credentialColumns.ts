@@ -4,7 +4,10 @@ import { type ConnectorDeps, type ConnectorRow, sealContext } from './connectors
 import { assertOneCredential, validCredential } from './connectors.ts';
 
 /** The columns of a connector's credential: a reference to it, or the sealed credential. */
-type CredentialColumns = Pick<ConnectorRow, 'credential_ref' | 'credential_sealed' | 'credential_kek_id'>;
+export type CredentialColumns = Pick<
+  ConnectorRow,
+  'credential_ref' | 'credential_sealed' | 'credential_kek_id'
+>;
 type CredentialDeps = Pick<ConnectorDeps, 'credentials'>;
 type CredentialInput = Pick<ConnectorChanges, 'credential_ref' | 'credential'>;
 
@@ -68,14 +71,15 @@ export function assertRefGoesTo(
   { credentials }: CredentialDeps,
   ref: string | null | undefined,
   baseUrl: string,
+  field = 'credential_ref',
 ): void {
   const why = ref == null ? undefined : credentials.hosts.fault(ref, baseUrl);
   if (why === undefined) return;
   throw new AppError(
     'validation',
     'credential_host_not_allowed',
-    `This credential_ref cannot be used with this base_url: ${why}. Ask who runs the control plane to add it, or give a credential.`,
-    { param: 'credential_ref' },
+    `This ${field} cannot be used with this address: ${why}. Ask who runs the control plane to add it, or give the secret itself.`,
+    { param: field },
   );
 }
 

@@ -14,7 +14,7 @@ export interface Credentials {
   /** Reads the credential of a reference. */
   read(ref: string): Promise<Credential>;
   /** Throws a 422 for a reference that can never be read. */
-  assertValidRef(ref: string): void;
+  assertValidRef(ref: string, field?: string): void;
   /** Which hosts the credentials of references may go to. */
   readonly hosts: CredentialHosts;
 }
@@ -38,19 +38,16 @@ export function createCredentials({ env, fileDirs, sealer, hosts }: CredentialSo
   return {
     sealer,
     hosts,
-    assertValidRef(ref) {
+    assertValidRef(ref, field = 'credential_ref') {
       const why = refFault(ref, fileDirs);
       if (why === undefined) return;
-      throw new AppError(
-        'validation',
-        'credential_ref_invalid',
-        `This credential_ref cannot be used: ${why}.`,
-        { param: 'credential_ref' },
-      );
+      throw new AppError('validation', 'credential_ref_invalid', `This ${field} cannot be used: ${why}.`, {
+        param: field,
+      });
     },
     async read(ref) {
       const why = refFault(ref, fileDirs);
-      if (why !== undefined) return { unusable: `credential_ref cannot be used: ${why}.` };
+      if (why !== undefined) return { unusable: `${ref} cannot be used: ${why}.` };
       const name = ENV_REF.exec(ref)?.[1];
       const text = name === undefined ? await readSecretFile(ref.slice('file:'.length), fileDirs) : env[name];
       if (!text) return { unusable: `The control plane finds no credential at ${ref}.` };

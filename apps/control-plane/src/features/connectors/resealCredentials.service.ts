@@ -1,6 +1,6 @@
 import { recordChange } from '../changes/changes.service.ts';
 import { lockSealedUnderOtherKeys, updateConnector } from './connectors.repository.ts';
-import { type ConnectorDeps, sealContext } from './connectors.service.ts';
+import { authSealContext, type ConnectorDeps, sealContext } from './connectors.service.ts';
 import type { Credentials } from './credentials.ts';
 
 /**
@@ -16,10 +16,15 @@ export async function resealCredentials(
   return await db.transaction().execute(async (tx) => {
     const rows = await lockSealedUnderOtherKeys(tx, kekId);
     const ids: string[] = [];
-    for (const { id, credential_sealed: bytes, credential_kek_id: from } of rows) {
-      const sealed = bytes && from && reseal(sealer, { bytes, kekId: from }, sealContext(id));
-      if (!sealed) continue;
-      await updateConnector(tx, id, { credential_sealed: sealed.bytes, credential_kek_id: sealed.kekId });
+    for (const row of rows) {
+      const { id, credential_sealed, credential_kek_id, auth_sealed, auth_kek_id } = row;
+      const key = reseal(sealer, credential_sealed, credential_kek_id, sealContext(id));
+      const auth = reseal(sealer, auth_sealed, auth_kek_id, authSealContext(id));
+      if (!key && !auth) continue;
+      await updateConnector(tx, id, {
+        ...(key && { credential_sealed: key.bytes, credential_kek_id: key.kekId }),
+        ...(auth && { auth_sealed: auth.bytes, auth_kek_id: auth.kekId }),
+      });
       ids.push(id);
     }
     if (ids.length > 0) {
@@ -37,9 +42,10 @@ export async function resealCredentials(
   });
 }
 
-function reseal(sealer: Credentials['sealer'], sealed: { bytes: Buffer; kekId: string }, context: string) {
+function reseal(sealer: Credentials['sealer'], bytes: Buffer | null, kekId: string | null, context: string) {
+  if (bytes === null || kekId === null) return undefined;
   try {
-    return sealer.reseal(sealed, context);
+    return sealer.reseal({ bytes, kekId }, context);
   } catch {
     return undefined;
   }

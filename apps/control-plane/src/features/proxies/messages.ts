@@ -30,7 +30,7 @@ import { benchmarkScores } from '../catalog/benchmarkScores.ts';
 import type { PricedModel } from '../catalog/catalog.service.ts';
 import type { Price } from '../catalog/prices.ts';
 import type { NegotiatedPrice } from '../connectors/connectorPrices.service.ts';
-import type { UsableConnector } from '../connectors/connectors.service.ts';
+import type { Identity, UsableConnector } from '../connectors/connectors.service.ts';
 import { headersOf, type RouteName, routesOf } from '../connectors/providers.ts';
 import type { KeyRow } from '../keys/keys.service.ts';
 import type { Counter } from '../policies/policies.service.ts';
@@ -47,6 +47,7 @@ export function connectorMessage(
     dialect: row.dialect === 'anthropic' ? Dialect.ANTHROPIC : Dialect.OPENAI,
     baseUrl: row.base_url,
     credential: row.credential,
+    identity: identityMessage(row.identity),
     priority: row.priority,
     models: row.models,
     upstreamNames: row.upstream_names as Record<string, string>,
@@ -63,6 +64,13 @@ export function connectorMessage(
     onDisconnect: ON_DISCONNECT[row.on_disconnect ?? ''] ?? OnDisconnect.UNSPECIFIED,
     forwardHeaders: [...headersOf(row.provider), ...row.forward_headers],
   };
+}
+
+function identityMessage(identity: Identity | undefined) {
+  if (!identity) return { case: undefined };
+  const { clientAuthentication, ...client } = identity;
+  const value = { ...client, basicAuthentication: clientAuthentication === 'basic' };
+  return { case: 'oauth' as const, value };
 }
 
 const ON_DISCONNECT: Readonly<Record<string, OnDisconnect>> = {

@@ -1,0 +1,38 @@
+import { type Static, Type } from 'typebox';
+import { OneOf } from '../../shared/schemas.ts';
+
+const Text = (maxLength: number, description: string) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength, description }));
+
+/** How requests to a connector are authorised. Only the fields of its kind are there. */
+export const ConnectorAuth = Type.Object(
+  {
+    kind: OneOf(['key', 'none', 'oauth'], {
+      title: 'ConnectorAuthKind',
+      description:
+        '`key`: by the credential. `none`: by nothing. `oauth`: by access tokens that proxies get by OAuth 2.0 client credentials.',
+    }),
+    token_url: Text(2_048, 'Of `oauth`: where the authorization server issues tokens.'),
+    client_id: Text(1_024, 'Of `oauth`.'),
+    client_secret: Text(
+      8_192,
+      'Of `oauth`: `env:NAME`, `file:/path`, or the secret itself, which is stored sealed and shown as `sealed`. `sealed` keeps the one that is stored.',
+    ),
+    client_authentication: Type.Optional(
+      OneOf(['post', 'basic'], {
+        title: 'ClientAuthentication',
+        description:
+          'Of `oauth`: the client proves who it is in the body (`post`, the default) or in the authorization header (`basic`).',
+      }),
+    ),
+    scope: Text(2_048, 'Of `oauth`: scopes, separated by spaces.'),
+    audience: Text(2_048, 'Of `oauth`: the API that the tokens are for, if the server wants to know.'),
+  },
+  {
+    title: 'ConnectorAuth',
+    description: 'How requests to the upstream are authorised.',
+    additionalProperties: false,
+    examples: [{ kind: 'key' }],
+  },
+);
+export type ConnectorAuth = Static<typeof ConnectorAuth>;

@@ -1,0 +1,3 @@
+export type { AccessToken } from './accessToken.ts';
+export { type ClientCredentials, fetchClientToken } from './clientCredentials.ts';
+export { IdentityError } from './identityError.ts';
