@@ -3,7 +3,8 @@ import { constants, monitorEventLoopDelay, PerformanceObserver, performance } fr
 import type { NodeFigures } from './nodeFigures.ts';
 
 // Imported into a measured Node process before its own code (`--import <this file>?folder=…`), so that no product needs a
-// setting for it. On SIGUSR2 it writes what it saw since the last time into the folder, and starts anew.
+// setting for it. On SIGUSR2 it writes what it saw since the last time into the folder, and starts anew. Every second time
+// begins to watch the loop's delay, and the next one ends it: its timer would disturb those who are measured meanwhile.
 
 const KINDS = new Map([
   [constants.NODE_PERFORMANCE_GC_MINOR, 'scavenge'],
@@ -14,7 +15,7 @@ const KINDS = new Map([
 
 const folder = new URL(import.meta.url).searchParams.get('folder') ?? '.';
 const delay = monitorEventLoopDelay({ resolution: 10 });
-delay.enable();
+let isWatched = false;
 let utilization = performance.eventLoopUtilization();
 let pauses: Record<string, { count: number; totalMs: number; maxMs: number }> = {};
 
@@ -43,6 +44,9 @@ process.on('SIGUSR2', () => {
   utilization = now;
   pauses = {};
   delay.reset();
+  isWatched = !isWatched;
+  if (isWatched) delay.enable();
+  else delay.disable();
   const file = `${folder}/${process.pid}.json`;
   writeFileSync(`${file}.part`, JSON.stringify(figures));
   renameSync(`${file}.part`, file);

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -26,11 +27,26 @@ export async function findBinary(setting: string, name: string): Promise<{ path:
       () => undefined,
     );
     if (output === undefined) continue;
-    return { path, version: versionOf(output) };
+    const version = versionOf(output);
+    return { path, version: version === UNNAMED ? ((await goModuleVersion(path)) ?? version) : version };
   }
   throw new Error(
     env[setting] ? `${setting}=${env[setting]} does not run` : `no ${name} on the PATH: set ${setting} to it`,
   );
+}
+
+/** What a program says that was built without being told its version. */
+const UNNAMED = 'dev';
+
+/**
+ * The version of the main module of a Go program, which the compiler writes into it
+ * (https://pkg.go.dev/runtime/debug#BuildInfo); of one that has none, the revision.
+ */
+async function goModuleVersion(path: string): Promise<string | undefined> {
+  const program = await readFile(path, 'latin1').catch(() => '');
+  const [, version] = /\nmod\t[^\t\n]+\tv?([^\t\n]+)/.exec(program) ?? [];
+  if (version !== undefined && version !== '(devel)') return version;
+  return /\nbuild\tvcs\.revision=([0-9a-f]{7})/.exec(program)?.[1];
 }
 
 /** The second word, as in `busbar 1.5.5 — …` and `gomodel dev (…)`. */
@@ -95,6 +111,7 @@ export function startedPeer(process: TestProcess, { port, ...more }: PeerContend
       pid: process.pid,
       runsOn: undefined,
       isOurs: false,
+      mayBeStopped: true,
       ...more,
     },
   };

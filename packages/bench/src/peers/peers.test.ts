@@ -34,6 +34,16 @@ it.each([
   await expect(findBinary(SETTING, 'peer')).resolves.toEqual({ path, version });
 });
 
+it.each([
+  ['its version', '\nmod\tgomodel\tv0.1.22\t\n', '0.1.22'],
+  ['its revision', '\nmod\tgomodel\t(devel)\t\nbuild\tvcs.revision=a26fbd1c0ffee\n', 'a26fbd1'],
+  ['nothing', '', 'dev'],
+])('finds in a Go program that says it is a development one: %s', async (_what, info, version) => {
+  const path = await program(`echo 'gomodel dev (commit: none)'\nexit\n${info}`);
+  process.env[SETTING] = path;
+  await expect(findBinary(SETTING, 'peer')).resolves.toEqual({ path, version });
+});
+
 it('says what to set where a program is missing, and what is wrong where it does not run', async () => {
   await expect(findBinary(SETTING, 'no-such-peer')).rejects.toThrow(
     `no no-such-peer on the PATH: set ${SETTING} to it`,

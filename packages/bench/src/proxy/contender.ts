@@ -23,6 +23,8 @@ export interface Contender
   readonly isGoverned?: boolean;
   /** Whether the ledger must have its requests. */
   readonly isOurs: boolean;
+  /** Whether it may be stopped while another is measured. */
+  readonly mayBeStopped?: boolean;
 }
 
 /** A contender that did not take part, and why. */
@@ -94,7 +96,7 @@ export async function startBareNode(
     nodeArgs,
   });
   const contender = plainContender(BARE, url, onShippedNode(process.pid));
-  return { contender: { ...contender, isObserved: true }, process };
+  return { contender: { ...contender, isObserved: true, mayBeStopped: true }, process };
 }
 
 /** A service that the caller started. */

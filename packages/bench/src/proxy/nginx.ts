@@ -20,31 +20,37 @@ async function startNginx(
   vendorUrl: string,
   options: OtherOptions,
 ): Promise<StartedOther | Absent> {
-  const binary = await findNginx();
-  if (!binary) return { name: 'nginx', reason: 'not found on the PATH or in /usr/sbin' };
+  const found = await findNginx();
+  if (!found) return { name: 'nginx', reason: 'not found on the PATH or in /usr/sbin' };
   const folder = await mkdtemp(join(run.folder, 'nginx-'));
   await mkdir(join(folder, 'temp'));
   const port = await freePort();
   const file = join(folder, 'nginx.conf');
   await writeFile(file, configuration(port, new URL(vendorUrl).host));
-  const [command = '', ...args] = pinned(options.core, [binary, '-p', folder, '-c', file, '-e', 'stderr']);
+  const [command = '', ...args] = pinned(options.core, [
+    found.binary,
+    '-p',
+    folder,
+    '-c',
+    file,
+    '-e',
+    'stderr',
+  ]);
   const process = await startProcess({ command, args, readyWhen: /using the "\w+" event method/ }, run);
-  return {
-    contender: plainContender('nginx', `http://127.0.0.1:${port}`, {
-      pid: process.pid,
-      runsOn: undefined,
-    }),
-    process,
-  };
+  const url = `http://127.0.0.1:${port}`;
+  const contender = plainContender('nginx', url, { pid: process.pid, runsOn: undefined });
+  const howRun = `${found.version}; one process, persistent connections to the vendor, no buffering; it passes requests on, no more`;
+  return { contender: { ...contender, howRun, mayBeStopped: true }, process };
 }
 
-async function findNginx(): Promise<string | undefined> {
+async function findNginx(): Promise<{ readonly binary: string; readonly version: string } | undefined> {
   for (const binary of ['nginx', '/usr/sbin/nginx']) {
-    const answers = await promisify(execFile)(binary, ['-v']).then(
-      () => true,
-      () => false,
+    const output = await promisify(execFile)(binary, ['-v']).then(
+      ({ stderr }) => stderr,
+      () => undefined,
     );
-    if (answers) return binary;
+    if (output !== undefined)
+      return { binary, version: /nginx\/(\S+)/.exec(output)?.[1] ?? 'of an unknown version' };
   }
   return undefined;
 }

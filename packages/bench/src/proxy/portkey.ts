@@ -59,6 +59,7 @@ async function startPortkey(
       isObserved: true,
       howRun: `${VERSION} from npm, with @hono/node-server 1.13.5; NODE_ENV=production; it has no keys and no budgets`,
       isOurs: false,
+      mayBeStopped: true,
     };
     return { contender, process: started };
   } catch (error) {

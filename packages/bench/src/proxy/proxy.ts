@@ -21,6 +21,7 @@ import type { Cores } from './cores.ts';
 import { checkLedgerSum, watchRecorded } from './ledgerSum.ts';
 import { type Effort, LANES, planWorkloads, warmUpWorkload } from './plan.ts';
 import { type Cell, measureWorkload, type Setup, warmUpAll } from './rounds.ts';
+import { Turns } from './turns.ts';
 import { OURS, startWeighbridge } from './weighbridge.ts';
 
 /** The vendor and the load generator are never late because of what else runs on their cores. */
@@ -105,8 +106,10 @@ export async function measureProxy(run: TestRun, options: ProxyOptions): Promise
     closing.push(() => recorded.close());
     const counted = { requests: 0 };
     const settled = () => recorded.until(counted.requests);
-    const setup = { contenders, loadUrl: loadGenerator.url, settled, counted, observer, onProgress };
     const idle = residentOf(contenders);
+    const turns = new Turns(contenders);
+    closing.push(async () => turns.end());
+    const setup = { contenders, turns, loadUrl: loadGenerator.url, settled, counted, observer, onProgress };
     const cells = await measureLanes(setup, options, lanes, absent);
     onProgress('checking the ledger');
     const { nanoUsd } = await checkLedgerSum(service.databaseUrl, counted.requests);

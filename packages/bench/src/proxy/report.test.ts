@@ -19,6 +19,7 @@ function cell(contender: string, workload: string, ...rounds: readonly Partial<R
     firstByteP50Ms: 1,
     firstByteP99Ms: 1,
     lateP99Ms: 0,
+    othersShare: 0.004,
   };
   return { contender, workload, rounds: rounds.map((round) => ({ ...still, ...round })) };
 }

@@ -1,5 +1,5 @@
 import { recordRows } from '../observe/recordsTable.ts';
-import { formatFigure, formatTable } from '../shared/figures.ts';
+import { figure, formatFigure, formatTable } from '../shared/figures.ts';
 import { shippedNode } from '../shared/shippedNode.ts';
 import { type BarChart, barChartSvg, type ChartBar } from './barChart.ts';
 import { type Bar, byRound, proxyBars } from './bars.ts';
@@ -124,6 +124,7 @@ export function proxyNotes(figures: ProxyFigures): string[] {
     isRealTime
       ? 'load generator and vendor ran at a real-time priority'
       : 'real-time priorities were not permitted, so the load generator may have been late',
+    ...othersNotes(figures),
     ...(directRate !== undefined && directRate < fastest
       ? ['the vendor limited requests/s, so only the CPU per request says something']
       : []),
@@ -131,6 +132,17 @@ export function proxyNotes(figures: ProxyFigures): string[] {
     ...runsOnNotes(figures),
     ...Object.entries(figures.howRun).map(([name, text]) => `${name}: ${text}`),
     ...absent.map(({ name, reason }) => `did not take part: ${name}: ${reason}`),
+  ];
+}
+
+/** How far contenders that were not measured disturbed the one that was. */
+function othersNotes({ cells }: ProxyFigures): string[] {
+  const shares = cells.flatMap(({ rounds }) => rounds.map(({ othersShare }) => othersShare));
+  if (shares.length === 0) return [];
+  const percent = (share: number) => (share * 100).toFixed(1);
+  const { median, max } = figure(shares);
+  return [
+    `one contender ran at a time, but for ${OURS}, which keeps its leases: those that were not measured took ${percent(median)} % of a core (at most ${percent(max)})`,
   ];
 }
 

@@ -6,6 +6,7 @@ import { type Figure, figure } from '../shared/figures.ts';
 import type { Absent, Contender } from './contender.ts';
 import type { LoadOrder, LoadResult } from './loadOrder.ts';
 import { PLAIN, type PlannedWorkload, STREAMED } from './plan.ts';
+import type { Turns } from './turns.ts';
 
 /** All measured rounds of one contender with one workload. */
 export interface Cell {
@@ -27,6 +28,8 @@ export interface Round {
   readonly firstByteP99Ms: number;
   /** How much later than due the load generator sent. */
   readonly lateP99Ms: number;
+  /** Share of a core that the other contenders used meanwhile, idle as they were. */
+  readonly othersShare: number;
   readonly records?: Records;
 }
 
@@ -39,6 +42,7 @@ export interface Measured {
 
 export interface Setup {
   readonly contenders: readonly Contender[];
+  readonly turns: Turns;
   /** URL of the load generator. */
   readonly loadUrl: string;
   /** Resolves when Weighbridge's usage is in the ledger, so that recording disturbs no other contender. */
@@ -83,7 +87,7 @@ export async function measureWorkload(
       const contender = participants[(at + turn) % participants.length];
       if (!contender || absent.has(contender.name)) continue;
       try {
-        await use(contender);
+        await setup.turns.of(contender, () => use(contender));
       } catch (error) {
         if (contender.expects === 'same bytes') throw error;
         leaveOut(contender.name, String(error));
@@ -136,7 +140,7 @@ export async function warmUpAll(setup: Setup, planned: PlannedWorkload): Promise
   setup.onProgress('warming up');
   for (const contender of setup.contenders.filter(({ groups }) => groups.includes(planned.group))) {
     try {
-      await warmUp(setup, contender, planned);
+      await setup.turns.of(contender, () => warmUp(setup, contender, planned));
     } catch (error) {
       if (contender.expects === 'same bytes') throw error;
       absent.push({ name: contender.name, reason: String(error) });
@@ -148,11 +152,13 @@ export async function warmUpAll(setup: Setup, planned: PlannedWorkload): Promise
 
 async function measureRound(setup: Setup, contender: Contender, planned: PlannedWorkload): Promise<Round> {
   const endRecording = await startRecording(contender, setup.observer);
+  const othersBefore = setup.turns.cpuOfOthers(contender);
   const before = cpuOf(contender.pid);
   const start = performance.now();
   const result = await loadOnce(setup, contender, planned);
   const seconds = (performance.now() - start) / 1_000;
   const cpu = cpuOf(contender.pid) - before;
+  const cpuOfOthers = setup.turns.cpuOfOthers(contender) - othersBefore;
   const records = await endRecording(result.requests);
   if (contender.isOurs) await setup.settled();
   return {
@@ -164,6 +170,7 @@ async function measureRound(setup: Setup, contender: Contender, planned: Planned
     firstByteP50Ms: result.firstByteMs.p50,
     firstByteP99Ms: result.firstByteMs.p99,
     lateP99Ms: result.lateMs.p99,
+    othersShare: cpuOfOthers / seconds,
     records,
   };
 }

@@ -1,0 +1,46 @@
+import { readFileSync } from 'node:fs';
+import { eventually, startProcess, testRun } from '@weighbridge/testing';
+import { expect, it } from 'vitest';
+import { processTree } from '../shared/cpu.ts';
+import { type Contender, DIRECT, plainContender } from './contender.ts';
+import { Turns } from './turns.ts';
+
+/** Its parent waits; the child is busy. */
+const BUSY = ['-c', 'sh -c "while :; do :; done" & wait'];
+
+async function busy(name: string): Promise<{ contender: Contender; stop: () => Promise<unknown> }> {
+  const process = await startProcess({ command: 'sh', args: BUSY }, testRun());
+  const contender = plainContender(name, 'http://127.0.0.1:1', { pid: process.pid, runsOn: undefined });
+  return { contender: { ...contender, mayBeStopped: true }, stop: () => process.stop('SIGKILL') };
+}
+
+const stateOf = (pid = 0) =>
+  / ([A-Z]) /.exec(readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\)/, ' '))?.[1];
+
+it.skipIf(process.platform !== 'linux')(
+  'lets one of several processes run at a time, and all in the end',
+  async () => {
+    const [one, other] = [await busy('one'), await busy('other')];
+    const direct = plainContender(DIRECT, 'http://127.0.0.1:1', { pid: process.pid, runsOn: undefined });
+    const turns = new Turns([one.contender, other.contender, direct]);
+    const states = () => [one, other].map(({ contender }) => stateOf(contender.pid) === 'T');
+    await eventually(async () => expect(states()).toEqual([true, true]));
+    const before = turns.cpuOfOthers(one.contender);
+    const result = await turns.of(one.contender, async () => {
+      await eventually(async () => expect(states()).toEqual([false, true]));
+      return 7;
+    });
+    expect(result).toBe(7);
+    expect(turns.cpuOfOthers(one.contender)).toBe(before);
+    await expect(turns.of(other.contender, () => Promise.reject(new Error('wrong')))).rejects.toThrow(
+      'wrong',
+    );
+    await eventually(async () => expect(states()).toEqual([true, true]));
+    turns.end();
+    await eventually(async () => expect(states()).toEqual([false, false]));
+    for (const { contender } of [one, other]) {
+      for (const pid of processTree(contender.pid ?? 0).slice(1)) process.kill(pid, 'SIGKILL');
+    }
+    await Promise.all([one.stop(), other.stop()]);
+  },
+);
