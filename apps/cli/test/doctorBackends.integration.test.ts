@@ -10,7 +10,7 @@ import {
   permissionsOf,
 } from '@weighbridge/bus';
 import { USAGE_SHARDS } from '@weighbridge/contracts';
-import { openPinBucket } from '@weighbridge/data-plane';
+import { openPinBucket, openResponseBucket } from '@weighbridge/data-plane';
 import { createEmptyDatabase, startNats, type TestNats, useDatabase, useNats } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -125,9 +125,10 @@ describe('weighbridge doctor: NATS', () => {
   beforeEach(async () => {
     const pins = { ttlMs: 3_600_000, maxBytes: 134_217_728, replicas: 1 };
     await (await openPinBucket(pins, { store: { natsUrl: nats.url }, onError })).close();
+    await (await openResponseBucket(nats.url, 1, onError))?.close();
   });
   afterEach(async () => {
-    for (const name of ['USAGE', 'KV_SESSION_PINS', 'KV_RESPONSE_CACHE']) {
+    for (const name of ['USAGE', 'KV_SESSION_PINS', 'KV_STORED_RESPONSES', 'KV_RESPONSE_CACHE']) {
       await (await manager()).streams.delete(name).catch(() => {});
     }
   });
@@ -150,6 +151,7 @@ describe('weighbridge doctor: NATS', () => {
       'usage stream',
       'usage consumers',
       'bucket SESSION_PINS',
+      'bucket STORED_RESPONSES',
       "nats' clock",
     ]);
     const others = findings.filter(({ level }) => level !== 'ok' && level !== 'skipped');
@@ -184,7 +186,8 @@ describe('weighbridge doctor: NATS', () => {
   });
 
   it('reports what does not exist yet', async () => {
-    await (await manager()).streams.delete('KV_SESSION_PINS');
+    for (const name of ['KV_SESSION_PINS', 'KV_STORED_RESPONSES'])
+      await (await manager()).streams.delete(name);
     const { code, levels, said } = await diagnose(env());
     expect([code, levels('usage stream'), levels('bucket SESSION_PINS'), levels("nats' clock")]).toEqual([
       0,
@@ -208,7 +211,7 @@ describe('weighbridge doctor: NATS', () => {
     await streams.update('KV_SESSION_PINS', { max_age: nanos(600_000) });
     await (await manager()).consumers.update('USAGE', 'metering-s2', { ack_wait: nanos(1_000) });
     const { code, levels, said } = await diagnose(env());
-    expect([code, levels('usage'), levels('bucket')]).toEqual([1, ['fail', 'fail'], ['fail']]);
+    expect([code, levels('usage'), levels('bucket SESSION_PINS')]).toEqual([1, ['fail', 'fail'], ['fail']]);
     expect(said('usage stream')).toMatch(/max_bytes is 3145728 and should be 1048576.*max_age.*To fix it/);
     expect(said('usage consumers')).toMatch(/metering-s2: ack_wait is 1000000000 and should be 60000000000/);
     expect(said('bucket SESSION_PINS')).toMatch(/max_age.*SESSION_PIN_TTL_MS/);
@@ -220,8 +223,8 @@ describe('weighbridge doctor: NATS', () => {
       RESPONSE_CACHE_SHARED: 'true',
       RESPONSE_CACHE_KEY: Buffer.alloc(32, 7).toString('base64'),
     };
-    expect((await diagnose(env())).levels('bucket')).toEqual(['ok']);
-    expect((await diagnose({ ...env(), ...shared })).levels('bucket')).toEqual(['ok', 'warn']);
+    expect((await diagnose(env())).levels('bucket')).toEqual(['ok', 'ok']);
+    expect((await diagnose({ ...env(), ...shared })).levels('bucket')).toEqual(['ok', 'ok', 'warn']);
   });
 
   it('warns of a stream that fills up', async () => {

@@ -6,6 +6,7 @@ import { loadConfig, loadControlAddress, loadLocalConfig, loadProcessConfig } fr
 import { openControlClient } from './control/controlClient.ts';
 import { sendDeadSpool } from './record/sendDeadSpool.ts';
 import { PIN_BUCKET_SETTINGS, pinBucketSettings } from './routing/pinBucket.ts';
+import { RESPONSE_BUCKET_SETTINGS, responseBucketSettings } from './translation/responseStore.ts';
 
 /** The settings of a data plane. */
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -29,6 +30,7 @@ export function expectedNats(env: Environment): {
     stream: natsStream,
     buckets: [
       { settings: pinBucketSettings(pins), setBy: PIN_BUCKET_SETTINGS },
+      { settings: responseBucketSettings(pins.replicas), setBy: RESPONSE_BUCKET_SETTINGS },
       ...(responses ? [responses] : []),
     ],
   };

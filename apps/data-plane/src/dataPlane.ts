@@ -54,6 +54,8 @@ export interface DataPlaneDeps {
   readonly sharedCache?: SharedCache | undefined;
   /** Stores the session pins. */
   readonly pinBucket: KeyValueBucket;
+  /** Stores the responses of vendors without a store; undefined if it could not be opened. */
+  readonly responseBucket?: KeyValueBucket | undefined;
   readonly now: () => Date;
   /** The version of this release. */
   readonly version: string;
@@ -136,6 +138,7 @@ export async function startDataPlane(
     config,
     pinBucket: deps.pinBucket,
     sharedCache: deps.sharedCache,
+    responseBucket: deps.responseBucket,
     metrics,
     tracing,
     now,

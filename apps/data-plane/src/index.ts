@@ -12,3 +12,4 @@ export { checkSpools, type SpoolReport } from './record/spool/checkSpools.ts';
 export { openPinBucket } from './routing/pinBucket.ts';
 export { refusalResponse } from './server/app.ts';
 export { isInferencePath } from './server/clientPaths.ts';
+export { openResponseBucket } from './translation/responseStore.ts';

@@ -17,6 +17,7 @@ import { nodeArguments, tuneCollections } from './heapGrowth.ts';
 import { openPinBucket } from './routing/pinBucket.ts';
 import { refusalResponse } from './server/app.ts';
 import { runProcesses } from './server/processes.ts';
+import { openResponseBucket } from './translation/responseStore.ts';
 
 async function serve(settings: ProcessConfig, context: ServiceContext): Promise<void> {
   const { logger, onShutdown } = context;
@@ -36,9 +37,12 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
   onShutdown('usage stream', () => stream.close());
   const pinBucket = await openPinBucket(config.pins, { store: { natsUrl: settings.natsUrl }, onError });
   onShutdown('session pins', () => pinBucket.close());
+  const responseBucket = await openResponseBucket(settings.natsUrl, config.pins.replicas, onError);
+  onShutdown('responses', async () => responseBucket?.close());
   const sharedCache = await openSharedCache(settings, config.pins.replicas, context);
   addCertificateMetric(metrics, config.controlPlane.tls?.certificateFile);
-  const deps = { stream, pinBucket, sharedCache, now: () => new Date(), version, metrics, tracing };
+  const buckets = { pinBucket, responseBucket, sharedCache };
+  const deps = { stream, ...buckets, now: () => new Date(), version, metrics, tracing };
   const dataPlane = await startDataPlane(config, deps, context);
   const server = await listenHttp({
     handler: dataPlane.handler,

@@ -25,6 +25,7 @@ import { openSessionPins } from './routing/openSessionPins.ts';
 import type { AppDeps } from './server/app.ts';
 import { addMemoryMetrics, MemoryBudget } from './shared/memoryBudget.ts';
 import { envelopeKey } from './translation/envelopeKey.ts';
+import { ResponseStore, responseKey } from './translation/responseStore.ts';
 import { addHealthMetrics, ConnectorHealth } from './upstream/connectorHealth.ts';
 import { CredentialCheck } from './upstream/credentialCheck.ts';
 import type { Upstreams } from './upstream/upstreams.ts';
@@ -34,6 +35,8 @@ export interface ProxyParts {
   readonly config: DataPlaneConfig;
   readonly pinBucket: KeyValueBucket;
   readonly sharedCache: SharedCache | undefined;
+  /** Undefined if it could not be opened. */
+  readonly responseBucket: KeyValueBucket | undefined;
   readonly metrics: Metrics;
   readonly tracing: Tracing | undefined;
   readonly now: () => Date;
@@ -83,6 +86,7 @@ export function createRequestDeps(parts: ProxyParts, context: ServiceContext): A
     recentFailures: new RecentFailures(() => performance.now()),
     random: Math.random,
     envelopeKey: envelopeKey(config.controlPlane.token),
+    responses: openResponseStore(parts, context),
     strata: evidence.strata,
     recordFeedback: controlPlane.recordFeedback,
     onFailover: counters.onFailover,
@@ -115,6 +119,19 @@ export function createRequestDeps(parts: ProxyParts, context: ServiceContext): A
     bodyLimitBytes: Math.min(config.bodyLimitBytes, memory.maxBodyBytes),
     notReady: () => notReadyReason(parts),
   };
+}
+
+/** The responses that their vendors do not store. */
+function openResponseStore(
+  { config, responseBucket }: ProxyParts,
+  { logger }: ServiceContext,
+): ResponseStore | undefined {
+  if (!responseBucket) return undefined;
+  return new ResponseStore({
+    bucket: responseBucket,
+    sealingKey: responseKey(config.controlPlane.token),
+    onError: (error, what) => logger.warn({ err: error }, what),
+  });
 }
 
 /** Polls background responses until the process ends; the next one on this spool goes on. */

@@ -100,6 +100,7 @@ export async function startInferenceApp(
     recentFailures: new RecentFailures(() => performance.now()),
     random: Math.random,
     envelopeKey: Buffer.alloc(32, 7),
+    responses: undefined,
     strata: () => undefined,
     recordFeedback: async () => create(RecordFeedbackResponseSchema),
     onFailover: () => {},

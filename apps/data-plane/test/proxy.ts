@@ -43,6 +43,7 @@ import { createPinStore } from '../src/routing/pinStore.ts';
 import { createSessionPins, type PinResult } from '../src/routing/sessionPins.ts';
 import { type AppDeps, buildApp, inferenceHandler, refusalResponse } from '../src/server/app.ts';
 import { addMemoryMetrics, MemoryBudget } from '../src/shared/memoryBudget.ts';
+import { ResponseStore, responseBucketSettings } from '../src/translation/responseStore.ts';
 import { ConnectorHealth } from '../src/upstream/connectorHealth.ts';
 import { ConnectorIdentities } from '../src/upstream/connectorIdentities.ts';
 import { CredentialCheck } from '../src/upstream/credentialCheck.ts';
@@ -111,6 +112,8 @@ export interface TestProxyOptions {
   readonly maxRetries?: number;
   /** Proxies with the same bucket share session pins. Default: its own. */
   readonly pinBucket?: KeyValueBucket;
+  /** Of responses that their vendors do not store. Default: its own. */
+  readonly responseBucket?: KeyValueBucket;
   readonly random?: () => number;
   /** In addition to the three default models. */
   readonly models?: readonly TestModel[];
@@ -256,6 +259,11 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     recentFailures: new RecentFailures(() => performance.now()),
     random: options.random ?? Math.random,
     envelopeKey: Buffer.alloc(32, 7),
+    responses: new ResponseStore({
+      bucket: options.responseBucket ?? createInProcessBucket(responseBucketSettings(1)),
+      sealingKey: Buffer.alloc(32, 9),
+      onError: (error, what) => logger.warn({ err: error }, what),
+    }),
     strata: options.strata ?? (() => undefined),
     recordFeedback: options.recordFeedback ?? (async () => raise(new Error('the control plane is away'))),
     onUnauthorized,

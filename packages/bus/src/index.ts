@@ -13,6 +13,7 @@ export {
   type KeyValueEntry,
   type KeyValueSettings,
   PIN_BUCKET,
+  RESPONSE_BUCKET,
 } from './keyValue/keyValue.ts';
 export { natsAddress } from './nats/natsAddress.ts';
 export type { MissingPermission, MissingPermissions } from './permissions/checkPermissions.ts';

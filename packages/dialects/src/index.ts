@@ -18,6 +18,7 @@ export { KeyWatch, type MarkedValues } from './json/keyWatch.ts';
 export { TooManyItems } from './json/parseBody.ts';
 export { type Loss, type LossPolicy, lossPattern, type Verdict } from './loss/losses.ts';
 export { DEFAULT_QUIRKS, type Quirks } from './quirks/quirks.ts';
+export { continuedRequest, inputItems, joinItems } from './responses/continued.ts';
 export {
   type AnswerOptions,
   StreamFolder,

@@ -27,6 +27,8 @@ export interface AnswerOptions {
   readonly id: string;
   /** Seconds since 1970. */
   readonly created: number;
+  /** Set if the answer can be continued by its id, since the service stores it. Default: it can't. */
+  readonly stored?: AnswerContext['stored'];
   /** What the reader that meters the vendor's bytes has seen so far. It is asked after that reader had the event. */
   readonly usage: () => TokenUsage | undefined;
 }
@@ -39,7 +41,7 @@ class AnswerEvents {
   readonly #unknown = new Map<string, number>();
   #error: VendorError | undefined;
 
-  constructor({ plan, scope, account, model, id, created, usage }: AnswerOptions) {
+  constructor({ plan, scope, account, model, id, created, stored, usage }: AnswerOptions) {
     this.#tools = new AnswerTools(plan.changes);
     this.context = {
       model,
@@ -49,6 +51,7 @@ class AnswerEvents {
       wantsUsage: plan.wantsUsage,
       namespaces: plan.namespaces,
       ownForms: plan.ownForms,
+      stored,
       seal: (opaque, text) => sealOpaque(scope, account, opaque, text),
     };
   }
@@ -103,6 +106,11 @@ export class StreamTranslator {
   /** What the vendor reported as an error, or that the stream was cut. */
   get error(): VendorError | undefined {
     return this.#events.error;
+  }
+
+  /** The whole answer, once it has ended well, in formats that repeat it then. */
+  get answer(): object | undefined {
+    return this.#writer.answer;
   }
 
   /** The last event for the caller has been written. */

@@ -59,6 +59,8 @@ export interface Asked {
   readonly stream?: boolean | undefined;
   /** The caller wants to know the request's tokens only. */
   readonly counts?: boolean;
+  /** The service stores the response itself. */
+  readonly stores?: boolean;
   /** The most messages, parts and tools. */
   readonly maxItems?: number;
 }
@@ -67,14 +69,14 @@ export interface Asked {
 export function parseRequest(
   format: Format,
   bytes: Uint8Array,
-  { stream, counts = false, maxItems }: Asked = {},
+  { stream, counts = false, stores, maxItems }: Asked = {},
 ): ParsedRequest | undefined {
   const { shape, readRequest } = TRANSLATORS[format];
   const parsed = parseBody(bytes, counts && format === 'gemini' ? GEMINI_COUNT_SHAPE : shape, maxItems);
   if (!parsed) return undefined;
   const losses = new Losses();
   const value = counts ? requestToCount(format, parsed.value) : parsed.value;
-  const read = readRequest(value, { losses, kept: parsed.kept });
+  const read = readRequest(value, { losses, stores, kept: parsed.kept });
   // What limits or shapes the output has no tokens, so that it is no reason to refuse a count.
   const request = counts ? { ...read, sampling: {}, maxTokens: undefined, limitPath: undefined } : read;
   return { format, request: stream === undefined ? request : { ...request, stream }, losses };

@@ -13,6 +13,7 @@ import {
   isInferencePath,
   loadConfig as loadDataPlaneConfig,
   openPinBucket,
+  openResponseBucket,
   refusalResponse,
   startDataPlane,
 } from '@weighbridge/data-plane';
@@ -172,9 +173,12 @@ async function startEmbeddedDataPlane(
     onError: (error, what) => context.logger.warn({ err: error }, what),
   });
   context.onShutdown('session pins', () => pinBucket.close());
+  const onError = (error: unknown, what: string) => context.logger.warn({ err: error }, what);
+  const responseBucket = await openResponseBucket(config.natsUrl, dataPlaneConfig.pins.replicas, onError);
+  context.onShutdown('responses', async () => responseBucket?.close());
   return await startDataPlane(
     { ...dataPlaneConfig, controlPlane: { ...controlPlane, tls: undefined } },
-    { stream, pinBucket, now, version, metrics, tracing },
+    { stream, pinBucket, responseBucket, now, version, metrics, tracing },
     context,
   );
 }

@@ -21,6 +21,8 @@ export interface Relay {
   readonly ownership: AnswerOwnership | undefined;
   /** Called with what a successful response reports, once it is settled; undefined if no one needs it. */
   readonly onRead: ((facts: ResponseFacts) => void) | undefined;
+  /** Stores an answer, as the caller gets it, so that it can be continued; undefined if this service does not. */
+  readonly store: ((response: string) => Promise<void>) | undefined;
   /** Undefined if the response is not cached. */
   readonly capture: CacheFill | undefined;
 }

@@ -41,8 +41,17 @@ export async function relayStream(relay: Relay): Promise<void> {
   const noteServed = () => {
     isServed ||= (answer ?? reader.facts).isOver && !client.dropsBytes;
   };
+  let isStored = false;
   const write = (bytes: Buffer): Promise<void> | undefined => {
-    const own = answer ? answer.take() : bytes;
+    if (!answer) return send(bytes);
+    const own = answer.take();
+    // Before the caller sees the end, after which it may continue by the id.
+    const whole = relay.store && !isStored ? answer.whole : undefined;
+    if (!whole) return send(own);
+    isStored = true;
+    return relay.store?.(JSON.stringify(whole)).then(() => send(own));
+  };
+  const send = (own: Buffer): Promise<void> | undefined => {
     const shown = array ? array.push(own) : own;
     const writing = hold ? hold.write(shown, client) : client.write(shown);
     if (writing) return writing.then(noteServed);

@@ -42,6 +42,8 @@ export async function relayTranslated(relay: Relay, translation: AttemptTranslat
     return sendFailure(failedRequest(relay), error, { emitsPlainText: false });
   }
   const { status, body, unknown } = translated(relay, translation, plain, facts);
+  // Only an answer that is whole has what a conversation goes on from.
+  if (relay.store && status === 200 && unknown) await relay.store(body);
   if (unknown) attempt.countUnknown(unknown);
   headers.set('content-type', 'application/json; charset=utf-8');
   writeWhole(relay, Buffer.from(body), cost, status);

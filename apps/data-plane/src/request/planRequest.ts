@@ -19,7 +19,7 @@ import type { Target, Targets } from '../control/target.ts';
 import { type GeminiTarget, geminiPath, readGeminiRequest } from '../formats/geminiRequest.ts';
 import { type GenerationRequest, readGenerationRequest, upstreamBody } from '../formats/generationRequest.ts';
 import { type HardTerms, hardTerms } from '../formats/hardMode.ts';
-import type { Operation } from '../formats/operation.ts';
+import { type Operation, RESPONSES } from '../formats/operation.ts';
 import type { RequestBody } from '../formats/requestBody.ts';
 import type { UsageLog } from '../record/usageLog.ts';
 import { storingFirst, targetAt, targetsForModels } from '../routing/modelTargets.ts';
@@ -35,6 +35,7 @@ import {
   type TranslatedRequest,
   type TranslationTerms,
 } from '../translation/requestTranslation.ts';
+import { isOwnResponse, type ResponseStore } from '../translation/responseStore.ts';
 import {
   admitModel,
   assertAllowed,
@@ -42,6 +43,7 @@ import {
   isAllowed,
   namedTargets,
 } from './admitModel.ts';
+import { continueResponse } from './continueResponse.ts';
 import { accessToObjects } from './namedObjects.ts';
 import { resolveRequested } from './resolveModel.ts';
 
@@ -54,6 +56,8 @@ export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
   readonly random: () => number;
   /** Of the envelopes in which callers keep what only a vendor understands. */
   readonly envelopeKey: Buffer;
+  /** Of responses that their vendors do not store; undefined if there is none. */
+  readonly responses: ResponseStore | undefined;
 }
 
 /** A request for a model to generate a response. */
@@ -90,6 +94,12 @@ export function planGeneration(
   table: RoutingTable,
 ): GenerationPlan | Promise<GenerationPlan> {
   const generation = gemini ? readGeminiRequest(gemini, body) : readGenerationRequest(operation, body);
+  const { previousResponseId: previous } = generation;
+  if (previous !== undefined && deps.responses && isOwnResponse(previous)) {
+    return continueResponse(deps.responses, sender, generation).then((whole) =>
+      new GenerationPlanner(deps, sender, whole, false, table, previous).plan(),
+    );
+  }
   return new GenerationPlanner(deps, sender, generation, gemini?.isArray ?? false, table).plan();
 }
 
@@ -111,6 +121,8 @@ class GenerationPlanner {
   readonly #profile: RoutingProfile | undefined;
   /** What a hard budget found in the body, for the key that it was checked for. */
   #hard: { readonly key: ResolvedKey; readonly terms: HardTerms } | undefined;
+  /** The response of this service's own store whose conversation the request says. */
+  readonly #continued: string | undefined;
   /** Set once they are looked up. */
   #objects: ObjectAccess | undefined;
   /** Set once a target speaks another dialect. */
@@ -122,7 +134,9 @@ class GenerationPlanner {
     generation: GenerationRequest,
     streamsArray: boolean,
     table: RoutingTable,
+    continued?: string,
   ) {
+    this.#continued = continued;
     this.#deps = deps;
     this.#sender = sender;
     this.#generation = generation;
@@ -283,8 +297,15 @@ class GenerationPlanner {
     this.#translation ??= new RequestTranslation(this.#generation, scope, {
       policy: isStrict ? 'strict' : 'lenient',
       memory: this.#sender.memory,
+      stored: this.#stores() ? { previousId: this.#continued } : undefined,
     });
     return this.#translation.translate(target, operation, upstreamNameAt(model, connector));
+  }
+
+  /** A response that its vendor does not store, though the caller does not forbid it. */
+  #stores(): boolean {
+    const { operation, isStored } = this.#generation;
+    return operation === RESPONSES && isStored && this.#deps.responses !== undefined;
   }
 
   #isHard({ isHard }: ResolvedKey, { model }: Target): boolean {

@@ -22,6 +22,7 @@ import type { Observer } from '../observe/observer.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';
 import { isRateHeader } from '../rates/rateHeaders.ts';
 import type { MemoryBudget } from '../shared/memoryBudget.ts';
+import { isOwnResponse } from '../translation/responseStore.ts';
 import { appendCommonHeaders, appendVendorHeaders } from '../upstream/headers.ts';
 import { authenticate } from './authenticate.ts';
 import type { InFlightRequests } from './inFlightRequests.ts';
@@ -32,6 +33,8 @@ import { type RequestCaching, requestCaching } from './requestCaching.ts';
 import { type IncomingRequest, type InferenceRequest, RequestContext } from './requestContext.ts';
 import { respondFromCache } from './respondFromCache.ts';
 import { respondWithEstimate } from './respondWithEstimate.ts';
+import { respondWithStored } from './respondWithStored.ts';
+import { storing } from './storing.ts';
 import type { UnfinishedResponses } from './unfinishedResponses.ts';
 
 export interface RunDeps
@@ -121,12 +124,15 @@ async function serve(deps: RunDeps, request: InferenceRequest, client: ClientCon
 
 /** A request for a stored response counts against the rate limits too, before its owner is looked up. */
 async function runStored(deps: RunDeps, request: InferenceRequest, client: ClientConnection): Promise<void> {
-  const { key } = request;
+  const { key, action } = request;
   // Before anything is known of the response: no refusal may tell another principal's from one that does not exist.
   client.headers.set('x-svc-cache', 'bypass');
   const hold = key.rates.length > 0 ? await admitTokens(deps, key, 0, client.headers) : undefined;
   try {
-    await runPlanned(deps, request, client);
+    const { responses } = deps;
+    const isOwn = action.kind === 'stored_response' && isOwnResponse(action.responseId);
+    if (responses && isOwn) await respondWithStored(responses, request, action, client);
+    else await runPlanned(deps, request, client);
   } finally {
     if (hold) deps.rates.settle(hold, 0);
   }
@@ -219,6 +225,7 @@ async function relay(
       requestId: request.id,
       headers: responseHeaders(request, plan, delivered, client.headers),
       ownership: ownershipOf(deps, request.key, plan, attempt, unfinished),
+      store: storing(deps.responses, request.key, attempt.prepared, plan),
       onRead: settlesLater(deps, request, plan, unfinished && connector.id),
     });
   } catch (error) {

@@ -1,10 +1,11 @@
 import type { AnswerOptions } from '@weighbridge/dialects';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
 import type { AttemptTranslation } from './requestTranslation.ts';
+import { STORED_PREFIX } from './responseStore.ts';
 
 /** What an answer is translated by. Its id is new, as the vendor's would be of no use elsewhere. */
 export function answerOptions(
-  { answer, scope, account, model }: AttemptTranslation,
+  { answer, scope, account, model, stored }: AttemptTranslation,
   requestId: string,
   facts: () => ResponseFacts,
 ): AnswerOptions {
@@ -13,7 +14,8 @@ export function answerOptions(
     scope,
     account,
     model,
-    id: requestId.replace(/^req_/, ''),
+    id: requestId.replace(/^req_/, stored ? STORED_PREFIX : ''),
+    stored,
     created: Math.floor(Date.now() / 1_000),
     usage: () => {
       const { usage, partialUsage } = facts();

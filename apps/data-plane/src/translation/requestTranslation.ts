@@ -58,6 +58,8 @@ export interface AttemptTranslation {
   readonly account: string;
   /** As the caller named it. */
   readonly model: string;
+  /** Set if this service stores the answer, since the vendor does not. */
+  readonly stored: { readonly previousId: string | undefined } | undefined;
 }
 
 export interface TranslatedRequest {
@@ -86,6 +88,7 @@ export function isUncounted(connector: RoutableConnector, operation: Operation):
 
 export interface TranslationTerms {
   readonly policy: LossPolicy;
+  readonly stored?: AttemptTranslation['stored'];
   /** What the request holds. */
   readonly memory: Pick<HeldMemory, 'takeBody'>;
 }
@@ -96,9 +99,11 @@ export class RequestTranslation {
   readonly #scope: SealScope;
   readonly #policy: LossPolicy;
   readonly #memory: Pick<HeldMemory, 'takeBody'>;
+  readonly #stored: AttemptTranslation['stored'];
   #parsed: ParsedRequest | undefined;
 
-  constructor(generation: GenerationRequest, scope: SealScope, { policy, memory }: TranslationTerms) {
+  constructor(generation: GenerationRequest, scope: SealScope, { policy, memory, stored }: TranslationTerms) {
+    this.#stored = stored;
     this.#generation = generation;
     this.#scope = scope;
     this.#policy = policy;
@@ -121,7 +126,15 @@ export class RequestTranslation {
     const body = new RequestBody([Buffer.from(translated.body)]);
     return {
       generation: readTranslated(operation, body, name, this.#generation.stream),
-      translation: { operation, losses, answer, scope, account, model: this.#generation.model },
+      translation: {
+        operation,
+        losses,
+        answer,
+        scope,
+        account,
+        model: this.#generation.model,
+        stored: this.#stored,
+      },
     };
   }
 
@@ -132,6 +145,7 @@ export class RequestTranslation {
     const parsed = parsedOnce(formatOf(operation), body.toBuffer(), {
       stream: operation.dialect === 'gemini' ? stream : undefined,
       counts: operation.isCounter ?? false,
+      stores: this.#stored !== undefined,
     });
     if (!parsed) throw new AppError('invalid_request', 'malformed_json', 'The body is not a JSON object.');
     this.#parsed = parsed;

@@ -48,6 +48,11 @@ export class StreamAnswer {
     return this.#translator.isOver;
   }
 
+  /** The whole answer, once it has ended well. */
+  get whole(): object | undefined {
+    return this.#translator.answer;
+  }
+
   /** What the caller's dialect has no words for, and how often it came. */
   get unknown(): ReadonlyMap<string, number> {
     return this.#translator.unknown;

@@ -1,6 +1,7 @@
 /** The buckets of the proxies, by name: NATS gives permissions by it. */
 export const PIN_BUCKET = 'SESSION_PINS';
 export const CACHE_BUCKET = 'RESPONSE_CACHE';
+export const RESPONSE_BUCKET = 'STORED_RESPONSES';
 
 export interface KeyValueEntry {
   readonly value: Uint8Array;

@@ -5,7 +5,7 @@ import { eventually } from '@weighbridge/testing';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { useNatsWithUsers } from '../../test/natsWithUsers.ts';
 import { openJetStreamBucket } from '../keyValue/jetStream.ts';
-import { CACHE_BUCKET, PIN_BUCKET } from '../keyValue/keyValue.ts';
+import { CACHE_BUCKET, PIN_BUCKET, RESPONSE_BUCKET } from '../keyValue/keyValue.ts';
 import { natsAddress } from '../nats/natsAddress.ts';
 import { openJetStreamUsageStream } from '../usageStream/jetStream.ts';
 import type { UsageMessage, UsageStream } from '../usageStream/usageStream.ts';
@@ -82,7 +82,7 @@ describe.each(['data-plane', 'sharing', 'proxy-a'])('the app with the user %s', 
       expect(handledUpTo).toContain(lastSequence);
     });
 
-    for (const name of proxyUser === 'sharing' ? [PIN_BUCKET, CACHE_BUCKET] : [PIN_BUCKET]) {
+    for (const name of [PIN_BUCKET, RESPONSE_BUCKET, ...(proxyUser === 'sharing' ? [CACHE_BUCKET] : [])]) {
       const pins = await bucket(proxyUser, name);
       const key = proxyUser;
       const revision = await pins.create(key, Buffer.from('a'));
@@ -122,6 +122,8 @@ const CACHE_OF_PROXIES = {
   'write the response cache': `$KV.${CACHE_BUCKET}.k`,
   'read the session pins': `$JS.API.STREAM.MSG.GET.KV_${PIN_BUCKET}`,
   'write the session pins': `$KV.${PIN_BUCKET}.k`,
+  'read stored responses': `$JS.API.STREAM.MSG.GET.KV_${RESPONSE_BUCKET}`,
+  'write stored responses': `$KV.${RESPONSE_BUCKET}.k`,
 } as const;
 const UNLESS_METERING = new Set<string>([
   HARM['send acks'],
@@ -176,7 +178,7 @@ describe('the server refuses', () => {
     const stream = await open('operator');
     for (let shard = 0; shard < USAGE_SHARDS; shard++)
       await (await stream.consume(shard, async () => {})).stop();
-    for (const name of [PIN_BUCKET, CACHE_BUCKET]) await bucket('sharing', name);
+    for (const name of [PIN_BUCKET, RESPONSE_BUCKET, CACHE_BUCKET]) await bucket('sharing', name);
   });
 
   it.each(REFUSED_PUBLISHING)('%s to %s (%s)', async (user, _what, subject) => {

@@ -1,4 +1,4 @@
-import { CACHE_BUCKET, PIN_BUCKET } from '../keyValue/keyValue.ts';
+import { CACHE_BUCKET, PIN_BUCKET, RESPONSE_BUCKET } from '../keyValue/keyValue.ts';
 import { inboxOf } from '../nats/natsAddress.ts';
 import { ACK_REQUESTS, ackSubjectOf, EVENTS, STREAM, subjectOf } from '../usageStream/subjects.ts';
 
@@ -62,7 +62,7 @@ const bucketSubjects = (bucket: string): readonly string[] => [
 ];
 
 function dataPlane(producerId: string, sharesCache: boolean): NatsPermissions {
-  const buckets = sharesCache ? [PIN_BUCKET, CACHE_BUCKET] : [PIN_BUCKET];
+  const buckets = [PIN_BUCKET, RESPONSE_BUCKET, ...(sharesCache ? [CACHE_BUCKET] : [])];
   return {
     publish: [subjectOf(ANY, producerId), ACK_REQUESTS, ...buckets.flatMap(bucketSubjects)],
     subscribe: [ackSubjectOf(producerId)],

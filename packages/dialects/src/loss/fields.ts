@@ -4,6 +4,8 @@ import type { Losses } from './losses.ts';
 /** What the readers of a request share. */
 export interface ReadContext {
   readonly losses: Losses;
+  /** The response is stored, whatever its vendor does. */
+  readonly stores?: boolean | undefined;
   /** The values that `parseBody` kept as they were written. */
   readonly kept: readonly JsonText[];
 }

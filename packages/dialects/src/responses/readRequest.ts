@@ -101,7 +101,8 @@ function readOthers(body: Fields<ResponsesBody>): void {
     losses.add('include', 'dropped', 'only its vendor has it');
   }
   if (body.flag('background')) losses.add('background', 'refused', 'only its vendor has it');
-  if (body.flag('store') === true) losses.add('store', 'dropped', 'the vendor does not store the response');
+  if (body.flag('store') && !body.context.stores)
+    losses.add('store', 'dropped', 'the vendor does not store the response');
   if (body.word('truncation', ['auto', 'disabled']) === 'auto') {
     losses.add('truncation', 'dropped', 'a conversation that is too long is not shortened');
   }

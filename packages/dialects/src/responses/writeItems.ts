@@ -115,8 +115,8 @@ export function writeResponse(
     metadata: {},
     temperature: null,
     top_p: null,
-    previous_response_id: null,
-    store: false,
+    previous_response_id: context.stored?.previousId ?? null,
+    store: context.stored !== undefined,
     usage: finish ? writeUsage(context, finish) : null,
   };
 }

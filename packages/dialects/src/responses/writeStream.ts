@@ -22,9 +22,14 @@ export class ResponsesStreamWriter implements StreamWriter {
   readonly #output: object[] = [];
   #next = 0;
   #sequence = 0;
+  #answer: object | undefined;
 
   constructor(context: AnswerContext) {
     this.#context = context;
+  }
+
+  get answer(): object | undefined {
+    return this.#answer;
   }
 
   write(event: StreamEvent): string {
@@ -49,6 +54,7 @@ export class ResponsesStreamWriter implements StreamWriter {
       case 'finish': {
         const { status } = endOf(event);
         const response = writeResponse(this.#context, this.#output, event);
+        this.#answer = response;
         return this.#frame(`response.${status}`, { response });
       }
       case 'error':

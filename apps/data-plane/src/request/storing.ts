@@ -1,0 +1,24 @@
+import { inputItems, joinItems } from '@weighbridge/dialects';
+import type { Plan, PreparedRequest } from '../attempt/plan.ts';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
+import type { ResponseStore } from '../translation/responseStore.ts';
+
+/** Stores a translated answer with the conversation that led to it; undefined if this service does not store it. */
+export function storing(
+  store: ResponseStore | undefined,
+  { principalId }: ResolvedKey,
+  { translation }: PreparedRequest,
+  plan: Plan,
+): ((response: string) => Promise<void>) | undefined {
+  if (!store || !translation?.stored || plan.kind !== 'generation') return undefined;
+  const { body } = plan.generation;
+  return (response) => {
+    const { id, output } = JSON.parse(response) as {
+      readonly id: string;
+      readonly output: readonly unknown[];
+    };
+    const said = output.map((item) => JSON.stringify(item));
+    const items = joinItems(inputItems(body.toBuffer()), ...said);
+    return store.save(id, principalId, { items, response });
+  };
+}

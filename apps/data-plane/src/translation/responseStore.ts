@@ -1,0 +1,156 @@
+import { createHash, hkdfSync } from 'node:crypto';
+import { promisify } from 'node:util';
+import { constants, gunzip, gzip } from 'node:zlib';
+import {
+  createInProcessBucket,
+  type KeyValueBucket,
+  type KeyValueSettings,
+  openJetStreamBucket,
+  RESPONSE_BUCKET,
+} from '@weighbridge/bus';
+import { seal, unseal } from '@weighbridge/domain';
+
+/** A response that a vendor without a store made, and the conversation that led to it. */
+export interface StoredResponse {
+  /** The items of the conversation, its own included, as they were written, with commas between them. */
+  readonly items: string;
+  /** As the caller got it: a JSON object. */
+  readonly response: string;
+}
+
+export interface ResponseStoreDeps {
+  readonly bucket: Pick<KeyValueBucket, 'get' | 'put' | 'delete'>;
+  /** 32 bytes, the same on all proxies. */
+  readonly sealingKey: Buffer;
+  readonly onError: (error: unknown, what: string) => void;
+}
+
+const DAY_MS = 86_400_000;
+const GIB = 2 ** 30;
+/** What the only process of embedded mode keeps in its memory. */
+const IN_PROCESS_BYTES = 32 * 1024 * 1024;
+/** A NATS server's default limit for a message is slightly higher. */
+const MAX_PIECE_BYTES = 1_000_000;
+const MAX_PIECES = 16;
+const MAX_BYTES = 32 * 1024 * 1024;
+const ID = /^resp_wb_[\w-]{1,80}$/;
+
+/** What the ids of stored responses begin with, after `resp_`: no vendor's do. */
+export const STORED_PREFIX = 'wb_';
+
+/** Whether an id is one that this service issues for what it stores itself. */
+export function isOwnResponse(id: string): boolean {
+  return ID.test(id);
+}
+
+export function responseBucketSettings(replicas: number): KeyValueSettings {
+  return { name: RESPONSE_BUCKET, ttlMs: DAY_MS, maxBytes: GIB, maxValueBytes: MAX_PIECE_BYTES, replicas };
+}
+
+/** The name of the setting that configures the bucket. */
+export const RESPONSE_BUCKET_SETTINGS = 'NATS_BUCKET_REPLICAS';
+
+/**
+ * Opens the bucket of responses that this service stores itself. Undefined, with a warning, if NATS does not allow it: then requests
+ * that continue such a response are refused, and nothing else changes.
+ */
+export async function openResponseBucket(
+  natsUrl: string | undefined,
+  replicas: number,
+  onError: ResponseStoreDeps['onError'],
+): Promise<KeyValueBucket | undefined> {
+  const settings = responseBucketSettings(replicas);
+  if (natsUrl === undefined) return createInProcessBucket({ ...settings, maxBytes: IN_PROCESS_BYTES });
+  const options = {
+    url: natsUrl,
+    clientName: 'weighbridge-responses',
+    setBy: RESPONSE_BUCKET_SETTINGS,
+    onError,
+  };
+  try {
+    return await openJetStreamBucket(options, settings);
+  } catch (error) {
+    onError(error, 'responses of vendors without a store are not stored: their bucket could not be opened');
+    return undefined;
+  }
+}
+
+/** The key that seals stored responses. Every proxy derives the same, from the one secret that all of them have. */
+export function responseKey(controlPlaneToken: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', controlPlaneToken, '', 'weighbridge responses', 32));
+}
+
+const compress = promisify<Buffer, object, Buffer>(gzip);
+const decompress = promisify<Buffer, object, Buffer>(gunzip);
+
+/** Stores responses of vendors that store none, each for its principal: no one else finds it, or can open it. */
+export class ResponseStore {
+  readonly #deps: ResponseStoreDeps;
+
+  constructor(deps: ResponseStoreDeps) {
+    this.#deps = deps;
+  }
+
+  /** Undefined if there is none. Rejects if the store can't be asked. */
+  async find(id: string, principalId: string): Promise<StoredResponse | undefined> {
+    const name = nameOf(id, principalId);
+    const first = await this.#deps.bucket.get(`${name}.0`);
+    if (!first) return undefined;
+    const count = first.value[0] ?? 0;
+    const others = Array.from({ length: count - 1 }, (_, at) => this.#deps.bucket.get(`${name}.${at + 1}`));
+    const entries = [first, ...(await Promise.all(others))];
+    const pieces = entries.flatMap((entry) => (entry ? [Buffer.from(entry.value)] : []));
+    // The oldest pieces of a full bucket are gone first.
+    if (pieces.length !== count) return undefined;
+    const sealed = Buffer.concat(pieces.map((piece) => piece.subarray(1)));
+    const packed = unseal(this.#deps.sealingKey, sealed, name);
+    return packed && unpack(await decompress(packed, { maxOutputLength: 2 * MAX_BYTES }));
+  }
+
+  /** Resolves once it can be found; never rejects. One that is too large is not stored. */
+  async save(id: string, principalId: string, stored: StoredResponse): Promise<void> {
+    try {
+      const name = nameOf(id, principalId);
+      const plain = pack(stored);
+      if (plain.length > MAX_BYTES) return;
+      const packed = await compress(plain, { level: constants.Z_BEST_SPEED });
+      const pieces = piecesOf(seal(this.#deps.sealingKey, packed, name));
+      if (pieces.length > MAX_PIECES) return;
+      const later = pieces.slice(1).map((piece, at) => this.#deps.bucket.put(`${name}.${at + 1}`, piece));
+      await Promise.all(later);
+      await this.#deps.bucket.put(`${name}.0`, pieces[0] ?? Buffer.alloc(0));
+    } catch (error) {
+      this.#deps.onError(error, 'a response could not be stored');
+    }
+  }
+
+  async delete(id: string, principalId: string): Promise<void> {
+    await this.#deps.bucket.delete(`${nameOf(id, principalId)}.0`);
+  }
+}
+
+/** No one can find out from it whose response it is, or of which id. */
+function nameOf(id: string, principalId: string): string {
+  return createHash('sha256').update(`${principalId}\n${id}`).digest('hex');
+}
+
+/** Each begins with their number. */
+function piecesOf(sealed: Buffer): Buffer[] {
+  const size = MAX_PIECE_BYTES - 1;
+  const count = Math.ceil(sealed.length / size);
+  const head = Buffer.from([Math.min(count, MAX_PIECES + 1)]);
+  return Array.from({ length: count }, (_, at) =>
+    Buffer.concat([head, sealed.subarray(at * size, (at + 1) * size)]),
+  );
+}
+
+function pack({ items, response }: StoredResponse): Buffer {
+  return Buffer.from(`${Buffer.byteLength(items)}\n${items}${response}`);
+}
+
+function unpack(plain: Buffer): StoredResponse {
+  const end = plain.indexOf('\n');
+  const from = end + 1;
+  const to = from + Number(plain.toString('latin1', 0, end));
+  return { items: plain.toString('utf8', from, to), response: plain.toString('utf8', to) };
+}
