@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { type Recipe, textOf } from '../src/connect/recipe.ts';
@@ -26,6 +27,12 @@ for a program. [Command line](cli.md#connect-a-client) lists its options.
   environment. The ledger then has the tokens and the cost that the simulated vendor billed. Agents use their default model.
   Each program calls a tool twice and streams an answer, except instructor (structured answers, whole and in parts) and
   aider (an edit and two commits). Each sends the vendor what it sends it without this service, field by field.
+- Any of them can use a model of [any other vendor](api.md#translation), by its name: \`claude --model gpt-6.1-sol\`,
+  \`codex -m claude-opus-5-5\`, \`gemini -m claude-opus-5-5\`. The tests run Claude Code, Codex, Gemini CLI and opencode on the models of
+  three other vendors each, for two tasks of two tool calls in one session, and let a profile go on with another vendor's model
+  when the first fails. The simulators check the conversation: a signature of another vendor, or a call without its result, is
+  refused. What these agents always send and no other vendor has, such as \`client_metadata\`, is dropped, and named in
+  \`x-svc-dropped\`.
 - A stream that an SDK aborts stops at the vendor within 100 ms, and is charged
   [what was seen](budgets.md#what-an-attempt-is-charged), if the vendor then stops billing. Ending the loop is enough for the SDKs
   of OpenAI and Anthropic; Google's needs an \`abortSignal\`.
@@ -55,6 +62,10 @@ It sends ${routes}, by default or in the tests with the model \`${recipe.model}\
 `;
 }
 
+/** What the matrix of clients and vendors has shown: its test compares. */
+const MATRIX = readFileSync(new URL('matrix/translationMatrix.md', import.meta.url), 'utf8');
+
 it('docs/clients.md says what `weighbridge connect` prints; with -u, it is written', async () => {
-  await expect(INTRO + RECIPES.map(sectionOf).join('')).toMatchFileSnapshot(PAGE);
+  await expect(`${INTRO}
+${MATRIX}${RECIPES.map(sectionOf).join('')}`).toMatchFileSnapshot(PAGE);
 });

@@ -13,17 +13,27 @@ import { vendorPrices } from './vendorPrices.ts';
 
 type Json = Record<string, unknown>;
 
+interface Vendor {
+  readonly dialect: string;
+  readonly traits: Partial<VendorTraits>;
+  /** The provider whose models and prices it has, too. */
+  readonly modelsOf?: string;
+}
+
 /** The providers that the clients are for. Each simulator refuses what its vendor refuses. */
 const VENDORS = {
   openai: { dialect: 'openai', traits: { strict: true, checksHistory: true } },
   anthropic: { dialect: 'anthropic', traits: { strict: true, checksHistory: true } },
   gemini: { dialect: 'openai', traits: { strict: true, checksHistory: true } },
+  /** The catalog has no models of these. */
+  azure: { dialect: 'openai', traits: { strict: true, checksHistory: true }, modelsOf: 'openai' },
+  acme: { dialect: 'anthropic', traits: { strict: true, checksHistory: true }, modelsOf: 'anthropic' },
   groq: { dialect: 'openai', traits: { strict: true, checksHistory: true, streamUsage: 'x_groq' } },
   mistral: {
     dialect: 'openai',
     traits: { strict: true, checksHistory: true, streamUsage: 'last_chunk', refusesStreamOptions: true },
   },
-} as const satisfies Record<string, { dialect: string; traits: Partial<VendorTraits> }>;
+} as const satisfies Record<string, Vendor>;
 export type VendorName = keyof typeof VENDORS;
 
 const CLI = join(import.meta.dirname, '..', '..', 'dist', 'main.js');
@@ -78,13 +88,15 @@ export async function openClientScene(settings: Record<string, string> = {}): Pr
   };
   const catalog = await wholeCatalog(operate);
   const vendors = new Map<VendorName, MockVendor>();
-  for (const [name, { dialect, traits }] of Object.entries(VENDORS)) {
-    const vendor = await startMockVendor({ traits: { ...traits, prices: vendorPrices(catalog, name) } });
+  for (const [name, { dialect, traits, modelsOf }] of Object.entries<Vendor>(VENDORS)) {
+    const prices = vendorPrices(catalog, modelsOf ?? name);
+    const vendor = await startMockVendor({ traits: { ...traits, prices } });
     vendors.set(name as VendorName, vendor);
     // Gemini's own API is beside the one that is compatible with OpenAI's.
     const baseUrl = name === 'gemini' ? vendor.url.replace(/\/v1$/, '/v1beta/openai') : vendor.url;
     const connector = { name, provider: name, dialect, base_url: baseUrl, credential: `sk-${name}` };
     await operate('POST', '/api/v1/connectors', connector);
+    if (modelsOf !== undefined) await addModels(operate, catalog, modelsOf, name);
   }
   const tap = await startTap(service.inferenceUrl);
   const deadEnd = await startDeadEnd();
@@ -122,6 +134,24 @@ async function wholeCatalog(operate: Operate): Promise<Json[]> {
     models.push(...(page.data as Json[]));
     token = page.next_page_token;
     if (!token) return models;
+  }
+}
+
+/** Those that a test names. */
+const ADDED = /^(gpt-6\.1-sol|claude-opus-5-5)$/;
+
+async function addModels(
+  operate: Operate,
+  catalog: readonly Json[],
+  from: string,
+  to: string,
+): Promise<void> {
+  for (const model of catalog) {
+    const { provider, upstream_name: name, context_window, max_output_tokens, capabilities, price } = model;
+    if (provider !== from || !ADDED.test(String(name))) continue;
+    const path = `/api/v1/catalog/models/${encodeURIComponent(`${to}/${name}`)}`;
+    const { price: rates } = price as Json;
+    await operate('PUT', path, { context_window, max_output_tokens, capabilities, price: rates });
   }
 }
 

@@ -1,0 +1,118 @@
+import { fileURLToPath } from 'node:url';
+import type { BillEntry } from '@weighbridge/mock-vendor';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type ClientScene, openClientScene, type VendorName } from '../clients/clientScene.ts';
+import { type MatrixResult, matrixSection } from './matrixSection.ts';
+import { chatSurface, responsesSurface } from './openaiSurfaces.ts';
+import { generateContentSurface, messagesSurface } from './otherSurfaces.ts';
+import { SCENARIOS, type Scenario } from './scenarios.ts';
+import type { Answered, Service, Surface } from './surface.ts';
+
+const SECTION = fileURLToPath(new URL('translationMatrix.md', import.meta.url));
+const SURFACES: readonly ((service: Service) => Surface)[] = [
+  chatSurface,
+  responsesSurface,
+  messagesSurface,
+  generateContentSurface,
+];
+const MODELS: readonly (readonly [vendor: VendorName, model: string, signs: RegExp | undefined])[] = [
+  ['openai', 'gpt-6.1-sol', /"encrypted_content"/],
+  ['anthropic', 'claude-opus-5-5', /"type":"thinking"/],
+  // What stands for a signature is not in base64.
+  ['gemini', 'gemini-3.8-flash', /"thoughtSignature":"[A-Za-z0-9+/=]{40}"/],
+  ['azure', 'gpt-6.1-sol', /"encrypted_content"/],
+  // It does not reason.
+  ['mistral', 'mistral-large-latest', undefined],
+  ['acme', 'claude-opus-5-5', /"type":"thinking"/],
+];
+
+let scene: ClientScene;
+beforeAll(async () => {
+  scene = await openClientScene();
+}, 60_000);
+afterAll(() => scene?.close());
+
+interface Ran {
+  readonly keyId: string;
+  readonly scenario: Scenario;
+  readonly result: MatrixResult;
+  readonly bill: readonly (BillEntry & { readonly cost: number })[];
+}
+
+async function runCell(
+  make: (service: Service) => Surface,
+  [vendorName, name, signs]: (typeof MODELS)[number],
+  scenario: Scenario,
+): Promise<Ran> {
+  const model = `${vendorName}/${name}`;
+  const body = { name: 'matrix', principal_id: 'matrix', scopes: ['inference'] };
+  const { id, key } = await scene.manage('POST', '/api/v1/keys', body);
+  const vendor = scene.vendor(vendorName);
+  scene.begin(scenario.script);
+  const surface = make({ url: scene.tap.url, key: String(key) });
+  // Where chat completions pass, they neither show reasoning nor take it back.
+  const passes = surface.name === 'chat completions' && vendorName !== 'acme';
+  const cell = { surface, vendor, model, signs: passes ? undefined : signs };
+  let failure = '';
+  let answered: readonly Answered[] = [];
+  try {
+    answered = await scenario.run(cell);
+    const bill = vendor.bill.map(({ inputTokens, outputTokens }) => [inputTokens, outputTokens]);
+    if (scenario.outcome === undefined) {
+      // What the SDK tells of the usage is what the vendor bills.
+      expect(answered.map(({ usage }) => [usage.input, usage.output])).toEqual(bill);
+    }
+  } catch (error) {
+    failure = String((error as Error).message)
+      .split('\n')
+      .slice(0, 8)
+      .join(' ')
+      .slice(0, 400);
+  }
+  const bill = vendor.bill.map((entry) => ({ ...entry, cost: Number(vendor.costOf(entry)) / 1_000 }));
+  const result = {
+    surface: surface.name,
+    sdk: surface.sdk,
+    vendor: vendorName,
+    scenario: scenario.name,
+    failure,
+  };
+  return { keyId: String(id), scenario, result, bill };
+}
+
+/** The ledger beside the bill; empty if they agree. */
+async function unequal({ keyId, scenario, bill, result }: Ran): Promise<string> {
+  if (result.failure !== '') return '';
+  if (bill.length !== scenario.billed) return `the vendor bills ${bill.length} requests`;
+  const rows = await scene.rows(keyId, Math.max(1, bill.length));
+  const cost = bill.reduce((sum, entry) => sum + entry.cost, 0);
+  const charged = rows.reduce((sum, row) => sum + Number(row.cost_micro_usd), 0);
+  const outcomes = new Set(rows.map(({ outcome }) => outcome));
+  const expected = scenario.outcome ?? 'success';
+  // A vendor that bills on is read to its end.
+  const isLeft = expected === 'client_gone';
+  if (!isLeft && (outcomes.size !== 1 || !outcomes.has(expected))) return `outcomes ${[...outcomes]}`;
+  const isCovered = isLeft ? charged >= 0.95 * cost - 1 : Math.abs(charged - cost) <= rows.length;
+  return isCovered ? '' : `the vendor bills ${cost}, the ledger has ${charged}`;
+}
+
+it('every SDK uses every vendor, and the ledger has what each bills', { timeout: 180_000 }, async () => {
+  const ran: Ran[] = [];
+  for (const make of SURFACES) {
+    for (const model of MODELS) {
+      for (const scenario of SCENARIOS) ran.push(await runCell(make, model, scenario));
+    }
+  }
+  const unbilled: unknown[] = [];
+  for (const one of ran) {
+    const difference = await unequal(one);
+    if (difference !== '') unbilled.push([one.result, difference]);
+  }
+  expect(unbilled).toEqual([]);
+  await expect(
+    matrixSection(
+      ran.map(({ result }) => result),
+      SCENARIOS,
+    ),
+  ).toMatchFileSnapshot(SECTION);
+});
