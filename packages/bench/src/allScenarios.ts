@@ -14,7 +14,7 @@ const MIN_METERING_RATIO = 0.5;
 const MAX_VISIBLE_MS = 1_000;
 
 const FULL = {
-  metering: { events: 60_000, producers: 1_000, repeats: 3 },
+  metering: { events: 40_000, producers: 1_000, repeats: 3 },
   visible: { rate: 1_000, seconds: 10 },
   memory: { requests: 1_000_000, keys: 100_000 },
   control: { proxies: 8, keys: 100 },
