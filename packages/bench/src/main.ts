@@ -20,6 +20,7 @@ import { writeDocs, writePeersDocs } from './proxy/writeDocs.ts';
 import { describeRebuild, measureRebuild } from './rebuild/rebuild.ts';
 import { loadLine, machineLine } from './shared/machine.ts';
 import { describeSpool, measureSpool } from './spool/spool.ts';
+import { describeTranslation, measureTranslation } from './translation/translation.ts';
 import { describeVisible, measureVisible } from './visible/visible.ts';
 
 /** Otherwise Postgres's defaults, as in production: a commit is on disk before it returns. */
@@ -228,6 +229,17 @@ program
   .action(async (options: { proxies: number; keys: number; json?: true }) => {
     const measure = () => withRun((run) => measureControl(run, { ...options, onProgress }));
     await report(options.json, measure, describeControl);
+  });
+program
+  .command('translation')
+  .description(
+    'what translation adds to the first token of a stream and to a request of 89 KB, beside bytes that pass',
+  )
+  .option('--requests <count>', 'requests of each way', count(100_000), 1_000)
+  .option('--json', 'print JSON')
+  .action(async (options: { requests: number; json?: true }) => {
+    const measure = () => withRun((run) => measureTranslation(run, { ...options, onProgress }));
+    await report(options.json, measure, describeTranslation);
   });
 program
   .command('metering')

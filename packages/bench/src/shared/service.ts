@@ -78,7 +78,7 @@ export async function startControlPlane(
 /** Calls the operator API; throws unless it answers with a 2xx. */
 export async function manage(
   { url, operatorKey }: Pick<ControlPlane, 'url' | 'operatorKey'>,
-  method: 'GET' | 'POST' | 'DELETE',
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE',
   path: string,
   body?: object,
 ): Promise<Record<string, unknown>> {
@@ -105,7 +105,8 @@ type BenchProgram =
   | 'visible/diskSyncer'
   | 'proxy/barePipe'
   | 'proxy/fastVendor'
-  | 'proxy/loadGenerator';
+  | 'proxy/loadGenerator'
+  | 'translation/timedVendor';
 
 /** Starts a program of this package in a separate process, and waits until it prints its URL. */
 export async function startBenchProgram(
@@ -144,7 +145,7 @@ export interface Service {
 
 export async function startService(
   run: TestRun,
-  vendorKind: 'shared/mockVendor' | 'shared/plainVendor' | 'proxy/fastVendor',
+  vendorKind: 'shared/mockVendor' | 'shared/plainVendor' | 'proxy/fastVendor' | 'translation/timedVendor',
   options: { readonly vendorPriority?: number | undefined } = {},
 ): Promise<Service> {
   const closing: (() => Promise<unknown>)[] = [];
@@ -161,6 +162,8 @@ export async function startService(
     const controlPlane = await startControlPlane(run, {
       DATABASE_URL: database.url,
       MOCK_VENDOR_URL: vendor.url,
+      // For connectors that a scenario adds.
+      ALLOWED_UPSTREAM_HOSTS: new URL(vendor.url).host,
     });
     closing.push(() => controlPlane.process.stop());
     const metering = await startBuiltApp(run, 'metering', {
