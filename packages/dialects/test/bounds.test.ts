@@ -223,6 +223,25 @@ describe('bad input', () => {
   );
 });
 
+describe('deep arguments', () => {
+  const written = (depth: number, to: Format) => {
+    const input = `{"x":"[\\"{","y":${'['.repeat(depth)}${']'.repeat(depth)}}`;
+    const called = { id: '1', type: 'function', function: { name: 'a', arguments: input } };
+    const messages = [
+      { role: 'assistant', tool_calls: [called] },
+      { role: 'tool', tool_call_id: '1', content: 'y' },
+    ];
+    const { losses, ...one } = translate('chat', { max_tokens: 9, messages }, targetOf(to));
+    const body = one.kind === 'translated' ? one.body : '';
+    return { isWhole: body.includes(input), isNamed: losses.some(({ verdict }) => verdict === 'changed') };
+  };
+
+  it.each(['messages', 'gemini'] as const)('are sent as a text, as what is no object is: %s', (to) => {
+    for (const depth of [513, 100_000]) expect(written(depth, to)).toEqual({ isWhole: false, isNamed: true });
+    for (const depth of [1, 511]) expect(written(depth, to)).toEqual({ isWhole: true, isNamed: false });
+  });
+});
+
 describe('a bad stream', () => {
   const START = { type: 'message_start', message: { id: 'm' } };
   const END = [{ type: 'message_delta', delta: { stop_reason: 'end_turn' } }, { type: 'message_stop' }];
