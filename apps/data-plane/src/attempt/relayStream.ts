@@ -1,5 +1,6 @@
 import { toHttpError } from '@weighbridge/errors';
 import { ARRAY_TYPE, EventsToArray } from '../formats/eventsToArray.ts';
+import type { Span } from '../formats/scanJson.ts';
 import { StreamReader } from '../formats/streamReader.ts';
 import { StreamAnswer } from '../translation/streamAnswer.ts';
 import { upstreamError } from '../upstream/upstreamErrors.ts';
@@ -11,6 +12,8 @@ import { contentTypeOf, failedRequest, isCacheable, outcomeOf, type Relay, serve
 import { writeHead } from './responseHead.ts';
 
 const NOTHING = Buffer.alloc(0);
+/** Of a translated stream that is cached, all callers see all. */
+const NOT_HIDDEN: readonly Span[] = [];
 
 /** Passes a stream of events on as it comes. */
 export async function relayStream(relay: Relay): Promise<void> {
@@ -45,6 +48,7 @@ export async function relayStream(relay: Relay): Promise<void> {
   const write = (bytes: Buffer): Promise<void> | undefined => {
     if (!answer) return send(bytes);
     const own = answer.take();
+    if (own.length > 0) relay.capture?.add(own, NOT_HIDDEN);
     // Before the caller sees the end, after which it may continue by the id.
     const whole = relay.store && !isStored ? answer.whole : undefined;
     if (!whole) return send(own);

@@ -16,7 +16,7 @@ import type { AttemptTranslation } from '../translation/requestTranslation.ts';
 import { upstreamError } from '../upstream/upstreamErrors.ts';
 import { sendFailure } from './errorResponse.ts';
 import { redactBody } from './redactCredential.ts';
-import { failedRequest, outcomeOf, type Relay } from './relay.ts';
+import { failedRequest, isCacheable, outcomeOf, type Relay } from './relay.ts';
 import { writeWhole } from './relayDocument.ts';
 
 /** A translated document is held whole. */
@@ -46,7 +46,9 @@ export async function relayTranslated(relay: Relay, translation: AttemptTranslat
   if (relay.store && status === 200 && unknown) await relay.store(body);
   if (unknown) attempt.countUnknown(unknown);
   headers.set('content-type', 'application/json; charset=utf-8');
-  writeWhole(relay, Buffer.from(body), cost, status);
+  const written = Buffer.from(body);
+  writeWhole(relay, written, cost, status);
+  if (isCacheable(relay, outcome) && status === 200) relay.capture?.endBody(written, 'application/json');
 }
 
 function translated(

@@ -14,6 +14,8 @@ export interface CachedResponse {
   readonly body: Buffer;
   /** What clients that did not ask for the usage don't see of the body. */
   readonly usageSpans: readonly Span[];
+  /** What the request lost in translation, as `x-svc-dropped` names it; undefined if nothing. */
+  readonly dropped?: string | undefined;
   /** Unix milliseconds. */
   readonly storedAtMs: number;
   readonly ttlMs: number;

@@ -51,7 +51,7 @@ function openCache(bucket: KeyValueBucket | undefined, clock: { ms: number }, wa
 const wanted = (key: string, ttlMs = 1_000) => ({
   key,
   ttlMs,
-  allows: (model: string) => model === 'mock/echo',
+  allows: ({ model }: { readonly model: string }) => model === 'mock/echo',
 });
 
 describe('the response cache', () => {

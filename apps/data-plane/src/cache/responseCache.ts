@@ -19,8 +19,8 @@ export type CacheResult = 'memory' | 'shared' | 'nowhere';
 interface Lookup {
   readonly key: string;
   readonly ttlMs: number;
-  /** Whether the request could be sent to this model now. */
-  readonly allows: (model: string) => boolean;
+  /** Whether the request accepts the response: its model could get it now. */
+  readonly allows: (response: CachedResponse) => boolean;
 }
 
 /** Responses that may answer the same request again. Two tiers: this proxy's memory, and a store that proxies share. */
@@ -40,7 +40,7 @@ export function createResponseCache(deps: ResponseCacheDeps): ResponseCache {
     response: CachedResponse | undefined,
     { ttlMs, allows }: Lookup,
   ): response is CachedResponse {
-    return response !== undefined && isFresh(response, ttlMs, wallMs()) && allows(response.model);
+    return response !== undefined && isFresh(response, ttlMs, wallMs()) && allows(response);
   }
 
   async function findShared(tier: SharedTier, lookup: Lookup): Promise<CachedResponse | undefined> {

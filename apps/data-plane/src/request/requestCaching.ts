@@ -20,7 +20,7 @@ export interface RequestCaching {
   readonly plan: GenerationPlan;
   find(): CachedResponse | undefined | Promise<CachedResponse | undefined>;
   /** Starts to capture the response of a target, to be stored if it turns out complete. `memory` holds it until then. */
-  capture(target: Target, memory: HeldMemory): CacheFill;
+  capture(target: Target, memory: HeldMemory, dropped?: string): CacheFill;
 }
 
 export interface CachedRequest {
@@ -64,18 +64,19 @@ export function requestCaching(
     query: operation.dialect === 'gemini' ? '' : withoutCredentials(query),
   });
   const { ttlMs } = rule;
+  const isStrict = key.translatesStrictly || profile?.translatesStrictly === true;
   const { route } = operation;
   return {
     plan,
     find: () =>
       use === 'store'
         ? undefined
-        : cache.find({ key: name, ttlMs, allows: (model) => mayServe(plan, model) }),
+        : cache.find({ key: name, ttlMs, allows: (answer) => mayServe(plan, isStrict, answer) }),
 
-    capture({ model, connector }, memory) {
+    capture({ model, connector }, memory, dropped) {
       const capture = new StreamCapture(memory);
       const store = (answer: Pick<CachedResponse, 'contentType' | 'body' | 'usageSpans'>) =>
-        cache.store(name, { ...answer, model: model.id, connectorId: connector.id, ttlMs });
+        cache.store(name, { ...answer, model: model.id, connectorId: connector.id, dropped, ttlMs });
       return {
         add: capture.add,
         endStream(contentType) {
@@ -95,7 +96,13 @@ export function requestCaching(
 }
 
 /** A session stays on the model of its pin; any other request takes a response of any of its targets. */
-function mayServe({ targets, isPinned }: GenerationPlan, model: string): boolean {
+function mayServe(
+  { targets, isPinned }: GenerationPlan,
+  isStrict: boolean,
+  { model, dropped }: Pick<CachedResponse, 'model' | 'dropped'>,
+): boolean {
+  // What a strict request would be refused for.
+  if (isStrict && dropped !== undefined) return false;
   return (isPinned ? targets.slice(0, 1) : targets).some((target) => target.model.id === model);
 }
 

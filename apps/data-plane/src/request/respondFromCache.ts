@@ -43,6 +43,7 @@ export function respondFromCache(
   headers.set('x-svc-attempts', '0');
   headers.set('x-svc-cache', 'hit');
   headers.set('x-svc-cost-micro-usd', '0');
+  if (cached.dropped !== undefined) headers.set('x-svc-dropped', cached.dropped);
   headers.set('x-svc-model', headerText(cached.model));
   headers.set('x-svc-overhead-ms', (performance.now() - receivedAt).toFixed(3));
   response.writeHead(200, headers.list);

@@ -13,6 +13,7 @@ import { RequestAttempts } from '../attempt/requestAttempts.ts';
 import { headerText, type ResponseHeaders } from '../attempt/responseHeaders.ts';
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
+import type { CacheFill } from '../cache/streamCapture.ts';
 import type { KeyCache } from '../control/keyCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
@@ -216,11 +217,7 @@ async function relay(
       attempt,
       response,
       plan,
-      // Another request may have the tools that this one lost.
-      capture:
-        isAsSent(modelRequest) && !attempt.prepared.translation
-          ? caching?.capture(modelRequest, client.memory)
-          : undefined,
+      capture: captureOf(caching, plan, attempt, client),
       client,
       requestId: request.id,
       headers: responseHeaders(request, plan, delivered, client.headers),
@@ -232,6 +229,22 @@ async function relay(
     response.body.destroy();
     throw error;
   }
+}
+
+/** Undefined if the answer is not cached. */
+function captureOf(
+  caching: RequestCaching | undefined,
+  { operation }: Plan,
+  { prepared: { modelRequest, translation } }: Attempt,
+  { memory }: ClientConnection,
+): CacheFill | undefined {
+  // Another request may have the tools that this one lost.
+  if (!caching || !isAsSent(modelRequest)) return undefined;
+  if (!translation) return caching.capture(modelRequest, memory);
+  // Where callers choose whether they see the usage, a stream that is translated has it or not.
+  if (operation.needsIncludeUsage && translation.answer.stream) return undefined;
+  const dropped = droppedText(undefined, translation.losses);
+  return caching.capture(modelRequest, memory, dropped === '' ? undefined : dropped);
 }
 
 /** Undefined if the answer names nothing that the caller then owns. */
