@@ -21,6 +21,8 @@ import { PROTOCOL } from './protocol.cases.ts';
 import { openScene, type Scene } from './scene.ts';
 import { STREAMS } from './streams.cases.ts';
 import { TOOL_CASES } from './tools.cases.ts';
+import { TRANSLATED_ANSWERS, TRANSLATION_MEMORY } from './translatedAnswers.cases.ts';
+import { TRANSLATION } from './translation.cases.ts';
 import { forgeryCases } from './usageForgery.cases.ts';
 import { VENDORS } from './vendors.cases.ts';
 import { WALLS } from './walls.cases.ts';
@@ -38,7 +40,8 @@ export function hostileSuite(mode: Mode): void {
 
   // First: a process that has just started holds nothing. Only Linux shows the memory of another process.
   describe.runIf(process.platform === 'linux')('memory', () => {
-    for (const { row, title, run } of MEMORY) it(`${row}: ${title}`, () => run(scene));
+    for (const { row, title, run } of [...MEMORY, ...TRANSLATION_MEMORY])
+      it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('money', () => {
     for (const { row, title, run } of MONEY) it(`${row}: ${title}`, () => run(scene));
@@ -59,6 +62,10 @@ export function hostileSuite(mode: Mode): void {
   });
   describe.concurrent('gemini', () => {
     for (const { row, title, run } of GEMINI) it(`${row}: ${title}`, () => run(scene));
+  });
+  describe.concurrent('translation', () => {
+    for (const { row, title, run } of [...TRANSLATION, ...TRANSLATED_ANSWERS])
+      it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('management', () => {
     for (const { row, title, run } of MANAGEMENT) it(`${row}: ${title}`, () => run(scene));
