@@ -19,7 +19,8 @@ export interface LeaseBookDeps extends Omit<LeaseCallsDeps, 'onAnswer' | 'firstS
 /** The budget that an attempt holds until it is settled. */
 export interface Reservation {
   readonly amountNanoUsd: bigint;
-  readonly leases: readonly Lease[];
+  /** Each stays in the table while something is reserved from its lease. */
+  readonly entries: readonly LeaseEntry[];
 }
 
 /** How long leases stay valid without contact with the control plane. */
@@ -68,18 +69,20 @@ export class LeaseBook {
     const nowMs = this.#deps.nowMs();
     const isValid = this.#isValid;
     const entries = policies.map((policy) => this.#leases.entryOf(policy, nowMs));
-    for (const [at, entry] of entries.entries()) {
-      const isShort = !isValid || entry.lease.available < amount;
-      if (isShort && policies[at]?.enforcement === 'enforce') return undefined;
+    let at = 0;
+    for (const { lease } of entries) {
+      const isShort = !isValid || lease.available < amount;
+      if (policies[at++]?.enforcement === 'enforce' && isShort) return undefined;
     }
-    for (const [at, entry] of entries.entries()) {
+    at = 0;
+    for (const entry of entries) {
       const { lease } = entry;
-      if (policies[at]?.enforcement === 'shadow') this.#checkShadow(entry, amount);
+      if (policies[at++]?.enforcement === 'shadow') this.#checkShadow(entry, amount);
       lease.reserve(amount, nowMs);
       this.#leases.activate(entry);
       if (lease.isLow && nowMs - entry.refilledAtMs >= REFILL_MS) this.#refill(entry, amount, nowMs);
     }
-    return { amountNanoUsd: amount, leases: entries.map((entry) => entry.lease) };
+    return { amountNanoUsd: amount, entries };
   }
 
   /**
@@ -155,11 +158,10 @@ export class LeaseBook {
   }
 
   /** Ends a reservation with the attempt's cost. */
-  settle({ leases, amountNanoUsd }: Reservation, actual: bigint): void {
-    for (const lease of leases) {
-      lease.settle(amountNanoUsd, actual);
-      const entry = this.#leases.entryOfLease(lease);
-      if (entry) wakeOne(entry);
+  settle({ entries, amountNanoUsd }: Reservation, actual: bigint): void {
+    for (const entry of entries) {
+      entry.lease.settle(amountNanoUsd, actual);
+      wakeOne(entry);
     }
   }
 

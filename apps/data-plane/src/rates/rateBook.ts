@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { LeaseRequestSchema, LeaseResponse, RateGrant } from '@weighbridge/contracts';
 import type { RateLimitedPolicy } from '../control/keyPolicies.ts';
-import { minuteOf, RateCounter, type RateFigures } from './rateCounter.ts';
+import { RateCounter, type RateFigures, type Share } from './rateCounter.ts';
 import { rateLimited, tooManyParallel } from './rateErrors.ts';
 
 export interface RateBookDeps {
@@ -88,21 +88,24 @@ export class RateBook {
 
   /** The figures of the limit with the least left, for the response headers. */
   figures(policies: readonly RateLimitedPolicy[]): RateFigures | undefined {
+    const clockMs = this.#deps.clockMs();
+    const share = this.#share();
     let tightest: RateFigures | undefined;
     for (const policy of policies) {
       if (policy.requestsPerMinute === undefined && policy.tokensPerMinute === undefined) continue;
-      const figures = this.#currentCounter(policy).figures(policy, this.#deps.clockMs());
+      const figures = this.#currentCounter(policy, clockMs, share).figures(policy, clockMs);
       if (!tightest || figures.shareLeft < tightest.shareLeft) tightest = figures;
     }
     return tightest;
   }
 
   #shortagesOf(policies: readonly RateLimitedPolicy[], tokens: number): readonly Shortage[] {
-    const liveProxies = this.#deps.liveProxies();
+    const clockMs = this.#deps.clockMs();
+    const share = this.#share();
     let shortages = NO_SHORTAGES;
     for (const policy of policies) {
-      const counter = this.#currentCounter(policy);
-      const isFull = counter.isAtMaxParallel(policy, liveProxies);
+      const counter = this.#currentCounter(policy, clockMs, share);
+      const isFull = counter.isAtMaxParallel(policy, share.liveProxies);
       if (!isFull && counter.hasHeadroom(policy, tokens)) continue;
       if (policy.enforcement === 'shadow') {
         if (isFull || !counter.mayGetMore(policy, tokens)) this.#deps.onShadowRefusal(policy.policyId);
@@ -128,11 +131,15 @@ export class RateBook {
   }
 
   /** The counter, moved to the current minute and share. */
-  #currentCounter(policy: RateLimitedPolicy): RateCounter {
+  #currentCounter(policy: RateLimitedPolicy, clockMs: number, share: Share): RateCounter {
     const counter = this.#counterOf(policy);
-    counter.turnTo(minuteOf(policy.counterKey, this.#deps.clockMs()));
-    counter.setShare(policy, { liveProxies: this.#deps.liveProxies(), isLive: this.#deps.isLive() });
+    counter.turnTo(clockMs);
+    counter.setShare(policy, share);
     return counter;
+  }
+
+  #share(): Share {
+    return { liveProxies: this.#deps.liveProxies(), isLive: this.#deps.isLive() };
   }
 
   #counterOf(policy: RateLimitedPolicy): RateCounter {
@@ -148,7 +155,7 @@ export class RateBook {
   #forgetIdle(): void {
     const nowMs = this.#deps.clockMs();
     for (const [key, counter] of this.#counters) {
-      if (counter.isOver(minuteOf(key, nowMs))) this.#counters.delete(key);
+      if (counter.isOver(nowMs)) this.#counters.delete(key);
     }
   }
 

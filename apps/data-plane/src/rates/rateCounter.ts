@@ -15,23 +15,14 @@ export interface RateFigures {
   readonly shareLeft: number;
 }
 
-interface Share {
+export interface Share {
   readonly liveProxies: number;
   /** The control plane can grant more. */
   readonly isLive: boolean;
 }
 
-/** Each counter's minutes have their own phase, so that not all counters reset at once. */
-export function minuteOf(counterKey: string, clockMs: number): number {
-  return Math.floor((clockMs + phaseMs(counterKey)) / MINUTE_MS);
-}
-
-function untilNextMs(counterKey: string, clockMs: number): number {
-  return MINUTE_MS - ((clockMs + phaseMs(counterKey)) % MINUTE_MS);
-}
-
 /** FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/). */
-function phaseMs(counterKey: string): number {
+function phaseOf(counterKey: string): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < counterKey.length; at++) {
     hash = Math.imul(hash ^ counterKey.charCodeAt(at), 0x01000193);
@@ -44,7 +35,8 @@ export class RateCounter {
   readonly policyId: string;
   readonly counterVersion: number;
   readonly subject: string;
-  readonly #key: string;
+  /** Each counter's minutes have their own phase, so that not all counters reset at once. */
+  readonly #phaseMs: number;
   minute = -1;
   #running = 0;
   #usedRequests = 0;
@@ -63,10 +55,11 @@ export class RateCounter {
     this.policyId = policyId;
     this.counterVersion = counterVersion;
     this.subject = subject;
-    this.#key = counterKey;
+    this.#phaseMs = phaseOf(counterKey);
   }
 
-  turnTo(minute: number): void {
+  turnTo(clockMs: number): void {
+    const minute = this.#minuteAt(clockMs);
     if (minute === this.minute) return;
     const isNext = minute === this.minute + 1;
     this.minute = minute;
@@ -82,11 +75,8 @@ export class RateCounter {
   /** A quarter of the even share; all of it while the control plane can't be asked. */
   setShare({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, share: Share): void {
     this.#share = share;
-    const { liveProxies, isLive } = share;
-    const own = (limit: number, granted: number) =>
-      isLive ? unaskedOf(limit, liveProxies) : Math.max(0, Math.floor(limit / liveProxies) - granted);
-    this.#ownRequests = own(requestsPerMinute ?? 0, this.#grantedRequests);
-    this.#ownTokens = own(tokensPerMinute ?? 0, this.#grantedTokens);
+    this.#ownRequests = ownOf(requestsPerMinute ?? 0, this.#grantedRequests, share);
+    this.#ownTokens = ownOf(tokensPerMinute ?? 0, this.#grantedTokens, share);
   }
 
   /** A request without tokens passes even if tokens are in debt. */
@@ -161,28 +151,29 @@ export class RateCounter {
     this.#sharedTokens = Number(grant.tokensLeft);
   }
 
-  isOver(minute: number): boolean {
-    return this.#running === 0 && this.minute < minute;
+  isOver(clockMs: number): boolean {
+    return this.#running === 0 && this.minute < this.#minuteAt(clockMs);
   }
 
   figures({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, clockMs: number): RateFigures {
-    const { liveProxies, isLive } = this.#share;
-    const sharedOf = (limit: number) => limit - liveProxies * unaskedOf(limit, liveProxies);
-    const left = (limit: number | undefined, mine: number, shared: number | undefined) =>
-      limit === undefined ? 0 : clamp(mine + (isLive ? (shared ?? sharedOf(limit)) : 0), limit);
-    const requestsLeft = left(requestsPerMinute, this.#requestsLeft, this.#sharedRequests);
-    const tokensLeft = left(tokensPerMinute, this.#tokensLeft, this.#sharedTokens);
+    const share = this.#share;
+    const requestsLeft = leftOf(requestsPerMinute, this.#requestsLeft, this.#sharedRequests, share);
+    const tokensLeft = leftOf(tokensPerMinute, this.#tokensLeft, this.#sharedTokens, share);
     return {
       requestsLimit: requestsPerMinute,
       requestsLeft,
       tokensLimit: tokensPerMinute,
       tokensLeft,
-      resetMs: untilNextMs(this.#key, clockMs),
+      resetMs: MINUTE_MS - ((clockMs + this.#phaseMs) % MINUTE_MS),
       shareLeft: Math.min(
         requestsPerMinute ? requestsLeft / requestsPerMinute : 1,
         tokensPerMinute ? tokensLeft / tokensPerMinute : 1,
       ),
     };
+  }
+
+  #minuteAt(clockMs: number): number {
+    return Math.floor((clockMs + this.#phaseMs) / MINUTE_MS);
   }
 
   get #requestsLeft(): number {
@@ -197,6 +188,23 @@ export class RateCounter {
 /** What each proxy may use without asking; the control plane grants the rest. */
 function unaskedOf(limit: number, liveProxies: number): number {
   return Math.floor(limit / (4 * liveProxies));
+}
+
+/** What this proxy may use of a limit before any grant. */
+function ownOf(limit: number, granted: number, { liveProxies, isLive }: Share): number {
+  return isLive ? unaskedOf(limit, liveProxies) : Math.max(0, Math.floor(limit / liveProxies) - granted);
+}
+
+/** What is left of a limit: here, and with the control plane if it can be asked. */
+function leftOf(
+  limit: number | undefined,
+  mine: number,
+  shared: number | undefined,
+  { liveProxies, isLive }: Share,
+): number {
+  if (limit === undefined) return 0;
+  if (!isLive) return clamp(mine, limit);
+  return clamp(mine + (shared ?? limit - liveProxies * unaskedOf(limit, liveProxies)), limit);
 }
 
 function clamp(value: number, most: number): number {
