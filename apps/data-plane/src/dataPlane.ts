@@ -129,6 +129,7 @@ export async function startDataPlane(
   const identities = new ConnectorIdentities({
     onFailed: reportTokenFailures(metrics, logger),
     nowMs: () => performance.now(),
+    clockMs: () => heartbeats.clockMs(Date.now()),
     random: Math.random,
   });
   const upstreams = createUpstreams(config.upstream, identities);

@@ -5,5 +5,10 @@ export function noIdentities(): ConnectorIdentities {
   const onFailed = () => {
     throw new Error('no connector of this test has an access token');
   };
-  return new ConnectorIdentities({ onFailed, nowMs: () => performance.now(), random: Math.random });
+  return new ConnectorIdentities({
+    onFailed,
+    nowMs: () => performance.now(),
+    clockMs: Date.now,
+    random: Math.random,
+  });
 }

@@ -126,6 +126,8 @@ export interface TestProxyOptions {
   readonly recordFeedback?: FeedbackDeps['recordFeedback'];
   /** The clock of the circuit breakers. Monotonic. */
   readonly nowMs?: () => number;
+  /** The clock of signatures. */
+  readonly clockMs?: () => number;
   readonly policyCache?: PolicyCacheSetting;
   /** The policy of all keys allows certain models. Default: as the key's own policy. */
   readonly restrictsModels?: boolean;
@@ -208,6 +210,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
   const identities = new ConnectorIdentities({
     onFailed: ({ id }, error, hasToken) => void proxy.tokenFailures.push({ id, error, hasToken }),
     nowMs: options.nowMs ?? (() => performance.now()),
+    clockMs: options.clockMs ?? Date.now,
     random: Math.random,
   });
   const upstreams = createUpstreams(

@@ -1,3 +1,5 @@
+export { type Bedrock, type BedrockOptions, startBedrock } from './bedrock/bedrock.ts';
+export type { AwsAccount } from './bedrock/sigV4.ts';
 export { type MockVendor, type MockVendorOptions, startMockVendor } from './mockVendor.ts';
 export {
   type AuthorizationServer,

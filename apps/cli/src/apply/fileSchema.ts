@@ -12,6 +12,11 @@ const NameOrNone: Schema = { type: ['string', 'null'], minLength: 1 };
 const Dollars: Schema = { type: ['string', 'number', 'null'] };
 /** A file is read by many: it names where a secret is. */
 const Reference: Schema = { type: 'string', pattern: '^(env|file):' };
+const SECRETS_OF_AUTH = {
+  client_secret: Reference,
+  secret_access_key: Reference,
+  session_token: Reference,
+};
 const Decimal: Schema = { type: 'string', pattern: '^\\d{1,6}(\\.\\d{1,9})?$' };
 
 /**
@@ -36,7 +41,7 @@ export function fileSchema(published: OpenApiSchemas): Schema {
       published.NewConnector,
       {
         prices: { type: 'object', additionalProperties: price },
-        auth: withFields(published.ConnectorAuth, { client_secret: Reference }) ?? {},
+        auth: withFields(published.ConnectorAuth, SECRETS_OF_AUTH) ?? {},
       },
       ['credential'],
     ),

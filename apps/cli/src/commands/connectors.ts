@@ -57,5 +57,5 @@ function secretOf({
   credential_sealed,
   credential_ref,
 }: components['schemas']['Connector']): string | null {
-  return credential_sealed ? 'sealed' : (auth.client_secret ?? credential_ref);
+  return credential_sealed ? 'sealed' : (auth.client_secret ?? auth.secret_access_key ?? credential_ref);
 }

@@ -71,7 +71,8 @@ async function connectorFindings(
     ];
   }
   const findings: Finding[] = [];
-  for (const { id, name, base_url, usable, unusable_reason, credential_ref, credential_bound } of enabled) {
+  for (const connector of enabled) {
+    const { id, name, base_url, usable, unusable_reason, credential_bound } = connector;
     const check = `connector ${name}`;
     if (!usable) {
       findings.push(
@@ -81,6 +82,8 @@ async function connectorFindings(
           'Set its credential again, or restore what it refers to: the variable or file it names, or, if the key-encryption key was replaced, WEIGHBRIDGE_PREVIOUS_KEY_ENCRYPTION_KEYS.',
         ),
       );
+    } else if (isCalledByPods(connector)) {
+      findings.push(ok(check, `${base_url}, by the identity of the proxies' pods, which requests show`));
     } else if (live) {
       const params = { path: { connector_id: id } };
       const { ok: isAccepted, message } = await bodyOf(
@@ -96,9 +99,18 @@ async function connectorFindings(
             ),
       );
     } else findings.push(ok(check, `${base_url}; use --live to check the credential at its vendor`));
-    if (credential_bound === false) findings.push(unboundFinding(name, String(credential_ref)));
+    if (credential_bound === false) findings.push(unboundFinding(name, referenceOf(connector)));
   }
   return findings;
+}
+
+/** It has no keys of its own: only proxies can tell what they find. */
+function isCalledByPods({ auth }: Connector): boolean {
+  return auth.kind === 'aws' && auth.access_key_id === undefined;
+}
+
+function referenceOf({ auth, credential_ref }: Connector): string {
+  return auth.client_secret ?? auth.secret_access_key ?? credential_ref ?? 'its secret';
 }
 
 function unboundFinding(name: string, ref: string): Finding {

@@ -152,7 +152,8 @@ class Failover {
   /** An access token may be revoked before it expires: whether the connector has another one now. */
   async #renewToken({ connector }: Target, attempt: Attempt, { about }: Refusal): Promise<boolean> {
     const { status, token } = attempt.response;
-    if (token === undefined || status !== 401 || about === 'request') return false;
+    // AWS says 403.
+    if (token === undefined || (status !== 401 && about !== 'credential')) return false;
     return await this.#deps.upstreams.renewToken(connector, token);
   }
 

@@ -82,6 +82,8 @@ export function operationInstead(connector: RoutableConnector, operation: Operat
 
 /** What the request asks for is a count of tokens that the connector's vendor can't give. */
 export function isUncounted(connector: RoutableConnector, operation: Operation): boolean {
+  // InvokeModel counts nothing.
+  if (operation.isCounter && connector.identity.case === 'aws') return true;
   if (!operation.isCounter || servesRoute(connector, operation.route)) return false;
   return operationInstead(connector, operation) === undefined;
 }

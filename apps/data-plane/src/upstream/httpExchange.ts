@@ -34,14 +34,21 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     this.#beforeSending = beforeSending;
   }
 
-  /** Resolves with the head of the response. Rejects with a `NeverSentError` if sending did not begin. */
-  begin(dispatcher: Dispatcher, request: Dispatcher.DispatchOptions): Promise<UpstreamResponse> {
+  /**
+   * Resolves with the head of the response. Rejects with a `NeverSentError` if sending did not begin. `handler` reads the
+   * answer and tells this exchange; default: the exchange reads it.
+   */
+  begin(
+    dispatcher: Dispatcher,
+    request: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler = this,
+  ): Promise<UpstreamResponse> {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
       if (this.#cancellation.reason) return this.#end(this.#cancellation.reason);
       this.#cancellation.onCancel(this.#onCancel);
-      dispatcher.dispatch(request, this);
+      dispatcher.dispatch(request, handler);
     });
   }
 

@@ -21,6 +21,7 @@ beforeEach(() => {
       asked++;
       return fetchToken();
     },
+    nameOf: (token) => token,
     onFailed: ({ message }, hasToken) => void failures.push([message, hasToken]),
     nowMs: () => nowMs,
     random: () => random,

@@ -1,8 +1,10 @@
 import { type AccessToken, IdentityError } from '@weighbridge/identities';
 
-export interface TokenSourceDeps {
+export interface TokenSourceDeps<Value> {
   /** Asks the identity provider. Rejects with an IdentityError. */
-  readonly fetchToken: () => Promise<AccessToken>;
+  readonly fetchToken: () => Promise<AccessToken<Value>>;
+  /** What tells a token from another one. */
+  readonly nameOf: (value: Value) => string;
   /** Called for each failure; `hasToken`: the last token still serves. */
   readonly onFailed: (error: IdentityError, hasToken: boolean) => void;
   /** Monotonic, so that a wrong clock changes nothing. */
@@ -11,8 +13,8 @@ export interface TokenSourceDeps {
   readonly random: () => number;
 }
 
-interface HeldToken {
-  readonly value: string;
+interface HeldToken<Value> {
+  readonly value: Value;
   readonly askedAtMs: number;
   readonly refreshAtMs: number;
   readonly expiresAtMs: number;
@@ -37,21 +39,21 @@ const MAX_WAIT_MS = 15_000;
  * expires, while requests go on with the one that is held. If the identity provider fails, the last token serves until it
  * expires.
  */
-export class TokenSource {
-  readonly #deps: TokenSourceDeps;
-  #held: HeldToken | undefined;
-  #fetching: Promise<string> | undefined;
+export class TokenSource<Value = string> {
+  readonly #deps: TokenSourceDeps<Value>;
+  #held: HeldToken<Value> | undefined;
+  #fetching: Promise<Value> | undefined;
   #failures = 0;
   #failure: IdentityError | undefined;
   /** The provider is not asked before. */
   #notBeforeMs = Number.NEGATIVE_INFINITY;
 
-  constructor(deps: TokenSourceDeps) {
+  constructor(deps: TokenSourceDeps<Value>) {
     this.#deps = deps;
   }
 
   /** The token; a promise only if none is held. Rejects with an IdentityError. */
-  get(): string | Promise<string> {
+  get(): Value | Promise<Value> {
     const nowMs = this.#deps.nowMs();
     const held = this.#held;
     if (held && nowMs < held.expiresAtMs) {
@@ -66,12 +68,13 @@ export class TokenSource {
 
   /** The vendor refused this token: resolves with whether there is another one now. Never rejects. */
   async renew(refused: string): Promise<boolean> {
+    const { nameOf } = this.#deps;
     const nowMs = this.#deps.nowMs();
     const held = this.#held;
-    if (!held || held.value !== refused) return held !== undefined;
+    if (!held || nameOf(held.value) !== refused) return held !== undefined;
     if (nowMs - held.askedAtMs < RENEW_AFTER_MS || nowMs < this.#notBeforeMs) return false;
     return await this.#fetch().then(
-      (value) => value !== refused,
+      (value) => nameOf(value) !== refused,
       () => false,
     );
   }
@@ -82,14 +85,14 @@ export class TokenSource {
     this.#fetch().catch(() => {});
   }
 
-  #fetch(): Promise<string> {
+  #fetch(): Promise<Value> {
     this.#fetching ??= this.#load().finally(() => {
       this.#fetching = undefined;
     });
     return this.#fetching;
   }
 
-  async #load(): Promise<string> {
+  async #load(): Promise<Value> {
     const { fetchToken, nowMs, random } = this.#deps;
     const askedAtMs = nowMs();
     try {

@@ -1,12 +1,13 @@
 import type { Connector } from '@weighbridge/contracts';
 import { assertPublicHost, publicLookup } from '@weighbridge/runtime';
-import { Pool } from 'undici';
+import { type Dispatcher, Pool } from 'undici';
 import type { RequestBody } from '../formats/requestBody.ts';
+import { signedInvocation } from './bedrock/signedInvocation.ts';
 import type { Cancellation } from './cancellation.ts';
-import type { ConnectorIdentities } from './connectorIdentities.ts';
+import type { ConnectorIdentities, ConnectorIdentity } from './connectorIdentities.ts';
 import { HttpExchange, type UpstreamResponse } from './httpExchange.ts';
-import type { TokenSource } from './tokenSource.ts';
 import { busyError, NeverSentError, unidentifiedError } from './upstreamErrors.ts';
+import type { UpstreamRequest } from './upstreamRequest.ts';
 
 /** The connections to the vendors: one keep-alive HTTP/1.1 pool per connector. */
 export interface Upstreams {
@@ -31,17 +32,6 @@ interface UpstreamPermit {
   ): Promise<UpstreamResponse>;
   /** Gives the permit back without sending anything. */
   release(): void;
-}
-
-interface UpstreamRequest {
-  /** Appended to the connector's base URL: `/chat/completions`, with the query string. */
-  readonly path: string;
-  /** The path is below the base URL of the vendor's own API, where its compatible one is `/openai` below that. */
-  readonly isNative?: boolean;
-  readonly method: 'GET' | 'POST' | 'DELETE';
-  /** Names and values, alternating. */
-  readonly headers: string[];
-  readonly body: RequestBody | undefined;
 }
 
 export interface UpstreamOptions {
@@ -89,11 +79,11 @@ export function createUpstreams(
       if (pool.inFlight >= (connector.maxParallel ?? Number.POSITIVE_INFINITY)) {
         throw busyError(connector.provider);
       }
-      const source = identities.of(connector);
-      return source ? new IdentifiedPermit(pool, source, connector.provider) : new PoolPermit(pool);
+      const identity = identities.of(connector);
+      return identity ? new IdentifiedPermit(pool, identity, connector.provider) : new PoolPermit(pool);
     },
     async renewToken(connector, refused) {
-      return (await identities.of(connector)?.renew(refused)) ?? false;
+      return (await identities.of(connector)?.tokens.renew(refused)) ?? false;
     },
     async close() {
       await Promise.all([...poolsOf.values()].flat().map(({ connections }) => connections.destroy()));
@@ -109,6 +99,8 @@ interface ConnectorPool {
   readonly path: string;
   readonly nativePath: string;
   readonly hostname: string;
+  /** With the port, unless it is that of the protocol. */
+  readonly host: string;
   readonly connections: Pool;
   inFlight: number;
   usedAtMs: number;
@@ -126,6 +118,7 @@ class PoolPermit implements UpstreamPermit {
     { method, path, isNative = false, headers, body }: UpstreamRequest,
     cancellation: Cancellation,
     beforeSending?: () => void,
+    answerTo?: AnswerTo,
   ): Promise<UpstreamResponse> {
     const { allowsPrivateAddress, hostname, path: basePath, nativePath, connections } = this.#pool;
     try {
@@ -140,7 +133,8 @@ class PoolPermit implements UpstreamPermit {
       headers,
       body: body ? toUndiciBody(body, headers) : null,
     };
-    return new HttpExchange(cancellation, this, beforeSending).begin(connections, request);
+    const exchange = new HttpExchange(cancellation, this, beforeSending);
+    return exchange.begin(connections, request, answerTo?.(exchange));
   }
 
   release(): void {
@@ -148,15 +142,17 @@ class PoolPermit implements UpstreamPermit {
   }
 }
 
-/** A permit for a connector whose access token is computed. Nothing goes out without one. */
+/** A permit for a connector whose identity is computed. Nothing goes out without it. */
 class IdentifiedPermit implements UpstreamPermit {
+  readonly #pool: ConnectorPool;
   readonly #permit: PoolPermit;
-  readonly #source: TokenSource;
+  readonly #identity: ConnectorIdentity;
   readonly #provider: string;
 
-  constructor(pool: ConnectorPool, source: TokenSource, provider: string) {
+  constructor(pool: ConnectorPool, identity: ConnectorIdentity, provider: string) {
+    this.#pool = pool;
     this.#permit = new PoolPermit(pool);
-    this.#source = source;
+    this.#identity = identity;
     this.#provider = provider;
   }
 
@@ -165,9 +161,12 @@ class IdentifiedPermit implements UpstreamPermit {
     cancellation: Cancellation,
     beforeSending?: () => void,
   ): Promise<UpstreamResponse> {
-    const token = await this.#token();
-    request.headers.push('authorization', `Bearer ${token}`);
-    const { status, headers, body } = await this.#permit.send(request, cancellation, beforeSending);
+    const { token, identified, answerTo } = await this.#identify(request).catch((error) => {
+      this.release();
+      throw new NeverSentError(error);
+    });
+    const sending = this.#permit.send(identified, cancellation, beforeSending, answerTo);
+    const { status, headers, body } = await sending;
     return { status, headers, body, token };
   }
 
@@ -175,15 +174,37 @@ class IdentifiedPermit implements UpstreamPermit {
     this.#permit.release();
   }
 
-  async #token(): Promise<string> {
+  async #identify(request: UpstreamRequest): Promise<Identified> {
+    const identity = this.#identity;
+    if (identity.kind === 'token') {
+      const token = await this.#tokenOf(() => identity.tokens.get());
+      request.headers.push('authorization', `Bearer ${token}`);
+      return { token, identified: request };
+    }
+    const credentials = await this.#tokenOf(() => identity.tokens.get());
+    const signed = await signedInvocation(request, this.#pool, { identity, credentials });
+    return { token: credentials.accessKeyId, ...signed };
+  }
+
+  async #tokenOf<Value>(get: () => Value | Promise<Value>): Promise<Value> {
     try {
-      return await this.#source.get();
+      return await get();
     } catch (error) {
-      this.release();
-      throw new NeverSentError(unidentifiedError(error, this.#provider));
+      throw unidentifiedError(error, this.#provider);
     }
   }
 }
+
+/** A request that says who sends it. */
+interface Identified {
+  /** Names the token that it goes out with. */
+  readonly token: string;
+  readonly identified: UpstreamRequest;
+  /** Turns what reads an answer into what reads the upstream's. */
+  readonly answerTo?: AnswerTo;
+}
+
+type AnswerTo = (handler: Dispatcher.DispatchHandler) => Dispatcher.DispatchHandler;
 
 /** A body in one piece is written together with the head; one in several pieces needs its `content-length`. */
 function toUndiciBody({ pieces, length }: RequestBody, headers: string[]): Buffer {
@@ -196,7 +217,7 @@ function toUndiciBody({ pieces, length }: RequestBody, headers: string[]): Buffe
 }
 
 function openPool({ baseUrl, allowPrivateAddress }: Connector, timeouts: UpstreamOptions): ConnectorPool {
-  const { origin, pathname, hostname } = new URL(baseUrl);
+  const { origin, pathname, hostname, host } = new URL(baseUrl);
   const connections = new Pool(origin, {
     // Unlimited: max_parallel limits the requests, and a queue in the pool would be invisible.
     connections: null,
@@ -215,6 +236,7 @@ function openPool({ baseUrl, allowPrivateAddress }: Connector, timeouts: Upstrea
     path: pathname.replace(/\/$/, ''),
     nativePath: pathname.replace(/(\/openai)?\/?$/, ''),
     hostname,
+    host,
     connections,
     inFlight: 0,
     usedAtMs: 0,

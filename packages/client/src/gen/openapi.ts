@@ -1734,12 +1734,24 @@ export interface components {
             scope?: string;
             /** @description Of `oauth`: the API that the tokens are for, if the server wants to know. */
             audience?: string;
+            /** @description Of `aws`, such as `eu-central-1`. */
+            region?: string;
+            /** @description Of `aws`; without it, the identity of the proxy: its environment, profile, pod or machine. */
+            access_key_id?: string;
+            /** @description Of `aws`, with `access_key_id`; given as `client_secret` is. */
+            secret_access_key?: string;
+            /** @description Of `aws`, if the keys are temporary; given as `client_secret` is. */
+            session_token?: string;
+            /** @description Of `aws`: a role to assume. */
+            role_arn?: string;
+            /** @description Of `aws`, with `role_arn`, if the role asks for it. */
+            external_id?: string;
         };
         /**
-         * @description `key`: by the credential. `none`: by nothing. `oauth`: by access tokens that proxies get by OAuth 2.0 client credentials.
+         * @description `key`: by the credential. `none`: by nothing. `oauth`: by access tokens that proxies get by OAuth 2.0 client credentials. `aws`: by SigV4, for Claude on Bedrock.
          * @enum {string}
          */
-        ConnectorAuthKind: "key" | "none" | "oauth";
+        ConnectorAuthKind: "key" | "none" | "oauth" | "aws";
         ConnectorChanges: {
             name?: string;
             dialect?: components["schemas"]["Dialect"];

@@ -1,9 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
 import { AppError } from '@weighbridge/errors';
 import type { ConnectorAuth } from './connectorAuth.schemas.ts';
-import { assertAuth, authInvalid, isReference, SEALED } from './connectorAuth.ts';
+import { assertAuth, authInvalid, isReference, SEALED, SECRETS, type SecretField } from './connectorAuth.ts';
 import type { ConnectorChanges } from './connectors.schemas.ts';
-import { authSealContext, type ConnectorDeps, type ConnectorRow } from './connectors.service.ts';
+import {
+  authSealContext,
+  type ConnectorDeps,
+  type ConnectorRow,
+  openedSecrets,
+} from './connectors.service.ts';
 import {
   assertCredentialStaysWithHost,
   assertRefGoesTo,
@@ -29,13 +34,12 @@ export function newAccess(
 ): AccessColumns {
   const { auth } = input;
   if (auth) assertAuth(auth);
-  if (auth === undefined || auth.kind === 'key' || auth.kind === 'none') {
-    assertCredentialFits(auth, input, false);
+  assertCredentialFits(auth, input, false);
+  if (auth === undefined || !isComputed(auth)) {
     const credential = newCredential(deps, id, input);
     assertRefGoesTo(deps, credential.credential_ref, baseUrl);
     return { ...credential, ...NO_AUTH };
   }
-  assertCredentialFits(auth, input, false);
   return { ...NO_CREDENTIAL, ...authColumns(deps, id, auth, baseUrl, undefined) };
 }
 
@@ -48,22 +52,26 @@ export function changedAccess(
 ): Partial<AccessColumns> {
   const { auth } = input;
   if (auth) assertAuth(auth);
-  const kind = auth?.kind ?? (row.auth === null ? undefined : 'oauth');
+  const wanted = auth ?? (row.auth as ConnectorAuth | null) ?? undefined;
   const baseUrl = newBaseUrl ?? row.base_url;
-  if (kind === 'oauth') {
-    const wanted = auth ?? (row.auth as ConnectorAuth);
+  if (wanted && isComputed(wanted)) {
     assertCredentialFits(wanted, input, false);
     return differing(row, { ...NO_CREDENTIAL, ...authColumns(deps, row.id, wanted, baseUrl, row) });
   }
   const hasKey = row.credential_ref !== null || row.credential_sealed !== null;
   assertCredentialFits(auth, input, hasKey);
-  const credential = kind === 'none' ? differing(row, NO_CREDENTIAL) : changedCredential(deps, row, input);
+  const credential =
+    wanted?.kind === 'none' ? differing(row, NO_CREDENTIAL) : changedCredential(deps, row, input);
   assertCredentialStaysWithHost(row, { base_url: newBaseUrl, ...credential });
   if (newBaseUrl !== undefined || credential.credential_ref !== undefined) {
     const { credential_ref: ref = row.credential_ref } = credential;
     assertRefGoesTo(deps, ref, baseUrl);
   }
   return { ...credential, ...(auth && differing(row, NO_AUTH)) };
+}
+
+function isComputed({ kind }: ConnectorAuth): boolean {
+  return kind !== 'key' && kind !== 'none';
 }
 
 function differing(row: ConnectorRow, columns: Partial<AccessColumns>): Partial<AccessColumns> {
@@ -106,63 +114,75 @@ function authColumns(
   baseUrl: string,
   before: ConnectorRow | undefined,
 ): Pick<AccessColumns, 'auth' | 'auth_sealed' | 'auth_kek_id'> {
-  const { token_url: tokenUrl = '', client_secret: secret = '' } = auth;
-  const why = baseUrlFault(tokenUrl, deps.upstreamHosts);
-  if (why !== undefined) throw authInvalid('token_url', `of token_url: ${why}`);
-  if (isReference(secret)) {
-    deps.credentials.assertValidRef(secret, 'auth.client_secret');
-    // The token that the secret buys goes there.
-    for (const url of [tokenUrl, baseUrl]) assertRefGoesTo(deps, secret, url, 'auth.client_secret');
-    return { ...NO_AUTH, auth: { ...auth } };
+  const addresses = addressesOf(auth, baseUrl);
+  if (auth.token_url !== undefined) {
+    const why = baseUrlFault(auth.token_url, deps.upstreamHosts);
+    if (why !== undefined) throw authInvalid('token_url', `of token_url: ${why}`);
   }
-  const stored = before && openedSecret(deps, before);
-  if (secret === SEALED || secret === stored) {
-    const kept = keptSecret(before, auth, baseUrl, secret === SEALED);
-    if (kept) return { auth: { ...auth, client_secret: SEALED }, ...kept };
+  const stored = before && openedSecrets(deps.credentials, before);
+  const secrets: Partial<Record<SecretField, string>> = {};
+  const shown = { ...auth };
+  for (const field of SECRETS[auth.kind]) {
+    const given = auth[field];
+    if (given === undefined) continue;
+    if (isReference(given)) {
+      const param = `auth.${field}`;
+      deps.credentials.assertValidRef(given, param);
+      // What the secret buys goes there.
+      for (const url of addresses) assertRefGoesTo(deps, given, url, param);
+      continue;
+    }
+    secrets[field] = given === SEALED ? keptSecret(field, before, stored, addresses) : given;
+    shown[field] = SEALED;
   }
-  const { sealer } = deps.credentials;
+  if (Object.keys(secrets).length === 0) return { ...NO_AUTH, auth: shown };
+  if (before && isDeepStrictEqual(secrets, stored)) {
+    const { auth_sealed, auth_kek_id } = before;
+    return { auth: shown, auth_sealed, auth_kek_id };
+  }
+  return { auth: shown, ...sealedSecrets(deps, id, secrets) };
+}
+
+function sealedSecrets(
+  { credentials: { sealer } }: ConnectorDeps,
+  id: string,
+  secrets: Partial<Record<SecretField, string>>,
+): Pick<AccessColumns, 'auth_sealed' | 'auth_kek_id'> {
   if (sealer.currentKekId === undefined) {
     throw new AppError(
       'validation',
       'key_encryption_key_required',
       'The control plane has no key to seal secrets with. Set WEIGHBRIDGE_KEY_ENCRYPTION_KEY (for example the output of `openssl rand -base64 32`), or give a reference.',
-      { param: 'auth.client_secret' },
+      { param: `auth.${Object.keys(secrets)[0]}` },
     );
   }
-  const { bytes, kekId } = sealer.seal(secret, authSealContext(id));
-  return { auth: { ...auth, client_secret: SEALED }, auth_sealed: bytes, auth_kek_id: kekId };
+  const { bytes, kekId } = sealer.seal(JSON.stringify(secrets), authSealContext(id));
+  return { auth_sealed: bytes, auth_kek_id: kekId };
 }
 
 /** The sealed secret as it is stored. It must not be sent to another host, nor buy tokens for another: throws a 422. */
 function keptSecret(
+  field: SecretField,
   before: ConnectorRow | undefined,
-  auth: ConnectorAuth,
-  baseUrl: string,
-  isUnread: boolean,
-): Pick<AccessColumns, 'auth_sealed' | 'auth_kek_id'> | undefined {
-  if (before?.auth_sealed == null) {
-    throw authInvalid('client_secret', `no secret is stored: "${SEALED}" keeps the one that is`);
+  stored: Partial<Record<SecretField, string>> | undefined,
+  addresses: readonly string[],
+): string {
+  const kept = stored?.[field];
+  if (before === undefined || kept === undefined) {
+    throw authInvalid(field, `no secret is stored: "${SEALED}" keeps the one that is`);
   }
-  const { token_url: tokenUrl = '' } = before.auth as ConnectorAuth;
-  const isSameHost =
-    new URL(tokenUrl).origin === new URL(auth.token_url ?? '').origin &&
-    new URL(before.base_url).origin === new URL(baseUrl).origin;
-  if (isSameHost) return { auth_sealed: before.auth_sealed, auth_kek_id: before.auth_kek_id };
-  if (!isUnread) return undefined;
+  const known = addressesOf(before.auth as ConnectorAuth, before.base_url);
+  const originsOf = (urls: readonly string[]) => urls.map((url) => new URL(url).origin);
+  if (isDeepStrictEqual(originsOf(known), originsOf(addresses))) return kept;
   throw new AppError(
     'validation',
     'credential_required',
-    'The stored secret belongs to another host. Give client_secret again together with the new address.',
-    { param: 'auth.client_secret' },
+    `The stored secret belongs to another host. Give ${field} again together with the new address.`,
+    { param: `auth.${field}` },
   );
 }
 
-function openedSecret({ credentials }: ConnectorDeps, row: ConnectorRow): string | undefined {
-  const { auth_sealed: bytes, auth_kek_id: kekId } = row;
-  if (bytes === null || kekId === null) return undefined;
-  try {
-    return credentials.sealer.open({ bytes, kekId }, authSealContext(row.id));
-  } catch {
-    return undefined;
-  }
+/** Where the secrets go, or what they buy. */
+function addressesOf({ token_url }: ConnectorAuth, baseUrl: string): string[] {
+  return token_url === undefined ? [baseUrl] : [token_url, baseUrl];
 }

@@ -85,7 +85,7 @@ describe('the auth of a connector', () => {
   it('is a 400 of the wrong shape, and a 422 beside a credential', async () => {
     const refused = (fields: Json) =>
       refusalOf(call('POST', '/connectors', { name: uniqueName(), provider: 'groq', ...fields }));
-    expect(await refused({ auth: { kind: 'aws' } })).toEqual([400, 'invalid_request', 'auth.kind']);
+    expect(await refused({ auth: { kind: 'saml' } })).toEqual([400, 'invalid_request', 'auth.kind']);
     expect(await refused({ auth: { ...OAUTH, more: 1 } })).toEqual([400, 'invalid_request', 'auth.more']);
     expect(await refused({ auth: null })).toEqual([400, 'invalid_request', 'auth']);
     for (const auth of [OAUTH, { kind: 'none' }]) {
@@ -286,4 +286,76 @@ it('a test gets a token first, and says what failed without showing it', async (
   } finally {
     await api.close();
   }
+});
+
+describe('the auth of the kind aws', () => {
+  const KEYS = { access_key_id: 'AKIDEXAMPLE00001', secret_access_key: 'canary aws secret' };
+  const AWS = { kind: 'aws', region: 'eu-central-1' };
+  const bedrock = (fields: Json = {}) => create({ provider: 'bedrock', auth: AWS, ...fields });
+
+  it("is Claude on Bedrock in its region, by the proxies' own identity unless keys or a role are given", async () => {
+    const made = await bedrock();
+    expect(made).toMatchObject({
+      dialect: 'anthropic',
+      base_url: 'https://bedrock-runtime.eu-central-1.amazonaws.com',
+      auth: AWS,
+      usable: true,
+      credential_bound: null,
+    });
+    const tested = await call('POST', `/connectors/${made.id}/test`);
+    expect(tested.body).toMatchObject({
+      ok: false,
+      message: expect.stringContaining("proxies' own identity"),
+    });
+    const auth = {
+      ...AWS,
+      ...KEYS,
+      session_token: 'env:VENDOR_KEY',
+      role_arn: 'arn:aws:iam::123456789012:role/models',
+      external_id: 'ours',
+    };
+    const keyed = await bedrock({ auth });
+    expect(keyed.auth).toEqual({ ...auth, secret_access_key: 'sealed' });
+    expect(await sent(keyed.id)).toMatchObject({
+      credential: '',
+      identity: {
+        case: 'aws',
+        value: {
+          region: 'eu-central-1',
+          accessKeyId: KEYS.access_key_id,
+          secretAccessKey: KEYS.secret_access_key,
+          sessionToken: 'sk-by-reference',
+          roleArn: auth.role_arn,
+          externalId: 'ours',
+        },
+      },
+    });
+    const changed = { ...auth, secret_access_key: 'sealed', session_token: 'another canary' };
+    expect((await patch(keyed.id, { auth: changed })).body.auth).toMatchObject({ session_token: 'sealed' });
+    expect((await sent(keyed.id))?.identity.value).toMatchObject({
+      secretAccessKey: KEYS.secret_access_key,
+      sessionToken: 'another canary',
+    });
+    const moved = patch(keyed.id, { base_url: 'https://evil.example' });
+    expect(await refusalOf(moved)).toEqual([422, 'credential_required', 'auth.secret_access_key']);
+  });
+
+  it.each<[Json, string, string]>([
+    [{ region: undefined }, 'auth_invalid', 'auth.region'],
+    [{ region: 'eu-central-1.evil.example/' }, 'auth_invalid', 'auth.region'],
+    [{ access_key_id: KEYS.access_key_id }, 'auth_invalid', 'auth.secret_access_key'],
+    [{ secret_access_key: 'a' }, 'auth_invalid', 'auth.access_key_id'],
+    [{ session_token: 'a' }, 'auth_invalid', 'auth.access_key_id'],
+    [{ external_id: 'a' }, 'auth_invalid', 'auth.role_arn'],
+    [{ role_arn: 'arn:aws:s3:::bucket' }, 'auth_invalid', 'auth.role_arn'],
+    [{ client_id: 'a' }, 'auth_invalid', 'auth.client_id'],
+  ])('is refused if it cannot work: %j', async (fields, code, param) => {
+    const body = { name: uniqueName(), provider: 'bedrock', auth: { ...AWS, ...fields } };
+    expect(await refusalOf(call('POST', '/connectors', body))).toEqual([422, code, param]);
+  });
+
+  it('has the dialect of Anthropic', async () => {
+    const body = { name: uniqueName(), provider: 'bedrock', dialect: 'openai', auth: AWS };
+    expect(await refusalOf(call('POST', '/connectors', body))).toEqual([422, 'dialect_invalid', 'dialect']);
+  });
 });

@@ -7,10 +7,10 @@ const Text = (maxLength: number, description: string) =>
 /** How requests to a connector are authorised. Only the fields of its kind are there. */
 export const ConnectorAuth = Type.Object(
   {
-    kind: OneOf(['key', 'none', 'oauth'], {
+    kind: OneOf(['key', 'none', 'oauth', 'aws'], {
       title: 'ConnectorAuthKind',
       description:
-        '`key`: by the credential. `none`: by nothing. `oauth`: by access tokens that proxies get by OAuth 2.0 client credentials.',
+        '`key`: by the credential. `none`: by nothing. `oauth`: by access tokens that proxies get by OAuth 2.0 client credentials. `aws`: by SigV4, for Claude on Bedrock.',
     }),
     token_url: Text(2_048, 'Of `oauth`: where the authorization server issues tokens.'),
     client_id: Text(1_024, 'Of `oauth`.'),
@@ -27,6 +27,15 @@ export const ConnectorAuth = Type.Object(
     ),
     scope: Text(2_048, 'Of `oauth`: scopes, separated by spaces.'),
     audience: Text(2_048, 'Of `oauth`: the API that the tokens are for, if the server wants to know.'),
+    region: Text(64, 'Of `aws`, such as `eu-central-1`.'),
+    access_key_id: Text(
+      128,
+      'Of `aws`; without it, the identity of the proxy: its environment, profile, pod or machine.',
+    ),
+    secret_access_key: Text(1_024, 'Of `aws`, with `access_key_id`; given as `client_secret` is.'),
+    session_token: Text(8_192, 'Of `aws`, if the keys are temporary; given as `client_secret` is.'),
+    role_arn: Text(2_048, 'Of `aws`: a role to assume.'),
+    external_id: Text(1_224, 'Of `aws`, with `role_arn`, if the role asks for it.'),
   },
   {
     title: 'ConnectorAuth',

@@ -1,12 +1,12 @@
 import { AppError } from '@weighbridge/errors';
 import type { ConnectorAuth } from './connectorAuth.schemas.ts';
 
+type Kind = ConnectorAuth['kind'];
 type Field = Exclude<keyof ConnectorAuth, 'kind'>;
+type FieldsOfKind = Readonly<Partial<Record<Field, 'required' | 'optional'>>>;
 
 /** The fields of each kind, and whether it needs them. */
-const FIELDS: Readonly<
-  Record<ConnectorAuth['kind'], Readonly<Partial<Record<Field, 'required' | 'optional'>>>>
-> = {
+const FIELDS: Readonly<Record<Kind, FieldsOfKind>> = {
   key: {},
   none: {},
   oauth: {
@@ -17,13 +17,41 @@ const FIELDS: Readonly<
     scope: 'optional',
     audience: 'optional',
   },
+  aws: {
+    region: 'required',
+    access_key_id: 'optional',
+    secret_access_key: 'optional',
+    session_token: 'optional',
+    role_arn: 'optional',
+    external_id: 'optional',
+  },
 };
+export type SecretField = 'client_secret' | 'secret_access_key' | 'session_token';
+/** The fields of each kind that are secret. */
+export const SECRETS: Readonly<Record<Kind, readonly SecretField[]>> = {
+  key: [],
+  none: [],
+  oauth: ['client_secret'],
+  aws: ['secret_access_key', 'session_token'],
+};
+/** A field, and one that it means nothing without. */
+const NEEDED: readonly (readonly [Field, Field])[] = [
+  ['access_key_id', 'secret_access_key'],
+  ['secret_access_key', 'access_key_id'],
+  ['session_token', 'access_key_id'],
+  ['external_id', 'role_arn'],
+];
 /** Stands for a secret that was given and is stored sealed. */
 export const SEALED = 'sealed';
 const REFERENCE = /^(env|file):/;
 /** What RFC 6749, appendix A, allows. */
 const PRINTABLE = /^[\x20-\x7e]+$/;
-const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$/;
+const FORMS: Readonly<Partial<Record<Field, RegExp>>> = {
+  scope: /^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$/,
+  region: /^[a-z]{2}(-[a-z]+){1,3}-\d{1,2}$/,
+  access_key_id: /^\w{16,128}$/,
+  role_arn: /^arn:aws[a-z-]*:iam::\d{12}:role\/[\w+=,.@/-]{1,512}$/,
+};
 
 /** Throws a 422 for fields that its kind lacks or needs, or that can't be sent. A secret is not repeated. */
 export function assertAuth(auth: ConnectorAuth): void {
@@ -34,12 +62,15 @@ export function assertAuth(auth: ConnectorAuth): void {
   }
   for (const [name, need] of Object.entries(fields) as [Field, string][]) {
     const value = auth[name];
-    if (value === undefined) {
-      if (need === 'required') throw authInvalid(name, `the kind ${auth.kind} needs ${name}`);
-      continue;
+    if (value === undefined && need === 'required') {
+      throw authInvalid(name, `the kind ${auth.kind} needs ${name}`);
     }
-    const isValid = name === 'scope' ? SCOPE.test(value) : PRINTABLE.test(value);
-    if (!isValid) throw authInvalid(name, `${name} has characters that cannot be sent`);
+    if (value === undefined || (FORMS[name] ?? PRINTABLE).test(value)) continue;
+    throw authInvalid(name, `${name} has a form or characters that are not allowed`);
+  }
+  for (const [name, needed] of NEEDED) {
+    if (auth[name] === undefined || auth[needed] !== undefined) continue;
+    throw authInvalid(needed, `${name} means nothing without ${needed}`);
   }
 }
 

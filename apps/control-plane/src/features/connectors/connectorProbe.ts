@@ -2,7 +2,7 @@ import { lookup } from 'node:dns';
 import { type ClientRequestArgs, request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { LookupFunction } from 'node:net';
-import { fetchClientToken, IdentityError } from '@weighbridge/identities';
+import { fetchAwsCredentials, fetchClientToken, IdentityError } from '@weighbridge/identities';
 import { assertPublicHost, NOT_PUBLIC, publicLookup } from '@weighbridge/runtime';
 import { type Static, Type } from 'typebox';
 import { Nullable } from '../../shared/schemas.ts';
@@ -45,6 +45,7 @@ export async function probe(options: Probe): Promise<ProbeResult> {
     message,
   });
   try {
+    if (options.identity?.kind === 'aws') return await probeAws(options.identity, done);
     const token = options.identity && (await tokenOf(options.identity, options.timeoutMs));
     const { status, body } = await get(options, token);
     if (status >= 200 && status < 300) return done(true, status, 'The upstream accepted the credential.');
@@ -56,7 +57,27 @@ export async function probe(options: Probe): Promise<ProbeResult> {
   }
 }
 
-async function tokenOf(identity: Identity, timeoutMs: number): Promise<string> {
+type AwsProbe = Extract<Identity, { kind: 'aws' }>;
+type Done = (ok: boolean, status: number | null, message: string) => ProbeResult;
+
+/** Whether there are credentials. The identity of pods is that of the proxy, so only theirs says what it may do. */
+async function probeAws(identity: AwsProbe, done: Done): Promise<ProbeResult> {
+  if (!identity.accessKeyId) {
+    return done(
+      false,
+      null,
+      "The proxies' own identity is used, which the control plane can't test: send a request for a model of this connector.",
+    );
+  }
+  await fetchAwsCredentials(identity);
+  return done(
+    true,
+    null,
+    'There are credentials. Whether AWS accepts them for a model, a request to it shows.',
+  );
+}
+
+async function tokenOf(identity: Extract<Identity, { kind: 'oauth' }>, timeoutMs: number): Promise<string> {
   const { allowPrivateAddress } = identity;
   return (await fetchClientToken(identity, { allowPrivateAddress, timeoutMs })).value;
 }

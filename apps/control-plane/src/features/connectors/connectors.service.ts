@@ -1,9 +1,9 @@
 import type { Database } from '@weighbridge/database';
 import { isId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { ClientCredentials } from '@weighbridge/identities';
+import type { AwsIdentity, ClientCredentials } from '@weighbridge/identities';
 import type { ConnectorAuth } from './connectorAuth.schemas.ts';
-import { isReference, SEALED } from './connectorAuth.ts';
+import { isReference, SECRETS, type SecretField } from './connectorAuth.ts';
 import {
   type ConnectorRow,
   findConnector,
@@ -22,8 +22,10 @@ export interface ConnectorDeps {
   readonly upstreamHosts: UpstreamHosts;
 }
 
-/** An OAuth client, and whether its token URL may lead to a private address. */
-export type Identity = ClientCredentials & { readonly allowPrivateAddress: boolean };
+/** An OAuth client, and whether its token URL may lead to a private address; or an identity at AWS. */
+export type Identity =
+  | (ClientCredentials & { readonly kind: 'oauth'; readonly allowPrivateAddress: boolean })
+  | (AwsIdentity & { readonly kind: 'aws' });
 
 /** What a connector is called with: a credential, empty if it needs none, or what tokens are got with. */
 type Access =
@@ -107,23 +109,58 @@ function withoutIdentity(credential: Credential): Access {
   return 'unusable' in credential ? credential : { value: credential.value, identity: undefined };
 }
 
-/** What proxies get access tokens with. */
+/** What proxies get tokens with, or sign with. */
 async function identityOf(
   { credentials, upstreamHosts }: ConnectorDeps,
   row: ConnectorRow,
   auth: ConnectorAuth,
 ): Promise<Access> {
-  const { token_url: tokenUrl = '', client_id: clientId = '', client_secret: given = '' } = auth;
-  const fault = baseUrlFault(tokenUrl, upstreamHosts);
+  const { token_url: tokenUrl } = auth;
+  const fault = tokenUrl === undefined ? undefined : baseUrlFault(tokenUrl, upstreamHosts);
   if (fault !== undefined) return { unusable: `Its token_url cannot be used: ${fault}.` };
-  const secret = isReference(given)
-    ? await readBound(credentials, given, [tokenUrl, row.base_url])
-    : unseal(credentials, authSealContext(row.id), row.auth_sealed, row.auth_kek_id);
-  if ('unusable' in secret) return secret;
-  const { scope = '', audience = '', client_authentication: clientAuthentication = 'post' } = auth;
-  const allowPrivateAddress = upstreamHosts.allows(new URL(tokenUrl));
-  const client = { tokenUrl, clientId, clientSecret: secret.value, scope, audience, clientAuthentication };
-  return { value: '', identity: { ...client, allowPrivateAddress } };
+  const addresses = tokenUrl === undefined ? [row.base_url] : [tokenUrl, row.base_url];
+  const secrets: Partial<Record<SecretField, string>> = {};
+  for (const field of SECRETS[auth.kind]) {
+    const given = auth[field];
+    if (given === undefined) continue;
+    const secret = isReference(given)
+      ? await readBound(credentials, given, addresses)
+      : sealedSecret(credentials, row, field);
+    if ('unusable' in secret) return secret;
+    secrets[field] = secret.value;
+  }
+  return { value: '', identity: identityWith(auth, secrets, upstreamHosts) };
+}
+
+function identityWith(
+  auth: ConnectorAuth,
+  secrets: Partial<Record<SecretField, string>>,
+  upstreamHosts: UpstreamHosts,
+): Identity {
+  if (auth.kind === 'aws') {
+    const { region = '', access_key_id = '', role_arn = '', external_id = '' } = auth;
+    const { secret_access_key = '', session_token = '' } = secrets;
+    return {
+      kind: 'aws',
+      region,
+      accessKeyId: access_key_id,
+      secretAccessKey: secret_access_key,
+      sessionToken: session_token,
+      roleArn: role_arn,
+      externalId: external_id,
+    };
+  }
+  const { token_url: tokenUrl = '', client_id: clientId = '', scope = '', audience = '' } = auth;
+  return {
+    kind: 'oauth',
+    tokenUrl,
+    clientId,
+    clientSecret: secrets.client_secret ?? '',
+    scope,
+    audience,
+    clientAuthentication: auth.client_authentication ?? 'post',
+    allowPrivateAddress: upstreamHosts.allows(new URL(tokenUrl)),
+  };
 }
 
 /** The secret of a reference, if the deployment lets it, and what it buys, go to these addresses. */
@@ -135,7 +172,32 @@ async function readBound(
   const bound = urls.map((url) => credentials.hosts.fault(ref, url)).find((why) => why !== undefined);
   return bound === undefined
     ? await credentials.read(ref)
-    : { unusable: `Its client_secret cannot be used: ${bound}.` };
+    : { unusable: `A secret of its auth cannot be used: ${bound}.` };
+}
+
+function sealedSecret(credentials: Credentials, row: ConnectorRow, field: SecretField): Credential {
+  const opened = unseal(credentials, authSealContext(row.id), row.auth_sealed, row.auth_kek_id);
+  if ('unusable' in opened) return opened;
+  const value = secretsIn(opened.value)[field];
+  return value === undefined ? { unusable: `Its ${field} is missing. Set it again.` } : { value };
+}
+
+function secretsIn(text: string): Partial<Record<SecretField, string>> {
+  try {
+    return JSON.parse(text) as Partial<Record<SecretField, string>>;
+  } catch {
+    // Sealed by a version that was never released.
+    return {};
+  }
+}
+
+/** The sealed secrets of a connector's auth; undefined if there are none or they can't be opened. */
+export function openedSecrets(
+  credentials: Credentials,
+  row: ConnectorRow,
+): Partial<Record<SecretField, string>> | undefined {
+  const opened = unseal(credentials, authSealContext(row.id), row.auth_sealed, row.auth_kek_id);
+  return 'unusable' in opened ? undefined : secretsIn(opened.value);
 }
 
 /** The additional data that a credential is sealed with, so that it opens for its own row only. */
@@ -177,9 +239,11 @@ function isBound(
   { credentials }: ConnectorDeps,
   { auth, credential_ref, origin }: ConnectorRow,
 ): boolean | null {
-  const ref = (auth as ConnectorAuth | null)?.client_secret ?? credential_ref;
-  if (ref === null || ref === SEALED) return null;
-  return origin === 'environment' || credentials.hosts.isBound(ref);
+  const refs = [credential_ref, ...secretsOf(auth as ConnectorAuth | null)].filter(
+    (ref) => ref !== null && (auth === null || isReference(ref)),
+  ) as string[];
+  if (refs.length === 0) return null;
+  return origin === 'environment' || refs.every((ref) => credentials.hosts.isBound(ref));
 }
 
 /** The connector of a row as the API shows it. */
@@ -217,4 +281,8 @@ export async function toConnector(deps: ConnectorDeps, row: ConnectorRow): Promi
 
 function hasKey({ credential_ref, credential_sealed }: ConnectorRow): boolean {
   return credential_ref !== null || credential_sealed !== null;
+}
+
+function secretsOf(auth: ConnectorAuth | null): string[] {
+  return auth ? SECRETS[auth.kind].flatMap((field) => auth[field] ?? []) : [];
 }

@@ -30,7 +30,7 @@ export function validConnectorName(text: string): string {
 }
 
 /** The dialect and base URL of a new connector. A known provider has defaults for both. */
-export function dialectAndBaseUrl({ provider, dialect, base_url }: NewConnector): {
+export function dialectAndBaseUrl({ provider, dialect, base_url, auth }: NewConnector): {
   dialect: Provider['dialect'];
   baseUrl: string;
 } {
@@ -50,11 +50,25 @@ export function dialectAndBaseUrl({ provider, dialect, base_url }: NewConnector)
       field,
       `Give a ${field}: there is no default for the provider "${provider}".`,
     );
-  const chosen = dialect ?? known?.dialect;
-  const baseUrl = base_url ?? known?.baseUrl;
+  const isAws = auth?.kind === 'aws';
+  const chosen = dialect ?? (isAws ? 'anthropic' : known?.dialect);
+  const baseUrl = base_url ?? (isAws ? bedrockUrl(auth.region) : known?.baseUrl);
+  if (isAws && chosen !== 'anthropic') {
+    throw invalid(
+      'dialect_invalid',
+      'dialect',
+      'The auth of the kind aws is for Claude on Bedrock, whose dialect is anthropic.',
+    );
+  }
   if (chosen === undefined) throw missing('dialect');
   if (baseUrl === undefined) throw missing('base_url');
   return { dialect: chosen, baseUrl };
+}
+
+/** The runtime of Bedrock in a region (https://docs.aws.amazon.com/general/latest/gr/bedrock.html). */
+function bedrockUrl(region = ''): string {
+  const domain = region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com';
+  return `https://bedrock-runtime.${region}.${domain}`;
 }
 
 /** Returns the patterns without duplicates; throws a 422 for one that cannot match a model of the provider. */

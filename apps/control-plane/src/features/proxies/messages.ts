@@ -68,7 +68,11 @@ export function connectorMessage(
 
 function identityMessage(identity: Identity | undefined) {
   if (!identity) return { case: undefined };
-  const { clientAuthentication, ...client } = identity;
+  if (identity.kind === 'aws') {
+    const { kind: _kind, ...value } = identity;
+    return { case: 'aws' as const, value };
+  }
+  const { kind: _kind, clientAuthentication, ...client } = identity;
   const value = { ...client, basicAuthentication: clientAuthentication === 'basic' };
   return { case: 'oauth' as const, value };
 }

@@ -1,0 +1,70 @@
+import type { EventStreamCodec } from '@smithy/eventstream-codec';
+import { anthropicError } from './anthropicError.ts';
+
+/** No event of a model comes near it. */
+const MAX_FRAME_BYTES = 16 * 1024 * 1024;
+const MIN_FRAME_BYTES = 16;
+
+/** Turns AWS event-stream frames into the events of Anthropic's streams, as they come. */
+export class EventFrames {
+  readonly #codec: EventStreamCodec;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(codec: EventStreamCodec) {
+    this.#codec = codec;
+  }
+
+  /** Passes on the events that are whole now. Throws for what is not a frame, or was changed on its way, after those before. */
+  push(chunk: Buffer, onEvents: (events: Buffer) => void): void {
+    this.#rest = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    let text = '';
+    try {
+      while (this.#rest.length >= 4) {
+        const length = this.#rest.readUInt32BE(0);
+        if (length < MIN_FRAME_BYTES || length > MAX_FRAME_BYTES) {
+          throw new Error('an event has an absurd length');
+        }
+        if (this.#rest.length < length) break;
+        text += this.#event(this.#rest.subarray(0, length));
+        this.#rest = this.#rest.subarray(length);
+      }
+    } finally {
+      if (text !== '') onEvents(Buffer.from(text, 'utf8'));
+    }
+  }
+
+  /** Throws if the last frame broke off. */
+  end(): void {
+    if (this.#rest.length > 0) throw new Error('the last event broke off');
+  }
+
+  #event(frame: Buffer): string {
+    const { headers, body } = this.#codec.decode(frame);
+    const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8');
+    const kind = headers[':message-type']?.value;
+    if (kind !== 'event') {
+      const code = String((headers[':exception-type'] ?? headers[':error-code'])?.value ?? '');
+      return sse('error', JSON.stringify(anthropicError(code, messageOf(text))));
+    }
+    const { bytes } = JSON.parse(text) as { readonly bytes?: unknown };
+    // Events without a payload keep the connection open.
+    if (typeof bytes !== 'string') return '';
+    const data = Buffer.from(bytes, 'base64').toString('utf8');
+    const event = JSON.parse(data) as { readonly type?: unknown };
+    if (typeof event.type !== 'string') return '';
+    return sse(event.type, data.includes('\n') ? JSON.stringify(event) : data);
+  }
+}
+
+function sse(event: string, data: string): string {
+  return `event: ${event}\ndata: ${data}\n\n`;
+}
+
+function messageOf(text: string): string {
+  try {
+    const { message } = JSON.parse(text) as { readonly message?: unknown };
+    return typeof message === 'string' ? message : '';
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,104 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { EventStreamCodec } from '@smithy/eventstream-codec';
+import type { Dispatcher } from 'undici';
+import { anthropicError } from './anthropicError.ts';
+import { EventFrames } from './eventFrames.ts';
+
+const EVENT_STREAM = 'application/vnd.amazon.eventstream';
+const MAX_ERROR_BYTES = 64 * 1024;
+
+/** Passes the answer of InvokeModel on as one of Anthropic's: its frames as server-sent events, its errors in their shape. */
+export class InvocationAnswer implements Dispatcher.DispatchHandler {
+  readonly #next: Dispatcher.DispatchHandler;
+  readonly #codec: EventStreamCodec;
+  #frames: EventFrames | undefined;
+  /** Of an error: its head, and its body so far. */
+  #error: { readonly status: number; readonly headers: IncomingHttpHeaders; text: string } | undefined;
+
+  constructor(next: Dispatcher.DispatchHandler, codec: EventStreamCodec) {
+    this.#next = next;
+    this.#codec = codec;
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
+    this.#next.onRequestStart?.(controller, context);
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+    statusMessage?: string,
+  ): void {
+    const { 'content-length': _length, 'content-type': type = '', ...others } = headers;
+    if (status >= 400) {
+      this.#error = { status, headers: others, text: '' };
+      return;
+    }
+    if (!type.startsWith(EVENT_STREAM)) {
+      this.#next.onResponseStart?.(controller, status, headers, statusMessage);
+      return;
+    }
+    this.#frames = new EventFrames(this.#codec);
+    const streamed = { ...others, 'content-type': 'text/event-stream; charset=utf-8' };
+    this.#next.onResponseStart?.(controller, status, streamed, statusMessage);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#error) {
+      if (this.#error.text.length < MAX_ERROR_BYTES) this.#error.text += chunk.toString('utf8');
+      return;
+    }
+    if (!this.#frames) {
+      this.#next.onResponseData?.(controller, chunk);
+      return;
+    }
+    try {
+      this.#frames.push(chunk, (events) => this.#next.onResponseData?.(controller, events));
+    } catch (error) {
+      controller.abort(error as Error);
+    }
+  }
+
+  onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+    try {
+      if (this.#error) this.#passError(controller, this.#error);
+      this.#frames?.end();
+    } catch (error) {
+      this.#next.onResponseError?.(controller, error as Error);
+      return;
+    }
+    this.#next.onResponseEnd?.(controller, trailers);
+  }
+
+  onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
+    this.#next.onResponseError?.(controller, error);
+  }
+
+  #passError(
+    controller: Dispatcher.DispatchController,
+    {
+      status,
+      headers,
+      text,
+    }: { readonly status: number; readonly headers: IncomingHttpHeaders; readonly text: string },
+  ): void {
+    const [code = ''] = String(headers['x-amzn-errortype'] ?? '').split(':');
+    const body = Buffer.from(JSON.stringify(anthropicError(code, messageOf(text))), 'utf8');
+    this.#next.onResponseStart?.(controller, status, { ...headers, 'content-type': 'application/json' });
+    this.#next.onResponseData?.(controller, body);
+  }
+}
+
+function messageOf(text: string): string {
+  try {
+    const { message, Message } = JSON.parse(text) as {
+      readonly message?: unknown;
+      readonly Message?: unknown;
+    };
+    const found = message ?? Message;
+    return typeof found === 'string' ? found : '';
+  } catch {
+    return '';
+  }
+}
