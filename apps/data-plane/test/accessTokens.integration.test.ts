@@ -78,12 +78,12 @@ describe('a connector behind OAuth', () => {
     expect(proxy.events).toHaveLength(6);
   });
 
-  it('asks once for a thousand requests that wait', async () => {
+  it('asks once for hundreds of requests that wait', async () => {
     const { server, gateway, chat } = await startScene();
     server.delayMs = 300;
-    const answers = await Promise.all(Array.from({ length: 1_000 }, chat));
+    const answers = await Promise.all(Array.from({ length: 400 }, chat));
     expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
-    expect([server.answers, gateway.passed]).toEqual([['200'], 1_000]);
+    expect([server.answers, gateway.passed]).toEqual([['200'], 400]);
   });
 
   it('refreshes under load without a failed request, and charges what the vendor bills', async () => {
