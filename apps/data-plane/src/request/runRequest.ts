@@ -1,41 +1,33 @@
 import { AppError, raise } from '@weighbridge/errors';
 import { clientGone, type Logger } from '@weighbridge/runtime';
-import { type Answered, AnswerOwnership } from '../attempt/answerOwnership.ts';
-import type { Attempt, AttemptDeps } from '../attempt/attempt.ts';
+import type { AttemptDeps } from '../attempt/attempt.ts';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
-import { droppedText } from '../attempt/droppedFields.ts';
 import { addRequestId, errorResponse, sendError, sendInternalError } from '../attempt/errorResponse.ts';
-import type { Delivered, FailoverDeps } from '../attempt/failover.ts';
+import type { FailoverDeps } from '../attempt/failover.ts';
 import { forward } from '../attempt/forward.ts';
-import type { ModelRequest, Plan } from '../attempt/plan.ts';
-import { relayResponse } from '../attempt/relayResponse.ts';
+import type { Plan } from '../attempt/plan.ts';
 import { RequestAttempts } from '../attempt/requestAttempts.ts';
-import { headerText, type ResponseHeaders } from '../attempt/responseHeaders.ts';
+import type { ResponseHeaders } from '../attempt/responseHeaders.ts';
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
-import type { CacheFill } from '../cache/streamCapture.ts';
 import type { KeyCache } from '../control/keyCache.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
-import { INPUT_ITEMS, STORED_RESPONSE } from '../formats/operation.ts';
-import type { ResponseFacts } from '../formats/responseFormat.ts';
+import { STORED_RESPONSE } from '../formats/operation.ts';
 import type { Observer } from '../observe/observer.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';
-import { isRateHeader } from '../rates/rateHeaders.ts';
 import type { MemoryBudget } from '../shared/memoryBudget.ts';
 import { isOwnResponse } from '../translation/responseStore.ts';
-import { appendCommonHeaders, appendVendorHeaders } from '../upstream/headers.ts';
 import { authenticate } from './authenticate.ts';
 import type { InFlightRequests } from './inFlightRequests.ts';
 import { type PlanDeps, planGeneration } from './planRequest.ts';
 import { planStored } from './planStored.ts';
 import { admitByRates, admitTokens, type RateDeps, writeRateHeaders } from './rateAdmission.ts';
+import { relayAnswer } from './relayAnswer.ts';
 import { type RequestCaching, requestCaching } from './requestCaching.ts';
 import { type IncomingRequest, type InferenceRequest, RequestContext } from './requestContext.ts';
 import { respondFromCache } from './respondFromCache.ts';
 import { respondWithEstimate } from './respondWithEstimate.ts';
 import { respondWithStored } from './respondWithStored.ts';
-import { storing } from './storing.ts';
 import type { UnfinishedResponses } from './unfinishedResponses.ts';
 
 export interface RunDeps
@@ -166,7 +158,7 @@ async function runPlanned(deps: RunDeps, request: InferenceRequest, client: Clie
     }
     const delivered = await forward(deps, { plan, client, attempts });
     client.commit();
-    await relay(deps, request, plan, delivered, caching, client);
+    await relayAnswer(deps, request, plan, delivered, caching, client);
   } finally {
     attempts.close();
     if (hold) deps.rates.settle(hold, attempts.usedTokens);
@@ -195,115 +187,6 @@ function planOf(
   } catch (error) {
     return onRefusal(error);
   }
-}
-
-/** Passes the response on, and settles its attempt before the HTTP response ends. */
-async function relay(
-  deps: RunDeps,
-  request: InferenceRequest,
-  plan: Plan,
-  delivered: Delivered,
-  caching: RequestCaching | undefined,
-  client: ClientConnection,
-): Promise<void> {
-  const { attempt, response } = delivered;
-  const { connector, modelRequest } = attempt.prepared;
-  if (plan.kind === 'generation' && modelRequest && response.status < 300) plan.savePin(modelRequest);
-  const unfinished = modelRequest?.generation.isBackground
-    ? { eventId: attempt.eventId, model: modelRequest.model.id }
-    : undefined;
-  try {
-    await relayResponse({
-      attempt,
-      response,
-      plan,
-      capture: captureOf(caching, plan, attempt, client),
-      client,
-      requestId: request.id,
-      headers: responseHeaders(request, plan, delivered, client.headers),
-      ownership: ownershipOf(deps, request.key, plan, attempt, unfinished),
-      store: storing(deps.responses, request.key, attempt.prepared, plan),
-      onRead: settlesLater(deps, request, plan, unfinished && connector.id),
-    });
-  } catch (error) {
-    response.body.destroy();
-    throw error;
-  }
-}
-
-/** Undefined if the answer is not cached. */
-function captureOf(
-  caching: RequestCaching | undefined,
-  { operation }: Plan,
-  { prepared: { modelRequest, translation } }: Attempt,
-  { memory }: ClientConnection,
-): CacheFill | undefined {
-  // Another request may have the tools that this one lost.
-  if (!caching || !isAsSent(modelRequest)) return undefined;
-  if (!translation) return caching.capture(modelRequest, memory);
-  // Where callers choose whether they see the usage, a stream that is translated has it or not.
-  if (operation.needsIncludeUsage && translation.answer.stream) return undefined;
-  const dropped = droppedText(undefined, translation.losses);
-  return caching.capture(modelRequest, memory, dropped === '' ? undefined : dropped);
-}
-
-/** Undefined if the answer names nothing that the caller then owns. */
-function ownershipOf(
-  { owners }: RunDeps,
-  key: ResolvedKey,
-  plan: Plan,
-  { prepared: { connector, modelRequest, translation } }: Attempt,
-  unfinished: Answered['unfinished'],
-): AnswerOwnership | undefined {
-  const connectorId = connector.id;
-  if (plan.kind === 'stored_response') {
-    if (!plan.isOwn) return undefined;
-    // What the vendor did in the background is named when it is read, and so is the input.
-    const { responseId: readId } = plan;
-    return new AnswerOwnership(owners, {
-      isStored: false,
-      namesResponse: false,
-      connectorId,
-      key,
-      unfinished,
-      readId,
-      repeated: plan.operation === INPUT_ITEMS ? 'all' : undefined,
-    });
-  }
-  // Of a translated answer, the caller gets no id of the vendor's.
-  if (!modelRequest || translation) return undefined;
-  const { isStored, operation, spans } = modelRequest.generation;
-  // Of chat completions, only spoken ones name an object.
-  if (!operation.namesObjects && !spans.has('audio')) return undefined;
-  // On other routes, the answer's own id names a stored object only in a thread of messages.
-  const namesResponse = isStored || operation.isStored;
-  const others = plan.objects?.others ?? [];
-  const repeated = others.length > 0 ? new Set(others.map(({ id }) => id)) : undefined;
-  return new AnswerOwnership(owners, { isStored, namesResponse, connectorId, key, unfinished, repeated });
-}
-
-/**
- * What becomes of the facts of a background response, when it is made (at `connectorId`) and when a client reads it: its
- * charge is corrected by them, or by what the vendor says later.
- */
-function settlesLater(
-  { unfinished }: RunDeps,
-  { key: { principalId } }: InferenceRequest,
-  plan: Plan,
-  connectorId: string | undefined,
-): ((facts: ResponseFacts) => void) | undefined {
-  if (plan.kind === 'stored_response') {
-    const stored = plan.unfinished;
-    return stored && ((facts) => unfinished.tell({ ...stored, principalId }, facts));
-  }
-  if (connectorId === undefined || !plan.generation.isStored) return undefined;
-  return (facts) => {
-    const { responseId } = facts;
-    if (responseId === '') return;
-    const made = { responseId, connectorId, principalId };
-    unfinished.watch(made);
-    unfinished.tell(made, facts);
-  };
 }
 
 /** Undefined if the cache plays no part. Sets `x-svc-cache` to `miss` or `bypass`; a hit overwrites it. */
@@ -340,34 +223,6 @@ async function tryCache(
     if (hold) deps.rates.settle(hold, 0);
   }
   return true;
-}
-
-/** The headers of this service and those of the vendor that the client may see. */
-function responseHeaders(
-  { id, receivedAt, observed }: InferenceRequest,
-  { operation }: Plan,
-  { attempt, response, upstreamMs }: Delivered,
-  own: ResponseHeaders,
-): ResponseHeaders {
-  const overheadMs = performance.now() - receivedAt - upstreamMs;
-  observed.overheadMs = overheadMs;
-  const headers = own.copy();
-  const { modelRequest, translation } = attempt.prepared;
-  if (translation) appendCommonHeaders(headers.list, response.headers);
-  else appendVendorHeaders(headers.list, response.headers, { isRated: own.list.some(isRateHeader) });
-  addRequestId(headers, operation.dialect, id);
-  if (modelRequest) {
-    headers.list.push('x-svc-model', headerText(modelRequest.model.id));
-    const removed = modelRequest.generation.hard?.removedTools;
-    const dropped = droppedText(removed, translation?.losses);
-    if (dropped !== '') headers.list.push('x-svc-dropped', dropped);
-  }
-  headers.list.push('x-svc-overhead-ms', overheadMs.toFixed(3));
-  return headers;
-}
-
-function isAsSent(request: ModelRequest | undefined): request is ModelRequest {
-  return request !== undefined && (request.generation.hard?.removedTools.length ?? 0) === 0;
 }
 
 /** The current routing table; throws a 503 before the first snapshot of the control plane. */
