@@ -1,13 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { parseWorkloadType, profileNameOf, type RoutingProfile, workloadTypeKey } from '@weighbridge/domain';
-import { AppError, raise } from '@weighbridge/errors';
-import { usageBacklog } from '../attempt/attemptBilling.ts';
+import { profileNameOf, type RoutingProfile } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
 import { limitOutput } from '../attempt/limitOutput.ts';
-import type { GenerationPlan, ObjectAccess, PreparedRequest } from '../attempt/plan.ts';
+import type { GenerationPlan, PreparedRequest } from '../attempt/plan.ts';
 import { reportsUsageIfAsked } from '../attempt/streamUsage.ts';
 import type { LeaseBook } from '../budget/leaseBook.ts';
-import { canAnswer, servesRoute } from '../control/connectorRoutes.ts';
-import type { ObjectOwners } from '../control/objectOwners.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import {
   type RoutableConnector,
@@ -21,11 +18,7 @@ import { type GenerationRequest, readGenerationRequest, upstreamBody } from '../
 import { type HardTerms, hardTerms } from '../formats/hardMode.ts';
 import { type Operation, RESPONSES } from '../formats/operation.ts';
 import type { RequestBody } from '../formats/requestBody.ts';
-import type { UsageLog } from '../record/usageLog.ts';
-import { storingFirst, targetAt, targetsForModels } from '../routing/modelTargets.ts';
-import { drawOf, pinKeyOf, routePinKey } from '../routing/pinKey.ts';
-import { findProfile, type ProfileDeps, targetsForProfile } from '../routing/profileTargets.ts';
-import type { PinDecision, SessionPins } from '../routing/sessionPins.ts';
+import { findProfile } from '../routing/profileTargets.ts';
 import { inTranslation } from '../translation/notTranslatable.ts';
 import {
   type AttemptTranslation,
@@ -36,24 +29,13 @@ import {
   type TranslationTerms,
 } from '../translation/requestTranslation.ts';
 import { isOwnResponse, type ResponseStore } from '../translation/responseStore.ts';
-import {
-  admitModel,
-  assertAllowed,
-  assertNamedModelsAllowed,
-  isAllowed,
-  namedTargets,
-} from './admitModel.ts';
+import { assertAllowed, assertNamedModelsAllowed, namedTargets } from './admitModel.ts';
+import { type ChoiceDeps, type ChosenTargets, chooseTargets } from './chooseTargets.ts';
 import { continueResponse } from './continueResponse.ts';
-import { accessToObjects } from './namedObjects.ts';
 import { resolveRequested } from './resolveModel.ts';
 
-export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
-  readonly usage: Pick<UsageLog, 'hasRoom'>;
+export interface PlanDeps extends ChoiceDeps {
   readonly budget: Pick<LeaseBook, 'headroom'>;
-  readonly owners: ObjectOwners;
-  readonly pins: SessionPins;
-  /** From 0 up to 1. */
-  readonly random: () => number;
   /** Of the envelopes in which callers keep what only a vendor understands. */
   readonly envelopeKey: Buffer;
   /** Of responses that their vendors do not store; undefined if there is none. */
@@ -103,10 +85,6 @@ export function planGeneration(
   return new GenerationPlanner(deps, sender, generation, gemini?.isArray ?? false, table).plan();
 }
 
-interface ChosenTargets extends PinDecision {
-  readonly isPinned: boolean;
-}
-
 class GenerationPlanner {
   readonly #deps: PlanDeps;
   readonly #sender: Sender;
@@ -123,8 +101,6 @@ class GenerationPlanner {
   #hard: { readonly key: ResolvedKey; readonly terms: HardTerms } | undefined;
   /** The response of this service's own store whose conversation the request says. */
   readonly #continued: string | undefined;
-  /** Set once they are looked up. */
-  #objects: ObjectAccess | undefined;
   /** Set once a target speaks another dialect. */
   #translation: RequestTranslation | undefined;
 
@@ -152,95 +128,20 @@ class GenerationPlanner {
   }
 
   plan(): GenerationPlan | Promise<GenerationPlan> {
-    const chosen = this.#chooseTargets();
+    const chosen = chooseTargets({
+      deps: this.#deps,
+      sender: this.#sender,
+      generation: this.#generation,
+      model: this.#model,
+      profile: this.#profile,
+      table: this.#table,
+    });
     return chosen instanceof Promise
       ? chosen.then((targets) => this.#planFor(targets))
       : this.#planFor(chosen);
   }
 
-  /** A request of a session goes to the target of the session's first request. */
-  #chooseTargets(): ChosenTargets | Promise<ChosenTargets> {
-    const { key, headers } = this.#sender;
-    const generation = this.#generation;
-    const profile = this.#profile;
-    const { principalId } = key;
-    const pinKey = pinKeyOf({ principalId, headers, model: this.#model, generation, profile });
-    if (pinKey !== undefined || generation.mayNameObjects) {
-      return this.#chooseByHistory(pinKey);
-    }
-    const targets = this.#recordable(this.#allTargets(this.#deps.random));
-    return { targets, savePin: () => {}, isPinned: false };
-  }
-
-  /** The targets of a request that belongs to a session, or may name what a vendor stores. */
-  async #chooseByHistory(pinKey: string | undefined): Promise<ChosenTargets> {
-    const { targets, savePin, isPinned } =
-      pinKey === undefined
-        ? { targets: this.#allTargets(this.#deps.random), savePin: () => {}, isPinned: false }
-        : await this.#chooseByPin(pinKey);
-    const usable = this.#recordable(targets);
-    if (!this.#generation.mayNameObjects) return { targets: usable, savePin, isPinned };
-    return { targets: await this.#havingObjects(usable), savePin, isPinned };
-  }
-
-  async #chooseByPin(pinKey: string): Promise<ChosenTargets> {
-    const { operation } = this.#generation;
-    const { key } = this.#sender;
-    const all = this.#allTargets(drawOf(pinKey));
-    const passes = ({ connector }: Target) => servesRoute(connector, operation.route);
-    const { targets, savePin } = await this.#deps.pins.decide({
-      key: pinKey,
-      routeKey: routePinKey(pinKey, operation.route),
-      targets: all,
-      // Whether or not the profile still names it: edits of a profile apply to new sessions.
-      find: (modelId, connectorId) =>
-        isAllowed(key, modelId) ? targetAt(modelId, connectorId, this.#table) : undefined,
-      // Another account of the model may take what would have to be translated for this one.
-      serves: (target) =>
-        passes(target) ||
-        (canAnswer(target.connector, operation) &&
-          !all.some((other) => other.model.id === target.model.id && passes(other))),
-    });
-    return { targets, savePin, isPinned: true };
-  }
-
-  /** The targets of the model that the request names, or of its profile. */
-  #allTargets(random: () => number): Targets {
-    const { key, headers } = this.#sender;
-    const { operation, model: asked } = this.#generation;
-    const profile = this.#profile;
-    const table = this.#table;
-    if (!profile) {
-      const model = admitModel(key, { model: this.#model, asked, operation }, table);
-      return targetsForModels([model], operation, table, random);
-    }
-    const workloadType = workloadTypeKey(parseWorkloadType(headers));
-    const { strata } = this.#deps;
-    const ranked = targetsForProfile({ random, strata }, profile, { key, operation, workloadType }, table);
-    return this.#generation.isStored ? storingFirst(ranked, operation) : ranked;
-  }
-
-  /** While usage can't be recorded, only free models are used. */
-  #recordable(targets: Targets): Targets {
-    const { operation, namesSeveralModels } = this.#generation;
-    if (!operation.isBilled || this.#deps.usage.hasRoom()) return targets;
-    const [first, ...others] = targets.filter(({ model: { free } }) => free && !namesSeveralModels);
-    return first ? [first, ...others] : raise(usageBacklog());
-  }
-
-  /** Only the account that has an object can use it; if that is unknown of a previous response, the first target is asked. */
-  async #havingObjects(targets: Targets): Promise<Targets> {
-    const generation = this.#generation;
-    this.#objects = await accessToObjects(this.#deps.owners, this.#sender.key, generation);
-    const connectorId = this.#objects?.connectorId;
-    if (connectorId === undefined && generation.previousResponseId === undefined) return targets;
-    const has = targets.find(({ connector }) => connector.id === connectorId);
-    // Of another dialect, no vendor has it.
-    const takesIt = targets.find(({ connector }) => !operationInstead(connector, generation.operation));
-    return [has ?? takesIt ?? targets[0]];
-  }
-
-  #planFor({ targets: chosen, savePin, isPinned }: ChosenTargets): GenerationPlan {
+  #planFor({ targets: chosen, savePin, isPinned, objects }: ChosenTargets): GenerationPlan {
     const generation = this.#generation;
     const { operation } = generation;
     const isEstimated = isUncounted(chosen[0].connector, operation);
@@ -260,7 +161,7 @@ class GenerationPlanner {
       profile: this.#profile,
       isPinned,
       isEstimated,
-      objects: this.#objects,
+      objects,
       method: 'POST',
       path: operation.path,
       streamsArray: this.#streamsArray,
