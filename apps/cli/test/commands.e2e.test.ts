@@ -243,6 +243,81 @@ echo "\${COMPREPLY[*]}"`;
   });
 });
 
+describe("an operator's commands", () => {
+  it('find the service that was started in this folder, and say who calls', async () => {
+    const { code, out } = await weighbridge(['whoami'], { WEIGHBRIDGE_URL: '' });
+    expect([code, out]).toEqual([0, expect.stringMatching(/principal +operator/)]);
+    expect(out).toContain(url);
+  });
+
+  it('change keys, principals and negotiated prices', async () => {
+    const policy = await json<{ id: string }>([
+      'policies',
+      'create',
+      'per person',
+      '--limit-micro-usd',
+      '5000000',
+    ]);
+    await json(['principals', 'set', 'lin@example.com', '--policy', policy.id]);
+    expect(await json(['principals', 'list', '--policy', policy.id])).toMatchObject([
+      { id: 'lin@example.com' },
+    ]);
+    expect(
+      (await weighbridge(['policies', 'create', 'x', '--limit-usd', '1', '--limit-micro-usd', '1'])).code,
+    ).toBe(2);
+    const key = await json<{ id: string; key: string }>([
+      'keys',
+      'create',
+      'laptop',
+      '--principal',
+      'lin@example.com',
+    ]);
+    expect(await json(['keys', 'update', key.id, '--name', 'desk', '--expires', '30d'])).toMatchObject({
+      name: 'desk',
+      expires_at: expect.any(String),
+    });
+    expect(await json(['keys', 'update', key.id, '--expires', 'never'])).toMatchObject({ expires_at: null });
+    expect((await weighbridge(['keys', 'update', key.id])).code).toBe(2);
+    const asked = await fetch(`${url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'mock/echo', messages: [{ role: 'user', content: 'Hello!' }] }),
+    });
+    expect(asked.status).toBe(200);
+    await eventually(
+      async () => {
+        const { out } = await weighbridge(['policies', 'counters', policy.id]);
+        expect(out).toMatch(/lin@example\.com +\$0\.0000\d+ .*\$5\.00/);
+      },
+      { timeoutMs: 20_000, intervalMs: 500 },
+    );
+    const spend = await weighbridge([
+      'spend',
+      '--by',
+      'key',
+      '--top',
+      '1',
+      '--compare',
+      '--principal',
+      'lin@example.com',
+    ]);
+    expect([spend.code, spend.out]).toEqual([0, expect.stringContaining(`desk (${key.id})`)]);
+    expect(spend.err).toContain('1 requests, 1 attempts');
+    const rotated = await weighbridge(['keys', 'rotate', key.id, '--grace', '1h']);
+    expect(rotated.err).toMatch(/The old secret can read and infer until \d{4}-/);
+    const [mock] = await json<{ id: string }[]>(['connectors', 'list', '--provider', 'mock']);
+    const id = mock?.id ?? '';
+    await json(['connectors', 'set-price', id, 'mock/echo', '--input', '0.5', '--output', '1.25']);
+    expect((await weighbridge(['connectors', 'prices', id])).out).toMatch(
+      /mock\/echo +\$0\.50 +\$0\.50 +\$1\.25/,
+    );
+    await json(['connectors', 'end-price', id, 'mock/echo']);
+    expect(
+      (await weighbridge(['connectors', 'set-price', id, 'mock/echo', '--input', 'x', '--output', '1'])).code,
+    ).toBe(2);
+  });
+});
+
 describe('apply', () => {
   const file = () => join(dataDir, 'gateway.yaml');
   const GATEWAY = `

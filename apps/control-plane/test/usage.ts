@@ -13,6 +13,7 @@ export interface Used {
   readonly policies?: readonly string[];
   readonly buckets?: readonly BucketRef[];
   readonly model?: string;
+  readonly modelRequested?: string;
   readonly connector?: string;
   readonly costNano?: bigint;
   readonly priceVersion?: number;
@@ -57,7 +58,7 @@ export async function recordAttempts(db: Database, attempts: readonly Used[]): P
         key_id: used.key ?? 'key_1',
         principal_id: used.principal ?? 'ada',
         policy_id: buckets[0]?.policyId ?? '',
-        model_requested: used.model ?? 'mock/echo',
+        model_requested: used.modelRequested ?? used.model ?? 'mock/echo',
         model: used.model ?? 'mock/echo',
         connector_id: used.connector ?? 'con_1',
         input_tokens: 10,

@@ -1,10 +1,10 @@
 import { DateTime } from 'luxon';
 
-export const CALENDAR_UNITS = ['hour', 'day', 'month'] as const;
+export const CALENDAR_UNITS = ['hour', 'day', 'week', 'month'] as const;
 export type CalendarUnit = (typeof CALENDAR_UNITS)[number];
 
 /**
- * The starts of the hours, days or months that overlap [from, to), in an IANA time zone, ascending; the first is at or
+ * The starts of the hours, days, weeks (from Monday) or months that overlap [from, to), in an IANA time zone, ascending; the first is at or
  * before `from`. A day with a clock change has 23 or 25 hours, and one start.
  */
 export function calendarEdges(unit: CalendarUnit, timezone: string, from: Date, to: Date): Date[] {

@@ -9,6 +9,7 @@ export {
 } from './buckets/bucketRef.ts';
 export { type CounterDefinition, openCounter } from './budgets/openCounter.ts';
 export { type BudgetUse, readBudgetUse } from './budgets/readBudgetUse.ts';
+export { COUNTER_ORDERS, type CounterRow, readCounters } from './budgets/readCounters.ts';
 export { setBucketLimits } from './budgets/setBucketLimits.ts';
 export { recordOverdueThresholds, type ThresholdReached } from './budgets/thresholds.ts';
 export { type BillingDetails, detailsColumn, detailsOf } from './events/billingDetails.ts';
@@ -41,6 +42,7 @@ export { maintainPartitions, type Retention, readIdRange, retainedFrom } from '.
 export { type LedgerState, type LostProducer, readLedgerState } from './maintenance/readLedgerState.ts';
 export { type RebuildResult, RebuildRunningError, rebuildBuckets } from './maintenance/rebuild.ts';
 export { findKnownEpochs } from './producers/findKnownEpochs.ts';
+export { ledgerAsOf } from './producers/ledgerAsOf.ts';
 export {
   type ListedProducer,
   listProducers,
@@ -84,8 +86,15 @@ export {
   type RequestPosition,
 } from './requests/requests.ts';
 export type { LedgerFilter } from './spend/ledgerFilter.ts';
+export { type PreviousSums, readPreviousSpend, TooManyGroupsError } from './spend/previousSpend.ts';
 export { readBucketsSpent } from './spend/readBucketsSpent.ts';
 export { type Completeness, readCompleteness } from './spend/readCompleteness.ts';
 export { readSpend, type Spend } from './spend/readSpend.ts';
 export { isSpendPosition, readSpendRows, type SpendRow, streamSpendRows } from './spend/spendBreakdown.ts';
-export { SPEND_DIMENSIONS, type SpendDimension, type SpendQuery } from './spend/spendQuery.ts';
+export {
+  SPEND_DIMENSIONS,
+  SPEND_MEASURES,
+  type SpendDimension,
+  type SpendQuery,
+  type SpendSort,
+} from './spend/spendQuery.ts';

@@ -59,11 +59,12 @@ export function exportFile(current: CurrentState, published: OpenApiSchemas): Ex
       const prices = pricesOf(current.prices[String(connector.id)] ?? []);
       const isOperators = connector.origin === 'operator';
       if (!isOperators && Object.keys(prices).length === 0) return [];
-      if (isOperators && connector.credential_sealed === true) {
+      const isSealed = connector.credential_sealed === true || hasSealedSecret(connector);
+      if (isOperators && isSealed) {
         notes.push(`The stored credential of the connector ${String(connector.name)} is not in the file.`);
       }
       const { name, provider } = connector;
-      const fields = isOperators ? fieldsOf('connectors', connector) : { name, provider };
+      const fields = isOperators ? withoutSealed(fieldsOf('connectors', connector)) : { name, provider };
       return [{ ...fields, ...(Object.keys(prices).length > 0 && { prices }) }];
     }),
     aliases: current.aliases.map((alias) => {
@@ -73,6 +74,16 @@ export function exportFile(current: CurrentState, published: OpenApiSchemas): Ex
   };
   const filled = Object.entries(file).filter(([, resources]) => resources.length > 0);
   return { file: Object.fromEntries(filled) as Exported['file'], notes };
+}
+
+function hasSealedSecret({ auth }: Json): boolean {
+  return (auth as { client_secret?: unknown } | undefined)?.client_secret === 'sealed';
+}
+
+/** A file names secrets by references only. Without `auth`, apply keeps what is stored. */
+function withoutSealed(connector: Json): Json {
+  const { auth: _, ...others } = connector;
+  return hasSealedSecret(connector) ? others : connector;
 }
 
 /** Of a shipped model, what an operator changed. */

@@ -1,5 +1,7 @@
 import { bodyOf, type components } from '@weighbridge/client';
-import { Command } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
+import { moneyFromDecimal } from '../apply/values.ts';
+import { price } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { limitOf, listOptions } from './options.ts';
 
@@ -48,6 +50,81 @@ export function connectorsCommand(cli: Cli): Command {
       if (!result.ok) throw new Error('The vendor did not accept the credential.');
     });
 
+  listOptions(connectors.command('prices <connector_id>'))
+    .description('list the negotiated prices of a connector')
+    .action(async (connector_id: string, options, command: Command) => {
+      const session = await openSession(cli, command);
+      const items = await firstItems(session, limitOf(options), (page) =>
+        bodyOf(
+          session.client.GET('/api/v1/connectors/{connector_id}/prices', {
+            params: { path: { connector_id }, query: page },
+          }),
+        ),
+      );
+      session.showList(items, [
+        ['MODEL', ({ model }) => model],
+        ['INPUT', (one) => price(one.price?.input_price ?? null)],
+        ['CACHED', (one) => price(one.price?.cache_read_price ?? null)],
+        ['OUTPUT', (one) => price(one.price?.output_price ?? null)],
+        ['VERSION', ({ version }) => version],
+      ]);
+    });
+
+  connectors
+    .command('set-price <connector_id> <model>')
+    .description('set what an account pays for a model, in dollars per one million tokens')
+    .requiredOption('--input <amount>', 'of input tokens, such as 0.15', amount)
+    .requiredOption('--output <amount>', 'of output tokens', amount)
+    .option('--cache-read <amount>', 'of cached input tokens; default: as input', amount)
+    .addHelpText(
+      'after',
+      '\nWhole prices, with tiers, variants and tools, go in a file for `weighbridge apply`.\n\nExample:\n  weighbridge connectors set-price con_… openai/gpt-4o-mini --input 0.12 --output 0.48',
+    )
+    .action(async (connector_id: string, model: string, options, command: Command) => {
+      const session = await openSession(cli, command);
+      const body = {
+        input_price: options.input,
+        output_price: options.output,
+        ...(options.cacheRead && { cache_read_price: options.cacheRead }),
+      };
+      const params = { path: { connector_id, model } };
+      session.showOne(
+        await bodyOf(
+          session.client.PUT('/api/v1/connectors/{connector_id}/prices/{model}', { params, body }),
+        ),
+      );
+    });
+
+  connectors
+    .command('end-price <connector_id> <model>')
+    .description("end a negotiated price: the catalog's applies again")
+    .action(async (connector_id: string, model: string, _options, command: Command) => {
+      const session = await openSession(cli, command);
+      const params = { path: { connector_id, model } };
+      session.showOne(
+        await bodyOf(session.client.DELETE('/api/v1/connectors/{connector_id}/prices/{model}', { params })),
+      );
+    });
+
+  for (const [name, enabled] of [
+    ['enable', true],
+    ['disable', false],
+  ] as const) {
+    connectors
+      .command(`${name} <connector_id>`)
+      .description(
+        enabled ? 'use a connector again' : 'send nothing to a connector until it is enabled again',
+      )
+      .action(async (connector_id: string, _options, command: Command) => {
+        const session = await openSession(cli, command);
+        const params = { path: { connector_id } };
+        const body = { enabled };
+        session.showOne(
+          await bodyOf(session.client.PATCH('/api/v1/connectors/{connector_id}', { params, body })),
+        );
+      });
+  }
+
   return connectors;
 }
 
@@ -58,4 +135,12 @@ function secretOf({
   credential_ref,
 }: components['schemas']['Connector']): string | null {
   return credential_sealed ? 'sealed' : (auth.client_secret ?? auth.secret_access_key ?? credential_ref);
+}
+
+function amount(text: string) {
+  try {
+    return moneyFromDecimal(text.replace(/^\$/, ''));
+  } catch (error) {
+    throw new InvalidArgumentError(`${(error as Error).message}.`);
+  }
 }

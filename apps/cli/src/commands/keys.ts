@@ -2,10 +2,12 @@ import { bodyOf, type components } from '@weighbridge/client';
 import { Command, Option } from 'commander';
 import { type Column, printable, time } from '../session/output.ts';
 import { type Cli, firstItems, openSession, type Session } from '../session/session.ts';
+import { UsageError } from '../session/usageError.ts';
 import { collectList, limitOf, listOptions, parseDuration, parseTime } from './options.ts';
 
 type Key = components['schemas']['Key'];
 type NewKey = components['schemas']['NewKey'];
+type KeyChanges = components['schemas']['KeyChanges'];
 type IssuedKey = components['schemas']['IssuedKey'];
 
 const COLUMNS: readonly Column<Key>[] = [
@@ -42,6 +44,7 @@ export function keysCommand(cli: Cli): Command {
   addCreate(keys, cli);
   addList(keys, cli);
   addShow(keys, cli);
+  addUpdate(keys, cli);
   addSetDisabled(keys, cli, 'disable', true);
   addSetDisabled(keys, cli, 'enable', false);
   addRotate(keys, cli);
@@ -121,6 +124,38 @@ function addShow(keys: Command, cli: Cli): void {
     });
 }
 
+function addUpdate(keys: Command, cli: Cli): void {
+  keys
+    .command('update <key_id>')
+    .description('change the given fields of a key')
+    .option('--name <name>', 'the new name')
+    .option('--policy <policy_id>', "the policy that governs it, or none for its principal's or the default")
+    .option('--expires <time>', 'a date-time, or a duration such as 30d, or never', expiry(cli.now))
+    .option('--disabled', 'refuse it until it is enabled again')
+    .option('--no-disabled', 'accept it again')
+    .addHelpText('after', '\nExample:\n  weighbridge keys update key_… --name checkout --expires 90d')
+    .action(async (key_id: string, options, command: Command) => {
+      const body: KeyChanges = {
+        ...(options.name !== undefined && { name: options.name }),
+        ...(options.policy !== undefined && { policy_id: options.policy === 'none' ? null : options.policy }),
+        ...(options.expires !== undefined && {
+          expires_at: options.expires === 'never' ? null : options.expires,
+        }),
+        ...(options.disabled !== undefined && { disabled: options.disabled }),
+      };
+      if (Object.keys(body).length === 0)
+        throw new UsageError('Nothing to change. Give at least one option.');
+      const session = await openSession(cli, command);
+      const params = { path: { key_id } };
+      session.showOne(await bodyOf(session.client.PATCH('/api/v1/keys/{key_id}', { params, body })));
+    });
+}
+
+function expiry(now: () => Date): (text: string) => string {
+  const parse = parseTime(now);
+  return (text) => (text === 'never' ? text : parse(text));
+}
+
 function addSetDisabled(keys: Command, cli: Cli, name: 'disable' | 'enable', disabled: boolean): void {
   keys
     .command(`${name} <key_id>`)
@@ -152,6 +187,9 @@ function addRotate(keys: Command, cli: Cli): void {
         session,
         await bodyOf(session.client.POST('/api/v1/keys/{key_id}/rotate', { params, body })),
       );
+      const endsAt = new Date(cli.now().getTime() + options.grace * 1_000);
+      if (options.grace > 0)
+        session.err(`The old secret can read and infer until ${time(endsAt.toISOString())}.`);
     });
 }
 

@@ -1,11 +1,12 @@
 import { bodyOf, type components } from '@weighbridge/client';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { type Column, usd } from '../session/output.ts';
+import { type Column, time, usd } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
 import { collectList, limitOf, listOptions, parseMicroUsd, parsePositiveInteger } from './options.ts';
 
 type Policy = components['schemas']['Policy'];
+type Counter = components['schemas']['PolicyCounter'];
 type CacheSettings = components['schemas']['CacheSettings'];
 type PolicyChanges = components['schemas']['PolicyChanges'];
 
@@ -48,6 +49,38 @@ export function policiesCommand(cli: Cli): Command {
       session.showOne(await bodyOf(session.client.GET('/api/v1/policies/{policy_id}', { params })));
     });
 
+  listOptions(policies.command('counters <policy_id>'))
+    .description('what each key or principal, or all together, have spent and may still spend in this window')
+    .addOption(
+      new Option('--sort <order>', 'the order')
+        .choices(['-spent', 'spent', '-leased', 'leased'])
+        .default('-spent'),
+    )
+    .option('--principal <id>', 'only counters that this principal counts in')
+    .action(async (policy_id: string, options, command: Command) => {
+      const session = await openSession(cli, command);
+      const query = { sort: options.sort, ...(options.principal && { principal_id: options.principal }) };
+      const of = { scope: '', reset: null as string | null };
+      const items = await firstItems(session, limitOf(options), async (page) => {
+        const params = { path: { policy_id }, query: { ...query, ...page } };
+        const counters = await bodyOf(
+          session.client.GET('/api/v1/policies/{policy_id}/counters', { params }),
+        );
+        of.scope = counters.counter_scope;
+        of.reset = counters.reset;
+        return counters;
+      });
+      session.showList(items, [
+        ['PRINCIPAL', (counter) => counter.principal_id],
+        ...(of.scope === 'key' ? [['KEY', keyText] satisfies Column<Counter>] : []),
+        ['SPENT', (counter) => usd(counter.spent_micro_usd)],
+        ['LEASED', (counter) => usd(counter.leased_micro_usd)],
+        ['LIMIT', (counter) => usd(counter.limit_micro_usd)],
+        ['HEADROOM', (counter) => usd(counter.headroom_micro_usd)],
+      ]);
+      if (!session.json && of.reset !== null) session.err(`The window ends at ${time(of.reset)}.`);
+    });
+
   policyOptions(policies.command('create <name>'))
     .description('create a policy')
     .addHelpText(
@@ -88,10 +121,19 @@ export function policiesCommand(cli: Cli): Command {
   return policies;
 }
 
+function keyText({ key_id, key_name }: Counter): string {
+  return key_name === null ? (key_id ?? '') : `${key_name} (${key_id})`;
+}
+
 /** Fields of a policy; `none` clears one. */
 function policyOptions(command: Command): Command {
   return command
     .option('--limit-usd <amount>', 'limit per window in dollars, such as 12.50, or unlimited', limitMicroUsd)
+    .option(
+      '--limit-micro-usd <n>',
+      'the same in millionths of a dollar, as in the API, or unlimited',
+      countOrUnlimited,
+    )
     .addOption(
       new Option('--window <window>', 'the window after which spend starts again').choices([
         'hour',
@@ -166,9 +208,12 @@ function policyOptions(command: Command): Command {
 }
 
 function changes(options: Readonly<Record<string, never>>): PolicyChanges {
+  if (options.limitUsd !== undefined && options.limitMicroUsd !== undefined) {
+    throw new UsageError('--limit-usd and --limit-micro-usd are the same: give one.');
+  }
   const given: Record<string, unknown> = {
     name: options.name,
-    limit_micro_usd: noneAsNull(options.limitUsd),
+    limit_micro_usd: noneAsNull(options.limitUsd ?? options.limitMicroUsd),
     window: options.window,
     timezone: options.timezone,
     counter_scope: options.counterScope,
@@ -212,6 +257,12 @@ function thresholdsOrNone(text: string, before: readonly number[] | undefined): 
 
 function countOrNone(text: string): number | 'none' {
   return text === 'none' ? text : parsePositiveInteger(text);
+}
+
+function countOrUnlimited(text: string): number | 'unlimited' {
+  if (text === 'unlimited') return text;
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('It must be a whole number of micro-USD, or unlimited.');
 }
 
 function limitMicroUsd(text: string): number | 'unlimited' {

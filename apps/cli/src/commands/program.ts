@@ -20,6 +20,7 @@ import { ledgerCommand } from './ledger.ts';
 import { migrateCommand } from './migrate.ts';
 import { modelsCommand } from './models.ts';
 import { policiesCommand } from './policies.ts';
+import { principalsCommand } from './principals.ts';
 import { profilesCommand } from './profiles.ts';
 import { proxiesCommand } from './proxies.ts';
 import { quarantineCommand } from './quarantine.ts';
@@ -27,6 +28,7 @@ import { requestsCommand } from './requests.ts';
 import { spendCommand } from './spend.ts';
 import { spoolCommand } from './spool.ts';
 import { usageCommand } from './usage.ts';
+import { whoamiCommand } from './whoami.ts';
 
 /** All commands except `up`, which main.ts adds. */
 export function createProgram(cli: Cli): Command {
@@ -35,7 +37,7 @@ export function createProgram(cli: Cli): Command {
     .version(cli.version)
     .option(
       '--url <address>',
-      'address of the service (default: WEIGHBRIDGE_URL, else http://127.0.0.1:8080)',
+      'address of the service (default: WEIGHBRIDGE_URL, else that of the service started in this folder, else http://127.0.0.1:8080)',
     )
     .option(
       '--key-file <file>',
@@ -47,8 +49,10 @@ export function createProgram(cli: Cli): Command {
     connectCommand(cli),
     keysCommand(cli),
     usageCommand(cli),
+    whoamiCommand(cli),
     modelsCommand(cli),
     policiesCommand(cli),
+    principalsCommand(cli),
     connectorsCommand(cli),
     profilesCommand(cli),
     aliasesCommand(cli),

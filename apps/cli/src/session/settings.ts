@@ -17,14 +17,27 @@ export interface Connection {
 }
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';
+/** In the data folder: where `weighbridge up` serves. */
+export const URL_FILE = 'url';
 
-/** `--url`, else WEIGHBRIDGE_URL, else this machine. */
-function serviceUrl(env: Env, { url }: GlobalOptions): string {
-  const text = url ?? (env.WEIGHBRIDGE_URL || DEFAULT_URL);
+/** `--url`, else WEIGHBRIDGE_URL, else that of the service that was started in this folder, else this machine. */
+async function serviceUrl(
+  env: Env,
+  { url }: GlobalOptions,
+  readFile: (path: string) => Promise<string>,
+): Promise<string> {
+  const given = url ?? (env.WEIGHBRIDGE_URL || undefined);
+  const text = given ?? (await readFile(join(dataDirOf(env), URL_FILE)).catch(() => DEFAULT_URL)).trim();
   if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text.replace(/\/+$/, '');
+  // The file is written by this program; another's content is not worth a failure.
+  if (given === undefined) return DEFAULT_URL;
   throw new UsageError(
     `${url === undefined ? 'WEIGHBRIDGE_URL' : '--url'} is not an http(s) address: ${text}`,
   );
+}
+
+function dataDirOf(env: Env): string {
+  return env.WEIGHBRIDGE_DATA_DIR || '.weighbridge';
 }
 
 /** The address and the key, or OIDC token: from `--key-file`, else WEIGHBRIDGE_KEY, else the operator key of `weighbridge up`. */
@@ -33,7 +46,7 @@ export async function readConnection(
   options: GlobalOptions,
   readFile: (path: string) => Promise<string>,
 ): Promise<Connection> {
-  const baseUrl = serviceUrl(env, options);
+  const baseUrl = await serviceUrl(env, options, readFile);
   if (options.keyFile === undefined && env.WEIGHBRIDGE_KEY) {
     return {
       baseUrl,
@@ -41,7 +54,7 @@ export async function readConnection(
       keySource: 'WEIGHBRIDGE_KEY',
     };
   }
-  const file = options.keyFile ?? join(env.WEIGHBRIDGE_DATA_DIR || '.weighbridge', 'operator-key');
+  const file = options.keyFile ?? join(dataDirOf(env), 'operator-key');
   let content: string;
   try {
     content = await readFile(file);

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
 import { createInProcessUsageStream, openJetStreamUsageStream, type UsageStream } from '@weighbridge/bus';
@@ -32,6 +32,7 @@ import {
   startTracing,
   type Tracing,
 } from '@weighbridge/runtime';
+import { URL_FILE } from '../session/settings.ts';
 import { banner } from './banner.ts';
 import { loadUpConfig, type UpConfig } from './config.ts';
 import { openDataDir } from './dataDir.ts';
@@ -112,6 +113,8 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
     (isInferencePath(request.url ?? '') ? dataPlane.handler : controlPlane.handler)(request, response);
   });
   dataPlane.closeFirst(port.server, { delayMs: 0, graceMs: config.shutdownGraceMs });
+  // For commands that run in this folder.
+  await writeFile(join(config.dataDir, URL_FILE), `${port.url}\n`);
   print(
     banner({
       url: port.url,

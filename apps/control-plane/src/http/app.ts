@@ -19,6 +19,7 @@ import { catalogFeedRoutes } from '../features/catalogFeed/catalogFeed.routes.ts
 import type { CatalogFeedDeps } from '../features/catalogFeed/catalogFeed.service.ts';
 import { connectorPriceRoutes } from '../features/connectors/connectorPrices.routes.ts';
 import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
+import { counterRoutes } from '../features/counters/counters.routes.ts';
 import { evidenceRoutes } from '../features/evidence/evidence.routes.ts';
 import { currentStrata } from '../features/evidence/evidence.service.ts';
 import { explainRoutes } from '../features/explain/explain.routes.ts';
@@ -40,6 +41,7 @@ import { correctionRoutes } from '../features/requests/corrections.routes.ts';
 import { requestRoutes } from '../features/requests/requests.routes.ts';
 import { spendRoutes } from '../features/spend/spend.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
+import { whoamiRoutes } from '../features/whoami/whoami.ts';
 import { publishOpenApi } from '../openapi/publish.ts';
 import { assertCurrentSecret, assertScope, type Caller } from '../shared/caller.ts';
 import type { App } from '../shared/fastify.ts';
@@ -108,6 +110,8 @@ export function buildApp(
 function registerFeatures(api: App, deps: AppDeps): void {
   keyRoutes(api, deps);
   policyRoutes(api, deps);
+  counterRoutes(api, deps);
+  whoamiRoutes(api, deps);
   principalRoutes(api, deps);
   profileRoutes(api, deps);
   aliasRoutes(api, deps);

@@ -128,6 +128,46 @@ export interface paths {
         patch: operations["updatePolicy"];
         trace?: never;
     };
+    "/api/v1/policies/{policy_id}/counters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The counters of a policy's current window
+         * @description What each key or principal, or all together, have spent and may still spend; those that were used in this window. Without the scope `operator`: of the policy that governs you, the counters that your own requests count in. Requires the scope `usage:read`.
+         */
+        get: operations["listPolicyCounters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/whoami": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who the caller is, what it may do, and which policy governs it
+         * @description Who the caller is, what it may do, and which policy governs it. Requires the scope `usage:read`.
+         */
+        get: operations["getWhoami"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/principals": {
         parameters: {
             query?: never;
@@ -1830,7 +1870,14 @@ export interface components {
             recorded_at: string;
         };
         /** @enum {string} */
+        CounterOrder: "spent" | "-spent" | "leased" | "-leased";
+        /** @enum {string} */
         CounterScope: "key" | "principal" | "policy";
+        /**
+         * @description An issued key, or a token of the OIDC issuer.
+         * @enum {string}
+         */
+        CredentialKind: "key" | "token";
         /** @enum {string} */
         CurrencyCode: "USD";
         /** @enum {string} */
@@ -2501,6 +2548,37 @@ export interface components {
             /** @description In percent of the limit. */
             thresholds?: number[];
         };
+        PolicyCounter: {
+            /** @description Whose counter it is; of a key's, the key's principal. */
+            principal_id: string | null;
+            /** @description With counter_scope key: whose counter it is. */
+            key_id: string | null;
+            key_name: string | null;
+            spent_micro_usd: number;
+            /** @description What proxies hold on leases, and may spend. */
+            leased_micro_usd: number;
+            /** @description Null: unlimited. */
+            limit_micro_usd: number | null;
+            /** @description The limit less what is spent and leased, at least 0; null: unlimited. */
+            headroom_micro_usd: number | null;
+        };
+        PolicyCounters: {
+            data: components["schemas"]["PolicyCounter"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+            policy_id: string;
+            policy_name: string;
+            counter_scope: components["schemas"]["CounterScope"];
+            /** Format: date-time */
+            window_start: string;
+            /** Format: date-time */
+            reset: string | null;
+            /**
+             * Format: date-time
+             * @description The watermark: usage up to this time is included, as far as known.
+             */
+            bucket_as_of: string;
+        };
         PolicyPage: {
             data: components["schemas"]["Policy"][];
             /** @description Empty on the last page. */
@@ -2511,6 +2589,14 @@ export interface components {
          * @enum {string}
          */
         PolicySource: "key" | "principal" | "default";
+        /** @description In the range of the same length before; only with compare. */
+        PreviousSpend: {
+            requests: number;
+            attempts: number;
+            cost_micro_usd: number;
+            /** @description The exact cost, as a decimal integer. */
+            cost_nano_usd: string;
+        };
         /**
          * @description Whose price applies: the catalog's, or one negotiated for the connector.
          * @enum {string}
@@ -2817,8 +2903,10 @@ export interface components {
         /** @enum {string} */
         Route: "chat_completions" | "responses" | "messages" | "embeddings" | "generate_content" | "embed_content" | "completions";
         /** @enum {string} */
-        SpendBucket: "hour" | "day" | "month";
-        /** @description One value for each name in group_by; null for requests that have none. */
+        SpendBucket: "hour" | "day" | "week" | "month";
+        /** @enum {string} */
+        SpendComparison: "previous";
+        /** @description By name in group_by. In group: its value, null for requests that have none. In names: the names of ids, of key, policy and connector. */
         SpendGroup: {
             [key: string]: string | null;
         };
@@ -2826,6 +2914,7 @@ export interface components {
             data: components["schemas"]["SpendRow"][];
             /** @description Empty on the last page. */
             next_page_token: string;
+            total?: components["schemas"]["SpendTotal"];
             /** Format: date-time */
             from: string;
             /** Format: date-time */
@@ -2843,13 +2932,20 @@ export interface components {
             /** Format: date-time */
             bucket_start: string | null;
             group: components["schemas"]["SpendGroup"];
+            names: components["schemas"]["SpendGroup"];
+            /** @description The sum of all groups beyond the limit. */
+            others: boolean;
             /** @description Requests. Each counts in the row of its first attempt; if group_by names model or provider, in the row of its first attempt on each model. */
             requests: number;
             /** @description Attempts at vendors. A request may have several. */
             attempts: number;
             /** @description Attempts whose usage was estimated. */
+            estimated_attempts: number;
+            /** @description Attempts that failed at the vendor or before they reached it. Their requests may have succeeded. */
+            failed_attempts: number;
+            /** @description An older name of estimated_attempts. */
             estimated_requests: number;
-            /** @description Attempts that failed at the vendor or before they reached it. */
+            /** @description An older name of failed_attempts. */
             errors: number;
             input_tokens: number;
             cache_read_tokens: number;
@@ -2859,6 +2955,33 @@ export interface components {
             cost_micro_usd: number;
             /** @description The exact cost, as a decimal integer. */
             cost_nano_usd: string;
+            previous?: components["schemas"]["PreviousSpend"];
+        };
+        /** @enum {string} */
+        SpendSort: "cost" | "-cost" | "requests" | "-requests" | "attempts" | "-attempts" | "errors" | "-errors" | "input_tokens" | "-input_tokens" | "output_tokens" | "-output_tokens";
+        /** @description The sums of all rows, on all pages; on the first page. Each request counts once. */
+        SpendTotal: {
+            /** @description Requests. Each counts in the row of its first attempt; if group_by names model or provider, in the row of its first attempt on each model. */
+            requests: number;
+            /** @description Attempts at vendors. A request may have several. */
+            attempts: number;
+            /** @description Attempts whose usage was estimated. */
+            estimated_attempts: number;
+            /** @description Attempts that failed at the vendor or before they reached it. Their requests may have succeeded. */
+            failed_attempts: number;
+            /** @description An older name of estimated_attempts. */
+            estimated_requests: number;
+            /** @description An older name of failed_attempts. */
+            errors: number;
+            input_tokens: number;
+            cache_read_tokens: number;
+            cache_write_tokens: number;
+            cache_write_1h_tokens: number;
+            output_tokens: number;
+            cost_micro_usd: number;
+            /** @description The exact cost, as a decimal integer. */
+            cost_nano_usd: string;
+            previous?: components["schemas"]["PreviousSpend"];
         };
         /** @enum {string} */
         Strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
@@ -2919,6 +3042,24 @@ export interface components {
         };
         /** @enum {string} */
         Wait: "propagated";
+        Whoami: {
+            principal_id: string;
+            credential: components["schemas"]["CredentialKind"];
+            key_id: string | null;
+            key_name: string | null;
+            scopes: string[];
+            /** Format: date-time */
+            expires_at: string | null;
+            /**
+             * Format: date-time
+             * @description When this secret stops working because the key was rotated; null: it is the current one.
+             */
+            secret_expires_at: string | null;
+            /** @description The policy that governs the caller; null: none governs its principal. */
+            policy_id: string | null;
+            policy_name: string | null;
+            policy_source: components["schemas"]["PolicySource"] | null;
+        };
         /** @enum {string} */
         Window: "hour" | "day" | "week" | "month" | "none";
     };
@@ -5480,6 +5621,123 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    listPolicyCounters: {
+        parameters: {
+            query?: {
+                /** @description The most items of a page. */
+                page_size?: number;
+                /** @description The next_page_token of the previous page. Empty for the first page. */
+                page_token?: string;
+                /** @description Default: -spent, the most spent first. */
+                sort?: components["schemas"]["CounterOrder"];
+                /** @description Only of this principal. */
+                principal_id?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of a policy.
+                 * @example pol_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                policy_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "principal_id": "checkout@example.com",
+                     *           "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "key_name": "text",
+                     *           "spent_micro_usd": 12345000,
+                     *           "leased_micro_usd": 12345000,
+                     *           "limit_micro_usd": 50000000,
+                     *           "headroom_micro_usd": 37655000
+                     *         }
+                     *       ],
+                     *       "next_page_token": "",
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "policy_name": "text",
+                     *       "counter_scope": "key",
+                     *       "window_start": "2026-11-01T00:00:00.000Z",
+                     *       "reset": "2026-12-01T00:00:00.000Z",
+                     *       "bucket_as_of": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PolicyCounters"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    getWhoami: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "principal_id": "checkout@example.com",
+                     *       "credential": "key",
+                     *       "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "key_name": "text",
+                     *       "scopes": [
+                     *         "inference"
+                     *       ],
+                     *       "expires_at": null,
+                     *       "secret_expires_at": "2026-11-20T10:00:00.000Z",
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "policy_name": "text",
+                     *       "policy_source": "key"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Whoami"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     listPrincipals: {
         parameters: {
             query?: {
@@ -7010,10 +7268,16 @@ export interface operations {
                 env?: string;
                 /** @description Labels such as key1=val1,key2=val2; escape a comma, = or \ in keys and values with \. */
                 label?: string;
-                /** @description Comma-separated names out of principal, key, policy, model, provider, service_tier, user, team, project, env, workload_type, namespace, workload and label:<key>, at most 6; escape a comma or \ in a key with \. By default all is one group. */
+                /** @description Comma-separated names out of principal, key, policy, model, provider, connector, profile, session, outcome, service_tier, user, team, project, env, workload_type, namespace, workload and label:<key>, at most 6; escape a comma or \ in a key with \. By default all is one group. */
                 group_by?: string;
                 /** @description By default the range is one bucket. */
                 bucket?: components["schemas"]["SpendBucket"];
+                /** @description The order of the rows of a bucket; `-` puts the largest first. By default the values of the group; with limit -cost. */
+                sort?: components["schemas"]["SpendSort"];
+                /** @description Only so many groups, the first by sort over the whole range; the rest of each bucket is one row with `others`. */
+                limit?: number;
+                /** @description Adds what each row and the total had in the range of the same length before. Not with bucket. */
+                compare?: components["schemas"]["SpendComparison"];
                 /** @description IANA name, for the edges of buckets and the default range; UTC by default. */
                 timezone?: string;
             };
@@ -7037,8 +7301,12 @@ export interface operations {
                      *         {
                      *           "bucket_start": "2026-11-20T10:00:00.000Z",
                      *           "group": {},
+                     *           "names": {},
+                     *           "others": false,
                      *           "requests": 1,
                      *           "attempts": 1,
+                     *           "estimated_attempts": 1,
+                     *           "failed_attempts": 1,
                      *           "estimated_requests": 1,
                      *           "errors": 1,
                      *           "input_tokens": 1200,
@@ -7047,10 +7315,37 @@ export interface operations {
                      *           "cache_write_1h_tokens": 1,
                      *           "output_tokens": 350,
                      *           "cost_micro_usd": 12345000,
-                     *           "cost_nano_usd": "text"
+                     *           "cost_nano_usd": "text",
+                     *           "previous": {
+                     *             "requests": 1,
+                     *             "attempts": 1,
+                     *             "cost_micro_usd": 12345000,
+                     *             "cost_nano_usd": "text"
+                     *           }
                      *         }
                      *       ],
                      *       "next_page_token": "",
+                     *       "total": {
+                     *         "requests": 1,
+                     *         "attempts": 1,
+                     *         "estimated_attempts": 1,
+                     *         "failed_attempts": 1,
+                     *         "estimated_requests": 1,
+                     *         "errors": 1,
+                     *         "input_tokens": 1200,
+                     *         "cache_read_tokens": 1,
+                     *         "cache_write_tokens": 1,
+                     *         "cache_write_1h_tokens": 1,
+                     *         "output_tokens": 350,
+                     *         "cost_micro_usd": 12345000,
+                     *         "cost_nano_usd": "text",
+                     *         "previous": {
+                     *           "requests": 1,
+                     *           "attempts": 1,
+                     *           "cost_micro_usd": 12345000,
+                     *           "cost_nano_usd": "text"
+                     *         }
+                     *       },
                      *       "from": "2026-11-20T10:00:00.000Z",
                      *       "to": "2026-11-20T10:00:00.000Z",
                      *       "timezone": "UTC",

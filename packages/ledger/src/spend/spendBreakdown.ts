@@ -27,18 +27,23 @@ export interface SpendRow {
   readonly outputTokens: number;
   /** Includes corrections of the attempts. */
   readonly cost: NanoUsd;
+  /** The sum of the groups beyond the query's limit. */
+  readonly isOthers: boolean;
   /** The row's position in the result, for `after`. */
   readonly position: readonly string[];
 }
 
 /** Whether a position is valid in the query's result. */
 export function isSpendPosition(query: SpendQuery, position: readonly string[]): boolean {
-  const values = query.bucketEdges.length > 0 ? position.slice(1) : position;
-  const bucketIsTime = values.length === position.length || isTime(position[0] ?? '');
+  const isBucketed = query.bucketEdges.length > 0;
+  const values = position.slice(Number(isBucketed) + (query.sort === undefined ? 0 : 2));
+  const [others = '', sortKey = ''] = position.slice(Number(isBucketed));
+  const bucketIsTime = !isBucketed || isTime(position[0] ?? '');
+  const isSorted = query.sort === undefined || (/^[01]$/.test(others) && /^-?\d{1,40}$/.test(sortKey));
   const areValues = values.every(
     (value) => (value === '' || value.startsWith('=')) && !value.includes('\u0000'),
   );
-  return values.length === query.groupBy.length && bucketIsTime && areValues;
+  return values.length === query.groupBy.length && bucketIsTime && isSorted && areValues;
 }
 
 /** Only the form that `position` writes: Postgres reads other forms of a time differently, or not at all. */
@@ -94,6 +99,11 @@ function spendRow(query: SpendQuery, row: SpendSums): SpendRow {
     cacheWrite1hTokens: Number(row.cache_write_1h_tokens),
     outputTokens: Number(row.output_tokens),
     cost: BigInt(row.cost),
-    position: [...(row.bucket ? [row.bucket.toISOString()] : []), ...values],
+    isOthers: row.others === 1,
+    position: [
+      ...(row.bucket ? [row.bucket.toISOString()] : []),
+      ...(query.sort === undefined ? [] : [String(row.others ?? 0), String(row.sort_key ?? 0)]),
+      ...values,
+    ],
   };
 }

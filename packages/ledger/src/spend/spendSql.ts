@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import { matches, matchesHours } from './ledgerFilter.ts';
-import type { SpendDimension, SpendQuery } from './spendQuery.ts';
+import type { SpendDimension, SpendQuery, SpendSort } from './spendQuery.ts';
 import { eventMeasure } from './usageByHour.ts';
 
 /** A row of the result, as Postgres returns it. */
@@ -17,6 +17,9 @@ export interface SpendSums {
   readonly output_tokens: bigint;
   /** A sum of bigints is a numeric, which the driver returns as text. */
   readonly cost: string;
+  /** Of a sorted query: 1 for the rest of a time bucket. */
+  readonly others?: number;
+  readonly sort_key?: string;
   readonly [group: `g${number}`]: string;
 }
 
@@ -28,6 +31,15 @@ interface Range {
 const HOUR_MS = 3_600_000;
 const LABEL = 'label:';
 const SERVICE_TIER = 'service_tier';
+/** What only single attempts have. */
+const OF_EVENTS: Readonly<Record<string, RawBuilder<unknown>>> = {
+  [SERVICE_TIER]: sql`details ->> 'service_tier'`,
+  connector: sql`nullif(connector_id, '')`,
+  // As the request named it. An alias of a profile is a name of its own.
+  profile: sql`substring(model_requested FROM '^router/(.*)$')`,
+  session: sql`attribution ->> 'session_id'`,
+  outcome: sql`outcome`,
+};
 /** The dimensions that are columns of both tables. The others are in an event's attribution. */
 const COLUMNS: Readonly<Record<string, string>> = {
   principal: 'principal_id',
@@ -44,6 +56,10 @@ const TOKENS = [
   'output_tokens',
 ] as const;
 
+const sum = (name: string) => sql`sum(${sql.ref(name)})::bigint AS ${sql.ref(name)}`;
+const SUMS = sql`${sql.join(['requests', 'attempts', 'estimated_requests', 'errors', ...TOKENS].map(sum))},
+  sum(cost::numeric)::text AS cost`;
+
 /**
  * Adds up whole hours from `usage_by_hour` and the rest at the ends of the range from `usage_events`. If the hours lack what the
  * query groups or filters by, only `usage_events` is read.
@@ -51,17 +67,69 @@ const TOKENS = [
  * A value is grouped and sorted as '=' followed by itself, a missing one as '', so that a page can start after any of them.
  */
 export function spendSql(query: SpendQuery, after: readonly string[] | undefined): RawBuilder<SpendSums> {
-  const bucketed = query.bucketEdges.length > 0;
-  const order = sql.join([sql.ref('bucket'), ...query.groupBy.map((_, index) => sql.ref(`g${index}`))]);
-  const sum = (name: string) => sql`sum(${sql.ref(name)})::bigint AS ${sql.ref(name)}`;
+  if (query.sort === undefined) return unsorted(query, after);
+  const order = sql.join([sql.ref('bucket'), sql.ref('others'), sql.ref('sort_key'), ...groupRefs(query)]);
+  const rows = query.limit === undefined ? withoutOthers(query) : withOthers(query, query.limit);
   return sql<SpendSums>`
-    SELECT ${order},
-      ${sql.join(['requests', 'attempts', 'estimated_requests', 'errors', ...TOKENS].map(sum))},
-      sum(cost)::text AS cost
+    SELECT * FROM (
+      SELECT *, ${sortKey(query.sort)} AS sort_key FROM (${rows}) AS summed
+    ) AS sorted
+    WHERE ${after && after.length > 0 ? isAfterSorted(query, after) : sql`true`}
+    ORDER BY ${order}`;
+}
+
+function unsorted(query: SpendQuery, after: readonly string[] | undefined): RawBuilder<SpendSums> {
+  const bucketed = query.bucketEdges.length > 0;
+  const order = sql.join([sql.ref('bucket'), ...groupRefs(query)]);
+  return sql<SpendSums>`
+    SELECT ${order}, ${SUMS}
     FROM (${sql.join(sources(query, after), sql` UNION ALL `)}) AS part
     WHERE ${after && after.length > 0 ? isAfter(query, after, bucketed) : sql`true`}
     GROUP BY ${order}
     ORDER BY ${order}`;
+}
+
+function withoutOthers(query: SpendQuery): RawBuilder<unknown> {
+  return sql`SELECT grouped.*, 0 AS others FROM (${unsorted(query, undefined)}) AS grouped`;
+}
+
+/** The first groups by their sums over all time buckets; of the rest, one row in each time bucket. */
+function withOthers(query: SpendQuery, limit: number): RawBuilder<unknown> {
+  const groups = groupRefs(query);
+  const list = sql.join(groups);
+  const shown = groups.map((group) => sql`CASE WHEN place <= ${limit} THEN ${group} ELSE '' END AS ${group}`);
+  return sql`
+    WITH grouped AS MATERIALIZED (${unsorted(query, undefined)}),
+    ranked AS (
+      SELECT ${list}, row_number() OVER (ORDER BY ${sortKey(query.sort ?? '-cost')}, ${list}) AS place
+      FROM (SELECT ${list}, ${SUMS} FROM grouped GROUP BY ${list}) AS overall
+    ), marked AS (
+      SELECT bucket, ${sql.join(shown)}, (place > ${limit})::integer AS others,
+        requests, attempts, estimated_requests, errors, ${sql.join(TOKENS.map((name) => sql.ref(name)))}, cost
+      FROM grouped JOIN ranked USING (${list})
+    )
+    SELECT bucket, ${list}, others, ${SUMS} FROM marked GROUP BY bucket, ${list}, others`;
+}
+
+const groupRefs = ({ groupBy }: SpendQuery) => groupBy.map((_, index) => sql.ref(`g${index}`));
+
+/** All sorts ascend, so that a page starts after a row in one comparison. */
+function sortKey(sort: SpendSort): RawBuilder<unknown> {
+  const measure = sql`${sql.ref(sort.replace('-', ''))}::numeric`;
+  return sort.startsWith('-') ? sql`-(${measure})` : measure;
+}
+
+function isAfterSorted(query: SpendQuery, after: readonly string[]): RawBuilder<unknown> {
+  const bucketed = query.bucketEdges.length > 0;
+  const order = [
+    ...(bucketed ? [sql.ref('bucket')] : []),
+    sql.ref('others'),
+    sql.ref('sort_key'),
+    ...groupRefs(query),
+  ];
+  const types = [...(bucketed ? ['timestamptz'] : []), 'integer', 'numeric'];
+  const start = after.map((part, index) => sql`${part}::${sql.raw(types[index] ?? 'text')}`);
+  return sql`(${sql.join(order)}) > (${sql.join(start)})`;
 }
 
 function isAfter(query: SpendQuery, after: readonly string[], bucketed: boolean): RawBuilder<unknown> {
@@ -103,11 +171,11 @@ function fromPage({ filter, bucketEdges }: SpendQuery, after: readonly string[] 
   return { from: isLater ? new Date(bucket) : filter.from, to: filter.to };
 }
 
-/** Whether `usage_by_hour` has what the query needs: no labels or tiers, and no time bucket that starts within an hour. */
+/** Whether `usage_by_hour` has what the query needs: no labels or other facts of single attempts, and no time bucket that starts within an hour. */
 function hasHours({ filter, groupBy, bucketEdges }: SpendQuery): boolean {
   const inside = bucketEdges.filter((edge) => edge > filter.from && edge < filter.to);
   return (
-    !groupBy.some((dimension) => isLabel(dimension) || dimension === SERVICE_TIER) &&
+    !groupBy.some((dimension) => isLabel(dimension) || dimension in OF_EVENTS) &&
     (filter.labels ?? []).length === 0 &&
     inside.every((edge) => edge.getTime() % HOUR_MS === 0)
   );
@@ -170,7 +238,8 @@ function distinguishesModels({ filter, groupBy }: SpendQuery): boolean {
 
 function eventValue(dimension: SpendDimension): RawBuilder<unknown> {
   if (isLabel(dimension)) return sql`attribution -> 'labels' ->> ${dimension.slice(LABEL.length)}::text`;
-  if (dimension === SERVICE_TIER) return sql`details ->> 'service_tier'`;
+  const ofEvents = OF_EVENTS[dimension];
+  if (ofEvents) return ofEvents;
   const column = COLUMNS[dimension];
   return column === undefined ? sql`attribution ->> ${sql.lit(dimension)}` : sql.ref(column);
 }

@@ -42,14 +42,12 @@ export interface PolicyAdminDeps {
 
 export async function existingPolicy(db: Database, id: string): Promise<PolicyRow> {
   const row = isId('pol', id) ? await findPolicy(db, id) : undefined;
-  return (
-    row ??
-    raise(
-      new AppError('not_found', 'policy_not_found', 'There is no policy with this id.', {
-        param: 'policy_id',
-      }),
-    )
-  );
+  return row ?? raise(policyNotFound());
+}
+
+export function policyNotFound(): AppError {
+  const message = 'There is no policy with this id.';
+  return new AppError('not_found', 'policy_not_found', message, { param: 'policy_id' });
 }
 
 export async function readPolicy(deps: PolicyAdminDeps, id: string): Promise<Policy> {

@@ -1,5 +1,5 @@
 import { AppError } from '@weighbridge/errors';
-import type { LedgerFilter } from '@weighbridge/ledger';
+import { type LedgerFilter, TooManyGroupsError } from '@weighbridge/ledger';
 import { type Static, Type } from 'typebox';
 import { type Caller, visiblePrincipal } from '../../shared/caller.ts';
 import { parseDateTime } from '../../shared/dateTime.ts';
@@ -96,7 +96,8 @@ export async function withinTimeout<T>(query: Promise<T>): Promise<T> {
   try {
     return await query;
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === QUERY_CANCELED)) throw error;
+    const isCanceled = error instanceof Error && 'code' in error && error.code === QUERY_CANCELED;
+    if (!isCanceled && !(error instanceof TooManyGroupsError)) throw error;
     throw new AppError(
       'invalid_request',
       'query_too_broad',

@@ -54,26 +54,34 @@ describe('GET /spend', () => {
       { principal: 'bob', costNano: 5n, admittedAt: new Date('2026-10-31T23:59:59.999Z') },
     ]);
     const { body } = await spend({ group_by: 'principal,model' });
+    const measures = {
+      requests: 1,
+      attempts: 2,
+      estimated_attempts: 1,
+      failed_attempts: 1,
+      estimated_requests: 1,
+      errors: 1,
+      input_tokens: 20,
+      cache_read_tokens: 8,
+      cache_write_tokens: 6,
+      cache_write_1h_tokens: 4,
+      output_tokens: 10,
+      // The sum is rounded once: the two amounts alone would be 1 and 0.
+      cost_micro_usd: 2,
+      cost_nano_usd: '1500',
+    };
     expect(body).toEqual({
       data: [
         {
           bucket_start: null,
           group: { principal: 'ada', model: 'mock/echo' },
-          requests: 1,
-          attempts: 2,
-          estimated_requests: 1,
-          errors: 1,
-          input_tokens: 20,
-          cache_read_tokens: 8,
-          cache_write_tokens: 6,
-          cache_write_1h_tokens: 4,
-          output_tokens: 10,
-          // The sum is rounded once: the two amounts alone would be 1 and 0.
-          cost_micro_usd: 2,
-          cost_nano_usd: '1500',
+          names: {},
+          others: false,
+          ...measures,
         },
       ],
       next_page_token: '',
+      total: measures,
       from: '2026-11-01T00:00:00.000Z',
       to: '2026-11-20T10:00:00.000Z',
       timezone: 'UTC',
@@ -392,6 +400,156 @@ it('a query that exceeds the statement timeout is rejected as too broad', async 
   await expect(withinTimeout(slow)).rejects.toMatchObject({
     code: 'query_too_broad',
     kind: 'invalid_request',
+  });
+});
+
+describe('spend that answers questions', () => {
+  const RANGE = { from: '2026-11-10T00:00:00Z', to: '2026-11-20T00:00:00Z' };
+  const teams = async () =>
+    await recordAttempts(api.db, [
+      ...['a', 'b', 'b', 'c', 'c', 'c', 'd'].map((team) => ({
+        attribution: { team },
+        admittedAt: day('12T00:00:00'),
+      })),
+      { attribution: { team: 'd' }, costNano: 9_000n, admittedAt: day('13T00:00:00') },
+      // The ten days before.
+      { attribution: { team: 'c' }, costNano: 4_000n, admittedAt: day('02T00:00:00') },
+      { attribution: { team: 'z' }, costNano: 7_000n, admittedAt: day('03T00:00:00') },
+    ]);
+  const shown = (rows: Row[]) => rows.map((row) => [row.group.team, row.cost_micro_usd]);
+
+  it('sorts by any measure, also over pages', async () => {
+    await teams();
+    const query = { ...RANGE, group_by: 'team' };
+    expect(shown((await spend({ ...query, sort: '-cost' })).rows)).toEqual([
+      ['d', 10],
+      ['c', 3],
+      ['b', 2],
+      ['a', 1],
+    ]);
+    expect(shown((await spend({ ...query, sort: 'requests' })).rows).map(([team]) => team)).toEqual([
+      'a',
+      'b',
+      'd',
+      'c',
+    ]);
+    const rows: Row[] = [];
+    for (let token = ''; ; ) {
+      const { body, rows: more } = await spend({
+        ...query,
+        sort: '-cost',
+        page_size: '1',
+        page_token: token,
+      });
+      rows.push(...more);
+      expect('total' in body).toBe(token === '');
+      token = String(body.next_page_token);
+      if (token === '') break;
+    }
+    expect(shown(rows).map(([team]) => team)).toEqual(['d', 'c', 'b', 'a']);
+    const { body } = await spend({ ...query, sort: '-cost', page_size: '1' });
+    const foreign = await spend({ ...query, page_token: String(body.next_page_token) });
+    expect(foreign.error.code).toBe('invalid_page_token');
+  });
+
+  it('shows the first groups and the others as one row, in each bucket', async () => {
+    await teams();
+    const query = { ...RANGE, group_by: 'team', limit: '2' };
+    const { body, rows } = await spend(query);
+    expect(body.data).toMatchObject([
+      { group: { team: 'd' }, others: false, cost_micro_usd: 10 },
+      { group: { team: 'c' }, others: false, cost_micro_usd: 3 },
+      { group: { team: null }, others: true, cost_micro_usd: 3, requests: 3 },
+    ]);
+    expect(body.total).toMatchObject({ cost_micro_usd: 16, requests: 8 });
+    expect(rows).toHaveLength(3);
+    expect((await spend({ ...query, limit: '50' })).rows).toHaveLength(4);
+    const days = await spend({ ...query, bucket: 'day' });
+    expect(days.body.data).toMatchObject([
+      { bucket_start: '2026-11-12T00:00:00.000Z', group: { team: 'c' } },
+      { group: { team: 'd' }, cost_micro_usd: 1 },
+      { others: true },
+      { bucket_start: '2026-11-13T00:00:00.000Z', group: { team: 'd' }, cost_micro_usd: 9 },
+    ]);
+  });
+
+  it('compares with the range before', async () => {
+    await teams();
+    const { body } = await spend({ ...RANGE, group_by: 'team', limit: '2', compare: 'previous' });
+    expect(body.data).toMatchObject([
+      { group: { team: 'd' }, previous: { cost_micro_usd: 0, requests: 0, attempts: 0 } },
+      { group: { team: 'c' }, previous: { cost_micro_usd: 4, requests: 1 } },
+      { others: true, previous: { cost_micro_usd: 7, cost_nano_usd: '7000' } },
+    ]);
+    expect(body.total).toMatchObject({ cost_micro_usd: 16, previous: { cost_micro_usd: 11, requests: 2 } });
+  });
+
+  it('divides weeks from Monday', async () => {
+    await recordAttempts(api.db, [
+      { admittedAt: day('15T23:59:59') },
+      { admittedAt: day('16T00:00:00') },
+      { admittedAt: day('19T00:00:00') },
+    ]);
+    const { rows } = await spend({ ...RANGE, bucket: 'week' });
+    expect(rows.map((row) => [row.bucket_start, row.cost_micro_usd])).toEqual([
+      ['2026-11-09T00:00:00.000Z', 1],
+      ['2026-11-16T00:00:00.000Z', 2],
+    ]);
+  });
+
+  it('groups by connector, profile, session and outcome, with names beside ids', async () => {
+    const { body: policy } = await api.call('POST', '/policies', { body: { name: 'research' } });
+    const key = await api.issue({ name: 'notebook' });
+    const [connector] = (await api.call('GET', '/connectors')).body.data as { id: string; name: string }[];
+    await recordAttempts(api.db, [
+      {
+        key: key.id,
+        policies: [String(policy.id)],
+        connector: connector?.id ?? '',
+        attribution: { session_id: 's1' },
+        outcome: 'client_gone',
+      },
+      { modelRequested: 'router/chat' },
+    ]);
+    const { body } = await spend({ group_by: 'key,policy,connector,profile,session,outcome' });
+    expect(body.data).toMatchObject(
+      [
+        {
+          group: { key: 'key_1', profile: 'chat', session: null, outcome: 'success' },
+          names: { key: null, policy: null, connector: null },
+        },
+        {
+          group: {
+            key: key.id,
+            profile: null,
+            session: 's1',
+            outcome: 'client_gone',
+            connector: connector?.id,
+          },
+          names: { key: 'notebook', policy: 'research', connector: connector?.name },
+        },
+      ].sort((a, b) => (a.group.key < b.group.key ? -1 : 1)),
+    );
+    await api.call('DELETE', `/policies/${String(policy.id)}`);
+    expect((await spend({ group_by: 'policy', key_id: key.id })).body.data).toMatchObject([
+      { names: { policy: 'research' } },
+    ]);
+    const exported = await csv({ group_by: 'key', key_id: key.id });
+    const [head, line] = exported.body.split('\r\n');
+    expect([head?.split(',').at(-1), line?.split(',').at(-1)]).toEqual(['key_name', 'notebook']);
+  });
+
+  it.each([
+    [{ sort: 'price' }, /sort/],
+    [{ limit: '0', group_by: 'team' }, /limit/],
+    [{ limit: '101', group_by: 'team' }, /limit/],
+    [{ limit: '5' }, /group_by/],
+    [{ limit: '5', group_by: 'team', page_size: '5' }, /page_size/],
+    [{ compare: 'next' }, /compare/],
+    [{ compare: 'previous', bucket: 'day' }, /compare/],
+  ])('rejects %j', async (query, message) => {
+    const { status, error } = await spend(query as Record<string, string>);
+    expect([status, error.message]).toEqual([400, expect.stringMatching(message)]);
   });
 });
 

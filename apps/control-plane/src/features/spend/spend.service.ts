@@ -3,7 +3,9 @@ import type { Database } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
 import {
   isSpendPosition,
+  type SpendRow as LedgerSpendRow,
   readCompleteness,
+  readPreviousSpend,
   readSpendRows,
   type SpendQuery,
   streamSpendRows,
@@ -11,9 +13,19 @@ import {
 import type { Caller } from '../../shared/caller.ts';
 import { page, pageRequest } from '../../shared/paging.ts';
 import { invalid, ledgerFilter, withinTimeout } from './ledgerQuery.ts';
-import type { SpendReport, SpendRequest } from './spend.schemas.ts';
-import { bucketEdges, dimensions, presentSpend, spendRange, timezoneOf } from './spend.ts';
+import type { SpendReport, SpendRequest, SpendRow, SpendTotal } from './spend.schemas.ts';
+import {
+  bucketEdges,
+  dimensions,
+  NO_SPEND,
+  presentMeasures,
+  presentSpend,
+  spendOrder,
+  spendRange,
+  timezoneOf,
+} from './spend.ts';
 import { spendCsvHeader, spendCsvRecord } from './spendCsv.ts';
+import { readNames } from './spendNames.ts';
 
 export interface SpendDeps {
   readonly db: Database;
@@ -27,27 +39,56 @@ export async function spendReport(
   request: SpendRequest,
 ): Promise<SpendReport> {
   const { query, timezone } = spendQuery(deps, caller, request);
-  // A page token is valid for one grouping only.
-  const list = JSON.stringify(['spend', request.bucket ?? '', timezone, ...query.groupBy]);
+  if (request.compare && request.bucket)
+    throw invalid('compare', 'compare: not with bucket. Compare each bucket with the one before.');
+  // A page token is valid for one grouping and order only.
+  const list = JSON.stringify(['spend', request.bucket ?? '', timezone, query.sort ?? '', ...query.groupBy]);
   const wanted = pageRequest(list, request, (parts) => isSpendPosition(query, parts));
   const { asOf, isComplete } = await readCompleteness(deps.db, query);
-  const rows = await withinTimeout(
-    readSpendRows(deps.db, query, { after: wanted.after, limit: wanted.size + 1 }),
-  );
+  // All rows of a limited query are one page: its groups and the others, in each bucket.
+  const size =
+    query.limit === undefined ? wanted.size : (query.limit + 1) * Math.max(1, query.bucketEdges.length);
+  const rows = await withinTimeout(readSpendRows(deps.db, query, { after: wanted.after, limit: size + 1 }));
+  const present = await presenter(deps.db, query, rows, request.compare !== undefined);
+  const total = wanted.after ? undefined : await readTotal(deps.db, query, request.compare !== undefined);
   return {
-    ...page(
-      list,
-      wanted,
-      rows,
-      (row) => row.position,
-      (row) => presentSpend(query.groupBy, row),
-    ),
+    ...page(list, { ...wanted, size }, rows, (row) => row.position, present),
+    ...(total && { total }),
     from: query.filter.from.toISOString(),
     to: query.filter.to.toISOString(),
     timezone,
     bucket_as_of: asOf.toISOString(),
     complete: isComplete,
   };
+}
+
+/** Presents rows with their names, and with what they had before if the caller compares. */
+async function presenter(
+  db: Database,
+  query: SpendQuery,
+  rows: readonly LedgerSpendRow[],
+  compares: boolean,
+): Promise<(row: LedgerSpendRow) => SpendRow> {
+  const names = await readNames(db, query.groupBy, rows);
+  if (!compares) return (row) => presentSpend(query.groupBy, row, names);
+  const groups = rows.filter(({ isOthers }) => !isOthers);
+  const { sums, others } = await withinTimeout(
+    readPreviousSpend(
+      db,
+      query,
+      groups.map(({ group }) => group),
+    ),
+  );
+  const previous = new Map(groups.map((row, index) => [row, sums[index]]));
+  return (row) => presentSpend(query.groupBy, row, names, row.isOthers ? others : previous.get(row));
+}
+
+/** The whole result as one row. */
+async function readTotal(db: Database, { filter }: SpendQuery, compares: boolean): Promise<SpendTotal> {
+  const whole: SpendQuery = { filter, groupBy: [], bucketEdges: [] };
+  const [row] = await withinTimeout(readSpendRows(db, whole, { after: undefined, limit: 1 }));
+  const before = compares ? await withinTimeout(readPreviousSpend(db, whole, [[]])) : undefined;
+  return presentMeasures(row ?? NO_SPEND, before?.sums[0]);
 }
 
 /** Exports spend as CSV, without pages. */
@@ -66,6 +107,9 @@ export function createSpendExports(deps: SpendDeps): SpendExports {
     async open(caller, request) {
       if (request.page_size !== undefined || request.page_token !== undefined) {
         throw invalid('page_token', 'page_size and page_token: not supported for CSV, which has no pages.');
+      }
+      if (request.limit !== undefined || request.compare !== undefined) {
+        throw invalid('limit', 'limit and compare: not supported for CSV, which has all rows.');
       }
       const { query } = spendQuery(deps, caller, request);
       if (running >= MAX_EXPORTS) {
@@ -106,7 +150,8 @@ export function createSpendExports(deps: SpendDeps): SpendExports {
 async function* csvLines(db: Database, query: SpendQuery): AsyncGenerator<string> {
   let head = spendCsvHeader(query.groupBy);
   for await (const rows of streamSpendRows(db, query)) {
-    yield head + rows.map((row) => spendCsvRecord(query.groupBy, row)).join('');
+    const names = await readNames(db, query.groupBy, rows);
+    yield head + rows.map((row) => spendCsvRecord(query.groupBy, row, names)).join('');
     head = '';
   }
   if (head !== '') yield head;
@@ -129,6 +174,7 @@ function spendQuery(
     filter: ledgerFilter(caller, request, range),
     groupBy: dimensions(request.group_by),
     bucketEdges: bucketEdges(request.bucket, timezone, range),
+    ...spendOrder(request),
   };
   return { query, timezone };
 }

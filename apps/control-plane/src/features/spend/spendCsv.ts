@@ -1,6 +1,7 @@
 import type { SpendRow as LedgerSpendRow, SpendDimension } from '@weighbridge/ledger';
 import type { SpendRow } from './spend.schemas.ts';
 import { presentSpend } from './spend.ts';
+import { isNamed, type SpendNames } from './spendNames.ts';
 
 const NUMBERS = [
   'requests',
@@ -17,15 +18,21 @@ const NUMBERS = [
 ] as const satisfies readonly (keyof SpendRow)[];
 
 export function spendCsvHeader(groupBy: readonly SpendDimension[]): string {
-  return record(['bucket_start', ...groupBy.map(text), ...NUMBERS]);
+  const names = groupBy.filter(isNamed).map((dimension) => `${dimension}_name`);
+  return record(['bucket_start', ...groupBy.map(text), ...NUMBERS, ...names]);
 }
 
-export function spendCsvRecord(groupBy: readonly SpendDimension[], row: LedgerSpendRow): string {
-  const shown = presentSpend(groupBy, row);
+export function spendCsvRecord(
+  groupBy: readonly SpendDimension[],
+  row: LedgerSpendRow,
+  names: SpendNames,
+): string {
+  const shown = presentSpend(groupBy, row, names);
   return record([
     shown.bucket_start ?? '',
     ...row.group.map((value) => text(value ?? '')),
     ...NUMBERS.map((name) => String(shown[name])),
+    ...Object.values(shown.names).map((name) => text(name ?? '')),
   ]);
 }
 

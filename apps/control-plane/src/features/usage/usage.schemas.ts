@@ -19,14 +19,16 @@ const HeadroomCounter = Type.Object(
 );
 export type HeadroomCounter = Static<typeof HeadroomCounter>;
 
+export const PolicySource = OneOf(['key', 'principal', 'default'], {
+  title: 'PolicySource',
+  description: 'Where the governing policy comes from.',
+});
+
 /** Spend of a key against its governing policy. Amounts are micro-USD, rounded half up. */
 export const UsageReport = Type.Object(
   {
     policy_id: Type.String(),
-    source: OneOf(['key', 'principal', 'default'], {
-      title: 'PolicySource',
-      description: 'Where the governing policy comes from.',
-    }),
+    source: PolicySource,
     active: Type.Boolean(),
     counter_scope: CounterScope,
     pooled: Type.Boolean(),

@@ -1,0 +1,26 @@
+import type { Database } from '@weighbridge/database';
+import { sql } from 'kysely';
+
+export interface CountedKeyRow {
+  /** The counter that the key draws on. */
+  readonly counter_key_id: string;
+  readonly name: string;
+  readonly principal_id: string;
+}
+
+/** The keys whose counters have these ids. A key that draws on its issuer's counter has none of its own. */
+export async function findCountedKeys(db: Database, ids: readonly string[]): Promise<CountedKeyRow[]> {
+  if (ids.length === 0) return [];
+  const { rows } = await sql<CountedKeyRow>`
+    SELECT id AS counter_key_id, name, principal_id FROM keys WHERE id = ANY (${ids}::text[])`.execute(db);
+  return rows;
+}
+
+/** The ids of the counters that a principal's keys draw on. */
+export async function findCountersOfPrincipal(db: Database, principalId: string): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    SELECT DISTINCT coalesce(counter_key_id, id) AS id FROM keys WHERE principal_id = ${principalId}`.execute(
+    db,
+  );
+  return rows.map(({ id }) => id);
+}
