@@ -22,16 +22,16 @@ interface Vendor {
 
 /** The providers that the clients are for. Each simulator refuses what its vendor refuses. */
 const VENDORS = {
-  openai: { dialect: 'openai', traits: { strict: true, checksHistory: true } },
-  anthropic: { dialect: 'anthropic', traits: { strict: true, checksHistory: true } },
-  gemini: { dialect: 'openai', traits: { strict: true, checksHistory: true } },
+  openai: { dialect: 'openai', traits: { strict: true } },
+  anthropic: { dialect: 'anthropic', traits: { strict: true } },
+  gemini: { dialect: 'openai', traits: { strict: true } },
   /** The catalog has no models of these. */
-  azure: { dialect: 'openai', traits: { strict: true, checksHistory: true }, modelsOf: 'openai' },
-  acme: { dialect: 'anthropic', traits: { strict: true, checksHistory: true }, modelsOf: 'anthropic' },
-  groq: { dialect: 'openai', traits: { strict: true, checksHistory: true, streamUsage: 'x_groq' } },
+  azure: { dialect: 'openai', traits: { strict: true }, modelsOf: 'openai' },
+  acme: { dialect: 'anthropic', traits: { strict: true }, modelsOf: 'anthropic' },
+  groq: { dialect: 'openai', traits: { strict: true, streamUsage: 'x_groq' } },
   mistral: {
     dialect: 'openai',
-    traits: { strict: true, checksHistory: true, streamUsage: 'last_chunk', refusesStreamOptions: true },
+    traits: { strict: true, streamUsage: 'last_chunk', refusesStreamOptions: true },
   },
 } as const satisfies Record<string, Vendor>;
 export type VendorName = keyof typeof VENDORS;
@@ -74,7 +74,11 @@ export interface ClientScene {
   close(): Promise<void>;
 }
 
-export async function openClientScene(settings: Record<string, string> = {}): Promise<ClientScene> {
+/** `checksHistory`: the simulators refuse conversations that they can't have had. */
+export async function openClientScene(
+  settings: Record<string, string> = {},
+  { checksHistory = false } = {},
+): Promise<ClientScene> {
   const dataDir = await newDataDir('weighbridge-client-');
   const { process: running, service } = await startUp(dataDir, {
     ALLOWED_UPSTREAM_HOSTS: '127.0.0.1',
@@ -90,7 +94,7 @@ export async function openClientScene(settings: Record<string, string> = {}): Pr
   const vendors = new Map<VendorName, MockVendor>();
   for (const [name, { dialect, traits, modelsOf }] of Object.entries<Vendor>(VENDORS)) {
     const prices = vendorPrices(catalog, modelsOf ?? name);
-    const vendor = await startMockVendor({ traits: { ...traits, prices } });
+    const vendor = await startMockVendor({ traits: { ...traits, checksHistory, prices } });
     vendors.set(name as VendorName, vendor);
     // Gemini's own API is beside the one that is compatible with OpenAI's.
     const baseUrl = name === 'gemini' ? vendor.url.replace(/\/v1$/, '/v1beta/openai') : vendor.url;

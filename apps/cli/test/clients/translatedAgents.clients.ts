@@ -32,7 +32,7 @@ let scene: ClientScene;
 beforeAll(async () => {
   const found = await Promise.all(PROGRAMS.map(async (name) => [name, await npmProgram(name)] as const));
   program = Object.fromEntries(found) as typeof program;
-  scene = await openClientScene({ UPSTREAM_MAX_RETRIES: '2' });
+  scene = await openClientScene({ UPSTREAM_MAX_RETRIES: '2' }, { checksHistory: true });
 }, 5 * MINUTE_MS);
 afterAll(() => scene?.close());
 

@@ -28,7 +28,7 @@ const MODELS: readonly (readonly [vendor: VendorName, model: string, signs: RegE
 
 let scene: ClientScene;
 beforeAll(async () => {
-  scene = await openClientScene();
+  scene = await openClientScene({}, { checksHistory: true });
 }, 60_000);
 afterAll(() => scene?.close());
 
