@@ -6,6 +6,7 @@ import {
   PostgresAdapter,
   PostgresIntrospector,
   PostgresQueryCompiler,
+  type RawBuilder,
   sql,
 } from 'kysely';
 import type { Database, Tx } from './createDb.ts';
@@ -76,15 +77,15 @@ class SavepointDriver implements Driver {
   }
 
   async beginTransaction(): Promise<void> {
-    await this.#run(`SAVEPOINT rehearsal_${++this.#depth}`);
+    await this.#run(sql`SAVEPOINT ${savepoint(++this.#depth)}`);
   }
 
   async commitTransaction(): Promise<void> {
-    await this.#run(`RELEASE SAVEPOINT rehearsal_${this.#depth--}`);
+    await this.#run(sql`RELEASE SAVEPOINT ${savepoint(this.#depth--)}`);
   }
 
   async rollbackTransaction(): Promise<void> {
-    await this.#run(`ROLLBACK TO SAVEPOINT rehearsal_${this.#depth}`);
+    await this.#run(sql`ROLLBACK TO SAVEPOINT ${savepoint(this.#depth)}`);
     await this.commitTransaction();
   }
 
@@ -100,7 +101,11 @@ class SavepointDriver implements Driver {
     return this.tx;
   }
 
-  async #run(statement: string): Promise<void> {
-    await sql.raw(statement).execute(this.#running);
+  async #run(statement: RawBuilder<unknown>): Promise<void> {
+    await statement.execute(this.#running);
   }
+}
+
+function savepoint(depth: number): RawBuilder<unknown> {
+  return sql.id(`rehearsal_${depth}`);
 }
