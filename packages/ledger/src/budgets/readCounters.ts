@@ -38,8 +38,8 @@ export async function readCounters(
 ): Promise<CounterRow[]> {
   const descends = page.order.startsWith('-');
   const amount = sql.ref(descends ? page.order.slice(1) : page.order);
-  const compare = sql.raw(descends ? '<' : '>');
-  const direction = sql.raw(descends ? 'DESC' : 'ASC');
+  const compare = descends ? sql`<` : sql`>`;
+  const direction = descends ? sql`DESC` : sql`ASC`;
   const { rows } = await sql<{ bucket_key: string; subject: string; spent: bigint; leased: bigint }>`
     SELECT * FROM (
       SELECT bucket_key, subject, spent_nano_usd + held AS spent, greatest(leased_nano_usd - held, 0) AS leased

@@ -127,8 +127,8 @@ function isAfterSorted(query: SpendQuery, after: readonly string[]): RawBuilder<
     sql.ref('sort_key'),
     ...groupRefs(query),
   ];
-  const types = [...(bucketed ? ['timestamptz'] : []), 'integer', 'numeric'];
-  const start = after.map((part, index) => sql`${part}::${sql.raw(types[index] ?? 'text')}`);
+  const types = [...(bucketed ? [sql`timestamptz`] : []), sql`integer`, sql`numeric`];
+  const start = after.map((part, index) => sql`${part}::${types[index] ?? sql`text`}`);
   return sql`(${sql.join(order)}) > (${sql.join(start)})`;
 }
 
