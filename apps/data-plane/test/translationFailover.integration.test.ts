@@ -79,22 +79,30 @@ describe('a profile that translates strictly', () => {
 });
 
 describe('a translated request under a hard budget', () => {
-  it('gets the limit that the budget affords, in the dialect of the vendor', async () => {
+  const askFor = async (headroomNanoUsd: bigint, fields: object = {}) => {
     const proxy = await startProxyForTest({
       vendorUrl: vendor.url,
       connectors: CONNECTORS,
       models: MODELS,
-      headroomNanoUsd: () => 1_000_000n,
+      headroomNanoUsd: () => headroomNanoUsd,
     });
     const headers = { authorization: `Bearer ${HARD}` };
-    const body = { model: 'anthropic/claude', input: 'Hello there, weighbridge' };
+    const body = { model: 'anthropic/claude', input: 'Hello there, weighbridge', ...fields };
     const response = await post(proxy, '/v1/responses', body, headers);
     expect(response.status).toBe(200);
-    const [request] = vendor.requests;
-    const { max_tokens: limit } = JSON.parse(String(request?.body));
-    expect(limit).toBeGreaterThan(16);
-    expect(limit).toBeLessThan(1_000_000 / 7);
     expect(settled(proxy.events)[0]).toMatchObject({ outcome: 'SUCCESS', estimated: false });
+    return JSON.parse(String(vendor.requests.at(-1)?.body)).max_tokens;
+  };
+
+  it('gets the limit that the budget affords, in the dialect of the vendor', async () => {
+    expect(await askFor(1_000_000_000n)).toBe(16_384);
+    const lowered = await askFor(50_000n);
+    expect(lowered).toBeGreaterThan(16);
+    expect(lowered).toBeLessThan(50_000 / 7);
+  });
+
+  it('keeps the limit that its caller set', async () => {
+    expect(await askFor(50_000n, { max_output_tokens: 900 })).toBe(900);
   });
 });
 

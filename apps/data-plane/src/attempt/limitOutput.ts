@@ -5,7 +5,7 @@ import { takesNewerLimit } from '../control/limitNames.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutableConnector, RoutableModel } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
-import { type GenerationRequest, leastLimit } from '../formats/generationRequest.ts';
+import { type GenerationRequest, leastLimit, setLimits } from '../formats/generationRequest.ts';
 import type { HardTerms } from '../formats/hardMode.ts';
 import { modelOutputLimit } from './reservationEstimate.ts';
 import { allowedPrices, toolCost } from './servicePrices.ts';
@@ -30,6 +30,8 @@ export async function limitOutput(
   generation: GenerationRequest,
   terms: HardTerms,
   target: Target,
+  /** The limit that the request has was set by its translation, for a vendor that needs one: the headroom may lower it. */
+  hasDefaultLimit = false,
 ): Promise<GenerationRequest> {
   const { operation, output } = generation;
   const { toolUses, removedTools, cuts } = terms;
@@ -51,11 +53,12 @@ export async function limitOutput(
     };
   }
   const field = limitField(generation, target.connector);
-  const others = (operation.outputLimits ?? []).filter(
-    (name) => name !== field && generation.spans.has(name),
-  );
+  const others = setLimits(generation).filter((name) => name !== field);
+  const asked = leastLimit(generation);
   const tokens =
-    leastLimit(generation) ?? (await affordableTokens(budget, key, { ...generation, hard }, target));
+    asked !== undefined && !hasDefaultLimit
+      ? asked
+      : await affordableTokens(budget, key, { ...generation, hard }, target, asked);
   return {
     ...generation,
     output: { ...output, maxTokens: tokens },
@@ -82,8 +85,10 @@ async function affordableTokens(
     readonly hard: { readonly addedInputTokens: number; readonly toolUses: HardTerms['toolUses'] };
   },
   target: Target,
+  /** Undefined: what the model writes at most. */
+  wanted: number | undefined,
 ): Promise<number> {
-  const most = modelOutputLimit(target.model);
+  const most = Math.min(modelOutputLimit(target.model), wanted ?? Number.POSITIVE_INFINITY);
   const choices = output?.choices ?? 1;
   const size = {
     inputBytes: body.length + LIMIT_BYTES,

@@ -60,6 +60,13 @@ describe('the output limit that a budget affords', () => {
     expect(limitOf(both)?.field).toBe('max_tokens and max_completion_tokens');
   });
 
+  it("is in the caller's field where the request is translated", () => {
+    const limit = { field: 'max_output_tokens', isSet: false };
+    const request = prepared(MESSAGES, { max_tokens: 16_384 });
+    const translated = { ...request, translation: { limit } } as PreparedRequest;
+    expect(limitOf(translated)).toMatchObject(limit);
+  });
+
   it('is none where even a useless output costs too much, or the output costs nothing', () => {
     const request = prepared(CHAT_COMPLETIONS, { max_tokens: 20_000 });
     expect(limitOf(request)?.within(0n)).toBeUndefined();

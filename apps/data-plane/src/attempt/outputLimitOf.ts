@@ -1,5 +1,7 @@
 import type { Estimate } from '@weighbridge/domain';
 import type { OutputLimit } from '../budget/budgetErrors.ts';
+import type { RoutableConnector } from '../control/routingTable.ts';
+import { type GenerationRequest, setLimits } from '../formats/generationRequest.ts';
 import { LEAST_OUTPUT, limitField } from './limitOutput.ts';
 import type { PreparedRequest } from './plan.ts';
 import { estimateReservation } from './reservationEstimate.ts';
@@ -10,15 +12,13 @@ export function outputLimitOf(
   prepared: PreparedRequest,
   { outputTokens, costNanoUsd }: Estimate,
 ): OutputLimit | undefined {
-  const { modelRequest, connector } = prepared;
+  const { modelRequest, connector, translation } = prepared;
   if (!modelRequest?.generation.output) return undefined;
   const { generation } = modelRequest;
   if (generation.operation.outputLimits?.length === 0) return undefined;
   const { choices } = modelRequest.generation.output;
-  const set = (generation.operation.outputLimits ?? []).filter((field) => generation.spans.has(field));
   return {
-    field: set.length > 0 ? set.join(' and ') : limitField(generation, connector),
-    isSet: set.length > 0,
+    ...(translation?.limit ?? ownLimit(generation, connector)),
     within(nanoUsd) {
       const output = { choices, maxTokens: 0 };
       const without = { ...modelRequest, generation: { ...generation, output } };
@@ -32,6 +32,17 @@ export function outputLimitOf(
       const limit = roundDown(Math.floor(tokens / choices));
       return limit < LEAST_OUTPUT ? undefined : limit;
     },
+  };
+}
+
+function ownLimit(
+  generation: GenerationRequest,
+  connector: RoutableConnector,
+): Pick<OutputLimit, 'field' | 'isSet'> {
+  const set = setLimits(generation);
+  return {
+    field: set.length > 0 ? set.join(' and ') : limitField(generation, connector),
+    isSet: set.length > 0,
   };
 }
 

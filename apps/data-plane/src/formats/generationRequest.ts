@@ -152,6 +152,11 @@ function outputSize(
   return { maxTokens, choices: choices(body, spans) };
 }
 
+/** The fields of a body that limit its output. */
+export function setLimits({ operation, spans }: Pick<GenerationRequest, 'operation' | 'spans'>): string[] {
+  return (operation.outputLimits ?? []).filter((field) => spans.has(field));
+}
+
 /** The smallest output limit of a body with several; vendors differ in which one they read. */
 export function leastLimit({ operation, body, spans }: GenerationRequest): number | undefined {
   return body.read((bytes) => {

@@ -182,7 +182,9 @@ class GenerationPlanner {
     const generation = translated?.generation ?? this.#generation;
     if (!isHard) return this.#prepared(target, generation, translated?.translation);
     const terms = translated ? this.#translatedTerms(generation, key, target) : this.#hardTerms(key);
-    return limitOutput(this.#deps.budget, key, generation, terms, target).then((limited) =>
+    // Reasoning has a share of the limit: lowering it later would leave no room for the answer.
+    const hasDefaultLimit = translated?.translation.limit.isSet === false && !generation.asksToReason;
+    return limitOutput(this.#deps.budget, key, generation, terms, target, hasDefaultLimit).then((limited) =>
       this.#prepared(target, limited, translated?.translation),
     );
   }

@@ -17,7 +17,7 @@ import { servesRoute, translatedRoute } from '../control/connectorRoutes.ts';
 import type { RoutableConnector } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import { readGeminiRequest } from '../formats/geminiRequest.ts';
-import { type GenerationRequest, readGenerationRequest } from '../formats/generationRequest.ts';
+import { type GenerationRequest, readGenerationRequest, setLimits } from '../formats/generationRequest.ts';
 import {
   CHAT_COMPLETIONS,
   COUNT_CONTENT,
@@ -58,6 +58,8 @@ export interface AttemptTranslation {
   readonly account: string;
   /** As the caller named it. */
   readonly model: string;
+  /** The caller's own field that limits the output, whatever the vendor's is. */
+  readonly limit: { readonly field: string; readonly isSet: boolean };
   /** Set if this service stores the answer, since the vendor does not. */
   readonly stored: { readonly previousId: string | undefined } | undefined;
 }
@@ -135,6 +137,7 @@ export class RequestTranslation {
         scope,
         account,
         model: this.#generation.model,
+        limit: callersLimit(this.#generation),
         stored: this.#stored,
       },
     };
@@ -158,6 +161,12 @@ export class RequestTranslation {
   #take(bytes: number): void {
     this.#memory.takeBody(TIMES_HELD * bytes, (TIMES_HELD + 1) * bytes, this.#scope.principal);
   }
+}
+
+function callersLimit(generation: GenerationRequest): AttemptTranslation['limit'] {
+  const set = setLimits(generation);
+  const fields = set.length > 0 ? set : (generation.operation.outputLimits ?? []).slice(-1);
+  return { field: fields.join(' and '), isSet: set.length > 0 };
 }
 
 function parsedOnce(format: Format, bytes: Buffer, asked: Asked): ParsedRequest | undefined {
