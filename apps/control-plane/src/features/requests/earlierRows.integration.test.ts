@@ -122,6 +122,7 @@ it('rows of before prices had dimensions read as they were', async () => {
         cost_micro_usd: 1,
         cost_nano_usd: '1234',
         price_version: 7,
+        price_source: 'catalog',
         estimated: true,
         admitted_at: NOW.toISOString(),
         settled_at: NOW.toISOString(),
