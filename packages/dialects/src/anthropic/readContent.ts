@@ -1,7 +1,8 @@
 import type { BetaContentBlockParam } from '@anthropic-ai/sdk/resources/beta/messages/messages';
+import { readContentParts } from '../conversation/contentParts.ts';
 import { OWNERS } from '../format.ts';
 import type { MediaSource, OpaqueKind, Part } from '../ir/request.ts';
-import { type Fields, fieldsOf, type ReadContext } from '../loss/fields.ts';
+import type { Fields, ReadContext } from '../loss/fields.ts';
 import { readOpaque } from '../wire/seal.ts';
 import { type BlockWire, readCacheMark, type SourceWire } from './wire.ts';
 
@@ -29,18 +30,7 @@ export function readContent(
   context: ReadContext,
   place: Place = 'message',
 ): Part[] {
-  if (typeof content === 'string') return [{ kind: 'text', text: content, path }];
-  if (!Array.isArray(content)) {
-    context.losses.add(path, 'refused', 'expected a string or an array');
-    return [];
-  }
-  const parts: Part[] = [];
-  for (let index = 0; index < content.length; index++) {
-    const block = fieldsOf<BlockWire>(content[index], `${path}.${index}`, context);
-    const part = block && readBlock(block, place);
-    if (part) parts.push(part);
-  }
-  return parts;
+  return readContentParts<BlockWire>(content, path, context, (block) => readBlock(block, place));
 }
 
 function readBlock(block: Block, place: Place): Part | undefined {

@@ -1,3 +1,4 @@
+import { readContentParts, readTypedPart } from '../conversation/contentParts.ts';
 import { OWNERS } from '../format.ts';
 import type { CacheMark, MediaSource, Message, Part } from '../ir/request.ts';
 import { type Fields, fieldsOf, type ReadContext } from '../loss/fields.ts';
@@ -104,32 +105,9 @@ function readSignature(call: Fields<CallWire>): Part[] {
 }
 
 function readContent(content: unknown, path: string, context: ReadContext): Part[] {
-  if (typeof content === 'string') return [{ kind: 'text', text: content, path }];
-  if (!Array.isArray(content)) {
-    context.losses.add(path, 'refused', 'expected a string or an array');
-    return [];
-  }
-  const parts: Part[] = [];
-  for (let index = 0; index < content.length; index++) {
-    const fields = fieldsOf<PartWire>(content[index], `${path}.${index}`, context);
-    const part = fields && readPart(fields);
-    if (part) parts.push(part);
-  }
-  return parts;
-}
-
-function readPart(fields: PartFields): Part | undefined {
-  const { path, context } = fields;
-  const type = fields.need('type', fields.text('type')) ?? '';
-  const part = readKnown(type, fields);
-  if (part) fields.end();
-  else
-    context.losses.add(
-      path,
-      'refused',
-      `content of type ${type.slice(0, 40)} has no counterpart, or no source`,
-    );
-  return part;
+  return readContentParts<PartWire>(content, path, context, (fields) =>
+    readTypedPart(fields, fields.need('type', fields.text('type')) ?? '', readKnown),
+  );
 }
 
 function readKnown(type: string, fields: PartFields): Part | undefined {
