@@ -54,6 +54,20 @@ export const MEDIA_CLASSES = [
 
 export type MediaClass = (typeof MEDIA_CLASSES)[number];
 
+/** What the API and files call the price of each class, in the order in which they are written. */
+export const PRICE_FIELDS: Readonly<Record<TextClass | MediaClass, string>> = {
+  input: 'input_price',
+  output: 'output_price',
+  cacheRead: 'cache_read_price',
+  cacheWrite: 'cache_write_price',
+  cacheWrite1h: 'cache_write_1h_price',
+  inputAudio: 'input_audio_price',
+  inputImage: 'input_image_price',
+  cacheReadAudio: 'cache_read_audio_price',
+  outputAudio: 'output_audio_price',
+  outputImage: 'output_image_price',
+};
+
 /** The prices at every length of the input. */
 export function withTiers(prices: ContextPrices): readonly TokenPrices[] {
   return [prices, ...prices.tiers];

@@ -1,4 +1,4 @@
-import { type Money, moneyFromNano } from '@weighbridge/domain';
+import { type Money, moneyFromNano, PRICE_FIELDS } from '@weighbridge/domain';
 import {
   type ListEntry,
   ListEntryError,
@@ -97,20 +97,6 @@ function importedModel({ id, describe, read, readConditions }: ListEntry): Impor
   };
 }
 
-/** The fields of the API, in the order in which they are written. */
-const FIELDS: Readonly<Record<keyof ListedRates, keyof ImportedRates>> = {
-  input: 'input_price',
-  output: 'output_price',
-  cacheRead: 'cache_read_price',
-  cacheWrite: 'cache_write_price',
-  cacheWrite1h: 'cache_write_1h_price',
-  inputAudio: 'input_audio_price',
-  inputImage: 'input_image_price',
-  cacheReadAudio: 'cache_read_audio_price',
-  outputAudio: 'output_audio_price',
-  outputImage: 'output_image_price',
-};
-
 /** Throws a `ListEntryError` without a price of input and output. */
 export function importedPrice(price: ListedPrice, conditions?: ListedConditions): ImportedPrice {
   const { input, output } = price.rates;
@@ -142,9 +128,9 @@ function importedTiers(price: ListedPrice): ImportedTier[] {
 
 /** Without the classes that are not stated: to the service, an absent field is not null. */
 function importedRates(rates: ListedRates): ImportedRates {
-  const fields = (Object.keys(FIELDS) as (keyof ListedRates)[]).flatMap((name) => {
+  const fields = (Object.keys(PRICE_FIELDS) as (keyof ListedRates)[]).flatMap((name) => {
     const price = rates[name];
-    return price === undefined ? [] : [[FIELDS[name], moneyFromNano(price)]];
+    return price === undefined ? [] : [[PRICE_FIELDS[name], moneyFromNano(price)]];
   });
   return Object.fromEntries(fields);
 }

@@ -1,4 +1,4 @@
-import { type MediaClass, ratesFor, type TextClass } from '@weighbridge/domain';
+import { PRICE_FIELDS, ratesFor } from '@weighbridge/domain';
 import type { Price } from '../catalog/prices.ts';
 import { PRICE_CLASSES } from './mergedPrice.ts';
 
@@ -17,7 +17,7 @@ export function heldBecause(before: Price, after: Price): string | undefined {
     for (const name of PRICE_CLASSES) {
       const [was, is] = [old[name], rates[name]];
       if (is === undefined) continue;
-      const field = fieldOf(name);
+      const field = PRICE_FIELDS[name];
       if (was === undefined) {
         const text = name.startsWith('output') ? rates.output : rates.input;
         if (is < text) return `${field} had no price, and is now below that of text`;
@@ -28,22 +28,4 @@ export function heldBecause(before: Price, after: Price): string | undefined {
     }
   }
   return undefined;
-}
-
-const FIELDS: Readonly<Record<TextClass | MediaClass, string>> = {
-  input: 'input_price',
-  output: 'output_price',
-  cacheRead: 'cache_read_price',
-  cacheWrite: 'cache_write_price',
-  cacheWrite1h: 'cache_write_1h_price',
-  inputAudio: 'input_audio_price',
-  inputImage: 'input_image_price',
-  cacheReadAudio: 'cache_read_audio_price',
-  outputAudio: 'output_audio_price',
-  outputImage: 'output_image_price',
-};
-
-/** The name of a class in the API. */
-export function fieldOf(name: TextClass | MediaClass): string {
-  return FIELDS[name];
 }

@@ -1,9 +1,9 @@
-import { parseCloudName, parseModelId } from '@weighbridge/domain';
+import { PRICE_FIELDS, parseCloudName, parseModelId } from '@weighbridge/domain';
 import type { ListedModel, ListedPrice } from '@weighbridge/price-lists';
 import { type ModelPriceRow, type ModelRow, parseNewModelId } from '../catalog/catalog.service.ts';
 import { priceOf } from '../catalog/priceColumns.ts';
 import type { Price } from '../catalog/prices.ts';
-import { fieldOf, heldBecause } from './heldBecause.ts';
+import { heldBecause } from './heldBecause.ts';
 import { firstPrice } from './mergedPrice.ts';
 
 /** A model that the feed has and the catalog lacks. */
@@ -150,7 +150,7 @@ function doubtOf(
     return one ? [one] : [];
   });
   for (const name of ['input', 'output'] as const) {
-    const field = fieldOf(name);
+    const field = PRICE_FIELDS[name];
     if (price[name] === 0n) {
       if (name === 'output' && capabilities.includes('embeddings')) continue;
       return `${field} is zero, which may mean unknown`;
@@ -163,8 +163,8 @@ function doubtOf(
     if (price[name] > most * TIMES) return `${field} is above ten times the highest of its provider`;
   }
   for (const name of ['cacheRead', 'cacheWrite', 'cacheWrite1h'] as const) {
-    if (price[name] * 100n < price.input) return `${fieldOf(name)} is below a hundredth of input_price`;
-    if (price[name] > price.input * TIMES) return `${fieldOf(name)} is above ten times input_price`;
+    if (price[name] * 100n < price.input) return `${PRICE_FIELDS[name]} is below a hundredth of input_price`;
+    if (price[name] > price.input * TIMES) return `${PRICE_FIELDS[name]} is above ten times input_price`;
   }
   const byLength = heldBecause({ ...price, tiers: [] }, price);
   return byLength && `by the length of the input, ${byLength}`;
