@@ -191,7 +191,7 @@ describe('a connector without a token', () => {
       'of the other',
       ['con_0: credential'],
     ]);
-    // It is dead: nobody waits for it any more.
+    // The first connector counts as dead: the next request asks for no token, and goes to the other at once.
     expect([(await chat()).status, server.answers.length, proxy.failovers.length]).toEqual([200, 1, 1]);
   });
 

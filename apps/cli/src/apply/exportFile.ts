@@ -111,7 +111,7 @@ function pricesOf(prices: readonly Json[]): Record<string, unknown> {
   return Object.fromEntries(current.map(({ model, price }) => [model, priceOf(price as Json)]));
 }
 
-/** A price with amounts as decimals, without what it does not have. */
+/** A price with its amounts as decimals, and without empty fields. */
 function priceOf(value: unknown, name = ''): unknown {
   if (Array.isArray(value)) return value.map((item) => priceOf(item));
   if (typeof value !== 'object' || value === null) return value;

@@ -104,7 +104,7 @@ async function connectorFindings(
   return findings;
 }
 
-/** It has no keys of its own: only proxies can tell what they find. */
+/** The connector has no keys: each proxy finds its pod's identity, and only the proxy can tell which. */
 function isCalledByPods({ auth }: Connector): boolean {
   return auth.kind === 'aws' && auth.access_key_id === undefined;
 }

@@ -43,7 +43,7 @@ const CLAUDE_CODE: Agent = {
     const ask = [program.claude, '-p', QUESTION, '--allowedTools', 'Bash', '--model', model];
     return [ask, [...ask, '--continue']];
   },
-  // The line by which it is billed, what it does with its history, and marks of caches.
+  // Anthropic's billing line, the rules that clear old turns, and cache marks.
   dropped: ['system.0 dropped', 'context_management dropped', 'system.1.cache_control dropped'],
   models: { openai: 'gpt-6.1-sol', gemini: 'gemini-3.8-flash', mistral: 'mistral-large-latest' },
 };

@@ -96,7 +96,7 @@ function ownershipOf(
       repeated: plan.operation === INPUT_ITEMS ? 'all' : undefined,
     });
   }
-  // Of a translated answer, the caller gets no id of the vendor's.
+  // A translated answer carries an id of ours, not the vendor's.
   if (!modelRequest || translation) return undefined;
   const { isStored, operation, spans } = modelRequest.generation;
   // Of chat completions, only spoken ones name an object.
