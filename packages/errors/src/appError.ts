@@ -7,6 +7,7 @@ export type ErrorKind =
   | 'method_not_allowed'
   | 'not_acceptable'
   | 'conflict'
+  | 'precondition'
   | 'too_large'
   | 'uri_too_long'
   | 'unsupported_media_type'

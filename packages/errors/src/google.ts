@@ -10,6 +10,7 @@ const STATUS: Record<ErrorKind, string> = {
   method_not_allowed: 'INVALID_ARGUMENT',
   not_acceptable: 'INVALID_ARGUMENT',
   conflict: 'ABORTED',
+  precondition: 'FAILED_PRECONDITION',
   too_large: 'INVALID_ARGUMENT',
   uri_too_long: 'INVALID_ARGUMENT',
   unsupported_media_type: 'INVALID_ARGUMENT',

@@ -9,6 +9,7 @@ const GRPC: Record<ErrorKind, number> = {
   method_not_allowed: 12,
   not_acceptable: 3,
   conflict: 9,
+  precondition: 9,
   too_large: 8,
   uri_too_long: 3,
   unsupported_media_type: 3,

@@ -23,6 +23,7 @@ const HTTP: Record<ErrorKind, HttpMapping> = {
   method_not_allowed: { status: 405, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
   not_acceptable: { status: 406, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
   conflict: { status: 409, type: 'conflict_error', messagesType: 'invalid_request_error' },
+  precondition: { status: 412, type: 'conflict_error', messagesType: 'invalid_request_error' },
   too_large: { status: 413, type: 'request_too_large', messagesType: 'request_too_large' },
   uri_too_long: { status: 414, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
   unsupported_media_type: {

@@ -8,4 +8,4 @@ export {
   toHttpError,
   toMessagesError,
 } from './http.ts';
-export { disabledKey, expiredKey, missingKey, unknownKey } from './keyErrors.ts';
+export { disabledKey, expiredKey, frozenTeam, missingKey, unknownKey } from './keyErrors.ts';

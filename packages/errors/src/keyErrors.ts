@@ -31,3 +31,11 @@ export function expiredKey(expiredAt: Date): AppError {
     `The API key expired at ${expiredAt.toISOString()}. Use another key, or ask an operator for a new one.`,
   );
 }
+
+export function frozenTeam(): AppError {
+  return new AppError(
+    'permission',
+    'team_frozen',
+    'The team of this API key, or a team above it, is frozen. Ask an operator to unfreeze it.',
+  );
+}

@@ -11,6 +11,8 @@ export interface ConnectionLimits {
   readonly maxHeadBytes: number;
   /** How long a body may take, besides the time for its bytes at `MIN_BYTES_PER_SECOND`. */
   readonly bodyTimeoutMs: number;
+  /** How long a connection is kept without a request, also before its first one. */
+  readonly keepAliveMs: number;
 }
 
 export interface ConnectionEvents {
@@ -52,6 +54,7 @@ export class Connections {
     this.#uploads = new SlowUploads(limits.bodyTimeoutMs, events.onSlowUpload);
     this.#onRefused = events.onRefused;
     server.on('connection', this.#onConnection);
+    server.on('timeout', (socket) => this.keepIdle(socket));
     this.#sweeping = setInterval(this.#sweep, SWEEP_MS).unref();
   }
 
@@ -96,6 +99,15 @@ export class Connections {
     for (const [socket, { responses, idleSince }] of this.#open) {
       if (responses.length === 0 && idleSince <= before) socket.destroySoon();
     }
+  }
+
+  /** A connection had nothing to do for a while, less than it is kept: closes it once that is over. */
+  keepIdle(socket: Socket): void {
+    const connection = this.#open.get(socket);
+    if (connection && connection.responses.length > 0) return;
+    const leftMs = this.#limits.keepAliveMs - (performance.now() - (connection?.idleSince ?? 0));
+    if (connection && leftMs > 0) socket.setTimeout(Math.ceil(leftMs));
+    else socket.destroy();
   }
 
   stop(): void {

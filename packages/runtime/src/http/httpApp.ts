@@ -27,6 +27,8 @@ export interface HttpAppOptions {
   readonly bodyLimitBytes: number;
   /** Why this app can't serve requests now, for an operator; undefined if it can. `/readyz` returns it. */
   readonly notReady: () => string | undefined;
+  /** What this app can't do now, though it serves; `/readyz` returns it beside `ready`. */
+  readonly degraded?: () => string | undefined;
   /** Rewrites a request's path and query before routing: for ids with slashes. */
   readonly rewriteUrl?: (url: string) => string;
   /** The 404 for a path that has no route; the path comes without its query. */
@@ -120,11 +122,15 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
       const reason = options.notReady();
       return reply
         .code(reason ? 503 : 200)
-        .send(reason ? { status: 'not ready', reason } : { status: 'ready' });
+        .send(reason ? { status: 'not ready', reason } : readyState(options.degraded?.()));
     });
     others.register();
   });
   return app;
+}
+
+function readyState(degraded: string | undefined): object {
+  return { status: 'ready', ...(degraded !== undefined && { degraded }) };
 }
 
 function pathOf({ url }: FastifyRequest): string {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { RequestListener, ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type HttpServer, listenHttp } from './httpServer.ts';
+import { type HttpServer, type HttpServerOptions, listenHttp } from './httpServer.ts';
 
 let server: HttpServer;
 afterEach(() => server.close(0));
@@ -70,8 +70,9 @@ async function client() {
   };
 }
 
-async function serve(handler: RequestListener): Promise<void> {
-  server = await listenHttp({ handler, host: '127.0.0.1', port: 0, portSetting: 'PORT', lingerMs: 300 });
+async function serve(handler: RequestListener, options: Partial<HttpServerOptions> = {}): Promise<void> {
+  const fixed = { handler, host: '127.0.0.1', port: 0, portSetting: 'PORT', lingerMs: 300 };
+  server = await listenHttp({ ...fixed, ...options });
 }
 
 const OK: RequestListener = (_request, response) => void response.end('ok');
@@ -116,11 +117,45 @@ describe('a draining server', () => {
     await Promise.all([used.closed, unused.closed]);
   });
 
+  it('closes no idle connection before it has been idle for as long as was promised', async () => {
+    // Far more than the test takes: the clients are at no time late.
+    const promisedIdleMs = 60_000;
+    await serve(OK, { promisedIdleMs });
+    const [used, unused] = [await client(), await client()];
+    expect(await used.asks('/', /ok$/)).toContain('Keep-Alive: timeout=60');
+    await server.drain(1);
+    const closed = server.close(600_000);
+    // Without a promise, they would be closed after a second.
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    for (const one of [used, unused]) {
+      expect(await one.asks('/late', /ok$/)).toMatch(/^HTTP\/1.1 200 .*Connection: close/s);
+      await one.closed;
+    }
+    await closed;
+  });
+
   it('cuts requests that have not ended after the grace time', async () => {
     await serve((_request, response) => void response.write('begun'));
     const connection = await client();
     await connection.asks('/', /begun/);
     await server.close(50);
+    await connection.closed;
+  });
+});
+
+describe('an idle connection', () => {
+  it('is kept for longer than was promised', async () => {
+    await serve(OK, { promisedIdleMs: 1_000 });
+    const connection = await client();
+    expect(await connection.asks('/', /ok$/)).toContain('Keep-Alive: timeout=1');
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    expect(await connection.asks('/', /ok$/)).toMatch(/^HTTP\/1.1 200 /);
+  });
+
+  it('is closed once it was idle for as long as it is kept', async () => {
+    await serve(OK, { promisedIdleMs: 1_000, keepAliveMs: 1_500 });
+    const connection = await client();
+    await connection.asks('/', /ok$/);
     await connection.closed;
   });
 });

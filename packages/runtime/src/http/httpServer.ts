@@ -46,6 +46,13 @@ export interface HttpServerOptions extends Partial<HttpLimits> {
   readonly maxHeadBytes?: number;
   /** How long a client that is refused may take to read the answer, before its connection is closed. */
   readonly lingerMs?: number;
+  /**
+   * How long each response promises to keep its connection (`Keep-Alive: timeout=`). No idle connection is closed before, also
+   * when the process drains: a client that heeds it never sends on a connection that is being closed.
+   */
+  readonly promisedIdleMs?: number;
+  /** How long connections are kept without a request. More than is promised: not every client heeds that. */
+  readonly keepAliveMs?: number;
   /** The response for a request that is refused by its head or its framing. Default: `toHttpError`. */
   readonly errorResponse?: (error: AppError, requestId: string, url: string) => HttpError<object>;
   /** Where connections are counted; undefined: nowhere. */
@@ -64,15 +71,15 @@ export interface HttpServer {
   close(graceMs: number): Promise<void>;
 }
 
+/** Connections that wait to be accepted; the kernel caps it. Of a burst beyond the default, 511, it drops some for a second. */
+const BACKLOG = 65_535;
 /** For receiving the request at any pace. A response may stream for any time. */
 const REQUEST_TIMEOUT_MS = 300_000;
 /** How often Node looks for requests that are not received in time. */
 const TIMEOUT_CHECK_MS = 500;
-/** Above the usual idle time of load balancers (60 s), so that they close first. */
-const KEEP_ALIVE_TIMEOUT_MS = 65_000;
 const IDLE_SWEEP_MS = 100;
-/** A response that began before draining promised to keep the connection: the client may send one more request on it. */
-const DRAIN_LINGER_MS = 1_000;
+/** Without balancers, what stops shall end soon: this long, a connection waits for a request that is on its way. */
+const LINGER_MS = 1_000;
 const READYZ = /^\/readyz\/?(?=\?|$)/;
 const ALL_METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS';
 
@@ -82,6 +89,10 @@ export const DEFAULT_HTTP_LIMITS = {
   bodyTimeoutMs: 20_000,
   maxConnections: 10_000,
   lingerMs: 2_000,
+  // Not below the idle time of Python's SDKs, 5 s.
+  promisedIdleMs: 5_000,
+  // Above the usual idle time of load balancers (60 s), so that they close first.
+  keepAliveMs: 65_000,
 };
 type Options = HttpServerOptions & typeof DEFAULT_HTTP_LIMITS & { readonly maxHeadBytes: number };
 
@@ -110,15 +121,15 @@ export async function listenHttp(given: HttpServerOptions): Promise<HttpServer> 
     onSlowUpload: (socket) => server.emit('clientError', BODY_TIMEOUT, socket),
     onRefused: countRefused(options),
   });
-  server.on('clientError', (error, socket) =>
-    endConnection(options, error, socket as Socket, connections.of(socket as Socket)),
-  );
+  server.on('clientError', (error, socket) => endConnection(options, error, socket as Socket, connections));
   server.on('connect', (request, socket) => refuseTunnel(options, request, socket as Socket));
   let isDraining = false;
+  let lingerMs = LINGER_MS;
   options.metrics?.gauge('weighbridge_connections', 'Open connections of clients.', () => connections.count);
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => reject(listenError(error, options)));
-    server.listen(options.port, options.host, resolve);
+    const { port, host } = options;
+    server.listen({ port, host, backlog: BACKLOG }, resolve);
   });
   const { port } = server.address() as AddressInfo;
   return {
@@ -126,14 +137,16 @@ export async function listenHttp(given: HttpServerOptions): Promise<HttpServer> 
     url: `http://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}`,
     async drain(delayMs) {
       isDraining = true;
-      if (delayMs > 0) await sleep(delayMs);
+      if (delayMs <= 0) return;
+      lingerMs = Math.max(LINGER_MS, options.promisedIdleMs);
+      await sleep(delayMs);
     },
     async close(graceMs) {
       isDraining = true;
       // The HTTP server's own close would cut a connection that became idle a moment ago, with a request on its way.
       const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
-      const sweep = setInterval(() => connections.closeIdle(DRAIN_LINGER_MS), IDLE_SWEEP_MS);
-      connections.closeIdle(DRAIN_LINGER_MS);
+      const sweep = setInterval(() => connections.closeIdle(lingerMs), IDLE_SWEEP_MS);
+      connections.closeIdle(lingerMs);
       const cut = setTimeout(() => server.closeAllConnections(), graceMs);
       await closed;
       clearInterval(sweep);
@@ -176,13 +189,17 @@ function endConnection(
   options: Options,
   error: NodeJS.ErrnoException,
   socket: Socket,
-  connection: Connection | undefined,
+  connections: Connections,
 ): void {
+  const connection = connections.of(socket);
   if (!connection || !isParserError(error) || !socket.writable) return void socket.destroy();
   // What a refused client still sends is no news; it reads its answer.
   if (connection.isRefused) return;
-  const isSilent = socket.bytesRead === 0;
-  if (isSilent || !mayBeAnswered(connection)) return void socket.destroy();
+  // It was opened in advance and is idle, as one between two requests; its client may be about to send.
+  if (socket.bytesRead === 0 && error.code === 'ERR_HTTP_REQUEST_TIMEOUT') {
+    return void connections.keepIdle(socket);
+  }
+  if (socket.bytesRead === 0 || !mayBeAnswered(connection)) return void socket.destroy();
   connection.isRefused = true;
   const [response] = connection.responses;
   writeError(options, parserError(error), socket, response?.req.url ?? '/');
@@ -247,7 +264,7 @@ function createParser(options: Options, serve: RequestListener): Server {
       headersTimeout: options.headersTimeoutMs,
       requestTimeout: Math.max(REQUEST_TIMEOUT_MS, options.headersTimeoutMs),
       connectionsCheckingInterval: TIMEOUT_CHECK_MS,
-      keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+      keepAliveTimeout: options.promisedIdleMs,
       // Refused here, with a body that says so.
       requireHostHeader: false,
     },

@@ -164,14 +164,22 @@ describe('the head of a request', () => {
 describe('a slow client', () => {
   const limits = { headersTimeoutMs: 1_000, bodyTimeoutMs: 500 };
 
-  it('has the time of the setting for a head, and a silent one is just closed', async () => {
+  it('has the time of the setting for a head; one that opened its connection in advance is idle', async () => {
     await serve(OK, limits);
-    const began = performance.now();
-    const [half, silent] = [await dial(), await dial()];
+    const [half, early] = [await dial(), await dial()];
     half.socket.write('GET / HTTP/1.1\r\nhost: ');
-    await Promise.all([half.closed, silent.closed]);
-    expect(performance.now() - began).toBeLessThan(2_500);
+    await half.closed;
     expect(half.text()).toMatch(/^HTTP\/1.1 408 .*request_timeout/s);
+    // Node has found it as late as the other.
+    early.socket.write('GET / HTTP/1.1\r\nconnection: close\r\nhost: x\r\n\r\n');
+    await early.closed;
+    expect(early.text()).toMatch(/^HTTP\/1.1 200 /);
+  });
+
+  it('that never sends is closed without an answer', async () => {
+    await serve(OK, { ...limits, keepAliveMs: 1_500 });
+    const silent = await dial();
+    await silent.closed;
     expect(silent.text()).toBe('');
   });
 
