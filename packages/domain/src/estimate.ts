@@ -30,7 +30,7 @@ export interface Estimate {
 }
 
 /** Most responses of most models have fewer. */
-const USUAL_OUTPUT_TOKENS = 1_024;
+export const USUAL_OUTPUT_TOKENS = 1_024;
 const TOKENS_PER_PRICE = 1_000_000n;
 
 /** The expected cost: the input as text, and an output of the usual length or the request's limit, if that is less. */

@@ -1,5 +1,6 @@
 export * from './attribution.ts';
 export * from './calendar.ts';
+export { usageFromConverse } from './converseUsage.ts';
 export * from './dateTime.ts';
 export * from './dearestPrices.ts';
 export * from './estimate.ts';
@@ -18,8 +19,10 @@ export * from './names/modelNames.ts';
 export * from './names/nearestModels.ts';
 export * from './names/nearestNames.ts';
 export * from './pricing.ts';
+export * from './regionalPrice.ts';
 export * from './routing/adaptive.ts';
 export * from './routing/cacheSetting.ts';
+export * from './routing/cloudRoutes.ts';
 export * from './routing/draw.ts';
 export * from './routing/profile.ts';
 export * from './routing/rank.ts';

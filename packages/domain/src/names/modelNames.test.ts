@@ -51,6 +51,30 @@ describe('a bare name', () => {
     expect(names.resolve('xai/grok-3-latest', [])).toMatchObject(written);
   });
 
+  it("is the maker's name of a cloud's model, with and without its date, unless its maker is reached", () => {
+    const clouds = [
+      model('bedrock/eu.anthropic.claude-opus-4-1-20250805-v1:0', { priority: 1 }),
+      model('bedrock/amazon.nova-pro-v1:0'),
+      model('vertex/claude-opus-4-1@20250805'),
+      model('vertex/gemini-2.5-pro'),
+      model('vertex/claude-sonnet-4-5@20250929'),
+    ];
+    const own = [model('anthropic/claude-sonnet-4-5-20250929'), model('acme/claude-haiku@20250101')];
+    const named = namesOf([...clouds, ...own]);
+    for (const [name, id] of [
+      ['claude-opus-4-1-20250805', 'vertex/claude-opus-4-1@20250805'],
+      ['claude-opus-4-1', 'vertex/claude-opus-4-1@20250805'],
+      ['nova-pro', 'bedrock/amazon.nova-pro-v1:0'],
+      ['gemini-2.5-pro', 'vertex/gemini-2.5-pro'],
+      ['claude-sonnet-4-5-20250929', 'anthropic/claude-sonnet-4-5-20250929'],
+      ['claude-haiku', undefined],
+    ] as const) {
+      expect([name, named.resolve(name, [])?.target]).toEqual([name, id]);
+      // The cloud gets its own name.
+      expect(named.resolve(name, [])?.sentName).toBeUndefined();
+    }
+  });
+
   it('goes out as its provider spells it, if only the spelling differs', () => {
     for (const [name, id] of [
       ['x-ai/grok-3', 'xai/grok-3'],

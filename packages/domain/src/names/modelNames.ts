@@ -39,6 +39,8 @@ export interface NamesInput {
 interface Candidate {
   readonly model: NameableModel;
   readonly isOtherName: boolean;
+  /** It follows from the cloud's own name, which is the one that the cloud knows. */
+  readonly isPlain?: true;
 }
 
 /**
@@ -136,6 +138,7 @@ function namesOf(
       add(name, { model, isOtherName: true });
       add(`${model.provider}/${name}`, { model, isOtherName: true });
     }
+    for (const name of plainNames(model)) add(name, { model, isOtherName: true, isPlain: true });
   }
   const names = new Map<string, ResolvedName>();
   for (const [name, all] of candidates) {
@@ -146,8 +149,19 @@ function namesOf(
   return names;
 }
 
-function nameOf(name: string, { model, isOtherName }: Candidate): ResolvedName {
+/** Providers whose names of models are spelled as clouds do. */
+const CLOUDS: ReadonlySet<string> = new Set(['bedrock', 'vertex']);
+
+/** What the maker of a cloud's model calls it: with its date, and without. */
+function plainNames({ id, provider, otherNames }: NameableModel): string[] {
+  const name = CLOUDS.has(provider) ? parseCloudName(id.slice(provider.length + 1))?.name : undefined;
+  if (name === undefined) return [];
+  return [...new Set([name, name.replace(/-\d{8}$/, '')])].filter((plain) => !otherNames.includes(plain));
+}
+
+function nameOf(name: string, { model, isOtherName, isPlain }: Candidate): ResolvedName {
   if (!isOtherName) return resolved(model.id, 'name');
+  if (isPlain) return resolved(model.id, 'other_name');
   const prefix = `${model.provider}/`;
   const isPrefixed = !model.otherNames.includes(name) && name.startsWith(prefix);
   const other = isPrefixed ? name.slice(prefix.length) : name;

@@ -2,7 +2,13 @@
  * The routes to which a request can be translated that came on a route which its connector does not serve: the vendor's own, before
  * those that it has for other vendors' clients.
  */
-export const TRANSLATED_ROUTES = ['messages', 'generate_content', 'chat_completions', 'responses'] as const;
+export const TRANSLATED_ROUTES = [
+  'messages',
+  'generate_content',
+  'chat_completions',
+  'responses',
+  'converse',
+] as const;
 export type TranslatedRoute = (typeof TRANSLATED_ROUTES)[number];
 
 /** Providers whose chat completions lack what their responses have, such as reasoning that can be sent back. */
