@@ -1,9 +1,11 @@
 import { sql } from 'kysely';
+import pg from 'pg';
 import { checkConnection, createDb, type Database } from './createDb.ts';
 import { schemaMismatch } from './migrate.ts';
 
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const INSUFFICIENT_PRIVILEGE = '42501';
+const CONNECT_TIMEOUT_MS = 5_000;
 
 /** The state of a database, checked before a service uses it. */
 export interface DatabaseStatus {
@@ -11,6 +13,8 @@ export interface DatabaseStatus {
   readonly version: string;
   /** A standby, or a session that may not write. */
   readonly isReadOnly: boolean;
+  /** Something between, such as PgBouncer, answers in Postgres' place. */
+  readonly isPooled: boolean;
   /** Why the schema does not fit this release; undefined if it fits. */
   readonly schemaMismatch: string | undefined;
   /** Whether the user may read which migrations were applied. */
@@ -35,7 +39,7 @@ export async function checkDatabase(databaseUrl: string): Promise<DatabaseStatus
   try {
     await checkConnection(db);
     const { rows } = await sql<
-      Omit<DatabaseStatus, 'schemaMismatch' | 'isSchemaReadable' | 'inaccessibleTables'>
+      Omit<DatabaseStatus, 'schemaMismatch' | 'isSchemaReadable' | 'inaccessibleTables' | 'isPooled'>
     >`
       SELECT current_setting('server_version') AS version,
         pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS "isReadOnly",
@@ -46,12 +50,31 @@ export async function checkDatabase(databaseUrl: string): Promise<DatabaseStatus
     if (!status) throw new Error('a query without FROM returned no row');
     return {
       ...status,
+      isPooled: await isPooled(databaseUrl),
       ownsLedger: status.ownsLedger ?? undefined,
       inaccessibleTables: await findInaccessibleTables(db),
       ...(await schemaOf(db)),
     };
   } finally {
     await db.destroy();
+  }
+}
+
+/** A pooler gives clients process ids of its own, since a client may get another process for each transaction. */
+async function isPooled(databaseUrl: string): Promise<boolean> {
+  const client = new pg.Client({
+    connectionString: databaseUrl,
+    application_name: 'weighbridge-doctor',
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+  });
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+    // Not in the driver's types.
+    const { processID } = client as unknown as { readonly processID: number | null };
+    return processID !== null && processID !== rows[0]?.pid;
+  } finally {
+    await client.end().catch(() => {});
   }
 }
 

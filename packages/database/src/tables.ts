@@ -55,6 +55,7 @@ export interface BudgetLeases {
   returned_nano_usd: bigint;
   seq: bigint;
   settled_nano_usd: Generated<bigint>;
+  standing_nano_usd: Generated<bigint>;
   window_end: Timestamp | null;
 }
 
@@ -151,6 +152,14 @@ export interface Connectors {
   withdrawn: Generated<boolean>;
 }
 
+export interface ConsoleSessions {
+  created_at: Timestamp;
+  expires_at: Timestamp;
+  id_sha256: Buffer;
+  last_seen_at: Timestamp;
+  principal_id: string;
+}
+
 export interface EvidenceStrata {
   age: number;
   cost_nano_usd: number;
@@ -199,10 +208,12 @@ export interface Keys {
   created_at: Timestamp;
   disabled: Generated<boolean>;
   disabled_by_operator: Generated<boolean>;
+  disabled_with_principal: Generated<boolean>;
   expires_at: Timestamp | null;
   id: string;
   is_issuer_known: Generated<boolean>;
   issued_by_key_id: string | null;
+  issued_by_lead: Generated<boolean>;
   key_hint: string;
   kind: "service" | "user";
   last_used_at: Timestamp | null;
@@ -210,7 +221,7 @@ export interface Keys {
   policy_id: string | null;
   principal_id: string;
   revoked_at: Timestamp | null;
-  revoked_source: "key" | "principal" | "default" | null;
+  revoked_source: "key" | "principal" | "team" | "default" | null;
   scopes: string[];
   updated_at: Timestamp;
 }
@@ -316,8 +327,12 @@ export interface Policies {
 
 export interface Principals {
   created_at: Timestamp;
+  deactivated_at: Timestamp | null;
   id: string;
   policy_id: string | null;
+  role: "operator" | "finance" | "auditor" | null;
+  team_id: string | null;
+  team_role: "member" | "lead" | null;
 }
 
 export interface Producers {
@@ -329,6 +344,7 @@ export interface Producers {
   name: Generated<string>;
   producer_id: string;
   retired_by: string | null;
+  signs_usage: boolean | null;
   state: Generated<string>;
   superseded_by: string | null;
 }
@@ -393,9 +409,40 @@ export interface RateMinutes {
   tokens: bigint;
 }
 
+export interface RefusalBatches {
+  epoch: string;
+  n: bigint;
+  producer_id: string;
+  received_at: Timestamp;
+}
+
+export interface RefusedRequests {
+  attempts: number;
+  attribution: Json;
+  code: string;
+  counter: Json | null;
+  counts: Json | null;
+  endpoint: string;
+  http_status: number;
+  id: string;
+  key_id: string;
+  message: string;
+  model_requested: string;
+  policy_id: string;
+  principal_id: string;
+  refused_at: Timestamp;
+  request_id: string;
+  team_id: string | null;
+}
+
 export interface Revision {
   revision: bigint;
   singleton: Generated<boolean>;
+}
+
+export interface SchemaRequirements {
+  migration: string;
+  required_by: string;
 }
 
 export interface SpendBuckets {
@@ -429,6 +476,18 @@ export interface StoredResponses {
   settled_at: Timestamp | null;
 }
 
+export interface Teams {
+  created_at: Timestamp;
+  deleted_at: Timestamp | null;
+  frozen_at: Timestamp | null;
+  id: string;
+  member_policy_id: string | null;
+  name: string;
+  parent_team_id: string | null;
+  policy_id: string | null;
+  updated_at: Timestamp;
+}
+
 export interface UsageByHour {
   attempts: bigint;
   cache_read_tokens: bigint;
@@ -453,6 +512,7 @@ export interface UsageByHour {
   requests: bigint;
   shard: number;
   team: string | null;
+  team_id: string | null;
   user: string | null;
   workload: string | null;
   workload_type: string | null;
@@ -498,6 +558,51 @@ export interface UsageEvents {
   settled_at: Timestamp;
   shard: number | null;
   streamed: boolean;
+  team_id: string | null;
+}
+
+export interface WebhookDeliveries {
+  attempts: Generated<number>;
+  created_at: Timestamp;
+  duration_ms: number | null;
+  error: string | null;
+  event_id: string;
+  give_up_at: Timestamp;
+  id: string;
+  last_attempt_at: Timestamp | null;
+  next_attempt_at: Timestamp | null;
+  state: "pending" | "delivered" | "given_up";
+  status: number | null;
+  webhook_id: string;
+}
+
+export interface WebhookEvents {
+  created_at: Timestamp;
+  data: Json;
+  dispatched_at: Timestamp | null;
+  id: string;
+  once_key: string;
+  type: string;
+}
+
+export interface Webhooks {
+  created_at: Timestamp;
+  enabled: Generated<boolean>;
+  events: string[];
+  format: "json" | "slack" | "teams" | "pagerduty";
+  id: string;
+  name: string;
+  policy_ids: Generated<string[]>;
+  previous_secret_kek_id: string | null;
+  previous_secret_sealed: Buffer | null;
+  previous_secret_until: Timestamp | null;
+  routing_key_kek_id: string | null;
+  routing_key_sealed: Buffer | null;
+  secret_kek_id: string;
+  secret_sealed: Buffer;
+  team_ids: Generated<string[]>;
+  updated_at: Timestamp;
+  url: string;
 }
 
 export interface DB {
@@ -510,6 +615,7 @@ export interface DB {
   changes: Changes;
   connector_prices: ConnectorPrices;
   connectors: Connectors;
+  console_sessions: ConsoleSessions;
   evidence_strata: EvidenceStrata;
   evidence_types: EvidenceTypes;
   feedback: Feedback;
@@ -529,10 +635,17 @@ export interface DB {
   proxies: Proxies;
   quarantined_usage: QuarantinedUsage;
   rate_minutes: RateMinutes;
+  refusal_batches: RefusalBatches;
+  refused_requests: RefusedRequests;
   revision: Revision;
+  schema_requirements: SchemaRequirements;
   spend_buckets: SpendBuckets;
   stored_objects: StoredObjects;
   stored_responses: StoredResponses;
+  teams: Teams;
   usage_by_hour: UsageByHour;
   usage_events: UsageEvents;
+  webhook_deliveries: WebhookDeliveries;
+  webhook_events: WebhookEvents;
+  webhooks: Webhooks;
 }
