@@ -1,4 +1,4 @@
-export { ApiError } from './apiError.ts';
+export { ApiError, readApiError } from './apiError.ts';
 export { bodyOf, type Client, type ClientOptions, createClient } from './client.ts';
 export type { components, operations, paths } from './gen/openapi.ts';
 export { allItems, type PageOf, pages } from './paging.ts';

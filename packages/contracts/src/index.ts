@@ -22,4 +22,4 @@ export {
   type ProducerKey,
   readProducerKey,
 } from './usageSignature/producerKey.ts';
-export { signBatch } from './usageSignature/signBatch.ts';
+export { type BatchPurpose, signBatch } from './usageSignature/signBatch.ts';

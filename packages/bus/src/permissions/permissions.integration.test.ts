@@ -68,13 +68,18 @@ describe.each(['data-plane', 'sharing', 'proxy-a'])('the app with the user %s', 
     proxy.onAck(MINE, (payload) => void acks.push(Buffer.from(payload).toString()));
     const asked: string[] = [];
     metering.onAckRequest((payload) => void asked.push(Buffer.from(payload).toString()));
+    const refused: string[] = [];
+    metering.onRefusals(
+      (payload, producerId) => void refused.push(`${producerId} ${Buffer.from(payload).toString()}`),
+    );
     for (let shard = 0; shard < USAGE_SHARDS; shard++)
       await proxy.publish(shard, MINE, `${proxyUser}-${shard}`, Buffer.from('usage'));
     await eventually(() => expect(seen.map(({ producerId }) => producerId)).toEqual(Array(4).fill(MINE)));
     await eventually(() => {
       metering.sendAck(MINE, Buffer.from('ack'));
       proxy.requestAck(Buffer.from('request'));
-      expect([acks[0], asked[0]]).toEqual(['ack', 'request']);
+      proxy.sendRefusals(MINE, Buffer.from('refused'));
+      expect([acks[0], asked[0], refused[0]]).toEqual(['ack', 'request', `${MINE} refused`]);
     });
     metering.announce('budget_threshold', Buffer.from('{}'));
     await eventually(async () => {
@@ -96,21 +101,21 @@ describe.each(['data-plane', 'sharing', 'proxy-a'])('the app with the user %s', 
   });
 });
 
-const USAGE = `usage.v1.s0.${OTHERS}`;
+const USAGE = `usage.v2.s0.${OTHERS}`;
 const HARM = {
   'send acks': `usage.confirms.${OTHERS}`,
-  'delete the stream': '$JS.API.STREAM.DELETE.USAGE',
-  'purge the stream': '$JS.API.STREAM.PURGE.USAGE',
-  'change the stream': '$JS.API.STREAM.UPDATE.USAGE',
-  'read usage out of the stream': '$JS.API.STREAM.MSG.GET.USAGE',
-  'read usage directly': '$JS.API.DIRECT.GET.USAGE',
-  'delete usage': '$JS.API.STREAM.MSG.DELETE.USAGE',
-  'restore a stream': '$JS.API.STREAM.RESTORE.USAGE',
+  'delete the stream': '$JS.API.STREAM.DELETE.USAGE_EVENTS',
+  'purge the stream': '$JS.API.STREAM.PURGE.USAGE_EVENTS',
+  'change the stream': '$JS.API.STREAM.UPDATE.USAGE_EVENTS',
+  'read usage out of the stream': '$JS.API.STREAM.MSG.GET.USAGE_EVENTS',
+  'read usage directly': '$JS.API.DIRECT.GET.USAGE_EVENTS',
+  'delete usage': '$JS.API.STREAM.MSG.DELETE.USAGE_EVENTS',
+  'restore a stream': '$JS.API.STREAM.RESTORE.USAGE_EVENTS',
   'make its own stream': '$JS.API.STREAM.CREATE.MINE',
-  "take metering's messages": '$JS.API.CONSUMER.MSG.NEXT.USAGE.metering-s0',
-  "acknowledge metering's messages": '$JS.ACK.USAGE.metering-s0.1.1.1.1.1',
-  'make a consumer of usage': '$JS.API.CONSUMER.CREATE.USAGE.mine',
-  "delete metering's consumer": '$JS.API.CONSUMER.DELETE.USAGE.metering-s0',
+  "take metering's messages": '$JS.API.CONSUMER.MSG.NEXT.USAGE_EVENTS.metering-s0',
+  "acknowledge metering's messages": '$JS.ACK.USAGE_EVENTS.metering-s0.1.1.1.1.1',
+  'make a consumer of usage': '$JS.API.CONSUMER.CREATE.USAGE_EVENTS.mine',
+  "delete metering's consumer": '$JS.API.CONSUMER.DELETE.USAGE_EVENTS.metering-s0',
   'make a consumer of pins': `$JS.API.CONSUMER.CREATE.KV_${PIN_BUCKET}`,
   'delete the pins': `$JS.API.STREAM.DELETE.KV_${PIN_BUCKET}`,
   'announce events': 'events.v1.budget_threshold',
@@ -140,9 +145,11 @@ const REFUSED_PUBLISHING: [user: string, what: string, subject: string][] = [
     ...(UNLESS_METERING.has(subject) ? [] : [['metering', what, subject] as [string, string, string]]),
   ]),
   ['proxy-a', "send another producer's usage", USAGE],
-  ['proxy-a', 'send usage of no producer', 'usage.v1.s0'],
-  ['data-plane', 'send usage of no producer', 'usage.v1.s0'],
+  ['proxy-a', 'send usage of no producer', 'usage.v2.s0'],
+  ['data-plane', 'send usage of no producer', 'usage.v2.s0'],
   ['metering', 'send usage', USAGE],
+  ['metering', 'send refused requests', `usage.refusals.${OTHERS}`],
+  ['proxy-a', "send another producer's refused requests", `usage.refusals.${OTHERS}`],
   ...Object.entries(CACHE_OF_PROXIES).map(([what, subject]): [string, string, string] => [
     'metering',
     what,
@@ -166,6 +173,7 @@ const REFUSED_LISTENING: [user: string, what: string, subject: string][] = [
   ]),
   ['data-plane', "metering's replies", '_INBOX.metering.>'],
   ['data-plane', 'requests for acks', 'usage.confirm-queries'],
+  ['data-plane', 'refused requests', 'usage.refusals.*'],
   ['proxy-a', "another producer's acks", `usage.confirms.${OTHERS}`],
   ['proxy-a', "other proxies' replies", '_INBOX.data-plane.>'],
   ['metering', "proxies' replies", '_INBOX.data-plane.>'],
@@ -211,11 +219,11 @@ describe('the server refuses', () => {
   it('a new configuration of a stream that exists', async () => {
     const manager = await jetstreamManager(await connection('data-plane'));
     await expect(
-      manager.streams.add({ name: 'USAGE', subjects: ['usage.v1.*.*'], max_msgs: 1 }),
+      manager.streams.add({ name: 'USAGE_EVENTS', subjects: ['usage.v2.*.*'], max_msgs: 1 }),
     ).rejects.toThrow(/already in use/);
-    const { config } = await manager.streams.info('USAGE');
+    const { config } = await manager.streams.info('USAGE_EVENTS');
     expect(config.max_msgs).toBe(-1);
-    await expect(manager.consumers.add('USAGE', { ack_policy: AckPolicy.None })).rejects.toThrow(
+    await expect(manager.consumers.add('USAGE_EVENTS', { ack_policy: AckPolicy.None })).rejects.toThrow(
       /Permissions/,
     );
     await expect(jetstream(await connection('metering')).publish(USAGE, 'x')).rejects.toThrow(/Permissions/);

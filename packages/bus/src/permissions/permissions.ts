@@ -1,6 +1,14 @@
 import { CACHE_BUCKET, PIN_BUCKET, RESPONSE_BUCKET } from '../keyValue/keyValue.ts';
 import { inboxOf } from '../nats/natsAddress.ts';
-import { ACK_REQUESTS, ackSubjectOf, EVENTS, STREAM, subjectOf } from '../usageStream/subjects.ts';
+import {
+  ACK_REQUESTS,
+  ackSubjectOf,
+  EVENTS,
+  refusalSubjectOf,
+  STREAM,
+  STREAM_OF_0_1_0,
+  subjectOf,
+} from '../usageStream/subjects.ts';
 
 /** The subjects of one NATS user, as in the server's configuration. It may use no other. */
 export interface NatsPermissions {
@@ -64,20 +72,33 @@ const bucketSubjects = (bucket: string): readonly string[] => [
 function dataPlane(producerId: string, sharesCache: boolean): NatsPermissions {
   const buckets = [PIN_BUCKET, RESPONSE_BUCKET, ...(sharesCache ? [CACHE_BUCKET] : [])];
   return {
-    publish: [subjectOf(ANY, producerId), ACK_REQUESTS, ...buckets.flatMap(bucketSubjects)],
+    publish: [
+      subjectOf(ANY, producerId),
+      ACK_REQUESTS,
+      refusalSubjectOf(producerId),
+      ...buckets.flatMap(bucketSubjects),
+    ],
     subscribe: [ackSubjectOf(producerId)],
   };
 }
 
+const read = (stream: string): readonly string[] => [
+  `${API}.CONSUMER.CREATE.${stream}.>`,
+  `${API}.CONSUMER.MSG.NEXT.${stream}.*`,
+  `$JS.ACK.${stream}.>`,
+];
+
 const METERING: NatsPermissions = {
   publish: [
-    `${API}.CONSUMER.CREATE.${STREAM}.>`,
-    `${API}.CONSUMER.MSG.NEXT.${STREAM}.*`,
-    `$JS.ACK.${STREAM}.>`,
+    ...read(STREAM),
+    // What proxies of release 0.1.0 sent, if there is any.
+    `${API}.STREAM.INFO.${STREAM_OF_0_1_0}`,
+    `${API}.CONSUMER.INFO.${STREAM_OF_0_1_0}.*`,
+    ...read(STREAM_OF_0_1_0),
     ackSubjectOf(ANY),
     `${EVENTS}.*`,
   ],
-  subscribe: [ACK_REQUESTS],
+  subscribe: [ACK_REQUESTS, refusalSubjectOf(ANY)],
 };
 
 /** The users that the chart's example, the compose file and the documentation give to NATS. */

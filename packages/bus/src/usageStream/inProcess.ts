@@ -49,6 +49,9 @@ class InProcessUsageStream implements UsageStream {
   readonly #subscriptions = createSubscriptions();
   readonly #ackListeners = new Map<string, Listeners<[Uint8Array]>>();
   readonly #ackRequestListeners = this.#createAckListeners();
+  readonly #refusalListeners = createListeners<[Uint8Array, string]>((error) =>
+    this.#onError(error, LISTENER_FAILED),
+  );
   #lastSequence = 0n;
   #bytes = 0;
   #isClosed = false;
@@ -140,6 +143,14 @@ class InProcessUsageStream implements UsageStream {
 
   onAckRequest(handle: (payload: Uint8Array) => void): Subscription {
     return this.#ackRequestListeners.add(handle);
+  }
+
+  sendRefusals(producerId: string, payload: Uint8Array): void {
+    setImmediate(() => this.#refusalListeners.notifyOne(payload, producerId));
+  }
+
+  onRefusals(handle: (payload: Uint8Array, producerId: string) => void): Subscription {
+    return this.#refusalListeners.add(handle);
   }
 
   /** In one process there is no other listener; the audit log has the same. */

@@ -1,4 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
+  type ConsumerInfo,
   JetStreamApiError,
   type JetStreamClient,
   type JetStreamManager,
@@ -14,12 +16,23 @@ import { readShard, TRACEPARENT } from './shardReader.ts';
 import {
   acknowledgedUpTo,
   ensureConsumer,
+  ensureConsumerOf010,
   ensureStream,
+  hasStreamOf010,
   type StreamSize,
   streamMismatch,
 } from './streamConfig.ts';
 import { createStreamIdentity, type StreamIdentity } from './streamIdentity.ts';
-import { ACK_REQUEST_GROUP, ACK_REQUESTS, ackSubjectOf, EVENTS, subjectOf } from './subjects.ts';
+import {
+  ACK_REQUEST_GROUP,
+  ACK_REQUESTS,
+  ackSubjectOf,
+  EVENTS,
+  producerOf,
+  REFUSAL_GROUP,
+  refusalSubjectOf,
+  subjectOf,
+} from './subjects.ts';
 import { createListeners, createSubscriptions } from './subscriptions.ts';
 import {
   LISTENER_FAILED,
@@ -32,6 +45,9 @@ import {
 } from './usageStream.ts';
 
 const PUBLISH_TIMEOUT_MS = 5_000;
+const STREAM_OF_0_1_0_POLL_MS = 5_000;
+/** Each refusal is logged, here and by the server. */
+const REFUSED_POLL_MS = 3_600_000;
 /** JSStreamMessageExceedsMaximumErr. */
 const MESSAGE_SIZE_EXCEEDS_MAXIMUM = 10_054;
 
@@ -127,8 +143,17 @@ class JetStreamUsageStream implements UsageStream {
       await this.#ensureStream();
       return ensureConsumer(this.#manager, shard);
     };
-    const deps = { client: this.#client, consumer: await ensure(), ensure, onError: this.#onError };
-    return this.#subscriptions.start((signal) => readShard(deps, shard, handle, signal));
+    const [client, onError] = [this.#client, this.#onError];
+    const deps = { client, consumer: await ensure(), ensure, onError };
+    const earlier = {
+      client,
+      consumer: undefined,
+      ensure: (signal: AbortSignal) => waitForStreamOf010(this.#manager, shard, signal),
+      onError,
+    };
+    return this.#subscriptions.start(async (signal) => {
+      await Promise.all([readShard(deps, shard, handle, signal), readShard(earlier, shard, handle, signal)]);
+    });
   }
 
   async position(): Promise<StreamPosition> {
@@ -159,6 +184,16 @@ class JetStreamUsageStream implements UsageStream {
     return this.#listen(ACK_REQUESTS, ACK_REQUEST_GROUP, handle);
   }
 
+  sendRefusals(producerId: string, payload: Uint8Array): void {
+    this.#send(refusalSubjectOf(producerId), payload);
+  }
+
+  onRefusals(handle: (payload: Uint8Array, producerId: string) => void): Subscription {
+    return this.#listen(refusalSubjectOf('*'), REFUSAL_GROUP, (payload, subject) =>
+      handle(payload, producerOf(subject)),
+    );
+  }
+
   onReconnect(handle: () => void): Subscription {
     return this.#reconnectListeners.add(handle);
   }
@@ -174,14 +209,18 @@ class JetStreamUsageStream implements UsageStream {
     this.#connection.publish(subject, payload);
   }
 
-  #listen(subject: string, queue: string | undefined, handle: (payload: Uint8Array) => void): Subscription {
-    const listeners = createListeners<[Uint8Array]>((error) => this.#onError(error, LISTENER_FAILED));
+  #listen(
+    subject: string,
+    queue: string | undefined,
+    handle: (payload: Uint8Array, subject: string) => void,
+  ): Subscription {
+    const listeners = createListeners<[Uint8Array, string]>((error) => this.#onError(error, LISTENER_FAILED));
     listeners.add(handle);
     const subscription = this.#connection.subscribe(subject, {
       ...(queue === undefined ? {} : { queue }),
       callback: (error, message) => {
         if (error) this.#onError(error, `the subscription of ${subject} failed`);
-        else listeners.notifyAll(message.data);
+        else listeners.notifyAll(message.data, message.subject);
       },
     });
     return this.#subscriptions.start(
@@ -203,6 +242,25 @@ class JetStreamUsageStream implements UsageStream {
     if (mismatch) this.#onError(undefined, describeMismatch(mismatch));
     return info;
   }
+}
+
+/**
+ * Waits until release 0.1.0 makes its stream, which it may at any time of an upgrade or a rollback. Rejects when the signal aborts.
+ */
+async function waitForStreamOf010(
+  manager: JetStreamManager,
+  shard: number,
+  signal: AbortSignal,
+): Promise<ConsumerInfo> {
+  for (;;) {
+    const found = await hasStreamOf010(manager).catch((error: Error) =>
+      error.cause instanceof errors.PermissionViolationError ? 'refused' : false,
+    );
+    if (found === true) break;
+    const pauseMs = found === 'refused' ? REFUSED_POLL_MS : STREAM_OF_0_1_0_POLL_MS;
+    await sleep(pauseMs, undefined, { signal });
+  }
+  return await ensureConsumerOf010(manager, shard);
 }
 
 /** The client refuses what is above the server's limit, and the server what is above the stream's. */

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Consumer, ConsumerInfo, JetStreamClient, JsMsg } from '@nats-io/jetstream';
 import { type BatchBuffer, createBatchBuffer } from './batchBuffer.ts';
-import { producerOf } from './subjects.ts';
+import { senderOf } from './subjects.ts';
 import { BATCH_FAILED, pauseAfter, type UsageMessage, type UsageStreamEvents } from './usageStream.ts';
 
 /**
@@ -31,9 +31,10 @@ interface Arrived extends UsageMessage {
 
 export interface ReaderDeps extends UsageStreamEvents {
   readonly client: JetStreamClient;
-  readonly consumer: ConsumerInfo;
-  /** Creates the stream and the shard's consumer if they are missing. */
-  readonly ensure: () => Promise<ConsumerInfo>;
+  /** Undefined: `ensure` is called first. */
+  readonly consumer: ConsumerInfo | undefined;
+  /** Creates the stream and the shard's consumer if they are missing, or waits for them until the signal aborts. */
+  readonly ensure: (signal: AbortSignal) => Promise<ConsumerInfo>;
 }
 
 /**
@@ -87,7 +88,7 @@ async function receive(
   let failures = 0;
   while (!signal.aborted) {
     try {
-      known ??= await ensure();
+      known ??= await ensure(signal);
       await arrived.waitForSpace(signal);
       largest = await fetch(client.consumers.getConsumerFromInfo(known), fetchSize(largest), arrived, signal);
       failures = 0;
@@ -124,7 +125,7 @@ async function fetch(
       largest = Math.max(largest, payload.length);
       arrived.add({
         message,
-        producerId: producerOf(message.subject),
+        producerId: senderOf(message.subject),
         payload,
         traceparent: message.headers?.get(TRACEPARENT) || undefined,
       });

@@ -12,7 +12,7 @@ import {
 } from '@nats-io/jetstream';
 import { nanos } from '@nats-io/transport-node';
 import { configDifferences, type Mismatch, STREAM_NAME_IN_USE } from '../nats/streamMismatch.ts';
-import { STREAM, SUBJECTS, subjectOf } from './subjects.ts';
+import { STREAM, STREAM_OF_0_1_0, SUBJECTS, SUBJECTS_OF_0_1_0, subjectOf, subjectOf010 } from './subjects.ts';
 
 const durableOf = (shard: number): string => `metering-s${shard}`;
 
@@ -73,14 +73,36 @@ export function streamMismatch(
 
 /** Creates a shard's durable consumer, or updates it if its settings differ. */
 export async function ensureConsumer(manager: JetStreamManager, shard: number): Promise<ConsumerInfo> {
-  const durable = durableOf(shard);
-  const wanted = wantedConsumer(shard);
-  const found = await findConsumer(manager, shard);
-  if (!found) return manager.consumers.add(STREAM, { durable_name: durable, ...wanted });
+  return await ensureConsumerOf(manager, STREAM, durableOf(shard), wantedConsumer(shard));
+}
+
+/** Whether release 0.1.0 has left its stream here. */
+export async function hasStreamOf010(manager: JetStreamManager): Promise<boolean> {
+  const info = await orUndefined(manager.streams.info(STREAM_OF_0_1_0), JetStreamApiCodes.StreamNotFound);
+  return String(info?.config.subjects) === SUBJECTS_OF_0_1_0;
+}
+
+/** A shard's consumer in the stream of release 0.1.0, shared with workers of that release. */
+export async function ensureConsumerOf010(manager: JetStreamManager, shard: number): Promise<ConsumerInfo> {
+  const wanted = { ...wantedConsumer(shard), filter_subject: subjectOf010(shard) };
+  return await ensureConsumerOf(manager, STREAM_OF_0_1_0, durableOf(shard), wanted);
+}
+
+async function ensureConsumerOf(
+  manager: JetStreamManager,
+  stream: string,
+  durable: string,
+  wanted: ReturnType<typeof wantedConsumer>,
+): Promise<ConsumerInfo> {
+  const found = await orUndefined(
+    manager.consumers.info(stream, durable),
+    JetStreamApiCodes.ConsumerNotFound,
+  );
+  if (!found) return manager.consumers.add(stream, { durable_name: durable, ...wanted });
   const actual: Readonly<Record<string, unknown>> = { ...found.config };
   const differs = Object.entries(wanted).some(([field, value]) => actual[field] !== value);
   // NATS rejects a change of the filter or the ack policy.
-  return differs ? manager.consumers.update(STREAM, durable, wanted) : found;
+  return differs ? manager.consumers.update(stream, durable, wanted) : found;
 }
 
 /** A shard's messages are acknowledged up to this sequence; 0 before its first reader. */

@@ -1,4 +1,5 @@
-import { AckPolicy, RetentionPolicy } from '@nats-io/jetstream';
+import { AckPolicy, jetstream, RetentionPolicy } from '@nats-io/jetstream';
+import { connect, nanos } from '@nats-io/transport-node';
 import { eventually, startNats, useNats } from '@weighbridge/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { deferred } from '../../test/deferred.ts';
@@ -10,7 +11,7 @@ import { MessageTooLargeError, type UsageStream } from './usageStream.ts';
 const nats = useNats();
 const PRODUCER = '0198e7b1-6f3a-7c55-8d1e-4f2a9b3c7d60';
 beforeEach(async () => {
-  await withManager(nats.url, (manager) => manager.streams.delete('USAGE').catch(() => {}));
+  await withManager(nats.url, (manager) => manager.streams.delete('USAGE_EVENTS').catch(() => {}));
 });
 
 const openJetStream = (options: { maxBytes?: number; name?: string } = {}) =>
@@ -182,6 +183,23 @@ describe.each(Object.entries(implementations))('the usage stream, %s', (_name, o
     await Promise.all(listeners.map((listener) => listener.stop()));
     await stream.close();
   });
+
+  it('delivers refused requests to one listener, with their producer, and stores none', async () => {
+    const stream = await open();
+    const received: string[] = [];
+    stream.sendRefusals(PRODUCER, bytes('nobody listens'));
+    const listeners = ['a', 'b'].map(() =>
+      stream.onRefusals((payload, producerId) => void received.push(`${producerId} ${text(payload)}`)),
+    );
+    await stream.position();
+    for (let at = 0; at < 20; at++) stream.sendRefusals(PRODUCER, bytes(`r${at}`));
+    await eventually(async () => expect(received.length).toBeGreaterThanOrEqual(20));
+    const sent = Array.from({ length: 20 }, (_, at) => `${PRODUCER} r${at}`);
+    expect(received.filter((one) => !one.endsWith('nobody listens')).toSorted()).toEqual(sent.toSorted());
+    expect(await stream.position()).toMatchObject({ lastSequence: 0n });
+    await Promise.all(listeners.map((listener) => listener.stop()));
+    await stream.close();
+  });
 });
 
 describe('JetStream', () => {
@@ -240,8 +258,8 @@ describe('JetStream', () => {
   it('refuses to open a stream that would drop or refuse messages, and says how to fix it', async () => {
     await withManager(nats.url, (manager) =>
       manager.streams.add({
-        name: 'USAGE',
-        subjects: ['usage.v1.*.*'],
+        name: 'USAGE_EVENTS',
+        subjects: ['usage.v2.*.*'],
         retention: RetentionPolicy.Limits,
         max_age: 1_000_000_000,
       }),
@@ -250,7 +268,7 @@ describe('JetStream', () => {
     expect(failure).toContain('retention is limits and should be workqueue');
     expect(failure).toContain('discard is old and should be new');
     expect(failure).toContain('max_age is 1000000000 and should be 0');
-    expect(failure).toContain('nats stream rm USAGE');
+    expect(failure).toContain('nats stream rm USAGE_EVENTS');
   });
 
   it('refuses to open a stream of another size', async () => {
@@ -270,14 +288,14 @@ describe('JetStream', () => {
 
   it('names the subjects when another stream has them', async () => {
     await withManager(nats.url, (manager) => manager.streams.add({ name: 'OTHER', subjects: ['usage.>'] }));
-    await expect(openJetStream()).rejects.toThrow(/subjects overlap .* Another stream has .* usage\.v1\.\*/);
+    await expect(openJetStream()).rejects.toThrow(/subjects overlap .* Another stream has .* usage\.v2\.\*/);
     await withManager(nats.url, (manager) => manager.streams.delete('OTHER'));
   });
 
   it('is created again by a publisher after deletion, as another stream', async () => {
     const stream = await openJetStream();
     const before = await stream.publish(0, PRODUCER, 'before', bytes('before'));
-    await withManager(nats.url, (manager) => manager.streams.delete('USAGE'));
+    await withManager(nats.url, (manager) => manager.streams.delete('USAGE_EVENTS'));
     await expect(stream.publish(0, PRODUCER, 'after', bytes('after'))).rejects.toThrow();
     const after = await stream.publish(0, PRODUCER, 'after', bytes('after'));
     expect(after.sequence).toBe(1n);
@@ -296,11 +314,11 @@ describe('JetStream', () => {
     await stream.publish(3, PRODUCER, 'before', bytes('before'));
     await eventually(async () => expect([...seen]).toEqual(['before']));
     await withManager(nats.url, async (manager) => {
-      await manager.streams.delete('USAGE');
-      await eventually(() => manager.consumers.info('USAGE', 'metering-s3'));
+      await manager.streams.delete('USAGE_EVENTS');
+      await eventually(() => manager.consumers.info('USAGE_EVENTS', 'metering-s3'));
       await stream.publish(3, PRODUCER, 'after', bytes('after'));
       await eventually(async () => expect([...seen]).toEqual(['before', 'after']));
-      await manager.consumers.delete('USAGE', 'metering-s3');
+      await manager.consumers.delete('USAGE_EVENTS', 'metering-s3');
       await stream.publish(3, PRODUCER, 'last', bytes('last'));
       await eventually(async () => expect([...seen]).toEqual(['before', 'after', 'last']));
     });
@@ -311,9 +329,9 @@ describe('JetStream', () => {
     const stream = await openJetStream();
     await stream.publish(1, PRODUCER, 'waiting', bytes('waiting'));
     await withManager(nats.url, async (manager) => {
-      await manager.consumers.add('USAGE', {
+      await manager.consumers.add('USAGE_EVENTS', {
         durable_name: 'metering-s1',
-        filter_subject: 'usage.v1.s1.*',
+        filter_subject: 'usage.v2.s1.*',
         ack_policy: AckPolicy.Explicit,
         max_deliver: 3,
         max_ack_pending: 1,
@@ -321,18 +339,54 @@ describe('JetStream', () => {
       const arrived = deferred<string>();
       await stream.consume(1, async (batch) => arrived.resolve(text(batch[0]?.payload)));
       expect(await arrived.promise).toBe('waiting');
-      const { config } = await manager.consumers.info('USAGE', 'metering-s1');
+      const { config } = await manager.consumers.info('USAGE_EVENTS', 'metering-s1');
       expect(config).toMatchObject({ max_deliver: -1, ack_wait: 60_000_000_000 });
       expect(config.max_ack_pending).toBeGreaterThan(1);
     });
     await stream.close();
   });
 
+  it('reads the stream of release 0.1.0 as that release does, also one that is made later, and leaves its name to it', async () => {
+    const stream = await openJetStream();
+    const seen: (readonly [string, string | undefined])[] = [];
+    await stream.consume(2, async (batch) => {
+      for (const { payload, producerId } of batch) seen.push([text(payload), producerId]);
+    });
+    await withManager(nats.url, async (manager) => {
+      await expect(manager.streams.info('USAGE')).rejects.toThrow('stream not found');
+      // As release 0.1.0 makes it.
+      await manager.streams.add({
+        name: 'USAGE',
+        subjects: ['usage.v1.*'],
+        retention: RetentionPolicy.Workqueue,
+      });
+      const publisher = await connect({ servers: nats.url });
+      await jetstream(publisher).publish('usage.v1.s2', 'earlier');
+      await stream.publish(2, PRODUCER, 'now', bytes('now'));
+      await eventually(
+        async () =>
+          expect(seen.toSorted()).toEqual([
+            ['earlier', undefined],
+            ['now', PRODUCER],
+          ]),
+        { timeoutMs: 20_000 },
+      );
+      // That release updates a consumer with other settings, but not its filter.
+      expect(await manager.consumers.info('USAGE', 'metering-s2')).toMatchObject({
+        num_pending: 0,
+        config: { filter_subject: 'usage.v1.s2', ack_wait: nanos(60_000), max_deliver: -1 },
+      });
+      await publisher.close();
+      await stream.close();
+      await manager.streams.delete('USAGE');
+    });
+  });
+
   it('never reports a message of a replaced stream as stored in its successor', async () => {
     const stream = await openJetStream();
     const old = await stream.publish(0, PRODUCER, 'a1', bytes('a1'));
     for (const name of ['a2', 'a3']) await stream.publish(0, PRODUCER, name, bytes(name));
-    await withManager(nats.url, (manager) => manager.streams.delete('USAGE'));
+    await withManager(nats.url, (manager) => manager.streams.delete('USAGE_EVENTS'));
     const other = await openJetStream();
     const { streamId } = await other.publish(0, PRODUCER, 'b', bytes('b'));
     // The publisher does not know yet. It reports the old stream, so the message is sent again, which is safe.

@@ -1,7 +1,10 @@
 /** A message of the usage stream, as it was published. */
 export interface UsageMessage {
-  /** Whose usage the sender was allowed to send. What the payload says of it is the sender's word. */
-  readonly producerId: string;
+  /**
+   * Whose usage the sender was allowed to send; undefined in the stream of release 0.1.0, which does not say. What the payload says
+   * of it is the sender's word.
+   */
+  readonly producerId: string | undefined;
   readonly payload: Uint8Array;
   /** The publisher's span (https://www.w3.org/TR/trace-context/); undefined without tracing. */
   readonly traceparent?: string | undefined;
@@ -64,6 +67,11 @@ export interface UsageStream {
   /** Asks one of the listeners of `onAckRequest` for acks. Best effort. */
   requestAck(payload: Uint8Array): void;
   onAckRequest(handle: (payload: Uint8Array) => void): Subscription;
+
+  /** Passes refused requests to one of the listeners of `onRefusals`. Best effort: it is not stored; an ack follows by `sendAck`. */
+  sendRefusals(producerId: string, payload: Uint8Array): void;
+  /** `producerId`: whose refusals the sender was allowed to send. */
+  onRefusals(handle: (payload: Uint8Array, producerId: string) => void): Subscription;
 
   /** Publishes a notification on `events.v1.<name>`. Best effort: it is not stored. */
   announce(name: string, payload: Uint8Array): void;

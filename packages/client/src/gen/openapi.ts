@@ -137,7 +137,7 @@ export interface paths {
         };
         /**
          * The counters of a policy's current window
-         * @description What each key or principal, or all together, have spent and may still spend; those that were used in this window. Without the scope `operator`: of the policy that governs you, the counters that your own requests count in. Requires the scope `usage:read`.
+         * @description What each key or principal, or all together, have spent and may still spend; those that were used in this window. Without a role that sees all: of the policy that governs you, the counters that your own requests count in; a lead sees those of its team. Requires the scope `usage:read`.
          */
         get: operations["listPolicyCounters"];
         put?: never;
@@ -201,12 +201,128 @@ export interface paths {
          */
         get: operations["getPrincipal"];
         /**
-         * Create a principal, or change its policy
-         * @description Create a principal, or change its policy. Requires the scope `operator`.
+         * Create a principal, or change its policy, its role or whether it is active
+         * @description Create a principal, or change its policy, its role or whether it is active. Requires the scope `operator`.
          */
         put: operations["putPrincipal"];
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/teams": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List teams, newest first
+         * @description All teams; without a role that sees all, your own and those that you lead. Requires the scope `usage:read`.
+         */
+        get: operations["listTeams"];
+        put?: never;
+        /**
+         * Create a team
+         * @description Create a team. Requires the scope `operator`.
+         */
+        post: operations["createTeam"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/teams/{team_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve a team with its counter, and what each member has spent
+         * @description Retrieve a team with its counter, and what each member has spent. Requires the scope `usage:read`.
+         */
+        get: operations["getTeam"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a team without members and without teams below it
+         * @description Delete a team without members and without teams below it. Requires the scope `operator`.
+         */
+        delete: operations["deleteTeam"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a team
+         * @description Update a team. Requires the scope `operator`.
+         */
+        patch: operations["updateTeam"];
+        trace?: never;
+    };
+    "/api/v1/teams/{team_id}/freeze": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Refuse all requests of a team and of the teams below it
+         * @description Requests of their members are refused with 403 `team_frozen`, those in flight end as they would. The operator API still answers their keys. Requires the scope `operator`.
+         */
+        post: operations["freezeTeam"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/teams/{team_id}/unfreeze": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Serve a frozen team again
+         * @description Serve a frozen team again. Requires the scope `operator`.
+         */
+        post: operations["unfreezeTeam"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/teams/{team_id}/members/{principal_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Put a principal into a team
+         * @description The principal is created if it does not exist. It leaves the team that it was in: a principal is in one team at most. Requires the scope `operator`.
+         */
+        put: operations["putTeamMember"];
+        post?: never;
+        /**
+         * Take a principal out of a team
+         * @description The principal, its keys and its spend stay. Requires the scope `operator`.
+         */
+        delete: operations["deleteTeamMember"];
         options?: never;
         head?: never;
         patch?: never;
@@ -496,6 +612,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/spend/focus": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Spend by day as FinOps tools read it: FOCUS 1.2 in CSV
+         * @description One row for each day (UTC), account at a vendor, model, key and attribution. The costs add up exactly to those of the same range of `getSpend`. Rows come in order of days, so an export that breaks off is continued from its last day. Requires the scope `usage:read`.
+         */
+        get: operations["exportFocus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/requests": {
         parameters: {
             query?: never;
@@ -738,8 +874,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Test a connector's credential by listing the upstream's models
-         * @description Test a connector's credential by listing the upstream's models. Requires the scope `operator`.
+         * Have the proxies test a connector with their identity, by listing the upstream's models
+         * @description Have the proxies test a connector with their identity, by listing the upstream's models. Requires the scope `operator`.
          */
         post: operations["testConnector"];
         delete?: never;
@@ -986,6 +1122,138 @@ export interface paths {
          * @description Keep the price in force. The same change is not held again. Requires the scope `operator`.
          */
         post: operations["rejectFeedChange"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List webhooks by name
+         * @description List webhooks by name. Requires the scope `operator`.
+         */
+        get: operations["listWebhooks"];
+        put?: never;
+        /**
+         * Create a webhook. Its secret is shown once
+         * @description Create a webhook. Its secret is shown once. Requires the scope `operator`.
+         */
+        post: operations["createWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve a webhook
+         * @description Retrieve a webhook. Requires the scope `operator`.
+         */
+        get: operations["getWebhook"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a webhook, with its log and what is pending
+         * @description Delete a webhook, with its log and what is pending. Requires the scope `operator`.
+         */
+        delete: operations["deleteWebhook"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a webhook
+         * @description Update a webhook. Requires the scope `operator`.
+         */
+        patch: operations["updateWebhook"];
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace the secret of a webhook. The new one is shown once
+         * @description Replace the secret of a webhook. The new one is shown once. Requires the scope `operator`.
+         */
+        post: operations["rotateWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test message now, and say how it went
+         * @description Send a test message now, and say how it went. Requires the scope `operator`.
+         */
+        post: operations["testWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what a webhook was sent in the last 40 days, newest first
+         * @description List what a webhook was sent in the last 40 days, newest first. Requires the scope `operator`.
+         */
+        get: operations["listWebhookDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a message again, with the same webhook-id
+         * @description Send a message again, with the same webhook-id. Requires the scope `operator`.
+         */
+        post: operations["redeliverWebhook"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1481,6 +1749,12 @@ export interface components {
             /** @description Empty on the last page. */
             next_page_token: string;
         };
+        AppliedWebhookFilter: {
+            /** @example [] */
+            policy_ids: string[];
+            /** @example [] */
+            team_ids: string[];
+        };
         Attempt: {
             event_id: string;
             model_requested: string;
@@ -1488,6 +1762,8 @@ export interface components {
             model: string;
             provider: string;
             connector_id: string;
+            /** @description Null if no such connector is known. */
+            connector_name: string | null;
             /** @description One of success, upstream_error, upstream_unreachable, interrupted, client_gone, unknown. */
             outcome: string;
             /** @description The vendor's status; 0 if it sent no response. */
@@ -1601,6 +1877,11 @@ export interface components {
             scope: components["schemas"]["CacheScope"];
             ttl_seconds: number;
         };
+        /**
+         * @description Over whose objects the scopes reach: both must allow an operation.
+         * @enum {string}
+         */
+        CallerRole: "operator" | "finance" | "auditor" | "lead" | "member";
         CatalogFeed: {
             state: components["schemas"]["CatalogFeedState"];
             /** @description Without its query. */
@@ -1765,15 +2046,19 @@ export interface components {
             kind: components["schemas"]["ConnectorAuthKind"];
             /** @description Of `oauth`: where the authorization server issues tokens. */
             token_url?: string;
-            /** @description Of `oauth`. */
+            /** @description Of `oauth` and `azure`. Without it, `azure` has the identity of the proxy: its environment, pod or machine. */
             client_id?: string;
-            /** @description Of `oauth`: `env:NAME`, `file:/path`, or the secret itself, which is stored sealed and shown as `sealed`. `sealed` keeps the one that is stored. */
+            /** @description Of `oauth`, and of `azure` with `tenant_id` and `client_id`: `env:NAME`, `file:/path`, or the secret itself, which is stored sealed and shown as `sealed`. `sealed` keeps the one that is stored. */
             client_secret?: string;
             client_authentication?: components["schemas"]["ClientAuthentication"];
-            /** @description Of `oauth`: scopes, separated by spaces. */
+            /** @description Of `oauth`: scopes, separated by spaces. Of `azure`: the resource, by default `https://cognitiveservices.azure.com/.default`. */
             scope?: string;
             /** @description Of `oauth`: the API that the tokens are for, if the server wants to know. */
             audience?: string;
+            /** @description Of `azure`: the tenant, by default that of the proxy's environment. */
+            tenant_id?: string;
+            /** @description Of `azure`: where tokens are issued, such as `https://login.microsoftonline.us`. Default: the public cloud. */
+            authority_host?: string;
             /** @description Of `aws`, such as `eu-central-1`. */
             region?: string;
             /** @description Of `aws`; without it, the identity of the proxy: its environment, profile, pod or machine. */
@@ -1786,12 +2071,18 @@ export interface components {
             role_arn?: string;
             /** @description Of `aws`, with `role_arn`, if the role asks for it. */
             external_id?: string;
+            /** @description Of `google`: the id of the project; without it, that of the credentials. */
+            project?: string;
+            /** @description Of `google`, such as `europe-west1`; without it, `global`. */
+            location?: string;
+            /** @description Of `google`: the key of a service account, as JSON; given as `client_secret` is. Without it, the identity of the proxy: its environment, workload identity or machine. */
+            credentials?: string;
         };
         /**
-         * @description `key`: by the credential. `none`: by nothing. `oauth`: by access tokens that proxies get by OAuth 2.0 client credentials. `aws`: by SigV4, for Claude on Bedrock.
+         * @description `key`: by the credential. `none`: by nothing. `oauth`: by access tokens that proxies get by OAuth 2.0 client credentials. `aws`: by SigV4, for Bedrock. `google`: by access tokens of Google Cloud, for Vertex AI. `azure`: by access tokens of Microsoft Entra ID.
          * @enum {string}
          */
-        ConnectorAuthKind: "key" | "none" | "oauth" | "aws";
+        ConnectorAuthKind: "key" | "none" | "oauth" | "aws" | "google" | "azure";
         ConnectorChanges: {
             name?: string;
             dialect?: components["schemas"]["Dialect"];
@@ -1845,7 +2136,22 @@ export interface components {
             status: number | null;
             latency_ms: number;
             message: string;
+            /** @description What the connector was called with, if it is computed; never a secret. */
+            identity: string | null;
+            /** @description The region of a cloud, if it is known. */
+            region: string | null;
+            /** @description What the account calls the models that it lists: the first of them. */
+            models: string[];
+            has_more_models: boolean;
+            tested_by: components["schemas"]["ConnectorTester"];
+            /** @description What each proxy that answered found. The fields above are of the first that failed. */
+            proxies: components["schemas"]["ProxyConnectorTest"][];
         };
+        /**
+         * @description Proxies test, with their own identity. Without any, the control plane tests what it can.
+         * @enum {string}
+         */
+        ConnectorTester: "control_plane" | "proxy";
         Correction: {
             /**
              * @description The id of the correction.
@@ -1977,7 +2283,7 @@ export interface components {
             weight: number;
             input_price: components["schemas"]["Money"];
             output_price: components["schemas"]["Money"];
-            translated_to: components["schemas"]["Route"] | null;
+            translated_to: components["schemas"]["VendorRoute"] | null;
             price_source: components["schemas"]["PriceSource"];
         };
         ExplainedModel: {
@@ -2359,7 +2665,7 @@ export interface components {
             attribution?: components["schemas"]["Attribution"];
         };
         /** @enum {string} */
-        NewKeyScope: "keys:read" | "keys:write" | "usage:read" | "models:read" | "inference" | "operator";
+        NewKeyScope: "keys:read" | "keys:write" | "usage:read" | "models:read" | "inference" | "admin:read" | "operator";
         NewLedgerRebuild: {
             /**
              * @description Whether to correct the buckets.
@@ -2451,9 +2757,39 @@ export interface components {
             /** @description For how long the old secret can still read and infer. It can no longer change anything. */
             grace_seconds?: number;
         };
+        NewTeam: {
+            name: string;
+            /** @description The team above; null: it is at the top. */
+            parent_team_id?: string | null;
+            /** @description Counts for every request of the team and of the teams below it, as a parent policy does, whatever policy governs the request. */
+            policy_id?: string | null;
+            /** @description Governs the keys of the team's members that have no policy of their own or of their principal. Without it, policy_id does. */
+            member_policy_id?: string | null;
+        };
         /** @description Per use of a tool that the vendor runs, by the tool's name: `web_search`, `code_interpreter`. */
         NewToolPrices: {
             [key: string]: components["schemas"]["MoneyInput"];
+        };
+        NewWebhook: {
+            /**
+             * @description Unique.
+             * @example on-call
+             */
+            name: string;
+            /**
+             * @description Where messages are posted to: https:// and a public address. ALLOWED_WEBHOOK_HOSTS allows others.
+             * @example https://hooks.acme.example/weighbridge
+             */
+            url: string;
+            format?: components["schemas"]["WebhookFormat"];
+            /** @description What it is told of. Empty: of all. */
+            events?: components["schemas"]["WebhookEventType"][];
+            filter?: components["schemas"]["WebhookFilter"];
+            enabled?: boolean;
+            /** @description `whsec_` and 24 to 64 bytes in base64. Without it, one is made. */
+            secret?: string;
+            /** @description Of the format pagerduty: the integration key of the service. It is never shown. */
+            routing_key?: string;
         };
         /**
          * @description What to do with a stream whose client disconnected: cancel it, if the vendor then stops billing, or read it to its end. Null: what is known of the provider.
@@ -2461,7 +2797,7 @@ export interface components {
          */
         OnDisconnect: "cancel" | "drain";
         /** @enum {string} */
-        Outcome: "success" | "upstream_error" | "upstream_unreachable" | "interrupted" | "client_gone" | "unknown";
+        Outcome: "success" | "upstream_error" | "upstream_unreachable" | "interrupted" | "client_gone" | "unknown" | "refused";
         Plan: {
             calls: components["schemas"]["PlannedCall"][];
         };
@@ -2482,7 +2818,7 @@ export interface components {
         };
         PlannedCall: {
             method: components["schemas"]["PlannedMethod"];
-            /** @description The path of an operation that proxies learn of. */
+            /** @description The path of an operation that changes the configuration. */
             path: string;
             /** @description The body of the call. */
             body?: unknown;
@@ -2588,7 +2924,7 @@ export interface components {
          * @description Where the governing policy comes from.
          * @enum {string}
          */
-        PolicySource: "key" | "principal" | "default";
+        PolicySource: "key" | "principal" | "team" | "default";
         /** @description In the range of the same length before; only with compare. */
         PreviousSpend: {
             requests: number;
@@ -2634,18 +2970,34 @@ export interface components {
         };
         Principal: {
             id: string;
+            /** @description Governs its keys that have no policy of their own. */
             policy_id: string | null;
+            /** @description Over whose objects its scopes reach: operator, all; finance, reads the spend and requests of all; auditor, reads all. Null: its own, and those of a team that it leads. */
+            role: components["schemas"]["PrincipalRole"] | null;
+            /** @description False: its keys are disabled, and its tokens refused. */
+            active: boolean;
+            team_id: string | null;
+            team_name: string | null;
+            team_role: components["schemas"]["TeamRole"] | null;
             /** Format: date-time */
             created_at: string;
         };
+        /** @description What is left out stays as it is. */
         PrincipalChanges: {
-            policy_id: string | null;
+            /** @description Governs its keys that have no policy of their own. */
+            policy_id?: string | null;
+            /** @description Over whose objects its scopes reach: operator, all; finance, reads the spend and requests of all; auditor, reads all. Null: its own, and those of a team that it leads. */
+            role?: components["schemas"]["PrincipalRole"] | null;
+            /** @description False: its keys are disabled, and its tokens refused. */
+            active?: boolean;
         };
         PrincipalPage: {
             data: components["schemas"]["Principal"][];
             /** @description Empty on the last page. */
             next_page_token: string;
         };
+        /** @enum {string} */
+        PrincipalRole: "operator" | "finance" | "auditor";
         Profile: {
             id: string;
             name: string;
@@ -2709,6 +3061,19 @@ export interface components {
             /** @description The spool that it writes to; null if it did not report one. */
             producer_id: string | null;
             usage: components["schemas"]["ProxyUsage"] | null;
+        };
+        ProxyConnectorTest: {
+            proxy_id: string;
+            name: string;
+            ok: boolean;
+            /** @description The upstream's status; null if it sent no response. */
+            status: number | null;
+            latency_ms: number;
+            message: string;
+            /** @description What the connector was called with, if it is computed; never a secret. */
+            identity: string | null;
+            /** @description The region of a cloud, if it is known. */
+            region: string | null;
         };
         ProxyPage: {
             data: components["schemas"]["Proxy"][];
@@ -2824,9 +3189,47 @@ export interface components {
             request_id: string;
             status: components["schemas"]["FeedbackStatus"];
         };
+        /** @description Why this service refused the request. */
+        Refusal: {
+            /** @description The error's code; of a row that counts, the most frequent one. */
+            code: string;
+            http_status: number;
+            /** @description What the caller was told. */
+            message: string;
+            /** @description The route, such as chat_completions. */
+            endpoint: string;
+            /** @description The policy whose limit it met; a parent policy is shown only to operators. */
+            policy_id: string | null;
+            policy_name: string | null;
+            counter: components["schemas"]["RefusingCounter"] | null;
+            /** @description 1; or how many requests of the key were refused in the minute from `admitted_at` on beyond those with rows of their own. */
+            count: number;
+            by_code: components["schemas"]["RefusalsByCode"];
+        };
+        /** @description Those of `count` by the code of their error. */
+        RefusalsByCode: {
+            [key: string]: number;
+        };
         RefusedFeedEntry: {
             model: string;
             reason: string;
+        };
+        /** @description The counter whose limit it met. A parent policy's figures are shown only to operators. */
+        RefusingCounter: {
+            /** @description What it limits: one of budget, requests_per_minute, tokens_per_minute, max_parallel. */
+            limits: string;
+            /** @description Requests or tokens; null for a budget. */
+            limit: number | null;
+            /** @description Of a budget. */
+            limit_micro_usd: number | null;
+            /** @description Of a budget, when the request was refused. */
+            spent_micro_usd: number | null;
+            /** @description What the request might have cost. */
+            estimate_micro_usd: number | null;
+            /** Format: date-time */
+            window_start: string | null;
+            /** Format: date-time */
+            reset: string | null;
         };
         RequestAttribution: {
             user?: string;
@@ -2845,21 +3248,32 @@ export interface components {
         };
         RequestPolicy: {
             policy_id: string;
+            name: string | null;
             /** Format: date-time */
             window_start: string;
         };
         RequestRecord: {
+            /** @description Empty for a row that counts refused requests. */
             request_id: string;
             /** Format: date-time */
             admitted_at: string;
+            /** @description One of success, upstream_error, upstream_unreachable, interrupted, client_gone, unknown, refused: of its last attempt, unless it was refused. */
+            outcome: string;
+            /** @description Empty if it was refused before its model was read. */
+            model_requested: string;
             key_id: string;
+            key_name: string | null;
             principal_id: string;
+            /** @description The team of the principal when the request was admitted; null: none, or it is older than teams. */
+            team_id: string | null;
+            team_name: string | null;
             attribution: components["schemas"]["RequestAttribution"];
             /** @description The policies whose buckets it counts in, the governing policy first; parent policies are shown only to operators. */
             policies: components["schemas"]["RequestPolicy"][];
             /** @description The cost of all attempts, including corrections. */
             cost_micro_usd: number;
-            /** @description All attempts at vendors, in order; or the one hit of the response cache. */
+            refusal: components["schemas"]["Refusal"] | null;
+            /** @description All attempts at vendors, in order; or the one hit of the response cache. None if it was refused before one. */
             attempts: components["schemas"]["Attempt"][];
             /** @description Later corrections of the cost, in the order in which they were recorded. */
             corrections: components["schemas"]["Correction"][];
@@ -2906,7 +3320,7 @@ export interface components {
         SpendBucket: "hour" | "day" | "week" | "month";
         /** @enum {string} */
         SpendComparison: "previous";
-        /** @description By name in group_by. In group: its value, null for requests that have none. In names: the names of ids, of key, policy and connector. */
+        /** @description By name in group_by. In group: its value, null for requests that have none. In names: the names of ids, of key, policy, connector and team_id. */
         SpendGroup: {
             [key: string]: string | null;
         };
@@ -2985,6 +3399,102 @@ export interface components {
         };
         /** @enum {string} */
         Strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
+        Team: {
+            id: string;
+            name: string;
+            /** @description The team above; null: it is at the top. */
+            parent_team_id: string | null;
+            /** @description Counts for every request of the team and of the teams below it, as a parent policy does, whatever policy governs the request. */
+            policy_id: string | null;
+            /** @description Governs the keys of the team's members that have no policy of their own or of their principal. Without it, policy_id does. */
+            member_policy_id: string | null;
+            /** @description Requests of the team and of the teams below it are refused. */
+            frozen: boolean;
+            /** Format: date-time */
+            frozen_at: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        TeamChanges: {
+            name?: string;
+            /** @description The team above; null: it is at the top. */
+            parent_team_id?: string | null;
+            /** @description Counts for every request of the team and of the teams below it, as a parent policy does, whatever policy governs the request. */
+            policy_id?: string | null;
+            /** @description Governs the keys of the team's members that have no policy of their own or of their principal. Without it, policy_id does. */
+            member_policy_id?: string | null;
+        };
+        /** @description What was spent under a policy in its current window. */
+        TeamCounter: {
+            policy_id: string;
+            policy_name: string;
+            counter_scope: components["schemas"]["CounterScope"];
+            /** @description Null: unlimited, or the figures are a sum over several counters, or a share of one. */
+            limit_micro_usd: number | null;
+            spent_micro_usd: number;
+            /** @description What proxies hold on leases, and may spend. */
+            leased_micro_usd: number;
+            /** @description The limit less what is spent and leased, at least 0; null as the limit is. */
+            headroom_micro_usd: number | null;
+            /** Format: date-time */
+            window_start: string;
+            /** Format: date-time */
+            reset: string | null;
+        };
+        TeamMember: {
+            principal_id: string;
+            role: components["schemas"]["TeamRole"];
+            /** @description False: its keys are disabled. */
+            active: boolean;
+            counter: components["schemas"]["TeamCounter"] | null;
+        };
+        TeamMemberChanges: {
+            role: components["schemas"]["TeamRole"];
+        };
+        TeamMembership: {
+            team_id: string;
+            principal_id: string;
+            role: components["schemas"]["TeamRole"];
+        };
+        TeamPage: {
+            data: components["schemas"]["Team"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+        };
+        TeamReport: {
+            id: string;
+            name: string;
+            /** @description The team above; null: it is at the top. */
+            parent_team_id: string | null;
+            /** @description Counts for every request of the team and of the teams below it, as a parent policy does, whatever policy governs the request. */
+            policy_id: string | null;
+            /** @description Governs the keys of the team's members that have no policy of their own or of their principal. Without it, policy_id does. */
+            member_policy_id: string | null;
+            /** @description Requests of the team and of the teams below it are refused. */
+            frozen: boolean;
+            /** Format: date-time */
+            frozen_at: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            counter: components["schemas"]["TeamCounter"] | null;
+            member_count: number;
+            /** @description By principal id, at most 1,000; a caller that is only a member sees itself. GET /api/v1/principals?team_id=… lists all. */
+            members: components["schemas"]["TeamMember"][];
+            /**
+             * Format: date-time
+             * @description The watermark: usage up to this time is included, as far as known.
+             */
+            bucket_as_of: string;
+        };
+        /**
+         * @description A lead sees the keys, spend and requests of its team and of the teams below it.
+         * @enum {string}
+         */
+        TeamRole: "member" | "lead";
         /** @description Per use of a tool that the vendor runs, by the tool's name: `web_search`, `code_interpreter`. */
         ToolPrices: {
             [key: string]: components["schemas"]["Money"];
@@ -3041,13 +3551,209 @@ export interface components {
             [key: string]: unknown;
         };
         /** @enum {string} */
+        VendorRoute: "chat_completions" | "responses" | "messages" | "embeddings" | "generate_content" | "embed_content" | "completions" | "converse";
+        /** @enum {string} */
         Wait: "propagated";
+        Webhook: {
+            id: string;
+            /**
+             * @description Unique.
+             * @example on-call
+             */
+            name: string;
+            /**
+             * @description Where messages are posted to: https:// and a public address. ALLOWED_WEBHOOK_HOSTS allows others.
+             * @example https://hooks.acme.example/weighbridge
+             */
+            url: string;
+            format: components["schemas"]["WebhookFormat"];
+            /** @description What it is told of. Empty: of all. */
+            events: components["schemas"]["WebhookEventType"][];
+            enabled: boolean;
+            filter: components["schemas"]["AppliedWebhookFilter"];
+            /**
+             * Format: date-time
+             * @description Until when messages carry the signature of the secret before the rotation as well.
+             * @example null
+             */
+            previous_secret_until: string | null;
+            /**
+             * @description Deliveries that are still tried.
+             * @example 0
+             */
+            pending: number;
+            /**
+             * Format: date-time
+             * @example null
+             */
+            last_delivered_at: string | null;
+            /**
+             * @description Why the last attempt failed; null if it did not.
+             * @example null
+             */
+            last_error: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        WebhookChanges: {
+            /**
+             * @description Unique.
+             * @example on-call
+             */
+            name?: string;
+            /**
+             * @description Where messages are posted to: https:// and a public address. ALLOWED_WEBHOOK_HOSTS allows others.
+             * @example https://hooks.acme.example/weighbridge
+             */
+            url?: string;
+            format?: components["schemas"]["WebhookFormat"];
+            /** @description What it is told of. Empty: of all. */
+            events?: components["schemas"]["WebhookEventType"][];
+            filter?: components["schemas"]["WebhookFilter"];
+            enabled?: boolean;
+            /** @description Of the format pagerduty: the integration key of the service. It is never shown. */
+            routing_key?: string;
+        };
+        WebhookDelivery: {
+            id: string;
+            webhook_id: string;
+            event: components["schemas"]["WebhookEvent"];
+            /** @description `given_up`: every attempt of a day failed. */
+            state: components["schemas"]["WebhookDeliveryState"];
+            attempts: number;
+            /** Format: date-time */
+            next_attempt_at: string | null;
+            /** Format: date-time */
+            last_attempt_at: string | null;
+            /** @description The last answer's; null if there was none. */
+            status: number | null;
+            /** @description Of the last attempt. */
+            duration_ms: number | null;
+            /** @description Why the last attempt failed; null if it did not. */
+            error: string | null;
+            /** Format: date-time */
+            created_at: string;
+        };
+        WebhookDeliveryPage: {
+            data: components["schemas"]["WebhookDelivery"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+        };
+        /** @enum {string} */
+        WebhookDeliveryState: "pending" | "delivered" | "given_up";
+        WebhookEvent: {
+            /** @description The `webhook-id` of every message about it. */
+            id: string;
+            /** @description As in `events` of a webhook, or `webhook.test`. */
+            type: string;
+            /** Format: date-time */
+            timestamp: string;
+            data: components["schemas"]["WebhookEventData"];
+        };
+        /** @description By the type of the event. */
+        WebhookEventData: {
+            [key: string]: unknown;
+        };
+        /** @enum {string} */
+        WebhookEventType: "budget.threshold" | "budget.exhausted" | "connector.down" | "price.missing" | "price.stale" | "usage.quarantined" | "usage.gap" | "key.expiring" | "feed.refused";
+        /** @description With both, an event must pass both. One that concerns no policy or no team, such as connector.down, passes no filter by them. */
+        WebhookFilter: {
+            /**
+             * @description Only events of these policies, or of policies below them. Empty: of all.
+             * @example []
+             */
+            policy_ids?: string[];
+            /**
+             * @description Only events of these teams, or of teams below them: of their members, and of policies for them. Empty: of all.
+             * @example []
+             */
+            team_ids?: string[];
+        };
+        /**
+         * @description The shape of messages: `json` is {type, timestamp, data}; the others are what Slack, Microsoft Teams (Workflows) and PagerDuty (Events API v2) take.
+         * @enum {string}
+         */
+        WebhookFormat: "json" | "slack" | "teams" | "pagerduty";
+        WebhookPage: {
+            data: components["schemas"]["Webhook"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+        };
+        WebhookRotation: {
+            /**
+             * @description For how long messages carry the signature of the old secret as well.
+             * @default 0
+             */
+            grace_seconds: number;
+        };
+        WebhookTest: {
+            ok: boolean;
+            /** @description The endpoint's status; null if it sent no response. */
+            status: number | null;
+            latency_ms: number;
+            message: string;
+            /** @description What the log shows it as. */
+            delivery_id: string;
+        };
+        WebhookWithSecret: {
+            id: string;
+            /**
+             * @description Unique.
+             * @example on-call
+             */
+            name: string;
+            /**
+             * @description Where messages are posted to: https:// and a public address. ALLOWED_WEBHOOK_HOSTS allows others.
+             * @example https://hooks.acme.example/weighbridge
+             */
+            url: string;
+            format: components["schemas"]["WebhookFormat"];
+            /** @description What it is told of. Empty: of all. */
+            events: components["schemas"]["WebhookEventType"][];
+            enabled: boolean;
+            filter: components["schemas"]["AppliedWebhookFilter"];
+            /**
+             * Format: date-time
+             * @description Until when messages carry the signature of the secret before the rotation as well.
+             * @example null
+             */
+            previous_secret_until: string | null;
+            /**
+             * @description Deliveries that are still tried.
+             * @example 0
+             */
+            pending: number;
+            /**
+             * Format: date-time
+             * @example null
+             */
+            last_delivered_at: string | null;
+            /**
+             * @description Why the last attempt failed; null if it did not.
+             * @example null
+             */
+            last_error: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            /**
+             * @description What signatures are verified with. It is shown once.
+             * @example whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
+             */
+            secret: string;
+        };
         Whoami: {
             principal_id: string;
             credential: components["schemas"]["CredentialKind"];
             key_id: string | null;
             key_name: string | null;
             scopes: string[];
+            roles: components["schemas"]["CallerRole"][];
+            /** @description Its own team, and those above it: their policies count for it. */
+            teams: components["schemas"]["WhoamiTeam"][];
             /** Format: date-time */
             expires_at: string | null;
             /**
@@ -3059,6 +3765,13 @@ export interface components {
             policy_id: string | null;
             policy_name: string | null;
             policy_source: components["schemas"]["PolicySource"] | null;
+        };
+        WhoamiTeam: {
+            id: string;
+            name: string;
+            role: components["schemas"]["TeamRole"] | null;
+            /** @description The team or one above it is frozen: requests are refused. */
+            frozen: boolean;
         };
         /** @enum {string} */
         Window: "hour" | "day" | "week" | "month" | "none";
@@ -4535,6 +5248,30 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description The resource is not in the state that `If-Match` or `If-None-Match` names. `current` of the error is the resource as it is. */
+        PreconditionFailed: {
+            headers: {
+                /** @description The id of the request. Errors repeat it. */
+                "x-request-id"?: string;
+                /** @description The state of the resource, for `If-Match`. */
+                etag?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "The resource is not what If-Match names: it was changed since it was read. Nothing was changed. Look at `current`, and repeat the request with its ETag.",
+                 *         "type": "conflict_error",
+                 *         "code": "precondition_failed",
+                 *         "param": "if-match",
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description The headers are too large. */
         RequestHeaderFieldsTooLarge: {
             headers: {
@@ -4712,6 +5449,8 @@ export interface operations {
                 page_token?: string;
                 /** @description Only of this principal. */
                 principal_id?: string;
+                /** @description The team that the key's principal is in now. */
+                team_id?: string;
                 /** @description The policy that governs the key. */
                 policy_id?: string;
                 /** @description Only keys of this kind. */
@@ -4819,6 +5558,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -4890,6 +5631,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4942,7 +5685,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a key.
@@ -4959,6 +5705,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -5005,6 +5753,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             414: components["responses"]["URITooLong"];
             417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
@@ -5021,7 +5770,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a key.
@@ -5054,6 +5806,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -5093,6 +5847,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -5112,7 +5867,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a key.
@@ -5138,6 +5896,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -5178,6 +5938,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -5312,6 +6073,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -5390,6 +6153,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5450,7 +6215,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a policy.
@@ -5467,6 +6235,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -5516,6 +6286,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             414: components["responses"]["URITooLong"];
             417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
@@ -5532,7 +6303,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a policy.
@@ -5561,6 +6335,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -5610,6 +6386,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -5717,6 +6494,17 @@ export interface operations {
                      *       "scopes": [
                      *         "inference"
                      *       ],
+                     *       "roles": [
+                     *         "operator"
+                     *       ],
+                     *       "teams": [
+                     *         {
+                     *           "id": "acme/support-1",
+                     *           "name": "checkout",
+                     *           "role": "member",
+                     *           "frozen": false
+                     *         }
+                     *       ],
                      *       "expires_at": null,
                      *       "secret_expires_at": "2026-11-20T10:00:00.000Z",
                      *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
@@ -5747,6 +6535,12 @@ export interface operations {
                 page_token?: string;
                 /** @description Only with this policy. */
                 policy_id?: string;
+                /** @description Only of this team. */
+                team_id?: string;
+                /** @description Over whose objects its scopes reach: operator, all; finance, reads the spend and requests of all; auditor, reads all. Null: its own, and those of a team that it leads. */
+                role?: components["schemas"]["PrincipalRole"];
+                /** @description Whether it is active. */
+                active?: boolean;
                 /** @description Only ids that contain this text, in any case. */
                 id_contains?: string;
             };
@@ -5770,6 +6564,11 @@ export interface operations {
                      *         {
                      *           "id": "acme/support-1",
                      *           "policy_id": null,
+                     *           "role": "finance",
+                     *           "active": true,
+                     *           "team_id": "team_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "team_name": "payments",
+                     *           "team_role": "member",
                      *           "created_at": "2026-11-20T10:00:00.000Z"
                      *         }
                      *       ],
@@ -5810,6 +6609,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5817,6 +6618,11 @@ export interface operations {
                      * @example {
                      *       "id": "acme/support-1",
                      *       "policy_id": null,
+                     *       "role": "finance",
+                     *       "active": true,
+                     *       "team_id": "team_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "team_name": "payments",
+                     *       "team_role": "member",
                      *       "created_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
@@ -5844,8 +6650,595 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+                /** @description Only `*`: the resource is created, and 412 if it exists already. */
+                "if-none-match"?: string;
+            };
+            path: {
+                /**
+                 * @description The id of a principal: printable characters, without spaces at its ends.
+                 * @example checkout@example.com
+                 */
+                principal_id: string;
+            };
+            cookie?: never;
+        };
+        /** @description What is left out stays as it is. */
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "policy_id": null,
+                 *       "role": "finance"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PrincipalChanges"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "acme/support-1",
+                     *       "policy_id": null,
+                     *       "role": "finance",
+                     *       "active": true,
+                     *       "team_id": "team_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "team_name": "payments",
+                     *       "team_role": "member",
+                     *       "created_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Principal"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    listTeams: {
+        parameters: {
+            query?: {
+                /** @description The most items of a page. */
+                page_size?: number;
+                /** @description The next_page_token of the previous page. Empty for the first page. */
+                page_token?: string;
+                /** @description Only names that contain this text, in any case. */
+                name_contains?: string;
+                /** @description Only teams right below this one. */
+                parent_team_id?: string;
+                /** @description As policy_id or as member_policy_id. */
+                policy_id?: string;
+                /** @description Whether the team itself is frozen. */
+                frozen?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "team_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "name": "payments",
+                     *           "parent_team_id": null,
+                     *           "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "member_policy_id": null,
+                     *           "frozen": false,
+                     *           "frozen_at": null,
+                     *           "created_at": "2026-11-20T10:00:00.000Z",
+                     *           "updated_at": "2026-11-20T10:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TeamPage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    createTeam: {
+        parameters: {
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "payments"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewTeam"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "team_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "name": "payments",
+                     *       "parent_team_id": null,
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "member_policy_id": null,
+                     *       "frozen": false,
+                     *       "frozen_at": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Team"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    getTeam: {
+        parameters: {
+            query?: never;
             header?: never;
             path: {
+                /**
+                 * @description The id of a team.
+                 * @example team_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "team_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "name": "checkout",
+                     *       "parent_team_id": null,
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "member_policy_id": null,
+                     *       "frozen": false,
+                     *       "frozen_at": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z",
+                     *       "counter": {
+                     *         "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *         "policy_name": "text",
+                     *         "counter_scope": "key",
+                     *         "limit_micro_usd": 50000000,
+                     *         "spent_micro_usd": 12345000,
+                     *         "leased_micro_usd": 12345000,
+                     *         "headroom_micro_usd": 37655000,
+                     *         "window_start": "2026-11-01T00:00:00.000Z",
+                     *         "reset": "2026-12-01T00:00:00.000Z"
+                     *       },
+                     *       "member_count": 1,
+                     *       "members": [
+                     *         {
+                     *           "principal_id": "checkout@example.com",
+                     *           "role": "member",
+                     *           "active": true,
+                     *           "counter": {
+                     *             "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *             "policy_name": "text",
+                     *             "counter_scope": "key",
+                     *             "limit_micro_usd": 50000000,
+                     *             "spent_micro_usd": 12345000,
+                     *             "leased_micro_usd": 12345000,
+                     *             "headroom_micro_usd": 37655000,
+                     *             "window_start": "2026-11-01T00:00:00.000Z",
+                     *             "reset": "2026-12-01T00:00:00.000Z"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "bucket_as_of": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TeamReport"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    deleteTeam: {
+        parameters: {
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
+            };
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
+            path: {
+                /**
+                 * @description The id of a team.
+                 * @example team_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "team_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "name": "payments",
+                     *       "parent_team_id": null,
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "member_policy_id": null,
+                     *       "frozen": false,
+                     *       "frozen_at": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Team"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    updateTeam: {
+        parameters: {
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
+            };
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
+            path: {
+                /**
+                 * @description The id of a team.
+                 * @example team_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "parent_team_id": null
+                 *     }
+                 */
+                "application/json": components["schemas"]["TeamChanges"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "team_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "name": "payments",
+                     *       "parent_team_id": null,
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "member_policy_id": null,
+                     *       "frozen": false,
+                     *       "frozen_at": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Team"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    freezeTeam: {
+        parameters: {
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
+            };
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
+            path: {
+                /**
+                 * @description The id of a team.
+                 * @example team_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "team_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "name": "payments",
+                     *       "parent_team_id": null,
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "member_policy_id": null,
+                     *       "frozen": false,
+                     *       "frozen_at": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Team"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    unfreezeTeam: {
+        parameters: {
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
+            };
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
+            path: {
+                /**
+                 * @description The id of a team.
+                 * @example team_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                team_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "team_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "name": "payments",
+                     *       "parent_team_id": null,
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "member_policy_id": null,
+                     *       "frozen": false,
+                     *       "frozen_at": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Team"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    putTeamMember: {
+        parameters: {
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of a team.
+                 * @example team_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                team_id: string;
                 /**
                  * @description The id of a principal: printable characters, without spaces at its ends.
                  * @example checkout@example.com
@@ -5858,10 +7251,10 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "policy_id": null
+                 *       "role": "member"
                  *     }
                  */
-                "application/json": components["schemas"]["PrincipalChanges"];
+                "application/json": components["schemas"]["TeamMemberChanges"];
             };
         };
         responses: {
@@ -5879,12 +7272,12 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "id": "acme/support-1",
-                     *       "policy_id": null,
-                     *       "created_at": "2026-11-20T10:00:00.000Z"
+                     *       "team_id": "team_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "principal_id": "checkout@example.com",
+                     *       "role": "member"
                      *     }
                      */
-                    "application/json": components["schemas"]["Principal"];
+                    "application/json": components["schemas"]["TeamMembership"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -5898,6 +7291,67 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    deleteTeamMember: {
+        parameters: {
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of a team.
+                 * @example team_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                team_id: string;
+                /**
+                 * @description The id of a principal: printable characters, without spaces at its ends.
+                 * @example checkout@example.com
+                 */
+                principal_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "team_id": "team_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "principal_id": "checkout@example.com",
+                     *       "role": "member"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TeamMembership"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
             501: components["responses"]["NotImplemented"];
@@ -6008,6 +7462,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -6080,6 +7536,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6134,7 +7592,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a routing profile.
@@ -6151,6 +7612,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -6194,6 +7657,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             414: components["responses"]["URITooLong"];
             417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
@@ -6210,7 +7674,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a routing profile.
@@ -6242,6 +7709,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -6285,6 +7754,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -6382,6 +7852,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -6439,6 +7911,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6478,7 +7952,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of an alias.
@@ -6495,6 +7972,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -6523,6 +8002,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             414: components["responses"]["URITooLong"];
             417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
@@ -6539,7 +8019,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of an alias.
@@ -6565,6 +8048,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -6593,6 +8078,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -7248,11 +8734,11 @@ export interface operations {
                 from?: string;
                 /** @description The end of the range, exclusive, RFC 3339. */
                 to?: string;
-                /** @description Without the scope operator, only your own principal. */
+                /** @description Without a role that sees all, only your own principal, or one of a team that you lead. */
                 principal_id?: string;
                 /** @description Only this key. */
                 key_id?: string;
-                /** @description The governing policy. */
+                /** @description The governing policy, or a parent policy of it. */
                 policy_id?: string;
                 /** @description The model that answered. */
                 model?: string;
@@ -7260,15 +8746,17 @@ export interface operations {
                 provider?: string;
                 /** @description Only requests that were attributed to this user. */
                 user?: string;
-                /** @description Only requests that were attributed to this team. */
+                /** @description The team that the caller named, or the attribution of the key. */
                 team?: string;
+                /** @description The team that the request's principal was in when it was admitted. */
+                team_id?: string;
                 /** @description Only requests that were attributed to this project. */
                 project?: string;
                 /** @description Only requests that were attributed to this environment. */
                 env?: string;
                 /** @description Labels such as key1=val1,key2=val2; escape a comma, = or \ in keys and values with \. */
                 label?: string;
-                /** @description Comma-separated names out of principal, key, policy, model, provider, connector, profile, session, outcome, service_tier, user, team, project, env, workload_type, namespace, workload and label:<key>, at most 6; escape a comma or \ in a key with \. By default all is one group. */
+                /** @description Comma-separated names out of principal, key, policy, model, provider, connector, profile, session, outcome, service_tier, user, team, team_id, project, env, workload_type, namespace, workload and label:<key>, at most 6; escape a comma or \ in a key with \. By default all is one group. */
                 group_by?: string;
                 /** @description By default the range is one bucket. */
                 bucket?: components["schemas"]["SpendBucket"];
@@ -7369,6 +8857,70 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    exportFocus: {
+        parameters: {
+            query?: {
+                /** @description The first day: its midnight in UTC. By default the day before the last. */
+                from?: string;
+                /** @description The end, exclusive: a midnight in UTC, at most 31 days later. By default that of today. */
+                to?: string;
+                /** @description Without a role that sees all, only your own principal, or one of a team that you lead. */
+                principal_id?: string;
+                /** @description Only this key. */
+                key_id?: string;
+                /** @description The governing policy, or a parent policy of it. */
+                policy_id?: string;
+                /** @description The model that answered. */
+                model?: string;
+                /** @description Only of this provider. */
+                provider?: string;
+                /** @description Only requests that were attributed to this user. */
+                user?: string;
+                /** @description The team that the caller named, or the attribution of the key. */
+                team?: string;
+                /** @description The team that the request's principal was in when it was admitted. */
+                team_id?: string;
+                /** @description Only requests that were attributed to this project. */
+                project?: string;
+                /** @description Only requests that were attributed to this environment. */
+                env?: string;
+                /** @description Labels such as key1=val1,key2=val2; escape a comma, = or \ in keys and values with \. */
+                label?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Rows in order of the day. */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description `true` if all usage of the range is known to be included. */
+                    "x-svc-complete"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example BilledCost,BillingAccountId,BillingAccountName,BillingCurrency
+                     *     0.0001285,con_01kafyq2s0e5fvf6m8x4n9r7td,openai,USD
+                     */
+                    "text/csv": string;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     listRequests: {
         parameters: {
             query?: {
@@ -7380,11 +8932,11 @@ export interface operations {
                 from?: string;
                 /** @description The end of the range, exclusive, RFC 3339. */
                 to?: string;
-                /** @description Without the scope operator, only your own principal. */
+                /** @description Without a role that sees all, only your own principal, or one of a team that you lead. */
                 principal_id?: string;
                 /** @description Only this key. */
                 key_id?: string;
-                /** @description The governing policy. */
+                /** @description The governing policy, or a parent policy of it. */
                 policy_id?: string;
                 /** @description The model that answered. */
                 model?: string;
@@ -7392,8 +8944,10 @@ export interface operations {
                 provider?: string;
                 /** @description Only requests that were attributed to this user. */
                 user?: string;
-                /** @description Only requests that were attributed to this team. */
+                /** @description The team that the caller named, or the attribution of the key. */
                 team?: string;
+                /** @description The team that the request's principal was in when it was admitted. */
+                team_id?: string;
                 /** @description Only requests that were attributed to this project. */
                 project?: string;
                 /** @description Only requests that were attributed to this environment. */
@@ -7404,7 +8958,7 @@ export interface operations {
                 request_id?: string;
                 /** @description The whole X-Svc-Session-Id. */
                 session_id?: string;
-                /** @description Only requests with an attempt that ended so. */
+                /** @description Of an attempt; or refused. */
                 outcome?: components["schemas"]["Outcome"];
                 /** @description Only requests with an attempt that cost at least this much. */
                 min_cost_micro_usd?: number;
@@ -7433,8 +8987,13 @@ export interface operations {
                      *         {
                      *           "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td",
                      *           "admitted_at": "2026-11-20T10:00:00.000Z",
+                     *           "outcome": "text",
+                     *           "model_requested": "text",
                      *           "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "key_name": "text",
                      *           "principal_id": "checkout@example.com",
+                     *           "team_id": "team_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "team_name": "payments",
                      *           "attribution": {
                      *             "user": "text",
                      *             "team": "text",
@@ -7450,17 +9009,38 @@ export interface operations {
                      *           "policies": [
                      *             {
                      *               "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *               "name": "checkout",
                      *               "window_start": "2026-11-01T00:00:00.000Z"
                      *             }
                      *           ],
                      *           "cost_micro_usd": 12345000,
+                     *           "refusal": {
+                     *             "code": "text",
+                     *             "http_status": 200,
+                     *             "message": "text",
+                     *             "endpoint": "text",
+                     *             "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *             "policy_name": "text",
+                     *             "counter": {
+                     *               "limits": "text",
+                     *               "limit": 1,
+                     *               "limit_micro_usd": 50000000,
+                     *               "spent_micro_usd": 12345000,
+                     *               "estimate_micro_usd": 12345000,
+                     *               "window_start": "2026-11-01T00:00:00.000Z",
+                     *               "reset": "2026-12-01T00:00:00.000Z"
+                     *             },
+                     *             "count": 1,
+                     *             "by_code": {}
+                     *           },
                      *           "attempts": [
                      *             {
-                     *               "event_id": "text",
+                     *               "event_id": "evt_01kafyq2s0e5fvf6m8x4n9r7td",
                      *               "model_requested": "text",
                      *               "model": "acme/support-1",
                      *               "provider": "acme",
                      *               "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *               "connector_name": "text",
                      *               "outcome": "text",
                      *               "http_status": 200,
                      *               "streamed": false,
@@ -7563,8 +9143,13 @@ export interface operations {
                      * @example {
                      *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td",
                      *       "admitted_at": "2026-11-20T10:00:00.000Z",
+                     *       "outcome": "text",
+                     *       "model_requested": "text",
                      *       "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "key_name": "text",
                      *       "principal_id": "checkout@example.com",
+                     *       "team_id": "team_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "team_name": "payments",
                      *       "attribution": {
                      *         "user": "text",
                      *         "team": "text",
@@ -7580,17 +9165,38 @@ export interface operations {
                      *       "policies": [
                      *         {
                      *           "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "name": "checkout",
                      *           "window_start": "2026-11-01T00:00:00.000Z"
                      *         }
                      *       ],
                      *       "cost_micro_usd": 12345000,
+                     *       "refusal": {
+                     *         "code": "text",
+                     *         "http_status": 200,
+                     *         "message": "text",
+                     *         "endpoint": "text",
+                     *         "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *         "policy_name": "text",
+                     *         "counter": {
+                     *           "limits": "text",
+                     *           "limit": 1,
+                     *           "limit_micro_usd": 50000000,
+                     *           "spent_micro_usd": 12345000,
+                     *           "estimate_micro_usd": 12345000,
+                     *           "window_start": "2026-11-01T00:00:00.000Z",
+                     *           "reset": "2026-12-01T00:00:00.000Z"
+                     *         },
+                     *         "count": 1,
+                     *         "by_code": {}
+                     *       },
                      *       "attempts": [
                      *         {
-                     *           "event_id": "text",
+                     *           "event_id": "evt_01kafyq2s0e5fvf6m8x4n9r7td",
                      *           "model_requested": "text",
                      *           "model": "acme/support-1",
                      *           "provider": "acme",
                      *           "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "connector_name": "text",
                      *           "outcome": "text",
                      *           "http_status": 200,
                      *           "streamed": false,
@@ -8238,6 +9844,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -8318,6 +9926,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -8380,7 +9990,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a connector.
@@ -8397,6 +10010,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -8448,6 +10063,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             414: components["responses"]["URITooLong"];
             417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
@@ -8464,7 +10080,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a connector.
@@ -8491,6 +10110,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -8542,6 +10163,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -8581,7 +10203,26 @@ export interface operations {
                      *       "ok": false,
                      *       "status": 1,
                      *       "latency_ms": 1,
-                     *       "message": "text"
+                     *       "message": "text",
+                     *       "identity": "text",
+                     *       "region": "text",
+                     *       "models": [
+                     *         "acme/support-1"
+                     *       ],
+                     *       "has_more_models": false,
+                     *       "tested_by": "control_plane",
+                     *       "proxies": [
+                     *         {
+                     *           "proxy_id": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b",
+                     *           "name": "checkout",
+                     *           "ok": false,
+                     *           "status": 1,
+                     *           "latency_ms": 1,
+                     *           "message": "text",
+                     *           "identity": "text",
+                     *           "region": "text"
+                     *         }
+                     *       ]
                      *     }
                      */
                     "application/json": components["schemas"]["ConnectorTest"];
@@ -8889,7 +10530,12 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+                /** @description Only `*`: the resource is created, and 412 if it exists already. */
+                "if-none-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a connector.
@@ -8929,6 +10575,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -9172,6 +10820,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -9191,7 +10840,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a connector.
@@ -9213,6 +10865,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -9456,6 +11110,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             414: components["responses"]["URITooLong"];
             417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
@@ -9788,6 +11443,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -10070,7 +11727,12 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+                /** @description Only `*`: the resource is created, and 412 if it exists already. */
+                "if-none-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a model. Its slashes may be written as they are or as %2F.
@@ -10113,6 +11775,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -10383,6 +12047,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -10654,6 +12320,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -10673,7 +12340,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a model. Its slashes may be written as they are or as %2F.
@@ -10690,6 +12360,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -10961,6 +12633,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             414: components["responses"]["URITooLong"];
             417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
@@ -10977,7 +12650,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a model. Its slashes may be written as they are or as %2F.
@@ -11006,6 +12682,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
                     /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
                     "x-svc-propagated"?: string;
                     /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
@@ -11277,6 +12955,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -11572,7 +13251,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a model. Its slashes may be written as they are or as %2F.
@@ -12097,6 +13779,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -12116,7 +13799,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a model. Its slashes may be written as they are or as %2F.
@@ -12376,6 +14062,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             414: components["responses"]["URITooLong"];
             417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
@@ -14483,6 +16170,643 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["FeedChange"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    listWebhooks: {
+        parameters: {
+            query?: {
+                /** @description The most items of a page. */
+                page_size?: number;
+                /** @description The next_page_token of the previous page. Empty for the first page. */
+                page_token?: string;
+                /** @description Only names that contain this text, in any case. */
+                name_contains?: string;
+                /** @description Only webhooks that are enabled, or that are not. */
+                enabled?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "acme/support-1",
+                     *           "name": "on-call",
+                     *           "url": "https://hooks.acme.example/weighbridge",
+                     *           "format": "json",
+                     *           "events": [
+                     *             "budget.threshold",
+                     *             "budget.exhausted",
+                     *             "connector.down"
+                     *           ],
+                     *           "enabled": true,
+                     *           "filter": {
+                     *             "policy_ids": [],
+                     *             "team_ids": []
+                     *           },
+                     *           "previous_secret_until": null,
+                     *           "pending": 0,
+                     *           "last_delivered_at": null,
+                     *           "last_error": null,
+                     *           "created_at": "2026-11-20T10:00:00.000Z",
+                     *           "updated_at": "2026-11-20T10:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookPage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    createWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A value that the client chooses. A repeated request with it gets the first response instead of being applied twice. */
+                "idempotency-key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "on-call",
+                 *       "url": "https://hooks.acme.example/weighbridge",
+                 *       "events": [
+                 *         "budget.threshold",
+                 *         "budget.exhausted",
+                 *         "connector.down"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewWebhook"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
+                    /** @description `true` if an earlier request with the same key was answered so. */
+                    "idempotency-replayed"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "acme/support-1",
+                     *       "name": "on-call",
+                     *       "url": "https://hooks.acme.example/weighbridge",
+                     *       "format": "json",
+                     *       "events": [
+                     *         "budget.threshold",
+                     *         "budget.exhausted",
+                     *         "connector.down"
+                     *       ],
+                     *       "enabled": true,
+                     *       "filter": {
+                     *         "policy_ids": [],
+                     *         "team_ids": []
+                     *       },
+                     *       "previous_secret_until": null,
+                     *       "pending": 0,
+                     *       "last_delivered_at": null,
+                     *       "last_error": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z",
+                     *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookWithSecret"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    getWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of a webhook.
+                 * @example whk_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "acme/support-1",
+                     *       "name": "on-call",
+                     *       "url": "https://hooks.acme.example/weighbridge",
+                     *       "format": "json",
+                     *       "events": [
+                     *         "budget.threshold",
+                     *         "budget.exhausted",
+                     *         "connector.down"
+                     *       ],
+                     *       "enabled": true,
+                     *       "filter": {
+                     *         "policy_ids": [],
+                     *         "team_ids": []
+                     *       },
+                     *       "previous_secret_until": null,
+                     *       "pending": 0,
+                     *       "last_delivered_at": null,
+                     *       "last_error": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    deleteWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
+            path: {
+                /**
+                 * @description The id of a webhook.
+                 * @example whk_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "acme/support-1",
+                     *       "name": "on-call",
+                     *       "url": "https://hooks.acme.example/weighbridge",
+                     *       "format": "json",
+                     *       "events": [
+                     *         "budget.threshold",
+                     *         "budget.exhausted",
+                     *         "connector.down"
+                     *       ],
+                     *       "enabled": true,
+                     *       "filter": {
+                     *         "policy_ids": [],
+                     *         "team_ids": []
+                     *       },
+                     *       "previous_secret_until": null,
+                     *       "pending": 0,
+                     *       "last_delivered_at": null,
+                     *       "last_error": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    updateWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
+            path: {
+                /**
+                 * @description The id of a webhook.
+                 * @example whk_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "events": [],
+                 *       "enabled": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookChanges"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "acme/support-1",
+                     *       "name": "on-call",
+                     *       "url": "https://hooks.acme.example/weighbridge",
+                     *       "format": "json",
+                     *       "events": [
+                     *         "budget.threshold",
+                     *         "budget.exhausted",
+                     *         "connector.down"
+                     *       ],
+                     *       "enabled": true,
+                     *       "filter": {
+                     *         "policy_ids": [],
+                     *         "team_ids": []
+                     *       },
+                     *       "previous_secret_until": null,
+                     *       "pending": 0,
+                     *       "last_delivered_at": null,
+                     *       "last_error": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    rotateWebhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
+            path: {
+                /**
+                 * @description The id of a webhook.
+                 * @example whk_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "grace_seconds": 3600
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookRotation"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "acme/support-1",
+                     *       "name": "on-call",
+                     *       "url": "https://hooks.acme.example/weighbridge",
+                     *       "format": "json",
+                     *       "events": [
+                     *         "budget.threshold",
+                     *         "budget.exhausted",
+                     *         "connector.down"
+                     *       ],
+                     *       "enabled": true,
+                     *       "filter": {
+                     *         "policy_ids": [],
+                     *         "team_ids": []
+                     *       },
+                     *       "previous_secret_until": null,
+                     *       "pending": 0,
+                     *       "last_delivered_at": null,
+                     *       "last_error": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z",
+                     *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookWithSecret"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    testWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of a webhook.
+                 * @example whk_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "ok": false,
+                     *       "status": 1,
+                     *       "latency_ms": 1,
+                     *       "message": "text",
+                     *       "delivery_id": "whd_01kafyq2s0e5fvf6m8x4n9r7td"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookTest"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    listWebhookDeliveries: {
+        parameters: {
+            query?: {
+                /** @description The most items of a page. */
+                page_size?: number;
+                /** @description The next_page_token of the previous page. Empty for the first page. */
+                page_token?: string;
+                /** @description `given_up`: every attempt of a day failed. */
+                state?: components["schemas"]["WebhookDeliveryState"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of a webhook.
+                 * @example whk_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "acme/support-1",
+                     *           "webhook_id": "whk_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "event": {
+                     *             "id": "acme/support-1",
+                     *             "type": "text",
+                     *             "timestamp": "2026-11-20T10:00:00.000Z",
+                     *             "data": {}
+                     *           },
+                     *           "state": "pending",
+                     *           "attempts": 1,
+                     *           "next_attempt_at": "2026-11-20T10:00:00.000Z",
+                     *           "last_attempt_at": "2026-11-20T10:00:00.000Z",
+                     *           "status": 1,
+                     *           "duration_ms": 1,
+                     *           "error": null,
+                     *           "created_at": "2026-11-20T10:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDeliveryPage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    redeliverWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of a webhook.
+                 * @example whk_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                webhook_id: string;
+                /**
+                 * @description The id of a delivery of a webhook.
+                 * @example whd_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                delivery_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "acme/support-1",
+                     *       "webhook_id": "whk_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "event": {
+                     *         "id": "acme/support-1",
+                     *         "type": "text",
+                     *         "timestamp": "2026-11-20T10:00:00.000Z",
+                     *         "data": {}
+                     *       },
+                     *       "state": "pending",
+                     *       "attempts": 1,
+                     *       "next_attempt_at": "2026-11-20T10:00:00.000Z",
+                     *       "last_attempt_at": "2026-11-20T10:00:00.000Z",
+                     *       "status": 1,
+                     *       "duration_ms": 1,
+                     *       "error": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDelivery"];
                 };
             };
             400: components["responses"]["BadRequest"];

@@ -137,6 +137,7 @@ const READERS = byTag<keyof typeof USAGE_EVENT_TAG, FieldReader>(USAGE_EVENT_TAG
   cacheHit: (reader, event) => {
     event.cacheHit = reader.bool();
   },
+  teamId: skipPayerField,
   // Few events have it, so the library may read it.
   details: (reader, event) => {
     event.details = fromBinary(UsageDetailsSchema, reader.subarray());
@@ -150,7 +151,9 @@ function skipPayerField(reader: ProtoReader): void {
 /** Each field is a bit in a set of 32. A later release may have higher ones, which are skipped. */
 const LAST_FIELD = Math.max(...UsageEventSchema.fields.map(({ number }) => number));
 const BUCKETS = fieldSet('buckets');
-const PAYER = fieldSet('keyId', 'principalId', 'buckets', 'modelRequested', 'model', 'connectorId');
+const PAYER = fieldSet(
+  ...(['keyId', 'principalId', 'buckets', 'teamId', 'modelRequested', 'model', 'connectorId'] as const),
+);
 
 function fieldSet(...names: (keyof typeof UsageEventSchema.field)[]): number {
   return names.reduce((set, name) => set | (1 << UsageEventSchema.field[name].number), 0);

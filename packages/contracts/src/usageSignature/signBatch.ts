@@ -9,14 +9,22 @@ export const SIGNATURE_BYTES = 64;
 export const SIGNATURE_HEAD = Buffer.from([TAG.signature, SIGNATURE_BYTES]);
 export const SIGNATURE_FIELD_BYTES = SIGNATURE_HEAD.length + SIGNATURE_BYTES;
 
+/** What a batch carries. A signature for one purpose proves nothing of another. */
+export type BatchPurpose = 'usage' | 'refusals';
+
 /** A message of the usage stream, signed by its producer. Without a key, as older releases sent it. */
 export function signBatch(
   batch: Omit<UsageBatchFields, 'publicKey' | 'signature'>,
   key: Pick<ProducerKey, 'publicKey' | 'privateKey'> | undefined,
+  purpose: BatchPurpose = 'usage',
 ): Uint8Array {
   const unsigned = encode(batch, key?.publicKey);
   if (!key) return unsigned;
-  return Buffer.concat([unsigned, SIGNATURE_HEAD, sign(null, signedDigest(unsigned), key.privateKey)]);
+  return Buffer.concat([
+    unsigned,
+    SIGNATURE_HEAD,
+    sign(null, signedDigest(unsigned, purpose), key.privateKey),
+  ]);
 }
 
 /** The library takes several times as long, during which a proxy answers no one. Fields are in ascending order. */
@@ -32,6 +40,11 @@ function encode(
 }
 
 /** What is signed: a digest, so that a batch is hashed once and not copied; with its purpose, so that it is of use nowhere else. */
-export function signedDigest(signed: Uint8Array): Buffer {
-  return createHash('sha256').update('weighbridge.usage-batch.v1\0').update(signed).digest();
+export function signedDigest(signed: Uint8Array, purpose: BatchPurpose): Buffer {
+  return createHash('sha256').update(CONTEXTS[purpose]).update(signed).digest();
 }
+
+const CONTEXTS: Readonly<Record<BatchPurpose, string>> = {
+  usage: 'weighbridge.usage-batch.v1\0',
+  refusals: 'weighbridge.refusal-batch.v1\0',
+};

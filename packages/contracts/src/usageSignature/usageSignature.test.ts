@@ -87,10 +87,21 @@ describe('a signed batch', () => {
     expect(proofOf(signBatch(batch, { ...key, publicKey: Buffer.alloc(32, 0xff) }))).toBe('forged');
   });
 
-  it('may be unsigned only if its producer never signs', () => {
-    expect(proofOf(signBatch(batch, undefined))).toBe('forged');
+  it('says that it is unsigned only without a key and a signature', () => {
+    expect(proofOf(signBatch(batch, undefined))).toBe('unsigned');
     expect(proofOf(signBatch({ ...batch, producerId: EPOCH }, undefined))).toBe('unsigned');
     expect(proofOf(signBatch({ ...batch, producerId: EPOCH }, key))).toBe('forged');
+  });
+
+  it('proves nothing for another purpose', () => {
+    for (const [signedFor, readAs] of [
+      ['usage', 'refusals'],
+      ['refusals', 'usage'],
+    ] as const) {
+      const sent = signBatch(batch, key, signedFor);
+      expect(batchProof(sent, fromBinary(UsageBatchSchema, sent), readAs)).toBe('forged');
+      expect(batchProof(sent, fromBinary(UsageBatchSchema, sent), signedFor)).toBe('signed');
+    }
   });
 
   it('is still read by a release that knows no signatures', () => {

@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/control.proto.
  */
 export const file_weighbridge_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSKcAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSABCCQoHbWVzc2FnZSKWAQoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRItCgtyZXN1bWVfZnJvbRgDIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEhgKEG1heF9zdGFsZW5lc3NfbXMYBCABKA0SDAoEbmFtZRgFIAEoCRITCgtwcm9kdWNlcl9pZBgGIAEoCSIJCgdHb29kYnllIkoKCFBvc2l0aW9uEhoKEmRhdGFiYXNlX3N5c3RlbV9pZBgBIAEoCRIQCgh0aW1lbGluZRgCIAEoDRIQCghyZXZpc2lvbhgDIAEoBCKzAQoLUHJveHlTdGF0dXMSGAoQYXBwbGllZF9yZXZpc2lvbhgBIAEoBBIaChJpbl9mbGlnaHRfcmVxdWVzdHMYAiABKA0SGwoTd2FpdGluZ191c2FnZV9ieXRlcxgDIAEoBBISCgpzZW50X2F0X21zGAQgASgEEhMKC21hcmtfYWdlX21zGAUgASgEEigKCGtleV91c2VzGAYgAygLMhYud2VpZ2hicmlkZ2UudjEuS2V5VXNlIigKBktleVVzZRIOCgZrZXlfaWQYASABKAkSDgoGYWdlX21zGAIgASgEIv0BCg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIABImCgVkZWx0YRgDIAEoCzIVLndlaWdoYnJpZGdlLnYxLkRlbHRhSAASLQoGcmVjYWxsGAQgASgLMhsud2VpZ2hicmlkZ2UudjEuTGVhc2VSZWNhbGxIABIsCghldmlkZW5jZRgFIAEoCzIYLndlaWdoYnJpZGdlLnYxLkV2aWRlbmNlSABCCQoHbWVzc2FnZSKpAgoIU25hcHNob3QSEAoIcmV2aXNpb24YASABKAQSLQoKY29ubmVjdG9ycxgCIAMoCzIZLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvchIlCgZtb2RlbHMYAyADKAsyFS53ZWlnaGJyaWRnZS52MS5Nb2RlbBIqCghwb3NpdGlvbhgEIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEikKCHByb2ZpbGVzGAUgAygLMhcud2VpZ2hicmlkZ2UudjEuUHJvZmlsZRImCgdhbGlhc2VzGBQgAygLMhUud2VpZ2hicmlkZ2UudjEuQWxpYXMSNgoPdW5zZXJ2ZWRfbW9kZWxzGBUgAygLMh0ud2VpZ2hicmlkZ2UudjEuVW5zZXJ2ZWRNb2RlbCKrAQoFRGVsdGESFQoNZnJvbV9yZXZpc2lvbhgBIAEoBBITCgt0b19yZXZpc2lvbhgCIAEoBBIPCgdrZXlfaWRzGAMgAygJEhIKCnBvbGljeV9pZHMYBCADKAkSFQoNcHJpbmNpcGFsX2lkcxgFIAMoCRIQCghhbGxfa2V5cxgGIAEoCBIoCgZ0YWJsZXMYByABKAsyGC53ZWlnaGJyaWRnZS52MS5TbmFwc2hvdCJmCghFdmlkZW5jZRIvCgV0eXBlcxgBIAMoCzIgLndlaWdoYnJpZGdlLnYxLldvcmtsb2FkRXZpZGVuY2USFwoPZm9yZ290dGVuX3R5cGVzGAIgAygJEhAKCGlzX2ZpcnN0GAMgASgIImgKEFdvcmtsb2FkRXZpZGVuY2USFQoNd29ya2xvYWRfdHlwZRgBIAEoCRItCgZtb2RlbHMYAiADKAsyHS53ZWlnaGJyaWRnZS52MS5Nb2RlbEV2aWRlbmNlEg4KBmFnZV9tcxgDIAEoBCLAAQoNTW9kZWxFdmlkZW5jZRINCgVtb2RlbBgBIAEoCRIQCghyZXF1ZXN0cxgCIAEoARIRCglzdWNjZXNzZXMYAyABKAESEgoKbGF0ZW5jeV9tcxgEIAEoARIeChZ0aW1lX3RvX2ZpcnN0X3Rva2VuX21zGAUgASgBEg0KBXRpbWVkGAYgASgBEhUKDWNvc3RfbmFub191c2QYByABKAESEQoJc2NvcmVfc3VtGAggASgBEg4KBnNjb3JlcxgJIAEoASKVAQoJSGVhcnRiZWF0EhAKCHJldmlzaW9uGAEgASgEEhAKCGNsb2NrX21zGAIgASgDEhQKDGxpdmVfcHJveGllcxgDIAEoDRIaChJhbnN3ZXJzX3NlbnRfYXRfbXMYBCABKAQSMgoNbW9kZWxfb3V0cHV0cxgFIAMoCzIbLndlaWdoYnJpZGdlLnYxLk1vZGVsT3V0cHV0IjAKC01vZGVsT3V0cHV0Eg0KBW1vZGVsGAEgASgJEhIKCnA5NV90b2tlbnMYAiABKA0iOQoLTGVhc2VSZWNhbGwSKgoHYnVja2V0cxgBIAMoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZiImCg5SZXNvbHZlUmVxdWVzdBIUCgx0b2tlbl9zaGEyNTYYASABKAwiWQoPUmVzb2x2ZVJlc3BvbnNlEiAKA2tleRgBIAEoCzITLndlaWdoYnJpZGdlLnYxLktleRIQCghyZXZpc2lvbhgCIAEoBBISCgptYXhfYWdlX21zGAMgASgNIskBChVSZWNvcmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkSNgoKdW5maW5pc2hlZBgFIAEoCzIiLndlaWdoYnJpZGdlLnYxLlVuZmluaXNoZWRSZXNwb25zZRISCgpvYmplY3RfaWRzGAYgAygJEhMKC2FyZV9sYXN0aW5nGAcgASgIIkoKElVuZmluaXNoZWRSZXNwb25zZRIQCghldmVudF9pZBgBIAEoCRINCgVtb2RlbBgCIAEoCRITCgtwcm9kdWNlcl9pZBgDIAEoCSIYChZSZWNvcmRSZXNwb25zZVJlc3BvbnNlIlQKE0ZpbmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhIKCm9iamVjdF9pZHMYAyADKAkivgIKFEZpbmRSZXNwb25zZVJlc3BvbnNlEkEKCW93bmVyc2hpcBgBIAEoDjIuLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlc3BvbnNlLk93bmVyc2hpcBIUCgxjb25uZWN0b3JfaWQYAiABKAkSNgoKdW5maW5pc2hlZBgDIAEoCzIiLndlaWdoYnJpZGdlLnYxLlVuZmluaXNoZWRSZXNwb25zZRIsCgdvYmplY3RzGAQgAygLMhsud2VpZ2hicmlkZ2UudjEuT2JqZWN0T3duZXIiZwoJT3duZXJzaGlwEhkKFU9XTkVSU0hJUF9VTlNQRUNJRklFRBAAEhUKEU9XTkVSU0hJUF9VTktOT1dOEAESEQoNT1dORVJTSElQX09XThACEhUKEU9XTkVSU0hJUF9GT1JFSUdOEAMiZgoLT2JqZWN0T3duZXISQQoJb3duZXJzaGlwGAEgASgOMi4ud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2UuT3duZXJzaGlwEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCSLCAQoVU2V0dGxlUmVzcG9uc2VSZXF1ZXN0EhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCRIUCgxwcmluY2lwYWxfaWQYAyABKAkSKQoFdXNhZ2UYBCABKAsyGi53ZWlnaGJyaWRnZS52MS5Ub2tlblVzYWdlEi0KB2RldGFpbHMYBSABKAsyHC53ZWlnaGJyaWRnZS52MS5Vc2FnZURldGFpbHMSDgoGc3RhdHVzGAYgASgJIpcCChZTZXR0bGVSZXNwb25zZVJlc3BvbnNlEj0KBnJlc3VsdBgBIAEoDjItLndlaWdoYnJpZGdlLnYxLlNldHRsZVJlc3BvbnNlUmVzcG9uc2UuUmVzdWx0EhUKDWNvc3RfbmFub191c2QYAiABKAMSGwoTY29ycmVjdGlvbl9uYW5vX3VzZBgDIAEoAxIQCgh1bnByaWNlZBgEIAMoCSJ4CgZSZXN1bHQSFgoSUkVTVUxUX1VOU1BFQ0lGSUVEEAASEgoOUkVTVUxUX1NFVFRMRUQQARIaChZSRVNVTFRfQUxSRUFEWV9TRVRUTEVEEAISEgoOUkVTVUxUX1BFTkRJTkcQAxISCg5SRVNVTFRfVU5LTk9XThAEIjQKHUxpc3RVbnNldHRsZWRSZXNwb25zZXNSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJIlYKHkxpc3RVbnNldHRsZWRSZXNwb25zZXNSZXNwb25zZRI0CglyZXNwb25zZXMYASADKAsyIS53ZWlnaGJyaWRnZS52MS5VbnNldHRsZWRSZXNwb25zZSKsAQoRVW5zZXR0bGVkUmVzcG9uc2USEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkSNgoKdW5maW5pc2hlZBgFIAEoCzIiLndlaWdoYnJpZGdlLnYxLlVuZmluaXNoZWRSZXNwb25zZRIOCgZhZ2VfbXMYBiABKAQiRwoRQ2xvc2VFcG9jaFJlcXVlc3QSEwoLcHJvZHVjZXJfaWQYASABKAkSDQoFZXBvY2gYAiABKAkSDgoGbGFzdF9uGAMgAygEIicKEkNsb3NlRXBvY2hSZXNwb25zZRIRCglpc19jbG9zZWQYASABKAgiiAEKDExlYXNlUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCRINCgVlcG9jaBgCIAEoCRIrCgdidWRnZXRzGAMgAygLMhoud2VpZ2hicmlkZ2UudjEuQnVkZ2V0Q2FsbBInCgVyYXRlcxgEIAMoCzIYLndlaWdoYnJpZGdlLnYxLlJhdGVDYWxsIr0BCgpCdWRnZXRDYWxsEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhILCgNzZXEYAiABKAQSGQoRcmV0dXJuZWRfbmFub191c2QYAyABKAMSGAoQbWluaW11bV9uYW5vX3VzZBgEIAEoAxIlChhidXJuX25hbm9fdXNkX3Blcl9zZWNvbmQYBSABKANIAIgBAUIbChlfYnVybl9uYW5vX3VzZF9wZXJfc2Vjb25kInkKCFJhdGVDYWxsEhEKCXBvbGljeV9pZBgBIAEoCRIXCg9jb3VudGVyX3ZlcnNpb24YAiABKA0SDwoHc3ViamVjdBgDIAEoCRIOCgZtaW51dGUYBCABKAQSEAoIcmVxdWVzdHMYBSABKAMSDgoGdG9rZW5zGAYgASgDImcKDUxlYXNlUmVzcG9uc2USLAoHYnVkZ2V0cxgBIAMoCzIbLndlaWdoYnJpZGdlLnYxLkJ1ZGdldExlYXNlEigKBXJhdGVzGAIgAygLMhkud2VpZ2hicmlkZ2UudjEuUmF0ZUdyYW50ItkCCgtCdWRnZXRMZWFzZRILCgNzZXEYASABKAQSGAoQZ3JhbnRlZF9uYW5vX3VzZBgCIAEoAxIbCg5saW1pdF9uYW5vX3VzZBgDIAEoA0gAiAEBEhYKDnNwZW50X25hbm9fdXNkGAQgASgDEhcKD2xlYXNlZF9uYW5vX3VzZBgFIAEoAxI0CgdvdXRjb21lGAYgASgOMiMud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TGVhc2UuT3V0Y29tZSKLAQoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEwoPT1VUQ09NRV9HUkFOVEVEEAESFQoRT1VUQ09NRV9FWEhBVVNURUQQAhIVChFPVVRDT01FX0NPTlRFTkRFRBADEhAKDE9VVENPTUVfT1ZFUhAEEhIKDk9VVENPTUVfQ0xPU0VEEAVCEQoPX2xpbWl0X25hbm9fdXNkImkKCVJhdGVHcmFudBIOCgZtaW51dGUYASABKAQSEAoIcmVxdWVzdHMYAiABKAMSDgoGdG9rZW5zGAMgASgDEhUKDXJlcXVlc3RzX2xlZnQYBCABKAMSEwoLdG9rZW5zX2xlZnQYBSABKAMiggEKFVJlY29yZEZlZWRiYWNrUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSDQoFc2NvcmUYBCABKAESFAoHY29tbWVudBgFIAEoCUgAiAEBQgoKCF9jb21tZW50IsoBChZSZWNvcmRGZWVkYmFja1Jlc3BvbnNlEj0KBnJlc3VsdBgBIAEoDjItLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVzcG9uc2UuUmVzdWx0InEKBlJlc3VsdBIWChJSRVNVTFRfVU5TUEVDSUZJRUQQABISCg5SRVNVTFRfQ09VTlRFRBABEhIKDlJFU1VMVF9QRU5ESU5HEAISEgoOUkVTVUxUX1VOS05PV04QAxITCg9SRVNVTFRfVE9PX01BTlkQBDK4BgoOQ29udHJvbFNlcnZpY2USSAoFV2F0Y2gSHC53ZWlnaGJyaWRnZS52MS5XYXRjaFJlcXVlc3QaHS53ZWlnaGJyaWRnZS52MS5XYXRjaFJlc3BvbnNlKAEwARJKCgdSZXNvbHZlEh4ud2VpZ2hicmlkZ2UudjEuUmVzb2x2ZVJlcXVlc3QaHy53ZWlnaGJyaWRnZS52MS5SZXNvbHZlUmVzcG9uc2USXwoOUmVjb3JkUmVzcG9uc2USJS53ZWlnaGJyaWRnZS52MS5SZWNvcmRSZXNwb25zZVJlcXVlc3QaJi53ZWlnaGJyaWRnZS52MS5SZWNvcmRSZXNwb25zZVJlc3BvbnNlElkKDEZpbmRSZXNwb25zZRIjLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlcXVlc3QaJC53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXNwb25zZRJfCg5TZXR0bGVSZXNwb25zZRIlLndlaWdoYnJpZGdlLnYxLlNldHRsZVJlc3BvbnNlUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlNldHRsZVJlc3BvbnNlUmVzcG9uc2USdwoWTGlzdFVuc2V0dGxlZFJlc3BvbnNlcxItLndlaWdoYnJpZGdlLnYxLkxpc3RVbnNldHRsZWRSZXNwb25zZXNSZXF1ZXN0Gi4ud2VpZ2hicmlkZ2UudjEuTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1Jlc3BvbnNlElMKCkNsb3NlRXBvY2gSIS53ZWlnaGJyaWRnZS52MS5DbG9zZUVwb2NoUmVxdWVzdBoiLndlaWdoYnJpZGdlLnYxLkNsb3NlRXBvY2hSZXNwb25zZRJECgVMZWFzZRIcLndlaWdoYnJpZGdlLnYxLkxlYXNlUmVxdWVzdBodLndlaWdoYnJpZGdlLnYxLkxlYXNlUmVzcG9uc2USXwoOUmVjb3JkRmVlZGJhY2sSJS53ZWlnaGJyaWRnZS52MS5SZWNvcmRGZWVkYmFja1JlcXVlc3QaJi53ZWlnaGJyaWRnZS52MS5SZWNvcmRGZWVkYmFja1Jlc3BvbnNlYgZwcm90bzM", [file_weighbridge_v1_resources, file_weighbridge_v1_usage]);
+  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSLZAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSAASOwoQY29ubmVjdG9yX3Rlc3RlZBgEIAEoCzIfLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvclRlc3RlZEgAQgkKB21lc3NhZ2UirgEKD0Nvbm5lY3RvclRlc3RlZBIPCgd0ZXN0X2lkGAEgASgJEgoKAm9rGAIgASgIEg4KBnN0YXR1cxgDIAEoDRISCgpsYXRlbmN5X21zGAQgASgNEg8KB21lc3NhZ2UYBSABKAkSEAoIaWRlbnRpdHkYBiABKAkSDgoGcmVnaW9uGAcgASgJEg4KBm1vZGVscxgIIAMoCRIXCg9oYXNfbW9yZV9tb2RlbHMYCSABKAgiqwEKBUhlbGxvEhAKCHByb3h5X2lkGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSLQoLcmVzdW1lX2Zyb20YAyABKAsyGC53ZWlnaGJyaWRnZS52MS5Qb3NpdGlvbhIYChBtYXhfc3RhbGVuZXNzX21zGAQgASgNEgwKBG5hbWUYBSABKAkSEwoLcHJvZHVjZXJfaWQYBiABKAkSEwoLc2lnbnNfdXNhZ2UYByABKAgiCQoHR29vZGJ5ZSJKCghQb3NpdGlvbhIaChJkYXRhYmFzZV9zeXN0ZW1faWQYASABKAkSEAoIdGltZWxpbmUYAiABKA0SEAoIcmV2aXNpb24YAyABKAQiswEKC1Byb3h5U3RhdHVzEhgKEGFwcGxpZWRfcmV2aXNpb24YASABKAQSGgoSaW5fZmxpZ2h0X3JlcXVlc3RzGAIgASgNEhsKE3dhaXRpbmdfdXNhZ2VfYnl0ZXMYAyABKAQSEgoKc2VudF9hdF9tcxgEIAEoBBITCgttYXJrX2FnZV9tcxgFIAEoBBIoCghrZXlfdXNlcxgGIAMoCzIWLndlaWdoYnJpZGdlLnYxLktleVVzZSIoCgZLZXlVc2USDgoGa2V5X2lkGAEgASgJEg4KBmFnZV9tcxgCIAEoBCK2AgoNV2F0Y2hSZXNwb25zZRIsCghzbmFwc2hvdBgBIAEoCzIYLndlaWdoYnJpZGdlLnYxLlNuYXBzaG90SAASLgoJaGVhcnRiZWF0GAIgASgLMhkud2VpZ2hicmlkZ2UudjEuSGVhcnRiZWF0SAASJgoFZGVsdGEYAyABKAsyFS53ZWlnaGJyaWRnZS52MS5EZWx0YUgAEi0KBnJlY2FsbBgEIAEoCzIbLndlaWdoYnJpZGdlLnYxLkxlYXNlUmVjYWxsSAASLAoIZXZpZGVuY2UYBSABKAsyGC53ZWlnaGJyaWRnZS52MS5FdmlkZW5jZUgAEjcKDnRlc3RfY29ubmVjdG9yGAYgASgLMh0ud2VpZ2hicmlkZ2UudjEuVGVzdENvbm5lY3RvckgAQgkKB21lc3NhZ2UiYgoNVGVzdENvbm5lY3RvchIPCgd0ZXN0X2lkGAEgASgJEiwKCWNvbm5lY3RvchgCIAEoCzIZLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvchISCgp0aW1lb3V0X21zGAMgASgNIqkCCghTbmFwc2hvdBIQCghyZXZpc2lvbhgBIAEoBBItCgpjb25uZWN0b3JzGAIgAygLMhkud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yEiUKBm1vZGVscxgDIAMoCzIVLndlaWdoYnJpZGdlLnYxLk1vZGVsEioKCHBvc2l0aW9uGAQgASgLMhgud2VpZ2hicmlkZ2UudjEuUG9zaXRpb24SKQoIcHJvZmlsZXMYBSADKAsyFy53ZWlnaGJyaWRnZS52MS5Qcm9maWxlEiYKB2FsaWFzZXMYFCADKAsyFS53ZWlnaGJyaWRnZS52MS5BbGlhcxI2Cg91bnNlcnZlZF9tb2RlbHMYFSADKAsyHS53ZWlnaGJyaWRnZS52MS5VbnNlcnZlZE1vZGVsIqsBCgVEZWx0YRIVCg1mcm9tX3JldmlzaW9uGAEgASgEEhMKC3RvX3JldmlzaW9uGAIgASgEEg8KB2tleV9pZHMYAyADKAkSEgoKcG9saWN5X2lkcxgEIAMoCRIVCg1wcmluY2lwYWxfaWRzGAUgAygJEhAKCGFsbF9rZXlzGAYgASgIEigKBnRhYmxlcxgHIAEoCzIYLndlaWdoYnJpZGdlLnYxLlNuYXBzaG90ImYKCEV2aWRlbmNlEi8KBXR5cGVzGAEgAygLMiAud2VpZ2hicmlkZ2UudjEuV29ya2xvYWRFdmlkZW5jZRIXCg9mb3Jnb3R0ZW5fdHlwZXMYAiADKAkSEAoIaXNfZmlyc3QYAyABKAgiaAoQV29ya2xvYWRFdmlkZW5jZRIVCg13b3JrbG9hZF90eXBlGAEgASgJEi0KBm1vZGVscxgCIAMoCzIdLndlaWdoYnJpZGdlLnYxLk1vZGVsRXZpZGVuY2USDgoGYWdlX21zGAMgASgEIsABCg1Nb2RlbEV2aWRlbmNlEg0KBW1vZGVsGAEgASgJEhAKCHJlcXVlc3RzGAIgASgBEhEKCXN1Y2Nlc3NlcxgDIAEoARISCgpsYXRlbmN5X21zGAQgASgBEh4KFnRpbWVfdG9fZmlyc3RfdG9rZW5fbXMYBSABKAESDQoFdGltZWQYBiABKAESFQoNY29zdF9uYW5vX3VzZBgHIAEoARIRCglzY29yZV9zdW0YCCABKAESDgoGc2NvcmVzGAkgASgBIpUBCglIZWFydGJlYXQSEAoIcmV2aXNpb24YASABKAQSEAoIY2xvY2tfbXMYAiABKAMSFAoMbGl2ZV9wcm94aWVzGAMgASgNEhoKEmFuc3dlcnNfc2VudF9hdF9tcxgEIAEoBBIyCg1tb2RlbF9vdXRwdXRzGAUgAygLMhsud2VpZ2hicmlkZ2UudjEuTW9kZWxPdXRwdXQiMAoLTW9kZWxPdXRwdXQSDQoFbW9kZWwYASABKAkSEgoKcDk1X3Rva2VucxgCIAEoDSI5CgtMZWFzZVJlY2FsbBIqCgdidWNrZXRzGAEgAygLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmIiYKDlJlc29sdmVSZXF1ZXN0EhQKDHRva2VuX3NoYTI1NhgBIAEoDCJZCg9SZXNvbHZlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMud2VpZ2hicmlkZ2UudjEuS2V5EhAKCHJldmlzaW9uGAIgASgEEhIKCm1heF9hZ2VfbXMYAyABKA0iyQEKFVJlY29yZFJlc3BvbnNlUmVxdWVzdBITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxjb25uZWN0b3JfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRI2Cgp1bmZpbmlzaGVkGAUgASgLMiIud2VpZ2hicmlkZ2UudjEuVW5maW5pc2hlZFJlc3BvbnNlEhIKCm9iamVjdF9pZHMYBiADKAkSEwoLYXJlX2xhc3RpbmcYByABKAgiSgoSVW5maW5pc2hlZFJlc3BvbnNlEhAKCGV2ZW50X2lkGAEgASgJEg0KBW1vZGVsGAIgASgJEhMKC3Byb2R1Y2VyX2lkGAMgASgJIhgKFlJlY29yZFJlc3BvbnNlUmVzcG9uc2UiVAoTRmluZFJlc3BvbnNlUmVxdWVzdBITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAkSEgoKb2JqZWN0X2lkcxgDIAMoCSK+AgoURmluZFJlc3BvbnNlUmVzcG9uc2USQQoJb3duZXJzaGlwGAEgASgOMi4ud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2UuT3duZXJzaGlwEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCRI2Cgp1bmZpbmlzaGVkGAMgASgLMiIud2VpZ2hicmlkZ2UudjEuVW5maW5pc2hlZFJlc3BvbnNlEiwKB29iamVjdHMYBCADKAsyGy53ZWlnaGJyaWRnZS52MS5PYmplY3RPd25lciJnCglPd25lcnNoaXASGQoVT1dORVJTSElQX1VOU1BFQ0lGSUVEEAASFQoRT1dORVJTSElQX1VOS05PV04QARIRCg1PV05FUlNISVBfT1dOEAISFQoRT1dORVJTSElQX0ZPUkVJR04QAyJmCgtPYmplY3RPd25lchJBCglvd25lcnNoaXAYASABKA4yLi53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXNwb25zZS5Pd25lcnNoaXASFAoMY29ubmVjdG9yX2lkGAIgASgJIsIBChVTZXR0bGVSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIpCgV1c2FnZRgEIAEoCzIaLndlaWdoYnJpZGdlLnYxLlRva2VuVXNhZ2USLQoHZGV0YWlscxgFIAEoCzIcLndlaWdoYnJpZGdlLnYxLlVzYWdlRGV0YWlscxIOCgZzdGF0dXMYBiABKAkilwIKFlNldHRsZVJlc3BvbnNlUmVzcG9uc2USPQoGcmVzdWx0GAEgASgOMi0ud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXNwb25zZS5SZXN1bHQSFQoNY29zdF9uYW5vX3VzZBgCIAEoAxIbChNjb3JyZWN0aW9uX25hbm9fdXNkGAMgASgDEhAKCHVucHJpY2VkGAQgAygJIngKBlJlc3VsdBIWChJSRVNVTFRfVU5TUEVDSUZJRUQQABISCg5SRVNVTFRfU0VUVExFRBABEhoKFlJFU1VMVF9BTFJFQURZX1NFVFRMRUQQAhISCg5SRVNVTFRfUEVORElORxADEhIKDlJFU1VMVF9VTktOT1dOEAQiNAodTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1JlcXVlc3QSEwoLcHJvZHVjZXJfaWQYASABKAkiVgoeTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1Jlc3BvbnNlEjQKCXJlc3BvbnNlcxgBIAMoCzIhLndlaWdoYnJpZGdlLnYxLlVuc2V0dGxlZFJlc3BvbnNlIqwBChFVbnNldHRsZWRSZXNwb25zZRITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxjb25uZWN0b3JfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRI2Cgp1bmZpbmlzaGVkGAUgASgLMiIud2VpZ2hicmlkZ2UudjEuVW5maW5pc2hlZFJlc3BvbnNlEg4KBmFnZV9tcxgGIAEoBCJHChFDbG9zZUVwb2NoUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCRINCgVlcG9jaBgCIAEoCRIOCgZsYXN0X24YAyADKAQiJwoSQ2xvc2VFcG9jaFJlc3BvbnNlEhEKCWlzX2Nsb3NlZBgBIAEoCCKIAQoMTGVhc2VSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgJEisKB2J1ZGdldHMYAyADKAsyGi53ZWlnaGJyaWRnZS52MS5CdWRnZXRDYWxsEicKBXJhdGVzGAQgAygLMhgud2VpZ2hicmlkZ2UudjEuUmF0ZUNhbGwi2AEKCkJ1ZGdldENhbGwSKQoGYnVja2V0GAEgASgLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmEgsKA3NlcRgCIAEoBBIZChFyZXR1cm5lZF9uYW5vX3VzZBgDIAEoAxIYChBtaW5pbXVtX25hbm9fdXNkGAQgASgDEiUKGGJ1cm5fbmFub191c2RfcGVyX3NlY29uZBgFIAEoA0gAiAEBEhkKEXN0YW5kaW5nX25hbm9fdXNkGAYgASgDQhsKGV9idXJuX25hbm9fdXNkX3Blcl9zZWNvbmQieQoIUmF0ZUNhbGwSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEg4KBm1pbnV0ZRgEIAEoBBIQCghyZXF1ZXN0cxgFIAEoAxIOCgZ0b2tlbnMYBiABKAMiZwoNTGVhc2VSZXNwb25zZRIsCgdidWRnZXRzGAEgAygLMhsud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TGVhc2USKAoFcmF0ZXMYAiADKAsyGS53ZWlnaGJyaWRnZS52MS5SYXRlR3JhbnQi9AIKC0J1ZGdldExlYXNlEgsKA3NlcRgBIAEoBBIYChBncmFudGVkX25hbm9fdXNkGAIgASgDEhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESFgoOc3BlbnRfbmFub191c2QYBCABKAMSFwoPbGVhc2VkX25hbm9fdXNkGAUgASgDEjQKB291dGNvbWUYBiABKA4yIy53ZWlnaGJyaWRnZS52MS5CdWRnZXRMZWFzZS5PdXRjb21lEhkKEXN0YW5kaW5nX25hbm9fdXNkGAcgASgDIosBCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX0dSQU5URUQQARIVChFPVVRDT01FX0VYSEFVU1RFRBACEhUKEU9VVENPTUVfQ09OVEVOREVEEAMSEAoMT1VUQ09NRV9PVkVSEAQSEgoOT1VUQ09NRV9DTE9TRUQQBUIRCg9fbGltaXRfbmFub191c2QiaQoJUmF0ZUdyYW50Eg4KBm1pbnV0ZRgBIAEoBBIQCghyZXF1ZXN0cxgCIAEoAxIOCgZ0b2tlbnMYAyABKAMSFQoNcmVxdWVzdHNfbGVmdBgEIAEoAxITCgt0b2tlbnNfbGVmdBgFIAEoAyKCAQoVUmVjb3JkRmVlZGJhY2tSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEg4KBmtleV9pZBgDIAEoCRINCgVzY29yZRgEIAEoARIUCgdjb21tZW50GAUgASgJSACIAQFCCgoIX2NvbW1lbnQiygEKFlJlY29yZEZlZWRiYWNrUmVzcG9uc2USPQoGcmVzdWx0GAEgASgOMi0ud2VpZ2hicmlkZ2UudjEuUmVjb3JkRmVlZGJhY2tSZXNwb25zZS5SZXN1bHQicQoGUmVzdWx0EhYKElJFU1VMVF9VTlNQRUNJRklFRBAAEhIKDlJFU1VMVF9DT1VOVEVEEAESEgoOUkVTVUxUX1BFTkRJTkcQAhISCg5SRVNVTFRfVU5LTk9XThADEhMKD1JFU1VMVF9UT09fTUFOWRAEMrgGCg5Db250cm9sU2VydmljZRJICgVXYXRjaBIcLndlaWdoYnJpZGdlLnYxLldhdGNoUmVxdWVzdBodLndlaWdoYnJpZGdlLnYxLldhdGNoUmVzcG9uc2UoATABEkoKB1Jlc29sdmUSHi53ZWlnaGJyaWRnZS52MS5SZXNvbHZlUmVxdWVzdBofLndlaWdoYnJpZGdlLnYxLlJlc29sdmVSZXNwb25zZRJfCg5SZWNvcmRSZXNwb25zZRIlLndlaWdoYnJpZGdlLnYxLlJlY29yZFJlc3BvbnNlUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlJlY29yZFJlc3BvbnNlUmVzcG9uc2USWQoMRmluZFJlc3BvbnNlEiMud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVxdWVzdBokLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlc3BvbnNlEl8KDlNldHRsZVJlc3BvbnNlEiUud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXF1ZXN0GiYud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXNwb25zZRJ3ChZMaXN0VW5zZXR0bGVkUmVzcG9uc2VzEi0ud2VpZ2hicmlkZ2UudjEuTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1JlcXVlc3QaLi53ZWlnaGJyaWRnZS52MS5MaXN0VW5zZXR0bGVkUmVzcG9uc2VzUmVzcG9uc2USUwoKQ2xvc2VFcG9jaBIhLndlaWdoYnJpZGdlLnYxLkNsb3NlRXBvY2hSZXF1ZXN0GiIud2VpZ2hicmlkZ2UudjEuQ2xvc2VFcG9jaFJlc3BvbnNlEkQKBUxlYXNlEhwud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXNwb25zZRJfCg5SZWNvcmRGZWVkYmFjaxIlLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVzcG9uc2ViBnByb3RvMw", [file_weighbridge_v1_resources, file_weighbridge_v1_usage]);
 
 /**
  * What a proxy stores on its disk, sealed, so that it can start while the control plane is unreachable.
@@ -104,6 +104,12 @@ export type WatchRequest = Message<"weighbridge.v1.WatchRequest"> & {
      */
     value: Goodbye;
     case: "goodbye";
+  } | {
+    /**
+     * @generated from field: weighbridge.v1.ConnectorTested connector_tested = 4;
+     */
+    value: ConnectorTested;
+    case: "connectorTested";
   } | { case: undefined; value?: undefined };
 };
 
@@ -113,6 +119,79 @@ export type WatchRequest = Message<"weighbridge.v1.WatchRequest"> & {
  */
 export const WatchRequestSchema: GenMessage<WatchRequest> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 2);
+
+/**
+ * What a proxy found with a connector. Nothing in it is secret.
+ *
+ * @generated from message weighbridge.v1.ConnectorTested
+ */
+export type ConnectorTested = Message<"weighbridge.v1.ConnectorTested"> & {
+  /**
+   * Of the TestConnector.
+   *
+   * @generated from field: string test_id = 1;
+   */
+  testId: string;
+
+  /**
+   * @generated from field: bool ok = 2;
+   */
+  ok: boolean;
+
+  /**
+   * The upstream's; 0 if it sent no answer.
+   *
+   * @generated from field: uint32 status = 3;
+   */
+  status: number;
+
+  /**
+   * @generated from field: uint32 latency_ms = 4;
+   */
+  latencyMs: number;
+
+  /**
+   * What happened, for the operator.
+   *
+   * @generated from field: string message = 5;
+   */
+  message: string;
+
+  /**
+   * What the connector is called with, such as `workload_identity`; empty for a key or nothing.
+   *
+   * @generated from field: string identity = 6;
+   */
+  identity: string;
+
+  /**
+   * Of a cloud; empty if it has none or is not known.
+   *
+   * @generated from field: string region = 7;
+   */
+  region: string;
+
+  /**
+   * What the account calls the models that it lists; at most 100.
+   *
+   * @generated from field: repeated string models = 8;
+   */
+  models: string[];
+
+  /**
+   * It lists more than those.
+   *
+   * @generated from field: bool has_more_models = 9;
+   */
+  hasMoreModels: boolean;
+};
+
+/**
+ * Describes the message weighbridge.v1.ConnectorTested.
+ * Use `create(ConnectorTestedSchema)` to create a new message.
+ */
+export const ConnectorTestedSchema: GenMessage<ConnectorTested> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 3);
 
 /**
  * The first message of a proxy.
@@ -159,6 +238,13 @@ export type Hello = Message<"weighbridge.v1.Hello"> & {
    * @generated from field: string producer_id = 6;
    */
   producerId: string;
+
+  /**
+   * Its usage is signed by that spool's key. False: a proxy of release 0.1.0.
+   *
+   * @generated from field: bool signs_usage = 7;
+   */
+  signsUsage: boolean;
 };
 
 /**
@@ -166,7 +252,7 @@ export type Hello = Message<"weighbridge.v1.Hello"> & {
  * Use `create(HelloSchema)` to create a new message.
  */
 export const HelloSchema: GenMessage<Hello> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 3);
+  messageDesc(file_weighbridge_v1_control, 4);
 
 /**
  * The proxy no longer serves. A stream that ends without it leaves the proxy's right to serve as it is.
@@ -181,7 +267,7 @@ export type Goodbye = Message<"weighbridge.v1.Goodbye"> & {
  * Use `create(GoodbyeSchema)` to create a new message.
  */
 export const GoodbyeSchema: GenMessage<Goodbye> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 4);
+  messageDesc(file_weighbridge_v1_control, 5);
 
 /**
  * A revision and its history: after a restore or a failover, the same number may stand for another state.
@@ -210,7 +296,7 @@ export type Position = Message<"weighbridge.v1.Position"> & {
  * Use `create(PositionSchema)` to create a new message.
  */
 export const PositionSchema: GenMessage<Position> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 5);
+  messageDesc(file_weighbridge_v1_control, 6);
 
 /**
  * Sent after each applied change, and every second.
@@ -260,7 +346,7 @@ export type ProxyStatus = Message<"weighbridge.v1.ProxyStatus"> & {
  * Use `create(ProxyStatusSchema)` to create a new message.
  */
 export const ProxyStatusSchema: GenMessage<ProxyStatus> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 6);
+  messageDesc(file_weighbridge_v1_control, 7);
 
 /**
  * @generated from message weighbridge.v1.KeyUse
@@ -284,7 +370,7 @@ export type KeyUse = Message<"weighbridge.v1.KeyUse"> & {
  * Use `create(KeyUseSchema)` to create a new message.
  */
 export const KeyUseSchema: GenMessage<KeyUse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 7);
+  messageDesc(file_weighbridge_v1_control, 8);
 
 /**
  * @generated from message weighbridge.v1.WatchResponse
@@ -323,6 +409,12 @@ export type WatchResponse = Message<"weighbridge.v1.WatchResponse"> & {
      */
     value: Evidence;
     case: "evidence";
+  } | {
+    /**
+     * @generated from field: weighbridge.v1.TestConnector test_connector = 6;
+     */
+    value: TestConnector;
+    case: "testConnector";
   } | { case: undefined; value?: undefined };
 };
 
@@ -331,7 +423,38 @@ export type WatchResponse = Message<"weighbridge.v1.WatchResponse"> & {
  * Use `create(WatchResponseSchema)` to create a new message.
  */
 export const WatchResponseSchema: GenMessage<WatchResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 8);
+  messageDesc(file_weighbridge_v1_control, 9);
+
+/**
+ * Try a connector with the identity of this proxy, and send a ConnectorTested. No model is used.
+ *
+ * @generated from message weighbridge.v1.TestConnector
+ */
+export type TestConnector = Message<"weighbridge.v1.TestConnector"> & {
+  /**
+   * @generated from field: string test_id = 1;
+   */
+  testId: string;
+
+  /**
+   * As it is in the snapshots, or as it would be there: a disabled connector can be tested.
+   *
+   * @generated from field: weighbridge.v1.Connector connector = 2;
+   */
+  connector?: Connector | undefined;
+
+  /**
+   * @generated from field: uint32 timeout_ms = 3;
+   */
+  timeoutMs: number;
+};
+
+/**
+ * Describes the message weighbridge.v1.TestConnector.
+ * Use `create(TestConnectorSchema)` to create a new message.
+ */
+export const TestConnectorSchema: GenMessage<TestConnector> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 10);
 
 /**
  * Everything that a proxy needs besides keys, at one revision. As a message of the stream it also drops all keys: the
@@ -383,7 +506,7 @@ export type Snapshot = Message<"weighbridge.v1.Snapshot"> & {
  * Use `create(SnapshotSchema)` to create a new message.
  */
 export const SnapshotSchema: GenMessage<Snapshot> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 9);
+  messageDesc(file_weighbridge_v1_control, 11);
 
 /**
  * The changes after `from_revision`, up to and including `to_revision`.
@@ -438,7 +561,7 @@ export type Delta = Message<"weighbridge.v1.Delta"> & {
  * Use `create(DeltaSchema)` to create a new message.
  */
 export const DeltaSchema: GenMessage<Delta> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 10);
+  messageDesc(file_weighbridge_v1_control, 12);
 
 /**
  * Recent evidence on models, by workload type. It belongs to no revision. A proxy without it chooses as if there were no
@@ -474,7 +597,7 @@ export type Evidence = Message<"weighbridge.v1.Evidence"> & {
  * Use `create(EvidenceSchema)` to create a new message.
  */
 export const EvidenceSchema: GenMessage<Evidence> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 11);
+  messageDesc(file_weighbridge_v1_control, 13);
 
 /**
  * @generated from message weighbridge.v1.WorkloadEvidence
@@ -505,7 +628,7 @@ export type WorkloadEvidence = Message<"weighbridge.v1.WorkloadEvidence"> & {
  * Use `create(WorkloadEvidenceSchema)` to create a new message.
  */
 export const WorkloadEvidenceSchema: GenMessage<WorkloadEvidence> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 12);
+  messageDesc(file_weighbridge_v1_control, 14);
 
 /**
  * Sums over recent attempts; older ones count less.
@@ -572,7 +695,7 @@ export type ModelEvidence = Message<"weighbridge.v1.ModelEvidence"> & {
  * Use `create(ModelEvidenceSchema)` to create a new message.
  */
 export const ModelEvidenceSchema: GenMessage<ModelEvidence> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 13);
+  messageDesc(file_weighbridge_v1_control, 15);
 
 /**
  * Shows that the stream is alive, and that the proxy was sent every change up to `revision`.
@@ -618,7 +741,7 @@ export type Heartbeat = Message<"weighbridge.v1.Heartbeat"> & {
  * Use `create(HeartbeatSchema)` to create a new message.
  */
 export const HeartbeatSchema: GenMessage<Heartbeat> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 14);
+  messageDesc(file_weighbridge_v1_control, 16);
 
 /**
  * The 95th percentile of a model's recent output tokens, over all keys.
@@ -642,7 +765,7 @@ export type ModelOutput = Message<"weighbridge.v1.ModelOutput"> & {
  * Use `create(ModelOutputSchema)` to create a new message.
  */
 export const ModelOutputSchema: GenMessage<ModelOutput> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 15);
+  messageDesc(file_weighbridge_v1_control, 17);
 
 /**
  * Reclaims leases: other proxies need headroom in these buckets. Return the idle part of the leases now.
@@ -661,7 +784,7 @@ export type LeaseRecall = Message<"weighbridge.v1.LeaseRecall"> & {
  * Use `create(LeaseRecallSchema)` to create a new message.
  */
 export const LeaseRecallSchema: GenMessage<LeaseRecall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 16);
+  messageDesc(file_weighbridge_v1_control, 18);
 
 /**
  * @generated from message weighbridge.v1.ResolveRequest
@@ -678,7 +801,7 @@ export type ResolveRequest = Message<"weighbridge.v1.ResolveRequest"> & {
  * Use `create(ResolveRequestSchema)` to create a new message.
  */
 export const ResolveRequestSchema: GenMessage<ResolveRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 17);
+  messageDesc(file_weighbridge_v1_control, 19);
 
 /**
  * @generated from message weighbridge.v1.ResolveResponse
@@ -711,7 +834,7 @@ export type ResolveResponse = Message<"weighbridge.v1.ResolveResponse"> & {
  * Use `create(ResolveResponseSchema)` to create a new message.
  */
 export const ResolveResponseSchema: GenMessage<ResolveResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 18);
+  messageDesc(file_weighbridge_v1_control, 20);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseRequest
@@ -767,7 +890,7 @@ export type RecordResponseRequest = Message<"weighbridge.v1.RecordResponseReques
  * Use `create(RecordResponseRequestSchema)` to create a new message.
  */
 export const RecordResponseRequestSchema: GenMessage<RecordResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 19);
+  messageDesc(file_weighbridge_v1_control, 21);
 
 /**
  * A response that a vendor returned before it finished it. Its attempt is charged its reservation until the response is settled.
@@ -802,7 +925,7 @@ export type UnfinishedResponse = Message<"weighbridge.v1.UnfinishedResponse"> & 
  * Use `create(UnfinishedResponseSchema)` to create a new message.
  */
 export const UnfinishedResponseSchema: GenMessage<UnfinishedResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 20);
+  messageDesc(file_weighbridge_v1_control, 22);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseResponse
@@ -815,7 +938,7 @@ export type RecordResponseResponse = Message<"weighbridge.v1.RecordResponseRespo
  * Use `create(RecordResponseResponseSchema)` to create a new message.
  */
 export const RecordResponseResponseSchema: GenMessage<RecordResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 21);
+  messageDesc(file_weighbridge_v1_control, 23);
 
 /**
  * @generated from message weighbridge.v1.FindResponseRequest
@@ -846,7 +969,7 @@ export type FindResponseRequest = Message<"weighbridge.v1.FindResponseRequest"> 
  * Use `create(FindResponseRequestSchema)` to create a new message.
  */
 export const FindResponseRequestSchema: GenMessage<FindResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 22);
+  messageDesc(file_weighbridge_v1_control, 24);
 
 /**
  * @generated from message weighbridge.v1.FindResponseResponse
@@ -884,7 +1007,7 @@ export type FindResponseResponse = Message<"weighbridge.v1.FindResponseResponse"
  * Use `create(FindResponseResponseSchema)` to create a new message.
  */
 export const FindResponseResponseSchema: GenMessage<FindResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 23);
+  messageDesc(file_weighbridge_v1_control, 25);
 
 /**
  * @generated from enum weighbridge.v1.FindResponseResponse.Ownership
@@ -922,7 +1045,7 @@ export type FindResponseResponse_Ownership = (typeof FindResponseResponse_Owners
  * Describes the enum weighbridge.v1.FindResponseResponse.Ownership.
  */
 export const FindResponseResponse_OwnershipSchema: GenEnum<FindResponseResponse_Ownership> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 23, 0);
+  enumDesc(file_weighbridge_v1_control, 25, 0);
 
 /**
  * @generated from message weighbridge.v1.ObjectOwner
@@ -946,7 +1069,7 @@ export type ObjectOwner = Message<"weighbridge.v1.ObjectOwner"> & {
  * Use `create(ObjectOwnerSchema)` to create a new message.
  */
 export const ObjectOwnerSchema: GenMessage<ObjectOwner> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 24);
+  messageDesc(file_weighbridge_v1_control, 26);
 
 /**
  * What the vendor says of a response that it will not work on any more (`completed`, `incomplete`, `failed`, `cancelled`).
@@ -1001,7 +1124,7 @@ export type SettleResponseRequest = Message<"weighbridge.v1.SettleResponseReques
  * Use `create(SettleResponseRequestSchema)` to create a new message.
  */
 export const SettleResponseRequestSchema: GenMessage<SettleResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 25);
+  messageDesc(file_weighbridge_v1_control, 27);
 
 /**
  * @generated from message weighbridge.v1.SettleResponseResponse
@@ -1039,7 +1162,7 @@ export type SettleResponseResponse = Message<"weighbridge.v1.SettleResponseRespo
  * Use `create(SettleResponseResponseSchema)` to create a new message.
  */
 export const SettleResponseResponseSchema: GenMessage<SettleResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 26);
+  messageDesc(file_weighbridge_v1_control, 28);
 
 /**
  * @generated from enum weighbridge.v1.SettleResponseResponse.Result
@@ -1088,7 +1211,7 @@ export type SettleResponseResponse_Result = (typeof SettleResponseResponse_Resul
  * Describes the enum weighbridge.v1.SettleResponseResponse.Result.
  */
 export const SettleResponseResponse_ResultSchema: GenEnum<SettleResponseResponse_Result> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 26, 0);
+  enumDesc(file_weighbridge_v1_control, 28, 0);
 
 /**
  * @generated from message weighbridge.v1.ListUnsettledResponsesRequest
@@ -1107,7 +1230,7 @@ export type ListUnsettledResponsesRequest = Message<"weighbridge.v1.ListUnsettle
  * Use `create(ListUnsettledResponsesRequestSchema)` to create a new message.
  */
 export const ListUnsettledResponsesRequestSchema: GenMessage<ListUnsettledResponsesRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 27);
+  messageDesc(file_weighbridge_v1_control, 29);
 
 /**
  * @generated from message weighbridge.v1.ListUnsettledResponsesResponse
@@ -1126,7 +1249,7 @@ export type ListUnsettledResponsesResponse = Message<"weighbridge.v1.ListUnsettl
  * Use `create(ListUnsettledResponsesResponseSchema)` to create a new message.
  */
 export const ListUnsettledResponsesResponseSchema: GenMessage<ListUnsettledResponsesResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 28);
+  messageDesc(file_weighbridge_v1_control, 30);
 
 /**
  * @generated from message weighbridge.v1.UnsettledResponse
@@ -1170,7 +1293,7 @@ export type UnsettledResponse = Message<"weighbridge.v1.UnsettledResponse"> & {
  * Use `create(UnsettledResponseSchema)` to create a new message.
  */
 export const UnsettledResponseSchema: GenMessage<UnsettledResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 29);
+  messageDesc(file_weighbridge_v1_control, 31);
 
 /**
  * @generated from message weighbridge.v1.CloseEpochRequest
@@ -1199,7 +1322,7 @@ export type CloseEpochRequest = Message<"weighbridge.v1.CloseEpochRequest"> & {
  * Use `create(CloseEpochRequestSchema)` to create a new message.
  */
 export const CloseEpochRequestSchema: GenMessage<CloseEpochRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 30);
+  messageDesc(file_weighbridge_v1_control, 32);
 
 /**
  * @generated from message weighbridge.v1.CloseEpochResponse
@@ -1218,7 +1341,7 @@ export type CloseEpochResponse = Message<"weighbridge.v1.CloseEpochResponse"> & 
  * Use `create(CloseEpochResponseSchema)` to create a new message.
  */
 export const CloseEpochResponseSchema: GenMessage<CloseEpochResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 31);
+  messageDesc(file_weighbridge_v1_control, 33);
 
 /**
  * @generated from message weighbridge.v1.LeaseRequest
@@ -1250,7 +1373,7 @@ export type LeaseRequest = Message<"weighbridge.v1.LeaseRequest"> & {
  * Use `create(LeaseRequestSchema)` to create a new message.
  */
 export const LeaseRequestSchema: GenMessage<LeaseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 32);
+  messageDesc(file_weighbridge_v1_control, 34);
 
 /**
  * Asks for, and returns, the lease of one epoch on one bucket.
@@ -1290,6 +1413,13 @@ export type BudgetCall = Message<"weighbridge.v1.BudgetCall"> & {
    * @generated from field: optional int64 burn_nano_usd_per_second = 5;
    */
   burnNanoUsdPerSecond?: bigint | undefined;
+
+  /**
+   * What the proxy takes the lease to keep while nothing is spent on it, as last answered.
+   *
+   * @generated from field: int64 standing_nano_usd = 6;
+   */
+  standingNanoUsd: bigint;
 };
 
 /**
@@ -1297,7 +1427,7 @@ export type BudgetCall = Message<"weighbridge.v1.BudgetCall"> & {
  * Use `create(BudgetCallSchema)` to create a new message.
  */
 export const BudgetCallSchema: GenMessage<BudgetCall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 33);
+  messageDesc(file_weighbridge_v1_control, 35);
 
 /**
  * Asks for more requests and tokens in a minute than each proxy may use without a grant.
@@ -1343,7 +1473,7 @@ export type RateCall = Message<"weighbridge.v1.RateCall"> & {
  * Use `create(RateCallSchema)` to create a new message.
  */
 export const RateCallSchema: GenMessage<RateCall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 34);
+  messageDesc(file_weighbridge_v1_control, 36);
 
 /**
  * @generated from message weighbridge.v1.LeaseResponse
@@ -1367,7 +1497,7 @@ export type LeaseResponse = Message<"weighbridge.v1.LeaseResponse"> & {
  * Use `create(LeaseResponseSchema)` to create a new message.
  */
 export const LeaseResponseSchema: GenMessage<LeaseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 35);
+  messageDesc(file_weighbridge_v1_control, 37);
 
 /**
  * @generated from message weighbridge.v1.BudgetLease
@@ -1406,6 +1536,13 @@ export type BudgetLease = Message<"weighbridge.v1.BudgetLease"> & {
    * @generated from field: weighbridge.v1.BudgetLease.Outcome outcome = 6;
    */
   outcome: BudgetLease_Outcome;
+
+  /**
+   * What the lease may keep while nothing is spent on it, until the control plane reclaims it.
+   *
+   * @generated from field: int64 standing_nano_usd = 7;
+   */
+  standingNanoUsd: bigint;
 };
 
 /**
@@ -1413,7 +1550,7 @@ export type BudgetLease = Message<"weighbridge.v1.BudgetLease"> & {
  * Use `create(BudgetLeaseSchema)` to create a new message.
  */
 export const BudgetLeaseSchema: GenMessage<BudgetLease> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 36);
+  messageDesc(file_weighbridge_v1_control, 38);
 
 /**
  * @generated from enum weighbridge.v1.BudgetLease.Outcome
@@ -1467,7 +1604,7 @@ export type BudgetLease_Outcome = (typeof BudgetLease_Outcome)[keyof typeof Budg
  * Describes the enum weighbridge.v1.BudgetLease.Outcome.
  */
 export const BudgetLease_OutcomeSchema: GenEnum<BudgetLease_Outcome> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 36, 0);
+  enumDesc(file_weighbridge_v1_control, 38, 0);
 
 /**
  * @generated from message weighbridge.v1.RateGrant
@@ -1508,7 +1645,7 @@ export type RateGrant = Message<"weighbridge.v1.RateGrant"> & {
  * Use `create(RateGrantSchema)` to create a new message.
  */
 export const RateGrantSchema: GenMessage<RateGrant> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 37);
+  messageDesc(file_weighbridge_v1_control, 39);
 
 /**
  * @generated from message weighbridge.v1.RecordFeedbackRequest
@@ -1547,7 +1684,7 @@ export type RecordFeedbackRequest = Message<"weighbridge.v1.RecordFeedbackReques
  * Use `create(RecordFeedbackRequestSchema)` to create a new message.
  */
 export const RecordFeedbackRequestSchema: GenMessage<RecordFeedbackRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 38);
+  messageDesc(file_weighbridge_v1_control, 40);
 
 /**
  * @generated from message weighbridge.v1.RecordFeedbackResponse
@@ -1564,7 +1701,7 @@ export type RecordFeedbackResponse = Message<"weighbridge.v1.RecordFeedbackRespo
  * Use `create(RecordFeedbackResponseSchema)` to create a new message.
  */
 export const RecordFeedbackResponseSchema: GenMessage<RecordFeedbackResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 39);
+  messageDesc(file_weighbridge_v1_control, 41);
 
 /**
  * @generated from enum weighbridge.v1.RecordFeedbackResponse.Result
@@ -1611,7 +1748,7 @@ export type RecordFeedbackResponse_Result = (typeof RecordFeedbackResponse_Resul
  * Describes the enum weighbridge.v1.RecordFeedbackResponse.Result.
  */
 export const RecordFeedbackResponse_ResultSchema: GenEnum<RecordFeedbackResponse_Result> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 39, 0);
+  enumDesc(file_weighbridge_v1_control, 41, 0);
 
 /**
  * What the control plane serves to proxies.

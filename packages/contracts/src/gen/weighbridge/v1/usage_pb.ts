@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/usage.proto.
  */
 export const file_weighbridge_v1_usage: GenFile = /*@__PURE__*/
-  fileDesc("Chp3ZWlnaGJyaWRnZS92MS91c2FnZS5wcm90bxIOd2VpZ2hicmlkZ2UudjEihwEKClVzYWdlQmF0Y2gSEwoLcHJvZHVjZXJfaWQYASABKAkSDgoGZXZlbnRzGAIgAygMEg0KBWVwb2NoGAMgASgJEg0KBXNoYXJkGAQgASgNEg8KB2ZpcnN0X24YBSABKAQSEgoKcHVibGljX2tleRgGIAEoDBIRCglzaWduYXR1cmUYByABKAwiTAoMVXNhZ2VDb25maXJtEhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgJEg0KBXNoYXJkGAMgASgNEgkKAW4YBCABKAQiPwoNVXNhZ2VDb25maXJtcxIuCghjb25maXJtcxgBIAMoCzIcLndlaWdoYnJpZGdlLnYxLlVzYWdlQ29uZmlybSI4ChFVc2FnZUNvbmZpcm1RdWVyeRITCgtwcm9kdWNlcl9pZBgBIAEoCRIOCgZlcG9jaHMYAiADKAki1QUKClVzYWdlRXZlbnQSEAoIZXZlbnRfaWQYASABKAkSEgoKcmVxdWVzdF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSFAoMcHJpbmNpcGFsX2lkGAQgASgJEioKB2J1Y2tldHMYBSADKAsyGS53ZWlnaGJyaWRnZS52MS5CdWNrZXRSZWYSFwoPbW9kZWxfcmVxdWVzdGVkGAYgASgJEg0KBW1vZGVsGAcgASgJEhQKDGNvbm5lY3Rvcl9pZBgIIAEoCRIpCgV1c2FnZRgJIAEoCzIaLndlaWdoYnJpZGdlLnYxLlRva2VuVXNhZ2USFQoNY29zdF9uYW5vX3VzZBgKIAEoAxIVCg1wcmljZV92ZXJzaW9uGAsgASgNEhEKCWVzdGltYXRlZBgMIAEoCBIoCgdvdXRjb21lGA0gASgOMhcud2VpZ2hicmlkZ2UudjEuT3V0Y29tZRITCgtodHRwX3N0YXR1cxgOIAEoDRIQCghzdHJlYW1lZBgPIAEoCBIWCg5hZG1pdHRlZF9hdF9tcxgQIAEoAxIVCg1zZXR0bGVkX2F0X21zGBEgASgDEhoKDWZpcnN0X2J5dGVfdXMYEiABKA1IAIgBARITCgtkdXJhdGlvbl91cxgTIAEoDRIwCgthdHRyaWJ1dGlvbhgUIAEoCzIbLndlaWdoYnJpZGdlLnYxLkF0dHJpYnV0aW9uEhMKC3Jlc3BvbnNlX2lkGBUgASgJEjEKDHByaWNlX3NvdXJjZRgWIAEoDjIbLndlaWdoYnJpZGdlLnYxLlByaWNlU291cmNlEg8KB2F0dGVtcHQYFyABKA0SFQoNbW9kZWxfYXR0ZW1wdBgYIAEoDRIRCgljYWNoZV9oaXQYGSABKAgSLQoHZGV0YWlscxgaIAEoCzIcLndlaWdoYnJpZGdlLnYxLlVzYWdlRGV0YWlsc0IQCg5fZmlyc3RfYnl0ZV91cyLvAQoMVXNhZ2VEZXRhaWxzEhQKDHNlcnZpY2VfdGllchgBIAEoCRINCgVzcGVlZBgCIAEoCRIRCglnZW9ncmFwaHkYAyABKAkSPQoJdG9vbF91c2VzGAQgAygLMioud2VpZ2hicmlkZ2UudjEuVXNhZ2VEZXRhaWxzLlRvb2xVc2VzRW50cnkSEAoIdW5wcmljZWQYBSADKAkSFAoMcHJpY2VkX21vZGVsGAYgASgJEg8KB2Ryb3BwZWQYByADKAkaLwoNVG9vbFVzZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKA06AjgBItwBCgpUb2tlblVzYWdlEg0KBWlucHV0GAEgASgNEhIKCmNhY2hlX3JlYWQYAiABKA0SEwoLY2FjaGVfd3JpdGUYAyABKA0SFgoOY2FjaGVfd3JpdGVfMWgYBCABKA0SDgoGb3V0cHV0GAUgASgNEhMKC2lucHV0X2F1ZGlvGAYgASgNEhMKC2lucHV0X2ltYWdlGAcgASgNEhgKEGNhY2hlX3JlYWRfYXVkaW8YCCABKA0SFAoMb3V0cHV0X2F1ZGlvGAkgASgNEhQKDG91dHB1dF9pbWFnZRgKIAEoDSKPBAoLQXR0cmlidXRpb24SEQoEdXNlchgBIAEoCUgAiAEBEhEKBHRlYW0YAiABKAlIAYgBARIUCgdwcm9qZWN0GAMgASgJSAKIAQESEAoDZW52GAQgASgJSAOIAQESNwoGbGFiZWxzGAUgAygLMicud2VpZ2hicmlkZ2UudjEuQXR0cmlidXRpb24uTGFiZWxzRW50cnkSFgoJbmFtZXNwYWNlGAYgASgJSASIAQESFQoId29ya2xvYWQYByABKAlIBYgBARIQCgNwb2QYCCABKAlIBogBARIXCgpzZXNzaW9uX2lkGAkgASgJSAeIAQESGwoOc2Vzc2lvbl9zaGEyNTYYCiABKAxICIgBARIaCg13b3JrbG9hZF90eXBlGAsgASgJSAmIAQESIQoUd29ya2xvYWRfdHlwZV9zaGEyNTYYDCABKAxICogBARotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgcKBV91c2VyQgcKBV90ZWFtQgoKCF9wcm9qZWN0QgYKBF9lbnZCDAoKX25hbWVzcGFjZUILCglfd29ya2xvYWRCBgoEX3BvZEINCgtfc2Vzc2lvbl9pZEIRCg9fc2Vzc2lvbl9zaGEyNTZCEAoOX3dvcmtsb2FkX3R5cGVCFwoVX3dvcmtsb2FkX3R5cGVfc2hhMjU2KmEKC1ByaWNlU291cmNlEhwKGFBSSUNFX1NPVVJDRV9VTlNQRUNJRklFRBAAEhgKFFBSSUNFX1NPVVJDRV9DQVRBTE9HEAESGgoWUFJJQ0VfU09VUkNFX0NPTk5FQ1RPUhACKqcBCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX1NVQ0NFU1MQARIaChZPVVRDT01FX1VQU1RSRUFNX0VSUk9SEAISIAocT1VUQ09NRV9VUFNUUkVBTV9VTlJFQUNIQUJMRRADEhcKE09VVENPTUVfSU5URVJSVVBURUQQBBIXChNPVVRDT01FX0NMSUVOVF9HT05FEAViBnByb3RvMw", [file_weighbridge_v1_resources]);
+  fileDesc("Chp3ZWlnaGJyaWRnZS92MS91c2FnZS5wcm90bxIOd2VpZ2hicmlkZ2UudjEihwEKClVzYWdlQmF0Y2gSEwoLcHJvZHVjZXJfaWQYASABKAkSDgoGZXZlbnRzGAIgAygMEg0KBWVwb2NoGAMgASgJEg0KBXNoYXJkGAQgASgNEg8KB2ZpcnN0X24YBSABKAQSEgoKcHVibGljX2tleRgGIAEoDBIRCglzaWduYXR1cmUYByABKAwiTAoMVXNhZ2VDb25maXJtEhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgJEg0KBXNoYXJkGAMgASgNEgkKAW4YBCABKAQibwoNVXNhZ2VDb25maXJtcxIuCghjb25maXJtcxgBIAMoCzIcLndlaWdoYnJpZGdlLnYxLlVzYWdlQ29uZmlybRIuCghyZWZ1c2FscxgCIAMoCzIcLndlaWdoYnJpZGdlLnYxLlVzYWdlQ29uZmlybSI4ChFVc2FnZUNvbmZpcm1RdWVyeRITCgtwcm9kdWNlcl9pZBgBIAEoCRIOCgZlcG9jaHMYAiADKAki0QMKDlJlZnVzZWRSZXF1ZXN0EgoKAmlkGAEgASgJEhIKCnJlcXVlc3RfaWQYAiABKAkSDgoGa2V5X2lkGAMgASgJEhQKDHByaW5jaXBhbF9pZBgEIAEoCRIRCglwb2xpY3lfaWQYBSABKAkSFQoNcmVmdXNlZF9hdF9tcxgGIAEoAxIQCghlbmRwb2ludBgHIAEoCRIXCg9tb2RlbF9yZXF1ZXN0ZWQYCCABKAkSEwoLaHR0cF9zdGF0dXMYCSABKA0SDAoEY29kZRgKIAEoCRIPCgdtZXNzYWdlGAsgASgJEhAKCGF0dGVtcHRzGAwgASgNEjAKB2NvdW50ZXIYDSABKAsyHy53ZWlnaGJyaWRnZS52MS5SZWZ1c2luZ0NvdW50ZXISMAoLYXR0cmlidXRpb24YDiABKAsyGy53ZWlnaGJyaWRnZS52MS5BdHRyaWJ1dGlvbhI6CgZjb3VudHMYDyADKAsyKi53ZWlnaGJyaWRnZS52MS5SZWZ1c2VkUmVxdWVzdC5Db3VudHNFbnRyeRIPCgd0ZWFtX2lkGBAgASgJGi0KC0NvdW50c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoDToCOAEi1AEKD1JlZnVzaW5nQ291bnRlchIpCgZidWNrZXQYASABKAsyGS53ZWlnaGJyaWRnZS52MS5CdWNrZXRSZWYSDgoGbGltaXRzGAIgASgJEhIKBWxpbWl0GAMgASgDSACIAQESEgoFc3BlbnQYBCABKANIAYgBARITCgZ3YW50ZWQYBSABKANIAogBARIZCgxyZXNldHNfYXRfbXMYBiABKANIA4gBAUIICgZfbGltaXRCCAoGX3NwZW50QgkKB193YW50ZWRCDwoNX3Jlc2V0c19hdF9tcyLmBQoKVXNhZ2VFdmVudBIQCghldmVudF9pZBgBIAEoCRISCgpyZXF1ZXN0X2lkGAIgASgJEg4KBmtleV9pZBgDIAEoCRIUCgxwcmluY2lwYWxfaWQYBCABKAkSKgoHYnVja2V0cxgFIAMoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhIXCg9tb2RlbF9yZXF1ZXN0ZWQYBiABKAkSDQoFbW9kZWwYByABKAkSFAoMY29ubmVjdG9yX2lkGAggASgJEikKBXVzYWdlGAkgASgLMhoud2VpZ2hicmlkZ2UudjEuVG9rZW5Vc2FnZRIVCg1jb3N0X25hbm9fdXNkGAogASgDEhUKDXByaWNlX3ZlcnNpb24YCyABKA0SEQoJZXN0aW1hdGVkGAwgASgIEigKB291dGNvbWUYDSABKA4yFy53ZWlnaGJyaWRnZS52MS5PdXRjb21lEhMKC2h0dHBfc3RhdHVzGA4gASgNEhAKCHN0cmVhbWVkGA8gASgIEhYKDmFkbWl0dGVkX2F0X21zGBAgASgDEhUKDXNldHRsZWRfYXRfbXMYESABKAMSGgoNZmlyc3RfYnl0ZV91cxgSIAEoDUgAiAEBEhMKC2R1cmF0aW9uX3VzGBMgASgNEjAKC2F0dHJpYnV0aW9uGBQgASgLMhsud2VpZ2hicmlkZ2UudjEuQXR0cmlidXRpb24SEwoLcmVzcG9uc2VfaWQYFSABKAkSMQoMcHJpY2Vfc291cmNlGBYgASgOMhsud2VpZ2hicmlkZ2UudjEuUHJpY2VTb3VyY2USDwoHYXR0ZW1wdBgXIAEoDRIVCg1tb2RlbF9hdHRlbXB0GBggASgNEhEKCWNhY2hlX2hpdBgZIAEoCBItCgdkZXRhaWxzGBogASgLMhwud2VpZ2hicmlkZ2UudjEuVXNhZ2VEZXRhaWxzEg8KB3RlYW1faWQYGyABKAlCEAoOX2ZpcnN0X2J5dGVfdXMi7wEKDFVzYWdlRGV0YWlscxIUCgxzZXJ2aWNlX3RpZXIYASABKAkSDQoFc3BlZWQYAiABKAkSEQoJZ2VvZ3JhcGh5GAMgASgJEj0KCXRvb2xfdXNlcxgEIAMoCzIqLndlaWdoYnJpZGdlLnYxLlVzYWdlRGV0YWlscy5Ub29sVXNlc0VudHJ5EhAKCHVucHJpY2VkGAUgAygJEhQKDHByaWNlZF9tb2RlbBgGIAEoCRIPCgdkcm9wcGVkGAcgAygJGi8KDVRvb2xVc2VzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgNOgI4ASLcAQoKVG9rZW5Vc2FnZRINCgVpbnB1dBgBIAEoDRISCgpjYWNoZV9yZWFkGAIgASgNEhMKC2NhY2hlX3dyaXRlGAMgASgNEhYKDmNhY2hlX3dyaXRlXzFoGAQgASgNEg4KBm91dHB1dBgFIAEoDRITCgtpbnB1dF9hdWRpbxgGIAEoDRITCgtpbnB1dF9pbWFnZRgHIAEoDRIYChBjYWNoZV9yZWFkX2F1ZGlvGAggASgNEhQKDG91dHB1dF9hdWRpbxgJIAEoDRIUCgxvdXRwdXRfaW1hZ2UYCiABKA0ijwQKC0F0dHJpYnV0aW9uEhEKBHVzZXIYASABKAlIAIgBARIRCgR0ZWFtGAIgASgJSAGIAQESFAoHcHJvamVjdBgDIAEoCUgCiAEBEhAKA2VudhgEIAEoCUgDiAEBEjcKBmxhYmVscxgFIAMoCzInLndlaWdoYnJpZGdlLnYxLkF0dHJpYnV0aW9uLkxhYmVsc0VudHJ5EhYKCW5hbWVzcGFjZRgGIAEoCUgEiAEBEhUKCHdvcmtsb2FkGAcgASgJSAWIAQESEAoDcG9kGAggASgJSAaIAQESFwoKc2Vzc2lvbl9pZBgJIAEoCUgHiAEBEhsKDnNlc3Npb25fc2hhMjU2GAogASgMSAiIAQESGgoNd29ya2xvYWRfdHlwZRgLIAEoCUgJiAEBEiEKFHdvcmtsb2FkX3R5cGVfc2hhMjU2GAwgASgMSAqIAQEaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIHCgVfdXNlckIHCgVfdGVhbUIKCghfcHJvamVjdEIGCgRfZW52QgwKCl9uYW1lc3BhY2VCCwoJX3dvcmtsb2FkQgYKBF9wb2RCDQoLX3Nlc3Npb25faWRCEQoPX3Nlc3Npb25fc2hhMjU2QhAKDl93b3JrbG9hZF90eXBlQhcKFV93b3JrbG9hZF90eXBlX3NoYTI1NiphCgtQcmljZVNvdXJjZRIcChhQUklDRV9TT1VSQ0VfVU5TUEVDSUZJRUQQABIYChRQUklDRV9TT1VSQ0VfQ0FUQUxPRxABEhoKFlBSSUNFX1NPVVJDRV9DT05ORUNUT1IQAiqnAQoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEwoPT1VUQ09NRV9TVUNDRVNTEAESGgoWT1VUQ09NRV9VUFNUUkVBTV9FUlJPUhACEiAKHE9VVENPTUVfVVBTVFJFQU1fVU5SRUFDSEFCTEUQAxIXChNPVVRDT01FX0lOVEVSUlVQVEVEEAQSFwoTT1VUQ09NRV9DTElFTlRfR09ORRAFYgZwcm90bzM", [file_weighbridge_v1_resources]);
 
 /**
  * One message of the usage stream: events of one shard, numbered without gaps.
@@ -119,6 +119,13 @@ export type UsageConfirms = Message<"weighbridge.v1.UsageConfirms"> & {
    * @generated from field: repeated weighbridge.v1.UsageConfirm confirms = 1;
    */
   confirms: UsageConfirm[];
+
+  /**
+   * Batches of refused requests that are recorded: `n` is the number of the batch, the shard is 0.
+   *
+   * @generated from field: repeated weighbridge.v1.UsageConfirm refusals = 2;
+   */
+  refusals: UsageConfirm[];
 };
 
 /**
@@ -151,6 +158,177 @@ export type UsageConfirmQuery = Message<"weighbridge.v1.UsageConfirmQuery"> & {
  */
 export const UsageConfirmQuerySchema: GenMessage<UsageConfirmQuery> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_usage, 3);
+
+/**
+ * A request of a known key that this service refused: a row without cost. Proxies send at most a few of each key a minute,
+ * and count the rest. Batches of these are UsageBatches, signed for this purpose: `first_n` numbers the batch, the shard is 0.
+ *
+ * @generated from message weighbridge.v1.RefusedRequest
+ */
+export type RefusedRequest = Message<"weighbridge.v1.RefusedRequest"> & {
+  /**
+   * UUIDv7.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Empty for a count.
+   *
+   * @generated from field: string request_id = 2;
+   */
+  requestId: string;
+
+  /**
+   * @generated from field: string key_id = 3;
+   */
+  keyId: string;
+
+  /**
+   * @generated from field: string principal_id = 4;
+   */
+  principalId: string;
+
+  /**
+   * The governing policy.
+   *
+   * @generated from field: string policy_id = 5;
+   */
+  policyId: string;
+
+  /**
+   * Unix milliseconds.
+   *
+   * @generated from field: int64 refused_at_ms = 6;
+   */
+  refusedAtMs: bigint;
+
+  /**
+   * The route, such as `chat_completions`.
+   *
+   * @generated from field: string endpoint = 7;
+   */
+  endpoint: string;
+
+  /**
+   * Empty if it was refused before its model was read.
+   *
+   * @generated from field: string model_requested = 8;
+   */
+  modelRequested: string;
+
+  /**
+   * @generated from field: uint32 http_status = 9;
+   */
+  httpStatus: number;
+
+  /**
+   * The code and message of the error.
+   *
+   * @generated from field: string code = 10;
+   */
+  code: string;
+
+  /**
+   * @generated from field: string message = 11;
+   */
+  message: string;
+
+  /**
+   * Attempts that were sent to vendors before; those are usage events.
+   *
+   * @generated from field: uint32 attempts = 12;
+   */
+  attempts: number;
+
+  /**
+   * The counter whose limit it met, if any.
+   *
+   * @generated from field: weighbridge.v1.RefusingCounter counter = 13;
+   */
+  counter?: RefusingCounter | undefined;
+
+  /**
+   * @generated from field: weighbridge.v1.Attribution attribution = 14;
+   */
+  attribution?: Attribution | undefined;
+
+  /**
+   * Instead of one request: how many requests of the key were refused in this minute beyond those sent, by code.
+   *
+   * @generated from field: map<string, uint32> counts = 15;
+   */
+  counts: { [key: string]: number };
+
+  /**
+   * The team of the principal when it was refused; empty if it was in none.
+   *
+   * @generated from field: string team_id = 16;
+   */
+  teamId: string;
+};
+
+/**
+ * Describes the message weighbridge.v1.RefusedRequest.
+ * Use `create(RefusedRequestSchema)` to create a new message.
+ */
+export const RefusedRequestSchema: GenMessage<RefusedRequest> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_usage, 4);
+
+/**
+ * A counter of a policy that had no headroom for a request.
+ *
+ * @generated from message weighbridge.v1.RefusingCounter
+ */
+export type RefusingCounter = Message<"weighbridge.v1.RefusingCounter"> & {
+  /**
+   * @generated from field: weighbridge.v1.BucketRef bucket = 1;
+   */
+  bucket?: BucketRef | undefined;
+
+  /**
+   * `budget`, `requests_per_minute`, `tokens_per_minute` or `max_parallel`.
+   *
+   * @generated from field: string limits = 2;
+   */
+  limits: string;
+
+  /**
+   * Nano-USD of a budget; else requests or tokens.
+   *
+   * @generated from field: optional int64 limit = 3;
+   */
+  limit?: bigint | undefined;
+
+  /**
+   * Of a budget, in nano-USD.
+   *
+   * @generated from field: optional int64 spent = 4;
+   */
+  spent?: bigint | undefined;
+
+  /**
+   * What the request may have cost, in nano-USD; or its tokens.
+   *
+   * @generated from field: optional int64 wanted = 5;
+   */
+  wanted?: bigint | undefined;
+
+  /**
+   * Unix milliseconds; absent if the window never ends.
+   *
+   * @generated from field: optional int64 resets_at_ms = 6;
+   */
+  resetsAtMs?: bigint | undefined;
+};
+
+/**
+ * Describes the message weighbridge.v1.RefusingCounter.
+ * Use `create(RefusingCounterSchema)` to create a new message.
+ */
+export const RefusingCounterSchema: GenMessage<RefusingCounter> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_usage, 5);
 
 /**
  * One per attempt that was sent to a vendor, or response from the cache. It carries its cost: metering computes no prices.
@@ -312,6 +490,13 @@ export type UsageEvent = Message<"weighbridge.v1.UsageEvent"> & {
    * @generated from field: weighbridge.v1.UsageDetails details = 26;
    */
   details?: UsageDetails | undefined;
+
+  /**
+   * The team of the principal at admission; empty if it was in none.
+   *
+   * @generated from field: string team_id = 27;
+   */
+  teamId: string;
 };
 
 /**
@@ -319,7 +504,7 @@ export type UsageEvent = Message<"weighbridge.v1.UsageEvent"> & {
  * Use `create(UsageEventSchema)` to create a new message.
  */
 export const UsageEventSchema: GenMessage<UsageEvent> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_usage, 4);
+  messageDesc(file_weighbridge_v1_usage, 6);
 
 /**
  * What the price of a response depends on besides its tokens, and what the vendor did not get.
@@ -379,7 +564,7 @@ export type UsageDetails = Message<"weighbridge.v1.UsageDetails"> & {
  * Use `create(UsageDetailsSchema)` to create a new message.
  */
 export const UsageDetailsSchema: GenMessage<UsageDetails> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_usage, 5);
+  messageDesc(file_weighbridge_v1_usage, 7);
 
 /**
  * Disjoint classes, whose sum is the total.
@@ -445,7 +630,7 @@ export type TokenUsage = Message<"weighbridge.v1.TokenUsage"> & {
  * Use `create(TokenUsageSchema)` to create a new message.
  */
 export const TokenUsageSchema: GenMessage<TokenUsage> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_usage, 6);
+  messageDesc(file_weighbridge_v1_usage, 8);
 
 /**
  * @generated from message weighbridge.v1.Attribution
@@ -519,7 +704,7 @@ export type Attribution = Message<"weighbridge.v1.Attribution"> & {
  * Use `create(AttributionSchema)` to create a new message.
  */
 export const AttributionSchema: GenMessage<Attribution> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_usage, 7);
+  messageDesc(file_weighbridge_v1_usage, 9);
 
 /**
  * @generated from enum weighbridge.v1.PriceSource
