@@ -23,6 +23,8 @@ export interface AwsCredentials {
 const READ_AGAIN_MS = 15 * 60_000;
 /** Of one call to a metadata server, which may hang. */
 const METADATA_TIMEOUT_MS = 2_000;
+/** Of one call to the Security Token Service. The SDK only warns of a time-out unless it is told to keep it. */
+const SERVICE_CALLS = { connectionTimeout: 2_000, requestTimeout: 4_000, throwOnRequestTimeout: true };
 
 /** Names of errors of AWS that another try can't mend. */
 const REFUSALS = new Set([
@@ -63,7 +65,11 @@ async function providerOf(identity: AwsIdentity): Promise<Provide> {
   const { fromNodeProviderChain, fromTemporaryCredentials } = await import('@aws-sdk/credential-providers');
   const base = accessKeyId
     ? given
-    : fromNodeProviderChain({ timeout: METADATA_TIMEOUT_MS, maxRetries: 1, clientConfig: { region } });
+    : fromNodeProviderChain({
+        timeout: METADATA_TIMEOUT_MS,
+        maxRetries: 1,
+        clientConfig: { region, requestHandler: SERVICE_CALLS },
+      });
   if (!roleArn) return base as Provide;
   return fromTemporaryCredentials({
     masterCredentials: base,
@@ -72,7 +78,7 @@ async function providerOf(identity: AwsIdentity): Promise<Provide> {
       RoleSessionName: 'weighbridge',
       ...(externalId && { ExternalId: externalId }),
     },
-    clientConfig: { region, maxAttempts: 2 },
+    clientConfig: { region, maxAttempts: 2, requestHandler: SERVICE_CALLS },
   });
 }
 

@@ -1,7 +1,8 @@
-import { assertPublicHost, NOT_PUBLIC } from '@weighbridge/runtime';
-import type { AccessToken } from './accessToken.ts';
+import { assertPublicHost } from '@weighbridge/runtime';
+import { type AccessToken, bearerToken } from './accessToken.ts';
 import { type BoundedFetchOptions, boundedFetch } from './boundedFetch.ts';
 import { IdentityError } from './identityError.ts';
+import { chainOf, shown, unreachedError } from './unreached.ts';
 
 /** A client of an OAuth 2.0 authorization server (RFC 6749, section 4.4). */
 export interface ClientCredentials {
@@ -17,9 +18,6 @@ export interface ClientCredentials {
 
 /** Of a token whose answer does not say how long it lives. */
 const DEFAULT_LIFE_MS = 5 * 60_000;
-/** A longer life is not trusted: a timer of Node can't hold it, and no server means it. */
-const MAX_LIFE_MS = 7 * 24 * 3_600_000;
-const MAX_TOKEN = 16_384;
 
 /** Errors of RFC 6749, section 5.2, that another try can't mend. */
 const REFUSALS = new Set([
@@ -69,14 +67,8 @@ async function request(client: ClientCredentials, options: BoundedFetchOptions):
       },
     );
   }
-  if (access_token.length > MAX_TOKEN || !/^[\x21-\x7e]+$/.test(access_token)) {
-    throw new IdentityError('The token endpoint issued a token that cannot be sent in a header.', {
-      isRefused: true,
-    });
-  }
-  const lifeMs = expires_in === undefined ? DEFAULT_LIFE_MS : Math.min(expires_in * 1_000, MAX_LIFE_MS);
-  if (!(lifeMs > 0)) throw new IdentityError('The token endpoint issued a token that has expired already.');
-  return { value: access_token, lifeMs };
+  const lifeMs = expires_in === undefined ? DEFAULT_LIFE_MS : expires_in * 1_000;
+  return bearerToken(access_token, lifeMs, 'The token endpoint');
 }
 
 const CHECK = 'Check client_id, client_secret, client_authentication, scope and audience.';
@@ -99,17 +91,8 @@ function identityError(error: unknown, timeoutMs: number): IdentityError {
     const hint = isRefused ? ` ${CHECK}` : isRedirect ? ' A redirect is not followed: check token_url.' : '';
     return new IdentityError(`The token endpoint answered with status ${failed}.${hint}`, { isRefused });
   }
-  const codes = codesOf(error);
-  if (codes.includes(NOT_PUBLIC)) {
-    return new IdentityError(
-      'The token endpoint resolves to an address that is not public. To allow it, add its host to ALLOWED_UPSTREAM_HOSTS.',
-    );
-  }
-  if (codes.some((name) => name === 'TimeoutError' || name === 'AbortError')) {
-    return new IdentityError(`The token endpoint did not answer within ${timeoutMs} ms.`);
-  }
-  const [named] = codes.filter((name) => /^(E[A-Z]+|UND_[A-Z_]+)$/.test(name));
-  if (named) return new IdentityError(`The token endpoint could not be reached (${named}).`);
+  const unreached = unreachedError(error, 'The token endpoint', timeoutMs);
+  if (unreached) return unreached;
   return new IdentityError('The token endpoint answered with something that is not a token response.');
 }
 
@@ -118,24 +101,4 @@ function statusOf(error: unknown): number | undefined {
     if (cause instanceof Response && cause.status !== 200) return cause.status;
   }
   return undefined;
-}
-
-function codesOf(error: unknown): string[] {
-  return chainOf(error).flatMap(({ name, code }) => [code, name].filter((text) => typeof text === 'string'));
-}
-
-interface Failure {
-  readonly name?: string;
-  readonly code?: string;
-  readonly cause?: unknown;
-}
-
-function chainOf(error: unknown): Failure[] {
-  const chain: Failure[] = [];
-  for (let at = error; at instanceof Error && chain.length < 8; at = at.cause) chain.push(at as Failure);
-  return chain;
-}
-
-function shown(text: string): string {
-  return `"${text.replace(/[^\x20-\x7e]/g, '').slice(0, 60)}"`;
 }
