@@ -59,6 +59,7 @@ function describe(name: string, model: Fields): ListedModel | undefined {
     model.tool_call === true ? 'tools' : undefined,
     model.reasoning === true ? 'reasoning' : undefined,
     ...(Array.isArray(input) ? input.map((modality) => MODALITIES.get(modality)) : []),
+    ...requestCapabilities(model),
   ];
   return {
     contextWindow,
@@ -69,6 +70,43 @@ function describe(name: string, model: Fields): ListedModel | undefined {
     isForNewRequests: writesText && model.status !== 'deprecated',
     alsoPriced: cost?.reasoning !== undefined && cost.reasoning !== cost.output ? ['reasoning'] : [],
   };
+}
+
+/** What requests the model takes, where the list says so. The data plane reads these names. */
+function requestCapabilities(model: Fields): (string | undefined)[] {
+  const stated = (name: string, value: unknown) =>
+    typeof value === 'boolean' ? (value ? name : `no_${name}`) : undefined;
+  return [
+    ...(model.reasoning === true
+      ? reasoningCapabilities(model.reasoning_options, fieldsOf(model.limit)?.output)
+      : []),
+    stated('sampling', model.temperature),
+    stated('structured_output', model.structured_output),
+  ];
+}
+
+const EFFORTS: ReadonlySet<unknown> = new Set(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']);
+
+/** A budget without a maximum is limited by the output. */
+function reasoningCapabilities(options: unknown, outputTokens: unknown): string[] {
+  if (!Array.isArray(options) || options.length === 0) return [];
+  const named: string[] = [];
+  let canBeOff = false;
+  for (const option of options) {
+    const { type, values, min, max } = fieldsOf(option) ?? {};
+    if (type === 'toggle') canBeOff = true;
+    if (type === 'effort' && Array.isArray(values)) {
+      for (const value of values) if (EFFORTS.has(value)) named.push(`effort_${value}`);
+      canBeOff ||= values.includes('none');
+    }
+    if (type === 'budget_tokens') {
+      canBeOff ||= min === 0;
+      const [least, most] = [min === 0 ? 0 : tokenCount(min), tokenCount(max ?? outputTokens)];
+      if (least !== undefined && most !== undefined && least <= most)
+        named.push(`reasoning_budget_${least}_${most}`);
+    }
+  }
+  return canBeOff ? [...named, 'reasoning_off'] : named;
 }
 
 function priceOf(cost: Fields | undefined): ListedPrice | undefined {
