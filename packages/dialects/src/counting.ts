@@ -1,4 +1,4 @@
-import type { Format } from './format.ts';
+import type { Format, TargetFormat } from './format.ts';
 import { GEMINI_SHAPE } from './gemini/readRequest.ts';
 import type { KeptShape } from './json/parseBody.ts';
 import { isRecord } from './loss/fields.ts';
@@ -21,7 +21,7 @@ export function requestToCount(format: Format, value: unknown): unknown {
 }
 
 /** What the counters take of a request: others than these members are refused. */
-const COUNTED: Readonly<Partial<Record<Format, ReadonlySet<string>>>> = {
+const COUNTED: Readonly<Partial<Record<TargetFormat, ReadonlySet<string>>>> = {
   messages: new Set(['model', 'messages', 'system', 'tools', 'tool_choice', 'thinking', 'output_config']),
   responses: new Set([
     'model',
@@ -37,7 +37,7 @@ const COUNTED: Readonly<Partial<Record<Format, ReadonlySet<string>>>> = {
 };
 
 /** The body by which a vendor is asked to count a request. */
-export function countedBody(format: Format, model: string, body: object): object {
+export function countedBody(format: TargetFormat, model: string, body: object): object {
   if (format === 'gemini') return { generateContentRequest: { model: `models/${model}`, ...body } };
   const counted = COUNTED[format];
   if (!counted) return body;

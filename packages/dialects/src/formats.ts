@@ -11,7 +11,12 @@ import { CHAT_SHAPE, readChatRequest } from './chat/readRequest.ts';
 import { ChatStreamReader } from './chat/readStream.ts';
 import { writeChatRequest } from './chat/writeRequest.ts';
 import { ChatStreamWriter } from './chat/writeStream.ts';
-import type { Format } from './format.ts';
+import type { CitationLimits } from './citations/answerCitations.ts';
+import { readConverseError } from './converse/errors.ts';
+import { readConverseAnswer } from './converse/readAnswer.ts';
+import { ConverseStreamReader } from './converse/readStream.ts';
+import { writeConverseRequest } from './converse/writeRequest.ts';
+import type { Format, TargetFormat } from './format.ts';
 import { geminiError, readGeminiError } from './gemini/errors.ts';
 import { foldGemini } from './gemini/fold.ts';
 import { GEMINI_SHAPE, readGeminiRequest } from './gemini/readRequest.ts';
@@ -33,19 +38,25 @@ import { writeResponsesRequest } from './responses/writeRequest.ts';
 import { ResponsesStreamWriter } from './responses/writeStream.ts';
 import type { RequestWriter } from './writeContext.ts';
 
+/** What writes a request for a vendor, and reads its answer. */
+export interface TargetTranslator {
+  readonly writeRequest: RequestWriter;
+  readonly streamReader: () => StreamReader;
+  /** The events of an answer that is one JSON document. */
+  readonly readAnswer: (body: string) => readonly StreamEvent[];
+  readonly readError: (body: string, status: number) => VendorError;
+}
+
 /** What translates one format to and from a request and an answer in no vendor's dialect. */
-export interface FormatTranslator {
+export interface FormatTranslator extends TargetTranslator {
   /** What is kept of a request as it was written. */
   readonly shape: KeptShape;
   readonly readRequest: (value: unknown, context: ReadContext) => ModelRequest;
-  readonly writeRequest: RequestWriter;
-  readonly streamReader: (answerId: string) => StreamReader;
   readonly streamWriter: (context: AnswerContext) => StreamWriter;
-  /** The events of an answer that is one JSON document. */
-  readonly readAnswer: (body: string, answerId: string) => readonly StreamEvent[];
+  /** Which citations an answer in it takes. */
+  readonly citations: CitationLimits;
   /** The answer as one JSON document, to be written by `writeJson`. */
   readonly fold: (answer: FoldedAnswer, context: AnswerContext) => object;
-  readonly readError: (body: string, status: number) => VendorError;
   readonly writeError: (error: VendorError) => object;
 }
 
@@ -57,6 +68,7 @@ export const TRANSLATORS: Readonly<Record<Format, FormatTranslator>> = {
     streamReader: () => new MessagesStreamReader(),
     streamWriter: (context) => new MessagesStreamWriter(context),
     readAnswer: readMessagesAnswer,
+    citations: { needsUrl: true, needsOpenText: true },
     fold: foldMessages,
     readError: readMessagesError,
     writeError: messagesError,
@@ -68,6 +80,7 @@ export const TRANSLATORS: Readonly<Record<Format, FormatTranslator>> = {
     streamReader: () => new ResponsesStreamReader(),
     streamWriter: (context) => new ResponsesStreamWriter(context),
     readAnswer: readResponsesAnswer,
+    citations: { needsUrl: false, needsOpenText: false },
     fold: foldResponses,
     readError: readOpenaiError,
     writeError: openaiError,
@@ -79,6 +92,7 @@ export const TRANSLATORS: Readonly<Record<Format, FormatTranslator>> = {
     streamReader: () => new ChatStreamReader(),
     streamWriter: (context) => new ChatStreamWriter(context),
     readAnswer: readChatAnswer,
+    citations: { needsUrl: true, needsOpenText: false },
     fold: foldChat,
     readError: readOpenaiError,
     writeError: openaiError,
@@ -87,17 +101,29 @@ export const TRANSLATORS: Readonly<Record<Format, FormatTranslator>> = {
     shape: GEMINI_SHAPE,
     readRequest: readGeminiRequest,
     writeRequest: writeGeminiRequest,
-    streamReader: (answerId) => new GeminiStreamReader(answerId),
+    streamReader: () => new GeminiStreamReader(),
     streamWriter: (context) => new GeminiStreamWriter(context),
     readAnswer: readGeminiAnswer,
+    citations: { needsUrl: false, needsOpenText: false },
     fold: foldGemini,
     readError: readGeminiError,
     writeError: geminiError,
   },
 };
 
+/** By what a request is translated to. */
+export const TARGETS: Readonly<Record<TargetFormat, TargetTranslator>> = {
+  ...TRANSLATORS,
+  converse: {
+    writeRequest: writeConverseRequest,
+    streamReader: () => new ConverseStreamReader(),
+    readAnswer: readConverseAnswer,
+    readError: readConverseError,
+  },
+};
+
 /** A document is a stream's only event. */
-function readGeminiAnswer(body: string, answerId: string): readonly StreamEvent[] {
-  const reader = new GeminiStreamReader(answerId);
+function readGeminiAnswer(body: string): readonly StreamEvent[] {
+  const reader = new GeminiStreamReader();
   return [...reader.push(body), ...reader.end()];
 }

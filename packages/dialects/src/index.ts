@@ -1,6 +1,6 @@
 export { readCount, writeCount } from './counting.ts';
 export { ENVELOPE_MARKS } from './envelopeMarks.ts';
-export { FORMATS, type Format, OWNERS } from './format.ts';
+export { FORMATS, type Format, OWNERS, type TargetFormat } from './format.ts';
 export type { VendorError } from './ir/event.ts';
 export { EFFORTS, type Effort, type HostedService, type MediaKind } from './ir/request.ts';
 export {
@@ -16,7 +16,9 @@ export {
 } from './json/jsonCursor.ts';
 export { KeyWatch, type MarkedValues } from './json/keyWatch.ts';
 export { TooManyItems } from './json/parseBody.ts';
+export type { ResponseStorage } from './loss/fields.ts';
 export { type Loss, type LossPolicy, lossPattern, type Verdict } from './loss/losses.ts';
+export { withCapabilities } from './quirks/capabilities.ts';
 export { DEFAULT_QUIRKS, type Quirks } from './quirks/quirks.ts';
 export { continuedRequest, inputItems, joinItems } from './responses/continued.ts';
 export {

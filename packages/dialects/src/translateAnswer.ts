@@ -1,6 +1,7 @@
 import type { TokenUsage } from '@weighbridge/domain';
-import type { Format } from './format.ts';
-import { TRANSLATORS } from './formats.ts';
+import { AnswerCitations } from './citations/answerCitations.ts';
+import type { Format, TargetFormat } from './format.ts';
+import { TARGETS, TRANSLATORS } from './formats.ts';
 import type { AnswerContext } from './ir/answer.ts';
 import type { StreamEvent, StreamReader, StreamWriter, VendorError } from './ir/event.ts';
 import { EventOrder } from './ir/eventOrder.ts';
@@ -8,6 +9,7 @@ import { AnswerFold } from './ir/fold.ts';
 import { writeJson } from './json/writeJson.ts';
 import { beginning } from './loss/beginning.ts';
 import { AnswerTools } from './tools/answerTools.ts';
+import { CallIds } from './tools/callIds.ts';
 import type { AnswerPlan } from './translateRequest.ts';
 import { type SealScope, sealOpaque } from './wire/seal.ts';
 import { eventData } from './wire/sseSplitter.ts';
@@ -27,8 +29,10 @@ export interface AnswerOptions {
   readonly id: string;
   /** Seconds since 1970. */
   readonly created: number;
-  /** Set if the answer can be continued by its id, since the service stores it. Default: it can't. */
-  readonly stored?: AnswerContext['stored'];
+  /** The answer can be continued by its id, since the service stores it. Default: it can't. */
+  readonly isStored?: boolean;
+  /** The id of the response that the caller continues, if any. */
+  readonly previousId?: string | undefined;
   /** What the reader that meters the vendor's bytes has seen so far. It is asked after that reader had the event. */
   readonly usage: () => TokenUsage | undefined;
 }
@@ -37,12 +41,26 @@ export interface AnswerOptions {
 class AnswerEvents {
   readonly context: AnswerContext;
   readonly #order = new EventOrder();
+  readonly #callIds: CallIds;
   readonly #tools: AnswerTools;
+  readonly #citations: AnswerCitations;
   readonly #unknown = new Map<string, number>();
   #error: VendorError | undefined;
 
-  constructor({ plan, scope, account, model, id, created, stored, usage }: AnswerOptions) {
+  constructor({
+    plan,
+    scope,
+    account,
+    model,
+    id,
+    created,
+    isStored = false,
+    previousId,
+    usage,
+  }: AnswerOptions) {
+    this.#callIds = new CallIds(id);
     this.#tools = new AnswerTools(plan.changes);
+    this.#citations = new AnswerCitations(TRANSLATORS[plan.to].citations);
     this.context = {
       model,
       id,
@@ -51,7 +69,8 @@ class AnswerEvents {
       wantsUsage: plan.wantsUsage,
       namespaces: plan.namespaces,
       ownForms: plan.ownForms,
-      stored,
+      isStored,
+      previousId,
       seal: (opaque, text) => sealOpaque(scope, account, opaque, text),
     };
   }
@@ -72,10 +91,17 @@ class AnswerEvents {
   forEach(events: readonly StreamEvent[], use: (event: StreamEvent) => void): void {
     for (const event of events) {
       for (const ordered of this.#order.push(event)) {
-        if (ordered.type === 'unknown') this.#count(ordered.name);
-        else if (ordered.type === 'error') this.#error = ordered.error;
-        for (const told of this.#tools.push(ordered)) use(told);
+        if (ordered.type === 'error') this.#error = ordered.error;
+        const named = ordered.type === 'open' ? this.#callIds.push(ordered) : ordered;
+        for (const told of this.#tools.push(named)) this.#tell(told, use);
       }
+    }
+  }
+
+  #tell(event: StreamEvent, use: (event: StreamEvent) => void): void {
+    for (const told of this.#citations.push(event)) {
+      if (told.type === 'unknown') this.#count(told.name);
+      use(told);
     }
   }
 
@@ -93,9 +119,9 @@ export class StreamTranslator {
   readonly #writer: StreamWriter;
 
   constructor(options: AnswerOptions) {
-    const { plan, id } = options;
+    const { plan } = options;
     this.#events = new AnswerEvents(options);
-    this.#reader = TRANSLATORS[plan.from].streamReader(id);
+    this.#reader = TARGETS[plan.from].streamReader();
     this.#writer = TRANSLATORS[plan.to].streamWriter(this.#events.context);
   }
 
@@ -163,7 +189,7 @@ export interface TranslatedAnswer {
 
 /** Translates an answer that is one JSON document. */
 export function translateDocument(body: string, options: AnswerOptions): TranslatedAnswer {
-  return fold(TRANSLATORS[options.plan.from].readAnswer(body, options.id), options);
+  return fold(TARGETS[options.plan.from].readAnswer(body), options);
 }
 
 /** Puts a streamed answer together, for a caller that did not ask for a stream. */
@@ -175,7 +201,7 @@ export class StreamFolder {
 
   constructor(options: AnswerOptions) {
     this.#events = new AnswerEvents(options);
-    this.#reader = TRANSLATORS[options.plan.from].streamReader(options.id);
+    this.#reader = TARGETS[options.plan.from].streamReader();
     this.#to = options.plan.to;
   }
 
@@ -210,7 +236,7 @@ function folded(fold: AnswerFold, events: AnswerEvents, to: Format): TranslatedA
 }
 
 /** An error of a vendor in the caller's dialect: with the vendor's message and status. */
-export function translateError(body: string, status: number, from: Format, to: Format): string {
-  const { readError } = TRANSLATORS[from];
+export function translateError(body: string, status: number, from: TargetFormat, to: Format): string {
+  const { readError } = TARGETS[from];
   return JSON.stringify(TRANSLATORS[to].writeError(readError(body, status)));
 }

@@ -1,9 +1,10 @@
 import { countedBody, GEMINI_COUNT_SHAPE, requestToCount } from './counting.ts';
-import type { Format } from './format.ts';
-import { TRANSLATORS } from './formats.ts';
+import type { Format, TargetFormat } from './format.ts';
+import { TARGETS, TRANSLATORS } from './formats.ts';
 import type { ModelRequest, OwnForm } from './ir/request.ts';
 import { parseBody } from './json/parseBody.ts';
 import { writeJson } from './json/writeJson.ts';
+import type { ResponseStorage } from './loss/fields.ts';
 import { type Loss, Losses, type LossPolicy } from './loss/losses.ts';
 import type { ToolChanges } from './tools/answerTools.ts';
 import type { SealScope } from './wire/seal.ts';
@@ -28,7 +29,7 @@ export interface TranslationOptions {
 /** What the answer to a translated request has to be translated by. */
 export interface AnswerPlan {
   /** The vendor's format. */
-  readonly from: Format;
+  readonly from: TargetFormat;
   /** The caller's. */
   readonly to: Format;
   readonly changes: ToolChanges;
@@ -59,8 +60,8 @@ export interface Asked {
   readonly stream?: boolean | undefined;
   /** The caller wants to know the request's tokens only. */
   readonly counts?: boolean;
-  /** The service stores the response itself. */
-  readonly stores?: boolean;
+  /** What becomes of the response, which its vendor does not store. Default: `nowhere`. */
+  readonly storage?: ResponseStorage;
   /** The most messages, parts and tools. */
   readonly maxItems?: number;
 }
@@ -69,14 +70,14 @@ export interface Asked {
 export function parseRequest(
   format: Format,
   bytes: Uint8Array,
-  { stream, counts = false, stores, maxItems }: Asked = {},
+  { stream, counts = false, storage, maxItems }: Asked = {},
 ): ParsedRequest | undefined {
   const { shape, readRequest } = TRANSLATORS[format];
   const parsed = parseBody(bytes, counts && format === 'gemini' ? GEMINI_COUNT_SHAPE : shape, maxItems);
   if (!parsed) return undefined;
   const losses = new Losses();
   const value = counts ? requestToCount(format, parsed.value) : parsed.value;
-  const read = readRequest(value, { losses, stores, kept: parsed.kept });
+  const read = readRequest(value, { losses, storage, kept: parsed.kept });
   // What limits or shapes the output has no tokens, so that it is no reason to refuse a count.
   const request = counts ? { ...read, sampling: {}, maxTokens: undefined, limitPath: undefined } : read;
   return { format, request: stream === undefined ? request : { ...request, stream }, losses };
@@ -88,7 +89,7 @@ export function translateRequest(
   { target, scope, policy, counts = false }: TranslationOptions,
 ): Translation {
   const losses = read.copy();
-  const { body, changes } = TRANSLATORS[target.format].writeRequest(request, { ...target, scope, losses });
+  const { body, changes } = TARGETS[target.format].writeRequest(request, { ...target, scope, losses });
   const refused = losses.refused(policy);
   if (refused.length > 0) return { kind: 'refused', losses: refused };
   const sent = counts ? countedBody(target.format, target.model, body) : body;

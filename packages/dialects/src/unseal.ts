@@ -15,7 +15,8 @@ function hasEnvelope(...members: readonly string[]): (text: string) => boolean {
   };
 }
 
-const THINKING: CutShape = { isCut: hasEnvelope('signature', 'data') };
+const CITATIONS: CutShape = { items: { isCut: hasEnvelope('encrypted_index') }, isCutWhenEmptied: true };
+const BLOCK: CutShape = { isCut: hasEnvelope('signature', 'data'), members: { citations: CITATIONS } };
 const REASONING: CutShape = { isCut: hasEnvelope('encrypted_content') };
 const EXTRA_CONTENT: CutShape = { isCut: (text) => text.includes(`"${ENVELOPE_PREFIX}`) };
 const SIGNATURE: CutShape = {
@@ -28,7 +29,7 @@ const GEMINI_PARTS: CutShape = {
 const SHAPES: Readonly<Record<Format, CutShape>> = {
   messages: {
     members: {
-      messages: { items: { members: { content: { items: THINKING } }, isCutWhenEmptied: true } },
+      messages: { items: { members: { content: { items: BLOCK } }, isCutWhenEmptied: true } },
     },
   },
   responses: { members: { input: { items: REASONING } } },
@@ -44,7 +45,7 @@ const SHAPES: Readonly<Record<Format, CutShape>> = {
 
 /**
  * What to cut out of a body that passes as it is, since its caller was answered by another vendor before: the reasoning that
- * only the other vendor understands, in envelopes of ours. The bytes have to be JSON, as a scan has found before.
+ * only the other vendor understands, in envelopes of ours, and its citations where Anthropic's have a value of their own. The bytes have to be JSON, as a scan has found before.
  */
 export function envelopeCuts(format: Format, body: Buffer): readonly Span[] {
   return cutsIn(body, SHAPES[format]);

@@ -1,4 +1,4 @@
-import type { Format } from './format.ts';
+import type { TargetFormat } from './format.ts';
 import type { CallPart, MediaPart, ModelRequest, Opaque, ReasoningPart, Setting } from './ir/request.ts';
 import { argumentsObject } from './json/toolArguments.ts';
 import type { Losses } from './loss/losses.ts';
@@ -10,7 +10,7 @@ import { isIssuedBy, type SealScope } from './wire/seal.ts';
 
 /** What an attempt is sent to. */
 export interface Target {
-  readonly format: Format;
+  readonly format: TargetFormat;
   /** Who issues its opaque values, such as `anthropic`, whoever serves the model. */
   readonly owner: string;
   /** Its account: opaque values return to it only. */

@@ -23,7 +23,26 @@ export interface Answer {
     readonly name: string;
     readonly input: readonly string[];
   }[];
+  /** In code points of the text. A vendor with a block for each citation cites all of the text. */
+  readonly cites?: readonly Cite[];
 }
+
+interface Cite {
+  readonly url: string;
+  readonly title: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+const CITES = fc.uniqueArray(
+  fc.record({
+    url: fc.constantFrom('https://a.example/1', 'https://b.example/?q=é', 'https://c.example/'),
+    title: fc.constantFrom('A', 'B "b"', ''),
+    start: fc.nat(20),
+    length: fc.nat(20),
+  }),
+  { selector: ({ url }) => url, maxLength: 3 },
+);
 
 const pieces = (text: fc.Arbitrary<string>): fc.Arbitrary<string[]> =>
   fc.array(
@@ -40,14 +59,34 @@ const INPUTS = fc.constantFrom(
   ['{"deep"', ':{"x":[1e2,', 'null]}}'],
 );
 
-export const ANSWERS: fc.Arbitrary<Answer> = fc.record({
-  reasoning: fc.oneof(fc.constant([]), pieces(TEXT)),
-  opaque: fc.constantFrom('', 'c2ln', 'a.b.c'),
-  text: fc.oneof(fc.constant([]), pieces(TEXT)),
-  calls: fc
-    .array(fc.tuple(fc.constantFrom('read_file', 'list'), INPUTS), { maxLength: 3 })
-    .map((calls) => calls.map(([name, input], index) => ({ id: `call_${index}`, name, input }))),
-});
+export const ANSWERS: fc.Arbitrary<Answer> = fc
+  .record({
+    reasoning: fc.oneof(fc.constant([]), pieces(TEXT)),
+    opaque: fc.constantFrom('', 'c2ln', 'a.b.c'),
+    text: fc.oneof(fc.constant([]), pieces(TEXT)),
+    calls: fc
+      .array(fc.tuple(fc.constantFrom('read_file', 'list'), INPUTS), { maxLength: 3 })
+      .map((calls) => calls.map(([name, input], index) => ({ id: `call_${index}`, name, input }))),
+    cites: CITES,
+  })
+  .map((answer) => ({ ...answer, cites: withinText(answer.text.join(''), answer.cites) }));
+
+function withinText(
+  text: string,
+  cites: readonly { readonly url: string; readonly title: string; start: number; length: number }[],
+): Cite[] {
+  const { length: characters } = [...text];
+  if (characters === 0) return [];
+  return cites.map(({ url, title, start, length }) => {
+    const from = start % characters;
+    return { url, title, start: from, end: Math.min(from + 1 + length, characters) };
+  });
+}
+
+/** The code points of a text. */
+export function sliced(text: string, start: number, end: number): string {
+  return [...text].slice(start, end).join('');
+}
 
 const event = (data: unknown): string =>
   `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`;
@@ -57,8 +96,39 @@ export function vendorStream(format: Format, answer: Answer): string {
   return VENDORS[format](answer).map(event).join('');
 }
 
+const urlCitation = ({ url, title, start, end }: Cite) => ({
+  url,
+  title,
+  start_index: start,
+  end_index: end,
+});
+
+const citationsDelta = ({ url, title }: Cite) => {
+  const citation = {
+    type: 'web_search_result_location',
+    url,
+    title,
+    cited_text: 'q',
+    encrypted_index: 'b3Bx',
+  };
+  return { type: 'citations_delta', citation };
+};
+
+function grounding(cites: readonly Cite[], text: string): string {
+  if (cites.length === 0) return '';
+  const groundingChunks = cites.map(({ url, title }) => ({ web: { uri: url, title } }));
+  const groundingSupports = cites.map(({ start, end }, index) => {
+    const [startIndex, endIndex] = [sliced(text, 0, start), sliced(text, 0, end)].map((one) =>
+      Buffer.byteLength(one),
+    );
+    const segment = { ...(startIndex !== 0 && { startIndex }), endIndex, text: sliced(text, start, end) };
+    return { segment, groundingChunkIndices: [index] };
+  });
+  return `,"groundingMetadata":${JSON.stringify({ groundingChunks, groundingSupports })}`;
+}
+
 const VENDORS: Readonly<Record<Format, (answer: Answer) => unknown[]>> = {
-  messages({ reasoning, opaque, text, calls }) {
+  messages({ reasoning, opaque, text, calls, cites = [] }) {
     const events: unknown[] = [
       { type: 'message_start', message: { id: 'msg_v', usage: { input_tokens: 9 } } },
     ];
@@ -75,10 +145,11 @@ const VENDORS: Readonly<Record<Format, (answer: Answer) => unknown[]>> = {
       block({ type: 'thinking', thinking: '', signature: '' }, [...deltas, ...signed]);
     }
     if (text.length > 0)
-      block(
-        { type: 'text', text: '' },
-        text.map((one) => ({ type: 'text_delta', text: one })),
-      );
+      block({ type: 'text', text: '', citations: [] }, [
+        ...cites.slice(0, 1).map(citationsDelta),
+        ...text.map((one) => ({ type: 'text_delta', text: one })),
+        ...cites.slice(1).map(citationsDelta),
+      ]);
     for (const { id, name, input } of calls) {
       const deltas = input.map((partial_json) => ({ type: 'input_json_delta', partial_json }));
       block({ type: 'tool_use', id, name, input: {} }, deltas);
@@ -92,7 +163,7 @@ const VENDORS: Readonly<Record<Format, (answer: Answer) => unknown[]>> = {
     return [...events, { type: 'message_stop' }];
   },
 
-  responses({ reasoning, opaque, text, calls }) {
+  responses({ reasoning, opaque, text, calls, cites = [] }) {
     const events: unknown[] = [{ type: 'response.created', response: { id: 'resp_v', created_at: 1 } }];
     let output_index = 0;
     const item = (shape: object, deltas: readonly object[], done: object) => {
@@ -114,9 +185,17 @@ const VENDORS: Readonly<Record<Format, (answer: Answer) => unknown[]>> = {
       const part = { type: 'output_text', text: '', annotations: [] };
       const deltas = text.map((delta) => ({ type: 'response.output_text.delta', delta }));
       const added = { type: 'response.content_part.added', part };
+      const annotations = cites.map(urlCitation).map((cited) => ({ type: 'url_citation', ...cited }));
       item(
         { type: 'message', id: 'msg_v', content: [] },
-        [added, ...deltas, { type: 'response.content_part.done', part }],
+        [
+          added,
+          ...deltas,
+          ...annotations.map((annotation, annotation_index) => {
+            return { type: 'response.output_text.annotation.added', annotation_index, annotation };
+          }),
+          { type: 'response.content_part.done', part: { ...part, annotations } },
+        ],
         {},
       );
     }
@@ -128,7 +207,8 @@ const VENDORS: Readonly<Record<Format, (answer: Answer) => unknown[]>> = {
     return [...events, { type: 'response.completed', response: { status: 'completed', usage: {} } }];
   },
 
-  chat({ reasoning, text, calls }) {
+  chat({ reasoning, text, calls, cites = [] }) {
+    const annotations = cites.map((cite) => ({ type: 'url_citation', url_citation: urlCitation(cite) }));
     const chunk = (delta: object, finish_reason: string | null = null) => ({
       id: 'chatcmpl-v',
       choices: [{ index: 0, delta, finish_reason }],
@@ -137,6 +217,7 @@ const VENDORS: Readonly<Record<Format, (answer: Answer) => unknown[]>> = {
       chunk({ role: 'assistant', content: '' }),
       ...reasoning.map((reasoning_content) => chunk({ reasoning_content })),
       ...text.map((content) => chunk({ content })),
+      ...(annotations.length > 0 ? [chunk({ annotations })] : []),
       ...calls.flatMap(({ id, name, input }, index) => [
         chunk({ tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] }),
         ...input.map((one) => chunk({ tool_calls: [{ index, function: { arguments: one } }] })),
@@ -147,7 +228,7 @@ const VENDORS: Readonly<Record<Format, (answer: Answer) => unknown[]>> = {
     ];
   },
 
-  gemini({ reasoning, opaque, text, calls }) {
+  gemini({ reasoning, opaque, text, calls, cites = [] }) {
     const chunk = (parts: string, finish = '') =>
       `{"candidates":[{"content":{"role":"model","parts":[${parts}]}${finish}}],"responseId":"v"}`;
     let signature = opaque === '' || reasoning.length === 0 ? '' : `,"thoughtSignature":"${opaque}"`;
@@ -159,10 +240,11 @@ const VENDORS: Readonly<Record<Format, (answer: Answer) => unknown[]>> = {
     return [
       ...reasoning.map((one) => chunk(`{"text":${JSON.stringify(one)},"thought":true}`)),
       ...text.map((one) => chunk(`{"text":${JSON.stringify(one)}}`)),
+      ...(cites.length > 0 && calls.length > 0 ? [chunk('', grounding(cites, text.join('')))] : []),
       ...calls.map(({ id, name, input }) => {
         return chunk(`{"functionCall":{"id":"${id}","name":"${name}","args":${input.join('')}}${signed()}}`);
       }),
-      chunk(`{"text":""${signed()}}`, ',"finishReason":"STOP"'),
+      chunk(`{"text":""${signed()}}`, `${grounding(cites, text.join(''))},"finishReason":"STOP"`),
     ];
   },
 };

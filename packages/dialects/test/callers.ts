@@ -1,12 +1,21 @@
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import type { Format } from '../src/format.ts';
+import { sliced } from './answers.ts';
 
 /** What a caller gets of an answer. */
 export interface Seen {
   readonly reasoning: string;
   readonly text: string;
   readonly calls: readonly { readonly name: string; readonly input: string }[];
+  /** In no order. `said` is what cites, where the format says so. */
+  readonly cites: readonly SeenCite[];
+}
+
+interface SeenCite {
+  readonly url: string;
+  readonly title: string;
+  readonly said: string | undefined;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of four formats, whose members the tests compare.
@@ -34,8 +43,10 @@ export async function answerBySdk(format: Format, stream: string): Promise<unkno
 
 /** The SDK takes the members of the last delta that it knows. */
 function withNative(message: Json, stream: string): unknown {
-  const native = /"native_stop_reason":("[^"]*")/.exec(stream)?.[1];
-  return native === undefined ? message : { ...message, native_stop_reason: JSON.parse(native) };
+  const start = 'data: {"type":"message_delta"';
+  const frame = stream.split('\n').find((line) => line.startsWith(start)) ?? 'data: {"delta":{}}';
+  const { native_stop_reason, native_citations } = JSON.parse(frame.slice('data: '.length)).delta;
+  return { ...message, native_stop_reason, native_citations };
 }
 
 /** The SDK keeps the last piece only of members that it does not know. */
@@ -76,6 +87,7 @@ export function seenIn(format: Format, answer: unknown): Seen {
     const value: unknown = typeof input === 'string' ? JSON.parse(input) : input;
     seen.calls.push({ name: String(name), input: JSON.stringify(value) });
   };
+  const cites = citesIn(format, answer as Json);
   for (const part of partsOf(format, answer as Json)) {
     if (part.thinking !== undefined) seen.reasoning += part.thinking;
     else if (part.thought) seen.reasoning += part.text;
@@ -92,7 +104,48 @@ export function seenIn(format: Format, answer: unknown): Seen {
         call((called as Json).name, (called as Json).arguments);
     } else seen.text += part.text;
   }
-  return seen;
+  return { ...seen, cites: inOrder(cites) };
+}
+
+/** Citations have no order that all formats keep. */
+export function inOrder(cites: readonly SeenCite[]): SeenCite[] {
+  return cites.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+}
+
+function citesIn(format: Format, answer: Json): SeenCite[] {
+  const parts = partsOf(format, answer);
+  const spanned = (text: string, { url, title, start_index, end_index }: Json) => {
+    return { url, title, said: sliced(text, start_index, end_index) };
+  };
+  switch (format) {
+    case 'messages':
+      return parts.flatMap(({ citations }) =>
+        (citations ?? []).map(({ url, title }: Json) => ({ url, title: title ?? '', said: undefined })),
+      );
+    case 'responses': {
+      const texts: Json[] = parts.flatMap(({ type, content }) => (type === 'message' ? content : []));
+      return texts.flatMap(({ text, annotations = [] }) =>
+        annotations.map((one: Json) => spanned(text, one)),
+      );
+    }
+    case 'chat':
+      return parts.flatMap(({ content, annotations = [] }) =>
+        annotations.map(({ url_citation }: Json) => spanned(content, url_citation)),
+      );
+    case 'gemini': {
+      const text = parts.map((part) => (part.thought ? '' : (part.text ?? ''))).join('');
+      const { groundingChunks = [], groundingSupports = [] } = answer.candidates[0].groundingMetadata ?? {};
+      return groundingSupports.flatMap(({ segment, groundingChunkIndices }: Json) => {
+        const { startIndex = 0, endIndex } = segment;
+        const said = Buffer.from(text).toString('utf8', startIndex, endIndex);
+        if (said !== segment.text) throw new Error(`${said} is not ${segment.text}`);
+        return groundingChunkIndices.map((index: number) => {
+          const { uri, title = '' } = groundingChunks[index].web;
+          return { url: uri, title, said };
+        });
+      });
+    }
+  }
 }
 
 function partsOf(format: Format, answer: Json): Json[] {

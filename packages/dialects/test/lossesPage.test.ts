@@ -1,17 +1,18 @@
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { FORMATS, type Format } from '../src/format.ts';
+import { FORMATS, type Format, type TargetFormat } from '../src/format.ts';
 import { type Loss, lossPattern } from '../src/loss/losses.ts';
 import { DEFAULT_QUIRKS } from '../src/quirks/quirks.ts';
 import { SAMPLES } from './samples.ts';
 import { targetOf, translate } from './translating.ts';
 
 const PAGE = fileURLToPath(new URL('../../../docs/translation.md', import.meta.url));
-const NAMES: Readonly<Record<Format, string>> = {
+const NAMES: Readonly<Record<TargetFormat, string>> = {
   messages: 'messages',
   responses: 'responses',
   chat: 'chat completions',
   gemini: 'generateContent',
+  converse: "Bedrock's Converse",
 };
 
 const INTRO = `# What translation changes
@@ -31,13 +32,15 @@ The tables are written from the translator's own account of requests with nearly
 them. \`*\` is any index. What a model takes is known from the catalog: the tables are for a model of which nothing is known.
 `;
 
+const TARGETS: readonly TargetFormat[] = [...FORMATS, 'converse'];
+
 /** All that a sample loses: strict translation refuses it, and says what would have become of it. */
-function lossesOf(from: Format, to: Format): readonly Loss[] {
+function lossesOf(from: Format, to: TargetFormat): readonly Loss[] {
   const target = { ...targetOf(to), quirks: DEFAULT_QUIRKS[to] };
   return translate(from, SAMPLES[from], target, 'strict').losses;
 }
 
-function sectionOf(from: Format, to: Format): string {
+function sectionOf(from: Format, to: TargetFormat): string {
   const rows = new Map<string, readonly string[]>();
   for (const { path, verdict, reason } of lossesOf(from, to)) {
     const pattern = lossPattern(path);
@@ -60,7 +63,7 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
 
 it('docs/translation.md says what the translator loses; with --update=true, it is written', async () => {
   const pairs = FORMATS.flatMap((from) =>
-    FORMATS.filter((to) => to !== from).map((to) => [from, to] as const),
+    TARGETS.filter((to) => to !== from).map((to) => [from, to] as const),
   );
   await expect(INTRO + pairs.map(([from, to]) => sectionOf(from, to)).join('')).toMatchFileSnapshot(PAGE);
 });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { FOREIGN_CITATION } from '../src/envelopeMarks.ts';
 import { FORMATS } from '../src/format.ts';
 import { encodeSignature } from '../src/gemini/wire.ts';
 import { envelopeCuts } from '../src/unseal.ts';
@@ -50,6 +51,19 @@ describe('a body that passes', () => {
       model: 'm',
       messages: [user, said([text]), said([own, text]), user],
     });
+  });
+
+  it('loses citations of another vendor, of which only the text is left', () => {
+    const cited = (...indexes: readonly string[]) => ({
+      type: 'text',
+      text: 'a',
+      citations: indexes.map((encrypted_index) => ({ type: 'web_search_result_location', encrypted_index })),
+    });
+    const messages = (...content: readonly object[]) => ({ messages: [{ role: 'assistant', content }] });
+    const foreign = FOREIGN_CITATION;
+    expect(
+      passed('messages', messages(cited(foreign, 'own', foreign), cited(foreign, foreign), cited('own'))),
+    ).toEqual(messages(cited('own'), { type: 'text', text: 'a' }, cited('own')));
   });
 
   it('loses reasoning items that another vendor encrypted', () => {

@@ -1,19 +1,22 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { FORMATS, type Format } from '../src/format.ts';
+import { FORMATS, type Format, type TargetFormat } from '../src/format.ts';
 import { lossPattern } from '../src/loss/losses.ts';
+import type { Quirks } from '../src/quirks/quirks.ts';
 import type { Translation } from '../src/translateRequest.ts';
+import type { Target } from '../src/writeContext.ts';
 import { type Leaf, leavesOf, nodesOf, otherValue, withLeaf, without } from './leaves.ts';
 import { SAMPLES } from './samples.ts';
 import { targetOf, translate } from './translating.ts';
 
-const PAIRS = FORMATS.flatMap((from) => FORMATS.filter((to) => to !== from).map((to) => ({ from, to })));
+const TARGETS: readonly TargetFormat[] = [...FORMATS, 'converse'];
+const PAIRS = FORMATS.flatMap((from) => TARGETS.filter((to) => to !== from).map((to) => ({ from, to })));
 
 /** Targets that take what the samples have, so that a pair is not refused as a whole. */
-const generous = (to: Format) => targetOf(to, { inputs: ['image', 'document', 'audio', 'video'] });
+const generous = (to: TargetFormat) => targetOf(to, { inputs: ['image', 'document', 'audio', 'video'] });
 
 /** What no model of the target's format takes is left out: documents at an address, and stop sequences. */
-function sampleFor(from: Format, to: Format): unknown {
+function sampleFor(from: Format, to: TargetFormat): unknown {
   const left: unknown = SAMPLES[from];
   const documents = { messages: ['messages', 0, 'content', 3], gemini: ['contents', 0, 'parts', 2] };
   const stops = {
@@ -21,8 +24,9 @@ function sampleFor(from: Format, to: Format): unknown {
     chat: ['stop'],
     gemini: ['generationConfig', 'stopSequences'],
   };
-  const refused: Partial<Record<Format, readonly (string | number)[]>> = to === 'chat' ? documents : stops;
-  const steps = to === 'chat' || to === 'responses' ? refused[from] : undefined;
+  const fetches = to !== 'chat' && to !== 'converse';
+  const refused: Partial<Record<Format, readonly (string | number)[]>> = fetches ? stops : documents;
+  const steps = to === 'responses' || !fetches ? refused[from] : undefined;
   return steps ? without(left, steps) : left;
 }
 
@@ -37,6 +41,41 @@ const SAYS_NOTHING = [
   // What decodes it, not what it says.
   /^messages\.\d+\.content\.\d+\.source\.media_type$/,
 ];
+
+/** Members that say the same as their absence. */
+const DEFAULTS = [
+  /^(tool_choice|parallel_tool_calls|include(\.\d+)?|thinking\.display)$/,
+  /(^|\.)type$/,
+  /\.(strict|is_error|syntax)$/,
+  /^contents\.\d+\.role$/,
+  // The name of a hosted tool says its type.
+  /^tools\.\d+\.name$/,
+  // A result says whose it is twice.
+  /\.functionResponse\.(id|name)$/,
+];
+
+/** A request that does not reason: models that do take no sampling. */
+function withoutReasoning(from: Format, to: TargetFormat, sample: unknown): unknown {
+  const settings: Readonly<Record<Format, readonly (string | number)[]>> = {
+    messages: ['thinking'],
+    responses: ['reasoning'],
+    chat: ['reasoning_effort'],
+    gemini: ['generationConfig', 'thinkingConfig'],
+  };
+  const plain = without(sample, settings[from]);
+  if (!TAKES[to].seed) return plain;
+  if (from === 'chat') return withLeaf(plain, ['seed'], 7);
+  return from === 'gemini' ? withLeaf(plain, ['generationConfig', 'seed'], 7) : plain;
+}
+
+/** What requests of a format have a place for. */
+const TAKES: Readonly<Record<TargetFormat, Partial<Quirks>>> = {
+  converse: {},
+  messages: { topK: true },
+  responses: {},
+  chat: { seed: true, penalties: true },
+  gemini: { topK: true, seed: true, penalties: true },
+};
 
 /** Losses of one kind are listed once, with their number: then any place of the kind may be meant. */
 function isCovered({ path }: Leaf, { losses }: Translation): boolean {
@@ -67,8 +106,7 @@ function summaryOf(translation: Translation): string {
   return JSON.stringify([body, losses, answer.stream, answer.wantsUsage]);
 }
 
-function unnoticed(from: Format, to: Format, sample: unknown): string[] {
-  const target = generous(to);
+function unnoticed(from: Format, to: TargetFormat, sample: unknown, target = generous(to)): string[] {
   const whole = translate(from, sample, target);
   if (whole.kind === 'refused') return [];
   const summary = summaryOf(whole);
@@ -81,7 +119,38 @@ function unnoticed(from: Format, to: Format, sample: unknown): string[] {
     .map(({ path }) => path);
 }
 
+function isEmptyList(sample: unknown, steps: readonly (string | number)[]): boolean {
+  const value = steps.reduce<unknown>((at, step) => (at as Record<string | number, unknown>)[step], sample);
+  return Array.isArray(value) && value.length === 0;
+}
+
+/** Members that make no difference, and whose loss is not named. */
+function needless(from: Format, sample: unknown, target: Target): string[] {
+  const whole = translate(from, sample, target);
+  const summary = summaryOf(whole);
+  return nodesOf(sample)
+    .map((steps) => ({ path: steps.join('.'), steps, value: undefined }))
+    .filter(
+      ({ path, steps }) =>
+        !isEmptyList(sample, steps) && ![...SAYS_NOTHING, ...DEFAULTS].some((exempt) => exempt.test(path)),
+    )
+    .filter(({ steps }) => summaryOf(translate(from, without(sample, steps), target)) === summary)
+    .filter((leaf) => !isCovered(leaf, whole))
+    .map(({ path }) => path);
+}
+
 describe('a request in another dialect', () => {
+  it.each(PAIRS)('changes with each member that is left out, or its loss is named: $from to $to', (pair) => {
+    const { from, to } = pair;
+    const sample = sampleFor(from, to);
+    expect(needless(from, sample, generous(to))).toEqual([]);
+    const all = targetOf(to, { inputs: ['image', 'document', 'audio', 'video'], ...TAKES[to] });
+    const plain = withoutReasoning(from, to, sample);
+    expect(translate(from, plain, all).kind).toBe('translated');
+    expect(needless(from, plain, all)).toEqual([]);
+    expect(unnoticed(from, to, plain, all)).toEqual([]);
+  });
+
   it.each(PAIRS)('changes with each leaf, or the loss of the leaf is named: $from to $to', ({ from, to }) => {
     const sample = sampleFor(from, to);
     expect(translate(from, sample, generous(to)).kind).toBe('translated');

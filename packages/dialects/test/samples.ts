@@ -51,6 +51,7 @@ const MESSAGES = {
           type: 'document',
           source: { type: 'text', media_type: 'text/plain', data: 'plain' },
           title: 'Note',
+          citations: { enabled: true },
         },
       ],
     },
@@ -58,7 +59,19 @@ const MESSAGES = {
       role: 'assistant',
       content: [
         { type: 'thinking', thinking: 'Let me look.', signature: 'c2ln' },
-        { type: 'text', text: 'Reading.' },
+        {
+          type: 'text',
+          text: 'Reading.',
+          citations: [
+            {
+              type: 'web_search_result_location',
+              url: 'https://example.com/',
+              title: 'Page',
+              cited_text: 'x',
+              encrypted_index: 'b3Bx',
+            },
+          ],
+        },
         { type: 'tool_use', id: 'toolu_1', name: 'read_file', input: { path: '/a', lines: 10 } },
         { type: 'tool_use', id: 'toolu_2', name: 'read_file', input: { path: '/b' } },
       ],
@@ -136,7 +149,22 @@ const RESPONSES = {
     {
       type: 'message',
       role: 'assistant',
-      content: [{ type: 'output_text', text: 'Looking.', annotations: [] }],
+      content: [
+        {
+          type: 'output_text',
+          text: 'Looking.',
+          annotations: [
+            {
+              type: 'url_citation',
+              url: 'https://example.com/',
+              title: 'Page',
+              start_index: 0,
+              end_index: 7,
+            },
+          ],
+        },
+        { type: 'output_text', text: 'Still.', annotations: [] },
+      ],
     },
     {
       type: 'function_call',
@@ -195,6 +223,12 @@ const CHAT = {
     {
       role: 'assistant',
       content: 'Looking.',
+      annotations: [
+        {
+          type: 'url_citation',
+          url_citation: { url: 'https://example.com/', title: 'Page', start_index: 0, end_index: 7 },
+        },
+      ],
       reasoning_content: 'Think.',
       tool_calls: [
         {

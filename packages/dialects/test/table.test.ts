@@ -56,6 +56,13 @@ const result = (is_error: boolean, ...content: unknown[]) => ({
     { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't1', is_error, content }] },
   ],
 });
+const document = { type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'plain' } };
+const outputText = (annotations: readonly object[]) => ({
+  input: [
+    { role: 'assistant', content: [{ type: 'output_text', text: 'a', annotations }] },
+    { role: 'user', content: 'y' },
+  ],
+});
 const late = { messages: [user('x'), { role: 'developer', content: 'rule' }, user('y')] };
 
 const ROWS: readonly Row[] = [
@@ -237,6 +244,68 @@ const ROWS: readonly Row[] = [
       'messages',
       'R',
       'tool_choice',
+    ],
+  ]),
+  ...rows('settings of hosted tools', [
+    [
+      'messages',
+      { tools: [{ type: 'web_search_20250305', name: 'web_search', max_uses: 3 }] },
+      'gemini',
+      'D',
+      'tools.0.max_uses',
+    ],
+    [
+      'responses',
+      { tools: [{ type: 'web_search', filters: { allowed_domains: ['example.com'] } }] },
+      'messages',
+      'D',
+      'tools.0.filters',
+    ],
+  ]),
+  ...rows('citations in the history', [
+    [
+      'messages',
+      said({ type: 'text', text: 'a', citations: [{ type: 'char_location', cited_text: 'b' }] }),
+      'responses',
+      'D',
+      'messages.1.content.0.citations',
+    ],
+    [
+      'messages',
+      said({ type: 'text', text: 'a', citations: null }, { type: 'text', text: 'b', citations: [] }),
+      'gemini',
+      'M',
+      '"text":"b"',
+    ],
+    ['responses', outputText([{ type: 'url_citation' }]), 'gemini', 'D', 'input.0.content.0.annotations'],
+    ['responses', outputText([]), 'messages', 'M', '"text":"a"'],
+    [
+      'chat',
+      { messages: [user('x'), { role: 'assistant', content: 'a', annotations: [{ type: 'url_citation' }] }] },
+      'messages',
+      'D',
+      'messages.1.annotations',
+    ],
+    [
+      'chat',
+      { messages: [user('x'), { role: 'assistant', content: 'a', annotations: [] }, user('y')] },
+      'messages',
+      'M',
+      '"text":"a"',
+    ],
+    [
+      'messages',
+      { messages: [user([{ ...document, citations: { enabled: true } }])] },
+      'responses',
+      'D',
+      'messages.0.content.0.citations.enabled',
+    ],
+    [
+      'messages',
+      { messages: [user([{ ...document, citations: { enabled: false } }])] },
+      'responses',
+      'M',
+      '"text":"plain"',
     ],
   ]),
   ...rows('reasoning effort ↔ budget ↔ adaptive', [

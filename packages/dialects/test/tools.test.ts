@@ -114,10 +114,18 @@ describe('structured output on a vendor that has none', () => {
       responseMimeType: 'application/json',
       responseJsonSchema: schema,
     });
-    const { body: other } = translated(
-      translate('chat', body, targetOf('messages', { structuredOutput: true })),
-    );
-    expect(other.output_config.format).toEqual({ type: 'json_schema', schema });
+    const own = targetOf('messages', { structuredOutput: true });
+    const closed = { ...schema, required: ['a'], additionalProperties: false };
+    const asked = {
+      ...body,
+      response_format: { type: 'json_schema', json_schema: { name: 'o', schema: closed } },
+    };
+    const { body: other } = translated(translate('chat', asked, own));
+    expect(other.output_config.format).toEqual({ type: 'json_schema', schema: closed });
+    // Messages take closed schemas only, and a tool any.
+    expect(translated(translate('chat', body, own)).body.tool_choice).toMatchObject({ type: 'tool' });
+    const some = { ...body, response_format: { type: 'json_object' } };
+    expect(translated(translate('chat', some, own)).body.tool_choice).toMatchObject({ type: 'tool' });
   });
 });
 

@@ -1,4 +1,4 @@
-import { type Format, OWNERS } from '../src/format.ts';
+import { type Format, OWNERS, type TargetFormat } from '../src/format.ts';
 import type { LossPolicy } from '../src/loss/losses.ts';
 import { DEFAULT_QUIRKS, type Quirks } from '../src/quirks/quirks.ts';
 import { parseRequest, type Translation, translateRequest } from '../src/translateRequest.ts';
@@ -8,7 +8,7 @@ import type { Target } from '../src/writeContext.ts';
 export const SCOPE: SealScope = { key: Buffer.alloc(32, 7), principal: 'ada' };
 
 /** A target that takes stops and sampling, so that a sample is not refused for them. */
-export function targetOf(format: Format, quirks: Partial<Quirks> = {}): Target {
+export function targetOf(format: TargetFormat, quirks: Partial<Quirks> = {}): Target {
   const all = { ...DEFAULT_QUIRKS[format], maxStops: 4, sampling: true, ...quirks };
   return { format, owner: OWNERS[format], account: 'con_1', model: `${format}-model`, quirks: all };
 }

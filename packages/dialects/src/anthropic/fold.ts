@@ -2,6 +2,7 @@ import { type AnswerContext, UNSIGNED } from '../ir/answer.ts';
 import type { FoldedAnswer, FoldedBlock } from '../ir/fold.ts';
 import { argumentsObject } from '../json/toolArguments.ts';
 import { raw } from '../json/writeJson.ts';
+import { writeCitation } from './citations.ts';
 import { emptyBlock, messagesEnvelope } from './writeStream.ts';
 
 /** The JSON answer of messages. */
@@ -9,7 +10,8 @@ export function foldMessages({ blocks, finish }: FoldedAnswer, context: AnswerCo
   const content = blocks
     .filter((block, at) => !isLast(block, at, blocks))
     .map((block) => foldBlock(block, context));
-  return { ...messagesEnvelope(context, finish), content };
+  const natives = blocks.flatMap(({ citations }) => citations.map(({ citation }) => citation.native));
+  return { ...messagesEnvelope(context, finish, natives), content };
 }
 
 /** What was signed after the text, with nothing that follows: a stream drops it too. */
@@ -18,11 +20,12 @@ function isLast({ open, text }: FoldedBlock, at: number, blocks: readonly Folded
   return blocks[at - 1]?.open.block === 'text';
 }
 
-function foldBlock({ open, text, opaque }: FoldedBlock, context: AnswerContext): object {
+function foldBlock({ open, text, opaque, citations }: FoldedBlock, context: AnswerContext): object {
   const block = emptyBlock(open);
   if (open.block === 'call') return { ...block, input: raw(argumentsObject(text).json) };
   if (open.block === 'reasoning') {
     return { ...block, thinking: text, signature: context.seal(opaque ?? UNSIGNED) };
   }
-  return { ...block, text };
+  if (citations.length === 0) return { ...block, text };
+  return { ...block, text, citations: citations.map(({ citation }) => writeCitation(citation)) };
 }

@@ -1,4 +1,7 @@
-import type { BetaMessage } from '@anthropic-ai/sdk/resources/beta/messages/messages';
+import type {
+  BetaMessage,
+  BetaRawMessageStreamEvent,
+} from '@anthropic-ai/sdk/resources/beta/messages/messages';
 import type { StreamEvent } from '../ir/event.ts';
 import { type KeptShape, parseBody } from '../json/parseBody.ts';
 import { isRecord } from '../loss/fields.ts';
@@ -15,13 +18,13 @@ export function readMessagesAnswer(body: string): readonly StreamEvent[] {
   if ((message as { type?: unknown }).type === 'error') return reader.push(body);
   const events: StreamEvent[] = [];
   const push = (event: object): void => {
-    for (const one of reader.push(JSON.stringify(event))) events.push(one);
+    for (const one of reader.read(event as BetaRawMessageStreamEvent)) events.push(one);
   };
   push({ type: 'message_start', message: { id: message.id } });
   const content: readonly unknown[] = Array.isArray(message.content) ? message.content : [];
   content.forEach((block, index) => {
     if (!isRecord(block)) return;
-    push({ type: 'content_block_start', index, content_block: { ...block, input: {} } });
+    push({ type: 'content_block_start', index, content_block: block });
     const kept = typeof block.input === 'number' ? parsed.kept[block.input] : undefined;
     if (kept !== undefined) {
       push({ type: 'content_block_delta', index, delta: { type: 'input_json_delta', partial_json: kept } });

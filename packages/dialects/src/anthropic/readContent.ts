@@ -1,4 +1,8 @@
-import type { BetaContentBlockParam } from '@anthropic-ai/sdk/resources/beta/messages/messages';
+import type {
+  BetaCitationsConfigParam,
+  BetaContentBlockParam,
+} from '@anthropic-ai/sdk/resources/beta/messages/messages';
+import { EARLIER_CITATIONS } from '../citations/source.ts';
 import { readContentParts } from '../conversation/contentParts.ts';
 import { OWNERS } from '../format.ts';
 import type { MediaSource, OpaqueKind, Part } from '../ir/request.ts';
@@ -62,7 +66,7 @@ function readKnown(type: string, block: Block): Part | undefined {
   const { path, context } = block;
   switch (type) {
     case 'text':
-      block.drop('citations', 'citations are their vendor’s own');
+      block.drop('citations', EARLIER_CITATIONS);
       return { kind: 'text', text: requiredText(block, 'text'), path, cache: readCacheMark(block) };
     case 'image':
     case 'document':
@@ -121,7 +125,7 @@ function readMedia(type: 'image' | 'document', block: Block): Part | undefined {
   const source = block.object<SourceWire>('source');
   block.need('source', source);
   if (type === 'document') {
-    block.drop('citations', 'citations are their vendor’s own');
+    readCitationSetting(block);
     block.drop('context', 'it has no counterpart');
   }
   const name = block.text('title');
@@ -147,6 +151,14 @@ function readMedia(type: 'image' | 'document', block: Block): Part | undefined {
   return { kind: 'media', media: type, source: media, name, path, cache };
 }
 
+/** Whether the model is to cite a document. */
+function readCitationSetting(block: Block): void {
+  const setting = block.object<BetaCitationsConfigParam>('citations');
+  if (setting?.flag('enabled'))
+    block.context.losses.add(setting.at('enabled'), 'dropped', 'only its vendor’s models cite documents');
+  setting?.end();
+}
+
 function readSource(from: string | undefined, source: Fields<SourceWire>): MediaSource | undefined {
   if (from === 'base64') {
     const type = source.need('media_type', source.text('media_type'));
@@ -164,7 +176,7 @@ function readSource(from: string | undefined, source: Fields<SourceWire>): Media
 function readSearchResult(block: Block): Part {
   const { path, context } = block;
   context.losses.add(path, 'changed', 'it is sent as text');
-  block.drop('citations', 'citations are their vendor’s own');
+  readCitationSetting(block);
   const title = requiredText(block, 'title');
   const source = block.take('source');
   const parts = readContent(block.take('content') ?? [], block.at('content'), context, 'passage');

@@ -9,8 +9,10 @@ import { OWNERS } from '../format.ts';
 import type { StopReason, StreamEvent, StreamReader } from '../ir/event.ts';
 import { BROKEN_OFF } from '../ir/eventOrder.ts';
 import type { Opaque, OpaqueKind } from '../ir/request.ts';
+import { type KeptShape, parseBody } from '../json/parseBody.ts';
 import { parseEvent, textOf } from '../json/writeJson.ts';
 import { isRecord } from '../loss/fields.ts';
+import { readCitation, readCitations } from './citations.ts';
 import { statusOfType } from './errors.ts';
 
 const STOPS: Readonly<Record<BetaStopReason, StopReason>> = {
@@ -24,10 +26,15 @@ const STOPS: Readonly<Record<BetaStopReason, StopReason>> = {
   model_context_window_exceeded: 'window',
 };
 
+/** Arguments are kept as the vendor wrote them. */
+const START_SHAPE: KeptShape = { members: { content_block: { members: { input: 'kept' } } } };
+
 interface ErrorEvent {
   readonly type: 'error';
   readonly error?: { readonly type?: string; readonly message?: string };
 }
+
+type MessagesEvent = BetaRawMessageStreamEvent | ErrorEvent | { readonly type: 'ping' };
 
 /** Reads a stream of Anthropic's messages (https://docs.anthropic.com/en/docs/build-with-claude/streaming). */
 export class MessagesStreamReader implements StreamReader {
@@ -35,19 +42,28 @@ export class MessagesStreamReader implements StreamReader {
   #hasFinished = false;
   #reasoningTokens: number | undefined;
   #finish: StreamEvent | undefined;
+  /** Of calls whose arguments came with their beginning, as some vendors send them. */
+  readonly #inputs = new Map<number, string>();
 
   push(data: string): readonly StreamEvent[] {
-    const event = parseEvent<BetaRawMessageStreamEvent | ErrorEvent | { type: 'ping' }>(data);
+    const event = parseEvent<MessagesEvent>(data);
     if (!event) return [{ type: 'unknown', name: 'not JSON' }];
+    if (event.type === 'content_block_start') this.#keepInput(event, data);
+    return this.read(event);
+  }
+
+  read(event: MessagesEvent): readonly StreamEvent[] {
     switch (event.type) {
       case 'message_start':
         return [{ type: 'start', id: textOf(event.message?.id), created: undefined }];
       case 'content_block_start':
         return startBlock(event);
       case 'content_block_delta':
+        if (event.delta?.type === 'input_json_delta' && event.delta.partial_json)
+          this.#inputs.delete(event.index);
         return readDelta(event);
       case 'content_block_stop':
-        return [{ type: 'close', at: event.index }];
+        return [...textDelta(event.index, this.#inputs.get(event.index)), { type: 'close', at: event.index }];
       case 'message_delta':
         this.#readEnd(event);
         return [];
@@ -64,6 +80,12 @@ export class MessagesStreamReader implements StreamReader {
 
   end(): readonly StreamEvent[] {
     return this.#isOver ? [] : [BROKEN_OFF];
+  }
+
+  #keepInput({ index, content_block: block }: BetaRawContentBlockStartEvent, data: string): void {
+    if (block?.type !== 'tool_use' || !isRecord(block.input) || Object.keys(block.input).length === 0) return;
+    const [input] = parseBody(Buffer.from(data), START_SHAPE)?.kept ?? [];
+    if (input !== undefined) this.#inputs.set(index, input);
   }
 
   #readEnd({ delta, usage }: BetaRawMessageDeltaEvent): void {
@@ -104,7 +126,10 @@ function startBlock({
 }: BetaRawContentBlockStartEvent): readonly StreamEvent[] {
   switch (block?.type) {
     case 'text':
-      return withText({ type: 'open', at, block: 'text' }, block.text);
+      return [
+        ...withText({ type: 'open', at, block: 'text' }, block.text),
+        ...readCitations(at, block.citations),
+      ];
     case 'thinking':
       return withText({ type: 'open', at, block: 'reasoning' }, block.thinking);
     case 'redacted_thinking':
@@ -130,6 +155,8 @@ function readDelta({ index: at, delta }: BetaRawContentBlockDeltaEvent): readonl
       return textDelta(at, delta.thinking);
     case 'input_json_delta':
       return textDelta(at, delta.partial_json);
+    case 'citations_delta':
+      return [readCitation(at, delta.citation)];
     case 'signature_delta':
       return textOf(delta.signature) === '' ? [] : [opaqueEvent(at, 'signature', delta.signature)];
     default:

@@ -1,5 +1,10 @@
+import type {
+  BetaWebFetchTool20250910,
+  BetaWebSearchTool20250305,
+} from '@anthropic-ai/sdk/resources/beta/messages/messages';
 import type { HostedService, Tool } from '../ir/request.ts';
 import { type Fields, fieldsOf } from '../loss/fields.ts';
+import { OWN_SETTING } from '../tools/hosted.ts';
 import { type MessagesBody, readCacheMark, type ToolWire } from './wire.ts';
 
 const SERVICES: readonly (readonly [prefix: string, service: HostedService])[] = [
@@ -48,10 +53,27 @@ function readTool(fields: Fields<ToolWire>): Tool | undefined {
   return tool;
 }
 
+type HostedWire = BetaWebSearchTool20250305 | BetaWebFetchTool20250910;
+
+/** Settings of tools of the vendor's own, whatever the tool. */
+const SETTINGS = [
+  'allowed_domains',
+  'blocked_domains',
+  'user_location',
+  'max_content_tokens',
+  'allowed_callers',
+  'defer_loading',
+  'strict',
+  'citations',
+] as const;
+
 /** Tools of the vendor's own. Its settings are named as lost, whether or not another vendor has such a tool. */
 function readHosted(fields: Fields<ToolWire>, type: string, name: string): Tool {
   const service = SERVICES.find(([prefix]) => type.startsWith(prefix))?.[1] ?? 'other';
   readCacheMark(fields as Fields<{ cache_control?: unknown }>);
+  const settings = fields as unknown as Fields<HostedWire>;
+  settings.drop('max_uses', 'only its vendor limits how often the tool runs');
+  for (const setting of SETTINGS) settings.drop(setting, OWN_SETTING);
   fields.end();
   return { kind: 'hosted', path: fields.path, name: name === '' ? type : name, service };
 }

@@ -13,7 +13,7 @@ import { present, raw } from '../json/writeJson.ts';
 import { planReasoning, type ReasoningPlan } from '../quirks/reasoning.ts';
 import { planSampling } from '../quirks/sampling.ts';
 import { planTokens } from '../quirks/tokens.ts';
-import { planTools, type ToolPlan } from '../tools/planTools.ts';
+import { planTools, type ToolPlan, writesOutput } from '../tools/planTools.ts';
 import { hashOf } from '../wire/ids.ts';
 import { nameUser, type WriteContext, type WrittenRequest } from '../writeContext.ts';
 import { type MessagesBody, writeCacheMark } from './wire.ts';
@@ -164,13 +164,10 @@ function writeThinking({ isOff, budget, isShown, effort }: ReasoningPlan): Messa
 function writeOutputConfig(
   { output }: ModelRequest,
   reasoning: ReasoningPlan | undefined,
-  { quirks, losses }: WriteContext,
+  context: WriteContext,
 ): MessagesBody['output_config'] {
   const effort = reasoning?.effort;
-  const schema = quirks.structuredOutput ? output?.schema : undefined;
-  if (output && quirks.structuredOutput && !schema) {
-    losses.add(output.path, 'dropped', 'the model writes JSON by a schema only');
-  }
+  const schema = output && writesOutput(output, context) ? output.schema : undefined;
   if (!effort && !schema) return undefined;
   return present<NonNullable<MessagesBody['output_config']>>({
     effort: effort === 'none' || effort === 'minimal' ? undefined : effort,

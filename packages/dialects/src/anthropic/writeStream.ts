@@ -1,4 +1,5 @@
 import type {
+  BetaCitationsDelta,
   BetaContentBlock,
   BetaRawContentBlockDelta,
   BetaStopReason,
@@ -10,8 +11,17 @@ import { NO_TOKENS } from '@weighbridge/domain';
 import { nativeReason } from '../conversation/nativeReason.ts';
 import { type AnswerContext, UNSIGNED } from '../ir/answer.ts';
 import { BlockQueue, type QueuedEvent } from '../ir/blockQueue.ts';
-import type { FinishEvent, OpenEvent, StopReason, StreamEvent, StreamWriter } from '../ir/event.ts';
+import type { NativeCitation } from '../ir/citation.ts';
+import type {
+  CitationEvent,
+  FinishEvent,
+  OpenEvent,
+  StopReason,
+  StreamEvent,
+  StreamWriter,
+} from '../ir/event.ts';
 import { namedFrame } from '../wire/frames.ts';
+import { writeCitation } from './citations.ts';
 import { messagesError } from './errors.ts';
 
 const STOPS: Readonly<Record<StopReason, BetaStopReason>> = {
@@ -42,7 +52,11 @@ function messagesUsage({ usage }: AnswerContext, finish?: FinishEvent): object {
 }
 
 /** The envelope of an answer: all but its content. */
-export function messagesEnvelope(context: AnswerContext, finish?: FinishEvent): object {
+export function messagesEnvelope(
+  context: AnswerContext,
+  finish?: FinishEvent,
+  citations: readonly NativeCitation[] = [],
+): object {
   return {
     id: `msg_${context.id}`,
     type: 'message',
@@ -52,6 +66,7 @@ export function messagesEnvelope(context: AnswerContext, finish?: FinishEvent): 
     stop_reason: finish ? STOPS[finish.stop] : null,
     stop_sequence: finish?.sequence ?? null,
     ...(finish && { native_stop_reason: nativeReason(finish) }),
+    ...(citations.length > 0 && { native_citations: citations }),
     usage: messagesUsage(context, finish),
   };
 }
@@ -85,6 +100,7 @@ const SIGNATURE_DELTA: DeltaShape = ['signature_delta', 'signature'];
 export class MessagesStreamWriter implements StreamWriter {
   readonly #context: AnswerContext;
   readonly #queue = new BlockQueue();
+  readonly #natives: NativeCitation[] = [];
   #index = -1;
   #block: OpenEvent['block'] = 'text';
   #isSigned = true;
@@ -106,13 +122,14 @@ export class MessagesStreamWriter implements StreamWriter {
       case 'open':
       case 'delta':
       case 'opaque':
+      case 'citation':
       case 'close':
         return this.#writeAll(this.#queue.push(event));
       case 'finish':
         return this.#writeAll(this.#queue.end()) + this.#end(event);
       case 'error':
         return namedFrame('error', messagesError(event.error));
-      case 'unknown':
+      default:
         return '';
     }
   }
@@ -156,9 +173,17 @@ export class MessagesStreamWriter implements StreamWriter {
       case 'opaque':
         this.#isSigned = true;
         return this.#delta(SIGNATURE_DELTA, this.#context.seal(event.opaque));
+      case 'citation':
+        this.#natives.push(event.citation.native);
+        return this.#cite(event);
       case 'close':
         return this.#sign() + frame('content_block_stop', { index: this.#index });
     }
+  }
+
+  #cite({ citation }: CitationEvent): string {
+    const delta = { type: 'citations_delta', citation: writeCitation(citation) } satisfies BetaCitationsDelta;
+    return frame('content_block_delta', { index: this.#index, delta });
   }
 
   /** Reasoning without a signature gets one of ours: a later request must not take it to Anthropic. */
@@ -177,6 +202,7 @@ export class MessagesStreamWriter implements StreamWriter {
       stop_reason: STOPS[event.stop],
       stop_sequence: event.sequence ?? null,
       native_stop_reason: nativeReason(event),
+      ...(this.#natives.length > 0 && { native_citations: this.#natives }),
     };
     const usage = messagesUsage(this.#context, event);
     return frame('message_delta', { delta, usage }) + frame('message_stop', {});

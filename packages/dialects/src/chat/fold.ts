@@ -2,10 +2,11 @@ import { nativeReason } from '../conversation/nativeReason.ts';
 import type { AnswerContext } from '../ir/answer.ts';
 import type { FoldedAnswer, FoldedBlock } from '../ir/fold.ts';
 import { joinEnvelopes } from '../wire/seal.ts';
+import { writeChatAnnotation } from './annotations.ts';
 import { chatReason, chatUsage, writeCall } from './writeStream.ts';
 
 /** The JSON answer of chat completions. */
-export function foldChat({ blocks, finish }: FoldedAnswer, context: AnswerContext): object {
+export function foldChat({ blocks, citations, finish }: FoldedAnswer, context: AnswerContext): object {
   const { id, created, model } = context;
   const refusal = textOf(blocks, 'refusal');
   const reasoning = textOf(blocks, 'reasoning');
@@ -16,6 +17,7 @@ export function foldChat({ blocks, finish }: FoldedAnswer, context: AnswerContex
     refusal,
     ...(reasoning !== null && { reasoning_content: reasoning }),
     ...(calls.length > 0 && { tool_calls: calls }),
+    ...(citations.length > 0 && { annotations: citations.map(writeChatAnnotation) }),
   };
   const reason = finish ? chatReason(finish, refusal !== null) : 'stop';
   return {
@@ -30,6 +32,7 @@ export function foldChat({ blocks, finish }: FoldedAnswer, context: AnswerContex
         logprobs: null,
         finish_reason: reason,
         native_finish_reason: finish && nativeReason(finish),
+        ...(citations.length > 0 && { native_citations: citations.map(({ citation }) => citation.native) }),
       },
     ],
     ...(finish && { usage: chatUsage(context, finish) }),

@@ -1,7 +1,7 @@
 import type { StreamEvent } from '../ir/event.ts';
 import { parseEvent } from '../json/writeJson.ts';
 import { isRecord, recordsIn } from '../loss/fields.ts';
-import { ChatStreamReader } from './readStream.ts';
+import { type ChatChunk, ChatStreamReader } from './readStream.ts';
 
 interface Completion {
   readonly choices?: unknown;
@@ -15,7 +15,7 @@ export function readChatAnswer(body: string): readonly StreamEvent[] {
   const chunk = Array.isArray(completion.choices)
     ? { ...completion, choices: recordsIn(completion.choices).map(asChunk) }
     : completion;
-  return [...reader.push(JSON.stringify(chunk)), ...reader.end()];
+  return [...reader.read(chunk as ChatChunk), ...reader.end()];
 }
 
 function asChunk({ index, message, finish_reason }: Readonly<Record<string, unknown>>): object {

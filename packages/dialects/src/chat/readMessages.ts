@@ -1,3 +1,4 @@
+import { EARLIER_CITATIONS } from '../citations/source.ts';
 import { readContentParts, readTypedPart } from '../conversation/contentParts.ts';
 import { OWNERS } from '../format.ts';
 import type { CacheMark, MediaSource, Message, Part } from '../ir/request.ts';
@@ -56,7 +57,7 @@ function readAssistant(fields: MessageFields): Part[] {
   if (content !== undefined) parts.push(...readContent(content, fields.at('content'), context));
   const refusal = fields.text('refusal');
   if (refusal) parts.push({ kind: 'refusal', text: refusal, path: fields.at('refusal') });
-  fields.drop('annotations' as never, 'citations are their vendor’s own');
+  fields.drop('annotations' as never, EARLIER_CITATIONS);
   fields.refuse('audio', 'the audio is at its vendor');
   fields.refuse('function_call', 'use tool_calls');
   const calls = fields.list('tool_calls') ?? [];

@@ -3,9 +3,17 @@ import type { ChatCompletionChunk } from 'openai/resources/chat/completions/comp
 import { nativeReason } from '../conversation/nativeReason.ts';
 import { PendingOpaques } from '../conversation/pendingOpaques.ts';
 import type { AnswerContext } from '../ir/answer.ts';
-import type { FinishEvent, OpenEvent, StopReason, StreamEvent, StreamWriter } from '../ir/event.ts';
+import type {
+  CitationEvent,
+  FinishEvent,
+  OpenEvent,
+  StopReason,
+  StreamEvent,
+  StreamWriter,
+} from '../ir/event.ts';
 import { openaiError } from '../responses/errors.ts';
 import { dataFrame } from '../wire/frames.ts';
+import { writeChatAnnotation } from './annotations.ts';
 
 type ChatReason = NonNullable<ChatCompletionChunk.Choice['finish_reason']>;
 
@@ -64,6 +72,7 @@ export class ChatStreamWriter implements StreamWriter {
   readonly #blocks = new Map<number, OpenEvent>();
   /** The indexes of calls, by their blocks. */
   readonly #calls = new Map<number, number>();
+  readonly #citations: CitationEvent[] = [];
   readonly #head: string;
   #hasRefusal = false;
 
@@ -84,8 +93,11 @@ export class ChatStreamWriter implements StreamWriter {
         return this.#open(event);
       case 'delta':
         return this.#delta(event.at, event.text);
+      case 'citation':
+        this.#citations.push(event);
+        return '';
       case 'finish':
-        return this.#end(event);
+        return this.#annotate() + this.#end(event);
       case 'error':
         return dataFrame(openaiError(event.error));
       default:
@@ -122,16 +134,25 @@ export class ChatStreamWriter implements StreamWriter {
     }
   }
 
+  /** All at once, since SDKs keep the last list only. */
+  #annotate(): string {
+    if (this.#citations.length === 0) return '';
+    return this.#chunk(JSON.stringify({ annotations: this.#citations.map(writeChatAnnotation) }));
+  }
+
   #end(finish: FinishEvent): string {
-    const last = this.#chunk('{}', chatReason(finish, this.#hasRefusal), nativeReason(finish));
+    const native = JSON.stringify(nativeReason(finish));
+    const natives = this.#citations.map(({ citation }) => citation.native);
+    const cited = natives.length > 0 ? `,"native_citations":${JSON.stringify(natives)}` : '';
+    const beside = `,"native_finish_reason":${native}${cited}`;
+    const last = this.#chunk('{}', chatReason(finish, this.#hasRefusal), beside);
     const usage = JSON.stringify(chatUsage(this.#context, finish));
     const report = this.#context.wantsUsage ? `data: ${this.#head},"choices":[],"usage":${usage}}\n\n` : '';
     return `${last}${report}data: [DONE]\n\n`;
   }
 
-  #chunk(delta: string, reason?: ChatReason, native?: string): string {
+  #chunk(delta: string, reason?: ChatReason, beside = ''): string {
     const ended = reason === undefined ? 'null' : `"${reason}"`;
-    const beside = native === undefined ? '' : `,"native_finish_reason":${JSON.stringify(native)}`;
     return `data: ${this.#head},"choices":[{"index":0,"delta":${delta},"logprobs":null,"finish_reason":${ended}${beside}}]}\n\n`;
   }
 }

@@ -1,7 +1,10 @@
 import type { CallPart, Message, Part, ResultPart } from '../ir/request.ts';
 import type { Losses } from '../loss/losses.ts';
 
-/** A conversation in which each call has its result in the message that follows it, as most vendors require. */
+/**
+ * A conversation in which each call has its result in the message that follows it, as most vendors require, and in the order of the
+ * calls, by which Gemini tells calls of one name apart.
+ */
 export function withPairedCalls(messages: readonly Message[], losses: Losses): readonly Message[] {
   const { results, areRepeated } = collectResults(messages, losses);
   const called = new Set<string>();
@@ -10,11 +13,11 @@ export function withPairedCalls(messages: readonly Message[], losses: Losses): r
     const calls = callsOf(messages[index]);
     if (calls.length === 0) continue;
     const answered = resultIds(messages[index + 1]);
-    for (const call of calls) {
+    for (const [at, call] of calls.entries()) {
       if (called.has(call.id)) losses.add(call.path, 'refused', 'another call has the same id');
       called.add(call.id);
       if (!results.has(call.id)) losses.add(call.path, 'refused', 'the call has no result');
-      else if (!answered?.has(call.id)) isInOrder = false;
+      else if (answered[at] !== call.id) isInOrder = false;
     }
   }
   for (const [id, { path }] of results) {
@@ -56,9 +59,9 @@ function callsOf(message: Message | undefined): CallPart[] {
   return message.parts.filter((part) => part.kind === 'call');
 }
 
-function resultIds(message: Message | undefined): Set<string> | undefined {
-  if (!message || message.role === 'assistant') return undefined;
-  return new Set(message.parts.flatMap((part) => (part.kind === 'result' ? [part.id] : [])));
+function resultIds(message: Message | undefined): readonly string[] {
+  if (!message || message.role === 'assistant') return [];
+  return message.parts.flatMap((part) => (part.kind === 'result' ? [part.id] : []));
 }
 
 /** Whether results come before what else is in their message. */

@@ -2,10 +2,10 @@ import { nativeReason } from '../conversation/nativeReason.ts';
 import type { AnswerContext } from '../ir/answer.ts';
 import type { FoldedAnswer } from '../ir/fold.ts';
 import { joinEnvelopes } from '../wire/seal.ts';
-import { callPart, geminiReason, geminiUsage, signedPart } from './writeStream.ts';
+import { callPart, geminiReason, geminiUsage, groundingMembers, signedPart } from './writeStream.ts';
 
 /** The JSON answer of `generateContent`. */
-export function foldGemini({ blocks, finish }: FoldedAnswer, context: AnswerContext): object {
+export function foldGemini({ blocks, citations, finish }: FoldedAnswer, context: AnswerContext): object {
   const parts: object[] = [];
   let envelopes: string[] = [];
   for (const { open, text, opaque } of blocks) {
@@ -18,7 +18,7 @@ export function foldGemini({ blocks, finish }: FoldedAnswer, context: AnswerCont
   if (envelopes.length > 0) parts.push(signedPart({ text: '' }, joinEnvelopes(envelopes)));
   const ended = finish && { finishReason: geminiReason(finish), finishMessage: nativeReason(finish) };
   return {
-    candidates: [{ content: { role: 'model', parts }, ...ended, index: 0 }],
+    candidates: [{ content: { role: 'model', parts }, ...ended, ...groundingMembers(citations), index: 0 }],
     ...(finish && { usageMetadata: geminiUsage(context, finish) }),
     modelVersion: context.model,
     responseId: context.id,

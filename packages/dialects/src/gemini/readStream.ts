@@ -4,8 +4,8 @@ import type { OpenEvent, StopReason, StreamEvent, StreamReader } from '../ir/eve
 import { BROKEN_OFF } from '../ir/eventOrder.ts';
 import { type KeptShape, parseBody } from '../json/parseBody.ts';
 import { parseEvent, textOf } from '../json/writeJson.ts';
-import { isRecord } from '../loss/fields.ts';
-import { callId } from '../wire/ids.ts';
+import { isRecord, recordsIn } from '../loss/fields.ts';
+import { GroundingReader } from './grounding.ts';
 
 const STOPS: Partial<Record<FinishReason, StopReason>> & Readonly<Record<string, StopReason>> = {
   STOP: 'end',
@@ -44,20 +44,16 @@ interface Chunk {
 
 /** Reads a stream of Gemini's `streamGenerateContent`, or one answer of `generateContent`. */
 export class GeminiStreamReader implements StreamReader {
-  readonly #answerId: string;
   #next = 0;
   #calls = 0;
   #hasStarted = false;
   #isOver = false;
-  #responseId = '';
   #native = '';
+  readonly #grounding = new GroundingReader();
+  /** A signature after the text: the text is not over before the candidate is, which may still name its sources. */
+  #lastSignature = '';
   #reasoningTokens: number | undefined;
   #current: { readonly at: number; readonly block: OpenEvent['block'] } | undefined;
-
-  /** The id of the answer makes the ids of calls unique where the vendor has none. */
-  constructor(answerId: string) {
-    this.#answerId = answerId;
-  }
 
   push(data: string): readonly StreamEvent[] {
     if (this.#isOver) return NONE;
@@ -68,8 +64,7 @@ export class GeminiStreamReader implements StreamReader {
     const events: StreamEvent[] = [];
     if (!this.#hasStarted) {
       this.#hasStarted = true;
-      this.#responseId = textOf(chunk.responseId);
-      events.push({ type: 'start', id: this.#responseId, created: undefined });
+      events.push({ type: 'start', id: textOf(chunk.responseId), created: undefined });
     }
     if (isRecord(chunk.usageMetadata) && typeof chunk.usageMetadata.thoughtsTokenCount === 'number') {
       this.#reasoningTokens = chunk.usageMetadata.thoughtsTokenCount;
@@ -77,8 +72,11 @@ export class GeminiStreamReader implements StreamReader {
     if (isRecord(chunk.promptFeedback) && typeof chunk.promptFeedback.blockReason === 'string') {
       this.#native = chunk.promptFeedback.blockReason;
     }
-    const candidate: unknown = Array.isArray(chunk.candidates) ? chunk.candidates[0] : undefined;
-    if (isRecord(candidate)) this.#readCandidate(candidate, parsed?.kept ?? NO_TEXTS, events);
+    for (const candidate of recordsIn(chunk.candidates)) {
+      // An index of 0 is left out.
+      if ((candidate.index ?? 0) === 0) this.#readCandidate(candidate, parsed?.kept ?? NO_TEXTS, events);
+      else events.push(...unknown('another candidate'));
+    }
     return events;
   }
 
@@ -90,7 +88,11 @@ export class GeminiStreamReader implements StreamReader {
     const known = STOPS[native];
     const isBlocked = !known && this.#next === 0;
     const stop = native === 'STOP' && this.#calls > 0 ? 'calls' : (known ?? (isBlocked ? 'filter' : 'other'));
-    return [{ type: 'finish', stop, native, sequence: undefined, reasoningTokens: this.#reasoningTokens }];
+    const reasoningTokens = this.#reasoningTokens;
+    const events = [...this.#grounding.end()];
+    this.#signLast(events);
+    events.push({ type: 'finish', stop, native, sequence: undefined, reasoningTokens });
+    return events;
   }
 
   #readCandidate(
@@ -99,6 +101,7 @@ export class GeminiStreamReader implements StreamReader {
     events: StreamEvent[],
   ): void {
     const { content, finishReason } = candidate;
+    this.#grounding.read(candidate);
     if (isRecord(content) && Array.isArray(content.parts)) {
       for (const part of content.parts) if (isRecord(part)) this.#readPart(part, kept, events);
     }
@@ -108,11 +111,25 @@ export class GeminiStreamReader implements StreamReader {
 
   #readPart(part: Readonly<Record<string, unknown>>, kept: readonly string[], events: StreamEvent[]): void {
     const { text, thought, thoughtSignature, functionCall } = part;
-    if (typeof thoughtSignature === 'string' && thoughtSignature !== '')
-      this.#readSignature(thoughtSignature, events);
+    if (text !== '') this.#signLast(events);
+    if (typeof thoughtSignature === 'string' && thoughtSignature !== '') {
+      const mayBeLast = text === '' && this.#current?.block === 'text' && this.#lastSignature === '';
+      if (mayBeLast) this.#lastSignature = thoughtSignature;
+      else {
+        this.#signLast(events);
+        this.#readSignature(thoughtSignature, events);
+      }
+    }
     if (isRecord(functionCall)) this.#readCall(functionCall, kept, events);
     else if (typeof text === 'string') this.#text(thought === true ? 'reasoning' : 'text', text, events);
     else if (thoughtSignature === undefined) events.push(...unknown(Object.keys(part)[0] ?? 'an empty part'));
+  }
+
+  #signLast(events: StreamEvent[]): void {
+    if (this.#lastSignature === '') return;
+    const signature = this.#lastSignature;
+    this.#lastSignature = '';
+    this.#readSignature(signature, events);
   }
 
   /** A block of its own before the part that has it. */
@@ -126,11 +143,16 @@ export class GeminiStreamReader implements StreamReader {
   #readCall(call: Readonly<Record<string, unknown>>, kept: readonly string[], events: StreamEvent[]): void {
     this.#close(events);
     const at = this.#next++;
-    const own = textOf(call.id);
-    const id = own === '' ? callId(`call_${this.#responseId || this.#answerId}_${this.#calls}`) : own;
     this.#calls++;
     const input = typeof call.args === 'number' ? (kept[call.args] ?? '{}') : '{}';
-    events.push({ type: 'open', at, block: 'call', form: 'json', id, name: textOf(call.name) });
+    events.push({
+      type: 'open',
+      at,
+      block: 'call',
+      form: 'json',
+      id: textOf(call.id),
+      name: textOf(call.name),
+    });
     events.push({ type: 'delta', at, text: input }, { type: 'close', at });
   }
 
@@ -147,6 +169,7 @@ export class GeminiStreamReader implements StreamReader {
   }
 
   #close(events: StreamEvent[]): void {
+    if (this.#current?.block === 'text') events.push(...this.#grounding.take());
     if (this.#current) events.push({ type: 'close', at: this.#current.at });
     this.#current = undefined;
   }

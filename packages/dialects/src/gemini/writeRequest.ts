@@ -46,8 +46,7 @@ const HOSTED: Readonly<Partial<Record<HostedService, string>>> = {
 function writeTools({ tools }: ToolPlan, { quirks, losses }: WriteContext): ToolWire[] | undefined {
   const declarations = tools.flatMap((tool) => {
     if (tool.kind !== 'function') return [];
-    const { name, description, schema, cache, path } = tool;
-    if (cache) losses.add(`${path}.cache_control`, 'dropped', 'prefixes are cached without marks there');
+    const { name, description, schema } = tool;
     const parameters = raw<object>(schema);
     return [
       quirks.schemas === 'subset'

@@ -2,13 +2,21 @@ import { NO_TOKENS } from '@weighbridge/domain';
 import { nativeReason } from '../conversation/nativeReason.ts';
 import { PendingOpaques } from '../conversation/pendingOpaques.ts';
 import type { AnswerContext } from '../ir/answer.ts';
-import type { FinishEvent, OpenEvent, StopReason, StreamEvent, StreamWriter } from '../ir/event.ts';
+import type {
+  CitationEvent,
+  FinishEvent,
+  OpenEvent,
+  StopReason,
+  StreamEvent,
+  StreamWriter,
+} from '../ir/event.ts';
 import type { JsonText } from '../ir/request.ts';
 import { argumentsObject } from '../json/toolArguments.ts';
 import { raw, writeJson } from '../json/writeJson.ts';
 import { freeformArguments } from '../tools/freeform.ts';
 import { dataFrame } from '../wire/frames.ts';
 import { geminiError } from './errors.ts';
+import { writeGrounding } from './grounding.ts';
 import { encodeSignature } from './wire.ts';
 
 const STOPS: Readonly<Record<StopReason, string>> = {
@@ -54,11 +62,19 @@ export function callPart({ id, name, form }: OpenEvent & { block: 'call' }, text
   return { functionCall: { id, name, args: raw(args) } };
 }
 
+/** The members of a candidate that say what it cites. */
+export function groundingMembers(citations: readonly CitationEvent[]): object {
+  if (citations.length === 0) return {};
+  const nativeCitations = citations.map(({ citation }) => citation.native);
+  return { groundingMetadata: writeGrounding(citations), nativeCitations };
+}
+
 /** Writes a stream of Gemini's answers, in which a call is whole. */
 export class GeminiStreamWriter implements StreamWriter {
   readonly #context: AnswerContext;
   readonly #opaques: PendingOpaques;
   readonly #blocks = new Map<number, { readonly open: OpenEvent; readonly pieces: string[] }>();
+  readonly #citations: CitationEvent[] = [];
   readonly #tail: string;
 
   constructor(context: AnswerContext) {
@@ -78,6 +94,9 @@ export class GeminiStreamWriter implements StreamWriter {
         return this.#delta(event.at, event.text);
       case 'close':
         return this.#close(event.at);
+      case 'citation':
+        this.#citations.push(event);
+        return '';
       case 'finish':
         return this.#end(event);
       case 'error':
@@ -112,8 +131,10 @@ export class GeminiStreamWriter implements StreamWriter {
     const parts = [signedPart({ text: '' }, envelope)];
     const native = JSON.stringify(nativeReason(finish));
     const reason = `,"finishReason":"${geminiReason(finish)}","finishMessage":${native}`;
+    const members = JSON.stringify(groundingMembers(this.#citations)).slice(1, -1);
+    const grounding = members === '' ? '' : `,${members}`;
     const usage = `,"usageMetadata":${JSON.stringify(geminiUsage(this.#context, finish))}`;
-    return this.#chunk(JSON.stringify(parts), reason, usage);
+    return this.#chunk(JSON.stringify(parts), reason + grounding, usage);
   }
 
   #chunk(parts: string, reason = '', usage = ''): string {

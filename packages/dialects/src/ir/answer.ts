@@ -17,8 +17,10 @@ export interface AnswerContext {
   readonly namespaces: ReadonlyMap<string, string>;
   /** The tools whose calls have a form of their own, by name. */
   readonly ownForms: ReadonlyMap<string, OwnForm>;
-  /** Set if this service stores the answer: what it continues, if anything. */
-  readonly stored: { readonly previousId: string | undefined } | undefined;
+  /** The answer can be continued by its id, since this service stores it. */
+  readonly isStored: boolean;
+  /** The id of the response that the caller continues, if any. */
+  readonly previousId: string | undefined;
   /** Puts an opaque value in an envelope, with the reasoning that the caller's dialect has no place for. */
   readonly seal: (opaque: Opaque, text?: string) => string;
 }

@@ -1,7 +1,7 @@
 import type { StreamEvent } from './event.ts';
 
 /** The events of blocks. */
-export type QueuedEvent = Extract<StreamEvent, { type: 'open' | 'delta' | 'opaque' | 'close' }>;
+export type QueuedEvent = Extract<StreamEvent, { type: 'open' | 'delta' | 'opaque' | 'citation' | 'close' }>;
 
 interface QueuedBlock {
   readonly events: QueuedEvent[];
@@ -79,5 +79,6 @@ const EVENT_BYTES = 100;
 
 function sizeOf(event: QueuedEvent): number {
   if (event.type === 'delta') return EVENT_BYTES + Buffer.byteLength(event.text);
+  if (event.type === 'citation') return EVENT_BYTES + Buffer.byteLength(JSON.stringify(event.citation));
   return EVENT_BYTES + (event.type === 'opaque' ? Buffer.byteLength(event.opaque.data) : 0);
 }

@@ -1,3 +1,4 @@
+import type { Citation, CitedPlace, CitedSpan } from './citation.ts';
 import type { Opaque } from './request.ts';
 
 /** Why a model stopped, in no vendor's words. */
@@ -30,6 +31,21 @@ export type StreamEvent =
   | { readonly type: 'delta'; readonly at: number; readonly text: string }
   | { readonly type: 'opaque'; readonly at: number; readonly opaque: Opaque }
   | { readonly type: 'close'; readonly at: number }
+  /** A citation as the vendor says it. */
+  | {
+      readonly type: 'cite';
+      /** The block that it is in, of which it is about all if there is no span; undefined if the span is one of the answer's text. */
+      readonly at: number | undefined;
+      readonly citation: Citation;
+      readonly span: CitedSpan | undefined;
+    }
+  /** A citation as it is written: no reader has it. It may come after its block. */
+  | {
+      readonly type: 'citation';
+      readonly at: number;
+      readonly citation: Citation;
+      readonly place: CitedPlace;
+    }
   | {
       readonly type: 'finish';
       readonly stop: StopReason;
@@ -45,6 +61,8 @@ export type StreamEvent =
   | { readonly type: 'unknown'; readonly name: string };
 
 export type OpenEvent = Extract<StreamEvent, { type: 'open' }>;
+export type CiteEvent = Extract<StreamEvent, { type: 'cite' }>;
+export type CitationEvent = Extract<StreamEvent, { type: 'citation' }>;
 export type FinishEvent = Extract<StreamEvent, { type: 'finish' }>;
 
 /** What a vendor reports as an error. */

@@ -37,6 +37,8 @@ export class EventOrder {
       case 'error':
         this.#isOver = true;
         return [event];
+      case 'cite':
+      case 'citation':
       case 'unknown':
         return [event];
     }

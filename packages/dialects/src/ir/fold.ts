@@ -1,4 +1,4 @@
-import type { FinishEvent, OpenEvent, StreamEvent, VendorError } from './event.ts';
+import type { CitationEvent, FinishEvent, OpenEvent, StreamEvent, VendorError } from './event.ts';
 import type { Opaque } from './request.ts';
 
 /** A block of an answer, whole. */
@@ -6,10 +6,13 @@ export interface FoldedBlock {
   readonly open: OpenEvent;
   text: string;
   opaque: Opaque | undefined;
+  readonly citations: CitationEvent[];
 }
 
 export interface FoldedAnswer {
   readonly blocks: readonly FoldedBlock[];
+  /** Of all blocks, in their order. */
+  readonly citations: readonly CitationEvent[];
   readonly finish: FinishEvent | undefined;
   readonly error: VendorError | undefined;
 }
@@ -17,13 +20,20 @@ export interface FoldedAnswer {
 /** Puts the events of an answer together, for a caller that did not ask for a stream. */
 export class AnswerFold {
   readonly #blocks = new Map<number, FoldedBlock & { pieces: string[] }>();
+  readonly #citations: CitationEvent[] = [];
   #finish: FinishEvent | undefined;
   #error: VendorError | undefined;
 
   push(event: StreamEvent): void {
     switch (event.type) {
       case 'open':
-        this.#blocks.set(event.at, { open: event, text: '', pieces: [], opaque: undefined });
+        this.#blocks.set(event.at, {
+          open: event,
+          text: '',
+          pieces: [],
+          opaque: undefined,
+          citations: [],
+        });
         return;
       case 'delta':
         this.#blocks.get(event.at)?.pieces.push(event.text);
@@ -33,6 +43,10 @@ export class AnswerFold {
         if (block) block.opaque = event.opaque;
         return;
       }
+      case 'citation':
+        this.#blocks.get(event.at)?.citations.push(event);
+        this.#citations.push(event);
+        return;
       case 'finish':
         this.#finish = event;
         return;
@@ -45,6 +59,6 @@ export class AnswerFold {
   get answer(): FoldedAnswer {
     const blocks = [...this.#blocks.values()];
     for (const block of blocks) block.text = block.pieces.join('');
-    return { blocks, finish: this.#finish, error: this.#error };
+    return { blocks, citations: this.#citations, finish: this.#finish, error: this.#error };
   }
 }

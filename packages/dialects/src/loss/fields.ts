@@ -1,11 +1,14 @@
 import type { JsonText, Setting } from '../ir/request.ts';
 import type { Losses } from './losses.ts';
 
+/** Where a response is stored: by this service, whatever its vendor does, unless the conversation is too large for that. */
+export type ResponseStorage = 'here' | 'nowhere' | 'too_large';
+
 /** What the readers of a request share. */
 export interface ReadContext {
   readonly losses: Losses;
-  /** The response is stored, whatever its vendor does. */
-  readonly stores?: boolean | undefined;
+  /** Default: `nowhere`. */
+  readonly storage?: ResponseStorage | undefined;
   /** The values that `parseBody` kept as they were written. */
   readonly kept: readonly JsonText[];
 }
@@ -116,8 +119,11 @@ export class Fields<Wire extends object> {
     return value;
   }
 
+  /** An empty list says nothing that could be lost. */
   drop(name: NameIn<Wire>, reason: string): void {
-    if (this.take(name) !== undefined) this.context.losses.add(this.at(name), 'dropped', reason);
+    const value = this.take(name);
+    if (value === undefined || (Array.isArray(value) && value.length === 0)) return;
+    this.context.losses.add(this.at(name), 'dropped', reason);
   }
 
   refuse(name: NameIn<Wire>, reason: string): void {

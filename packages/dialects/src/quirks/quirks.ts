@@ -1,4 +1,4 @@
-import type { Format } from '../format.ts';
+import type { TargetFormat } from '../format.ts';
 import type { Effort, HostedService, MediaKind } from '../ir/request.ts';
 
 /** What a model at an account can do: data from the catalog, never guessed from a name. */
@@ -88,7 +88,7 @@ const COMMON: Quirks = {
 };
 
 /** What the vendor of each format takes, where the catalog says nothing else of a model. */
-export const DEFAULT_QUIRKS: Readonly<Record<Format, Quirks>> = {
+export const DEFAULT_QUIRKS: Readonly<Record<TargetFormat, Quirks>> = {
   messages: {
     ...COMMON,
     budget: { min: 1_024, max: 32_000 },
@@ -140,5 +140,12 @@ export const DEFAULT_QUIRKS: Readonly<Record<Format, Quirks>> = {
     user: false,
     // Since Gemini 3. What stands for one does no harm before: Google's own agent sends it to every model.
     needsThoughtSignatures: true,
+  },
+  converse: {
+    ...COMMON,
+    mediaUrls: false,
+    structuredOutput: false,
+    parallelChoice: false,
+    user: false,
   },
 };

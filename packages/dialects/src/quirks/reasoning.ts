@@ -54,7 +54,9 @@ export function planReasoning(
   }
   const { isShown } = asked;
   if (asked.isAdaptive && !asked.effort && !asked.budget) return { isOff: false, isShown };
-  if (efforts.length > 0) return planEffort(asked, efforts, losses);
+  // Of a model that takes either, what was asked for is kept.
+  const keepsBudget = range !== undefined && asked.budget !== undefined && !asked.effort;
+  if (efforts.length > 0 && !keepsBudget) return planEffort(asked, efforts, losses);
   if (range) return planBudget(asked, range, losses);
   const setting = asked.budget ?? asked.effort;
   if (setting) losses.add(setting.path, 'dropped', 'the model decides how much it reasons');

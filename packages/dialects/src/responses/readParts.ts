@@ -3,6 +3,7 @@ import type {
   ResponseOutputRefusal,
   ResponseOutputText,
 } from 'openai/resources/responses/responses';
+import { EARLIER_CITATIONS } from '../citations/source.ts';
 import { readContentParts, readTypedPart } from '../conversation/contentParts.ts';
 import { OWNERS } from '../format.ts';
 import type { MediaSource, Part } from '../ir/request.ts';
@@ -30,7 +31,7 @@ function readKnown(type: string, fields: PartFields): Part | undefined {
     case 'input_text':
     case 'output_text':
     case 'text':
-      fields.drop('annotations', 'citations are their vendor’s own');
+      fields.drop('annotations', EARLIER_CITATIONS);
       fields.take('logprobs');
       return { kind: 'text', text: fields.need('text', fields.text('text')) ?? '', path };
     case 'refusal':

@@ -101,12 +101,20 @@ function readOthers(body: Fields<ResponsesBody>): void {
     losses.add('include', 'dropped', 'only its vendor has it');
   }
   if (body.flag('background')) losses.add('background', 'refused', 'only its vendor has it');
-  if (body.flag('store') && !body.context.stores)
-    losses.add('store', 'dropped', 'the vendor does not store the response');
+  readStorage(body);
   if (body.word('truncation', ['auto', 'disabled']) === 'auto') {
     losses.add('truncation', 'dropped', 'a conversation that is too long is not shortened');
   }
   if (body.number('top_logprobs')) losses.add('top_logprobs', 'refused', 'it has no counterpart');
+}
+
+function readStorage(body: Fields<ResponsesBody>): void {
+  const { losses, storage = 'nowhere' } = body.context;
+  const isAsked = body.flag('store');
+  // It is the default too, so that the caller may count on it.
+  if (storage === 'too_large') losses.add('store', 'dropped', 'the conversation is too large to be stored');
+  else if (isAsked && storage === 'nowhere')
+    losses.add('store', 'dropped', 'the vendor does not store the response');
 }
 
 function readChoice(body: Fields<ResponsesBody>): ToolChoice | undefined {

@@ -3,14 +3,18 @@ import { OWNERS } from '../format.ts';
 import type { StopReason, StreamEvent, StreamReader } from '../ir/event.ts';
 import { BROKEN_OFF } from '../ir/eventOrder.ts';
 import { parseEvent, textOf } from '../json/writeJson.ts';
-import { isRecord } from '../loss/fields.ts';
+import { isRecord, recordsIn } from '../loss/fields.ts';
+import { readAnnotation } from './annotations.ts';
 import { statusOfCode } from './errors.ts';
+import { outputEvents } from './outputEvents.ts';
 
 /** Reads a stream of OpenAI's responses (https://platform.openai.com/docs/api-reference/responses-streaming). */
 export class ResponsesStreamReader implements StreamReader {
   readonly #blocks = new Map<string, number>();
   /** The blocks that have text. */
   readonly #written = new Set<number>();
+  /** The blocks whose annotations came one by one. */
+  readonly #annotated = new Set<number>();
   #next = 0;
   #hasCalls = false;
   #hasRefused = false;
@@ -18,7 +22,10 @@ export class ResponsesStreamReader implements StreamReader {
 
   push(data: string): readonly StreamEvent[] {
     const event = parseEvent<ResponseStreamEvent>(data);
-    if (!event) return unknown('not JSON');
+    return event ? this.read(event) : unknown('not JSON');
+  }
+
+  read(event: ResponseStreamEvent): readonly StreamEvent[] {
     switch (event.type) {
       case 'response.created':
         return [
@@ -37,8 +44,13 @@ export class ResponsesStreamReader implements StreamReader {
       case 'response.output_text.delta':
       case 'response.refusal.delta':
         return this.#delta(this.#blockOf(`${event.output_index}/${event.content_index}`), event.delta);
+      case 'response.output_text.annotation.added': {
+        const at = this.#blockOf(`${event.output_index}/${event.content_index}`);
+        this.#annotated.add(at);
+        return [readAnnotation(at, event.annotation)];
+      }
       case 'response.content_part.done':
-        return [{ type: 'close', at: this.#blockOf(`${event.output_index}/${event.content_index}`) }];
+        return this.#closePart(this.#blockOf(`${event.output_index}/${event.content_index}`), event.part);
       case 'response.reasoning_summary_part.added': {
         const at = this.#blockOf(`${event.output_index}`);
         return this.#written.has(at) ? this.#delta(at, '\n\n') : NONE;
@@ -52,7 +64,7 @@ export class ResponsesStreamReader implements StreamReader {
         return this.#closeItem(event.item, event.output_index);
       case 'response.completed':
       case 'response.incomplete':
-        return this.#finish(event.response);
+        return [...this.#unsent(event.response), ...this.#finish(event.response)];
       case 'response.failed':
         return this.#fail(event.response?.error);
       case 'error':
@@ -78,6 +90,12 @@ export class ResponsesStreamReader implements StreamReader {
     if (typeof text !== 'string' || text === '') return NONE;
     this.#written.add(at);
     return [{ type: 'delta', at, text }];
+  }
+
+  /** Some vendors send annotations whole. */
+  #closePart(at: number, part: unknown): readonly StreamEvent[] {
+    const annotations = isRecord(part) && !this.#annotated.has(at) ? recordsIn(part.annotations) : [];
+    return [...annotations.map((annotation) => readAnnotation(at, annotation)), { type: 'close', at }];
   }
 
   #openItem(item: ResponseOutputItem | undefined, index: number): readonly StreamEvent[] {
@@ -116,6 +134,12 @@ export class ResponsesStreamReader implements StreamReader {
     }
     events.push({ type: 'close', at });
     return events;
+  }
+
+  /** Some vendors send nothing but the response that is complete. */
+  #unsent(response: Response | undefined): readonly StreamEvent[] {
+    if (this.#next > 0) return NONE;
+    return outputEvents(response?.output).flatMap((event) => this.read(event));
   }
 
   #finish(response: Response | undefined): readonly StreamEvent[] {

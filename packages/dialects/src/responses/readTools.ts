@@ -2,11 +2,13 @@ import type {
   CustomTool,
   FunctionTool as FunctionWire,
   NamespaceTool,
+  WebSearchPreviewTool,
+  WebSearchTool,
 } from 'openai/resources/responses/responses';
 import type { Tool } from '../ir/request.ts';
 import { type Fields, fieldsOf, type ReadContext } from '../loss/fields.ts';
 import { FREEFORM_SCHEMA } from '../tools/freeform.ts';
-import { hostedService } from '../tools/hosted.ts';
+import { hostedService, OWN_SETTING } from '../tools/hosted.ts';
 import { namespacedName } from '../tools/namespaces.ts';
 import type { ResponsesBody } from './wire.ts';
 
@@ -39,7 +41,7 @@ function readTool(fields: Fields<ToolWire>, namespace: string | undefined): Tool
     const service = hostedService(type);
     if (!service)
       context.losses.add(path, 'refused', `a tool of type ${type.slice(0, 40)} has no counterpart`);
-    else fields.end();
+    else endHosted(fields as unknown as Fields<WebSearchTool | WebSearchPreviewTool>);
     return service ? [{ kind: 'hosted', path, name: type, service }] : [];
   }
   const name = namespacedName(namespace, fields.need('name', fields.text('name')) ?? '');
@@ -59,6 +61,19 @@ function readTool(fields: Fields<ToolWire>, namespace: string | undefined): Tool
   if (fields.flag('defer_loading')) fields.change('defer_loading', 'the tool is sent at once');
   fields.end();
   return [tool];
+}
+
+/** Settings of a search of the vendor's own; other tools of its own have no counterpart, so theirs go with them. */
+function endHosted(fields: Fields<WebSearchTool | WebSearchPreviewTool>): void {
+  for (const setting of [
+    'filters',
+    'user_location',
+    'search_context_size',
+    'search_content_types',
+  ] as const) {
+    fields.drop(setting, OWN_SETTING);
+  }
+  fields.end();
 }
 
 const SHELL = 'Runs a command in the shell of the user, and returns its output. The input is the command.';

@@ -1,21 +1,29 @@
 import { NO_TOKENS } from '@weighbridge/domain';
 import { nativeReason } from '../conversation/nativeReason.ts';
 import type { AnswerContext } from '../ir/answer.ts';
+import type { NativeCitation } from '../ir/citation.ts';
 import type { FinishEvent, OpenEvent, StopReason, VendorError } from '../ir/event.ts';
 import type { Opaque, OwnForm } from '../ir/request.ts';
 import { argumentsObject } from '../json/toolArguments.ts';
 import { parseJson } from '../json/writeJson.ts';
 import { bareName } from '../tools/namespaces.ts';
+import type { Annotation } from './annotations.ts';
 
 type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
 
+/** What an item has so far. */
+interface ItemContent {
+  readonly open: OpenEvent;
+  readonly text: string;
+  readonly opaque: Opaque | undefined;
+  readonly annotations: readonly Annotation[];
+}
+
 /** An output item; while it streams, with what it has so far. */
 export function writeItem(
-  open: OpenEvent,
+  { open, text, opaque, annotations }: ItemContent,
   index: number,
   status: ItemStatus,
-  text: string,
-  opaque: Opaque | undefined,
   context: AnswerContext,
 ): object {
   const id = itemId(open, index, context);
@@ -35,7 +43,7 @@ export function writeItem(
       ? { id, type: 'reasoning', summary, encrypted_content: context.seal(opaque) }
       : { id, type: 'reasoning', summary };
   }
-  const content = status === 'in_progress' ? [] : [writeContentPart(open, text)];
+  const content = status === 'in_progress' ? [] : [writeContentPart(open, text, annotations)];
   return { id, type: 'message', status, role: 'assistant', content };
 }
 
@@ -66,10 +74,14 @@ export function itemId(open: OpenEvent, index: number, { id, ownForms }: AnswerC
   return `${prefix}_${id}_${index}`;
 }
 
-export function writeContentPart({ block }: OpenEvent, text: string): object {
+export function writeContentPart(
+  { block }: OpenEvent,
+  text: string,
+  annotations: readonly Annotation[],
+): object {
   return block === 'refusal'
     ? { type: 'refusal', refusal: text }
-    : { type: 'output_text', text, annotations: [], logprobs: [] };
+    : { type: 'output_text', text, annotations, logprobs: [] };
 }
 
 const INCOMPLETE: Partial<Record<StopReason, string>> = {
@@ -87,13 +99,19 @@ export function endOf(finish: FinishEvent): {
   return { status: reason === undefined ? 'completed' : 'incomplete', reason };
 }
 
+type Natives = readonly NativeCitation[];
+
 /** A response; `output` may be written in any form. */
 export function writeResponse(
   context: AnswerContext,
   output: readonly unknown[],
-  finish?: FinishEvent,
-  error?: VendorError,
+  ended: {
+    readonly finish?: FinishEvent | undefined;
+    readonly error?: VendorError;
+    readonly natives?: Natives;
+  } = {},
 ): object {
+  const { finish, error, natives = [] } = ended;
   const end = finish && endOf(finish);
   const failed = error
     ? { code: error.code === '' ? 'server_error' : error.code, message: error.message }
@@ -105,6 +123,7 @@ export function writeResponse(
     status: error ? 'failed' : (end?.status ?? 'in_progress'),
     error: failed,
     ...(finish && { native_finish_reason: nativeReason(finish) }),
+    ...(natives.length > 0 && { native_citations: natives }),
     incomplete_details: end?.reason === undefined ? null : { reason: end.reason },
     model: context.model,
     output,
@@ -115,8 +134,8 @@ export function writeResponse(
     metadata: {},
     temperature: null,
     top_p: null,
-    previous_response_id: context.stored?.previousId ?? null,
-    store: context.stored !== undefined,
+    previous_response_id: context.previousId ?? null,
+    store: context.isStored,
     usage: finish ? writeUsage(context, finish) : null,
   };
 }

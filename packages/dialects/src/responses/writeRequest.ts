@@ -92,9 +92,10 @@ function writeChoice({ choice, tools }: ToolPlan): ResponsesBody['tool_choice'] 
 }
 
 function writeText(
-  { output, verbosity }: ModelRequest,
+  { output: wanted, verbosity }: ModelRequest,
   { quirks, losses }: WriteContext,
 ): ResponseTextConfig | undefined {
+  const output = quirks.structuredOutput ? wanted : undefined;
   const asked = quirks.verbosity ? verbosity?.value : undefined;
   if (!output && asked === undefined) return undefined;
   const text: { verbosity?: unknown; format?: unknown } = {};

@@ -1,8 +1,10 @@
 import type { ResponseStreamEvent } from 'openai/resources/responses/responses';
 import type { AnswerContext } from '../ir/answer.ts';
-import type { OpenEvent, StreamEvent, StreamWriter, VendorError } from '../ir/event.ts';
+import type { NativeCitation } from '../ir/citation.ts';
+import type { CitationEvent, OpenEvent, StreamEvent, StreamWriter, VendorError } from '../ir/event.ts';
 import type { Opaque } from '../ir/request.ts';
 import { namedFrame } from '../wire/frames.ts';
+import { type Annotation, writeAnnotation } from './annotations.ts';
 import { endOf, itemId, writeContentPart, writeItem, writeResponse } from './writeItems.ts';
 
 interface OpenItem {
@@ -10,6 +12,7 @@ interface OpenItem {
   readonly index: number;
   readonly pieces: string[];
   opaque: Opaque | undefined;
+  readonly annotations: Annotation[];
 }
 
 type EventType = ResponseStreamEvent['type'];
@@ -18,6 +21,9 @@ type EventType = ResponseStreamEvent['type'];
 export class ResponsesStreamWriter implements StreamWriter {
   readonly #context: AnswerContext;
   readonly #items = new Map<number, OpenItem>();
+  /** Texts that are done: a citation of one may come later. */
+  readonly #done = new Map<number, OpenItem>();
+  readonly #natives: NativeCitation[] = [];
   /** Those that are done, by their index. */
   readonly #output: object[] = [];
   #next = 0;
@@ -49,25 +55,31 @@ export class ResponsesStreamWriter implements StreamWriter {
         if (item) item.opaque = event.opaque;
         return '';
       }
+      case 'citation':
+        return this.#cite(event);
       case 'close':
         return this.#close(event.at);
       case 'finish': {
         const { status } = endOf(event);
-        const response = writeResponse(this.#context, this.#output, event);
+        const response = writeResponse(this.#context, this.#output, {
+          finish: event,
+          natives: this.#natives,
+        });
         this.#answer = response;
         return this.#frame(`response.${status}`, { response });
       }
       case 'error':
         return this.#fail(event.error);
-      case 'unknown':
+      default:
         return '';
     }
   }
 
   #open(open: OpenEvent): string {
     const index = this.#next++;
-    this.#items.set(open.at, { open, index, pieces: [], opaque: undefined });
-    const item = writeItem(open, index, 'in_progress', '', undefined, this.#context);
+    this.#items.set(open.at, { open, index, pieces: [], opaque: undefined, annotations: [] });
+    const empty = { open, text: '', opaque: undefined, annotations: [] };
+    const item = writeItem(empty, index, 'in_progress', this.#context);
     return (
       this.#frame('response.output_item.added', { output_index: index, item }) + this.#openPart(open, index)
     );
@@ -80,7 +92,7 @@ export class ResponsesStreamWriter implements StreamWriter {
       const part = { type: 'summary_text', text: '' };
       return this.#frame('response.reasoning_summary_part.added', { ...place, summary_index: 0, part });
     }
-    const part = writeContentPart(open, '');
+    const part = writeContentPart(open, '', []);
     return this.#frame('response.content_part.added', { ...place, content_index: 0, part });
   }
 
@@ -107,15 +119,29 @@ export class ResponsesStreamWriter implements StreamWriter {
     const item = this.#items.get(at);
     if (!item) return '';
     this.#items.delete(at);
-    const { open, index, opaque } = item;
+    const { open, index, opaque, annotations } = item;
     const text = item.pieces.join('');
-    const written = writeItem(open, index, 'completed', text, opaque, this.#context);
+    const written = writeItem({ open, text, opaque, annotations }, index, 'completed', this.#context);
     this.#output[index] = written;
     const done = this.#frame('response.output_item.done', { output_index: index, item: written });
-    return this.#closeParts(open, index, text) + done;
+    if (open.block === 'text')
+      this.#done.set(at, { open, index, pieces: [], opaque: undefined, annotations });
+    return this.#closeParts(item, text) + done;
   }
 
-  #closeParts(open: OpenEvent, index: number, text: string): string {
+  /** What comes once the text is done is in the response at the end, too: it has the same list. */
+  #cite(event: CitationEvent): string {
+    const item = this.#items.get(event.at) ?? this.#done.get(event.at);
+    if (!item) return '';
+    const { open, index, annotations } = item;
+    const annotation = writeAnnotation(event);
+    this.#natives.push(event.citation.native);
+    const annotation_index = annotations.push(annotation) - 1;
+    const place = { item_id: itemId(open, index, this.#context), output_index: index, content_index: 0 };
+    return this.#frame('response.output_text.annotation.added', { ...place, annotation_index, annotation });
+  }
+
+  #closeParts({ open, index, annotations }: OpenItem, text: string): string {
     const place = { item_id: itemId(open, index, this.#context), output_index: index };
     if (this.#isWhole(open)) return '';
     if (open.block === 'call') {
@@ -134,7 +160,7 @@ export class ResponsesStreamWriter implements StreamWriter {
         this.#frame('response.reasoning_summary_part.done', { ...place, summary_index: 0, part })
       );
     }
-    const part = writeContentPart(open, text);
+    const part = writeContentPart(open, text, annotations);
     const textDone =
       open.block === 'refusal'
         ? this.#frame('response.refusal.done', { ...place, content_index: 0, refusal: text })
@@ -144,7 +170,7 @@ export class ResponsesStreamWriter implements StreamWriter {
 
   #fail(error: VendorError): string {
     const output = this.#output.filter((item) => item !== undefined);
-    const response = writeResponse(this.#context, output, undefined, error);
+    const response = writeResponse(this.#context, output, { error });
     return this.#frame('response.failed', { response });
   }
 

@@ -1,5 +1,8 @@
 import type { HostedService } from '../ir/request.ts';
 
+/** Why a setting of a tool that a vendor runs is lost. */
+export const OWN_SETTING = "only its vendor's tool has the setting";
+
 /** Tools that OpenAI runs, or whose calls have their own form, by type (https://platform.openai.com/docs/guides/tools). */
 const OPENAI_TOOLS: Readonly<Record<string, HostedService>> = {
   web_search: 'web_search',

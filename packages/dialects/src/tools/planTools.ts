@@ -4,6 +4,7 @@ import type {
   JsonText,
   ModelRequest,
   Part,
+  StructuredOutput,
   Tool,
   ToolChoice,
 } from '../ir/request.ts';
@@ -113,13 +114,15 @@ function planTool(tool: Tool, loaded: ReadonlySet<string>, context: WriteContext
   if (tool.deferred)
     losses.add(`${tool.path}.defer_loading`, 'changed', 'a result refers to it, so it is sent');
   const schema = tool.schema ?? EMPTY_SCHEMA;
+  if (tool.cache && !quirks.cacheMarks)
+    losses.add(`${tool.path}.cache_control`, 'dropped', 'prefixes are cached without marks there');
   return {
     kind: 'function',
     name,
     description: tool.description,
     schema: quirks.schemas === 'subset' ? lowerSchema(schema, tool.path, losses) : schema,
     strict: strictOf(tool.strict, schema, tool.path, context),
-    cache: tool.cache,
+    cache: quirks.cacheMarks ? tool.cache : undefined,
     path: tool.path,
   };
 }
@@ -193,14 +196,22 @@ function outputChoice(
   return isAlone ? { mode: 'one', name } : { mode: 'any', name: '' };
 }
 
+/** Whether the target writes a structured output by itself; else a tool stands for it. */
+export function writesOutput({ schema }: StructuredOutput, { format, quirks }: WriteContext): boolean {
+  if (!quirks.structuredOutput) return false;
+  // Messages take closed schemas only, and a tool takes any.
+  return format !== 'messages' || (schema !== undefined && qualifiesForStrict(schema));
+}
+
 /** Adds a tool whose arguments are the structured output, where the target has no other way; returns its name. */
 function planOutput(
   { output }: ModelRequest,
   tools: PlannedTool[],
   choice: ToolPlan['choice'],
-  { quirks, losses }: WriteContext,
+  context: WriteContext,
 ): string {
-  if (!output || quirks.structuredOutput) return '';
+  const { losses } = context;
+  if (!output || writesOutput(output, context)) return '';
   if (choice?.mode === 'any' || choice?.mode === 'one') {
     losses.add(output.path, 'refused', 'the model can either call a tool or write structured output');
     return '';
