@@ -61,7 +61,8 @@ export async function startMockVendor(options: MockVendorOptions = {}): Promise<
 
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen(port, host, () => {
+    // Of a thousand callers at once, the default backlog of 511 would have some reset.
+    server.listen({ port, host, backlog: 4_096 }, () => {
       server.off('error', reject);
       resolve();
     });

@@ -1,5 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { listenLocally } from '../shared/listenLocally.ts';
+import { arrivingEvents, askBehind } from '../shared/vendorBehind.ts';
+import { converseAnswer, converseFrames, messagesOf } from './converse.ts';
+import { converseFault } from './converseBody.ts';
 import { chunkFrame, exceptionFrame } from './eventFrame.ts';
 import { type AwsAccount, sigV4Fault } from './sigV4.ts';
 
@@ -12,12 +15,15 @@ export interface BedrockOptions {
   readonly nowMs?: () => number;
 }
 
-/** Bedrock's runtime in one region: `InvokeModel` for Claude, with and without a stream. It refuses what Bedrock refuses. */
+/**
+ * Bedrock's runtime in one region: `InvokeModel` for Claude and `Converse` for all, with and without a stream. It refuses what
+ * Bedrock refuses.
+ */
 export interface Bedrock {
   /** The base URL for a connector, and the endpoint for AWS's SDK. */
   readonly url: string;
   /** The identities that it knows. */
-  accounts: AwsAccount[];
+  accounts: readonly AwsAccount[];
   /** The requests that it took, oldest first. */
   readonly invocations: readonly {
     readonly path: string;
@@ -25,6 +31,8 @@ export interface Bedrock {
   }[];
   /** The errors that it answered with, oldest first. */
   readonly refusals: readonly string[];
+  /** The identities may not use models. */
+  isForbidden: boolean;
   /** What becomes of the next streams after their first event. */
   breaks: 'exception' | 'checksum' | 'truncated' | undefined;
   close(): Promise<void>;
@@ -51,7 +59,11 @@ const BETAS = new Set([
   'tool-examples-2025-10-29',
   'tool-search-tool-2025-10-19',
 ]);
-const STATUS: Readonly<Record<string, number>> = { ValidationException: 400, ResourceNotFoundException: 404 };
+const STATUS: Readonly<Record<string, number>> = {
+  ValidationException: 400,
+  ResourceNotFoundException: 404,
+  ThrottlingException: 429,
+};
 
 export async function startBedrock(options: BedrockOptions): Promise<Bedrock> {
   const { region, models, vendorUrl, nowMs = Date.now } = options;
@@ -68,6 +80,14 @@ export async function startBedrock(options: BedrockOptions): Promise<Bedrock> {
       .end(JSON.stringify({ message }));
   }
 
+  /** What the vendor behind it refuses, in Bedrock's words. */
+  async function refuseAs(response: ServerResponse, answer: Response): Promise<void> {
+    const text = await answer.text();
+    if (answer.status !== 429) return refuse(response, 'ValidationException', text);
+    const { error } = JSON.parse(text) as { error: { message: string } };
+    refuse(response, 'ThrottlingException', error.message);
+  }
+
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const chunks: Buffer[] = [];
     for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
@@ -76,19 +96,32 @@ export async function startBedrock(options: BedrockOptions): Promise<Bedrock> {
     const call = { method, url, headers, body };
     const fault = sigV4Fault(call, bedrock.accounts, { service: 'bedrock', region, nowMs: nowMs() });
     if (fault) return refuse(response, fault.code, fault.message);
-    const [, id = '', action] = /^\/model\/([^/?]+)\/(invoke|invoke-with-response-stream)$/.exec(url) ?? [];
+    if (bedrock.isForbidden) {
+      // It names the account: nobody may show it.
+      const who = 'arn:aws:sts::123456789012:assumed-role/models/weighbridge';
+      const why = `User: ${who} is not authorized to perform: bedrock:InvokeModel`;
+      return refuse(response, 'AccessDeniedException', why);
+    }
+    const list = method === 'GET' ? listOf(url, Object.keys(models)) : undefined;
+    if (list) {
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(list));
+      return;
+    }
+    const [, id = '', action] =
+      /^\/model\/([^/?]+)\/(invoke|invoke-with-response-stream|converse|converse-stream)$/.exec(url) ?? [];
     if (method !== 'POST' || action === undefined)
       return refuse(response, 'UnknownOperationException', 'Unknown');
     const model = models[decodeURIComponent(id)];
     if (model === undefined)
       return refuse(response, 'ValidationException', 'The provided model identifier is invalid.');
     const parsed = JSON.parse(body.toString('utf8')) as Record<string, unknown>;
+    if (action.startsWith('converse')) return await converse(response, parsed, { url, model, action });
     const why = bodyFault(parsed);
     if (why !== undefined) return refuse(response, 'ValidationException', why);
     invocations.push({ path: url, body: parsed });
     const { anthropic_version: _version, anthropic_beta: betas = [], ...fields } = parsed;
     const stream = action === 'invoke-with-response-stream';
-    const answer = await fetch(`${vendorUrl}/messages`, {
+    const answer = await askBehind(response, `${vendorUrl}/messages`, {
       method: 'POST',
       headers: {
         'content-type': 'application/json',
@@ -97,7 +130,7 @@ export async function startBedrock(options: BedrockOptions): Promise<Bedrock> {
       },
       body: JSON.stringify({ ...fields, model: model.sent, stream }),
     });
-    if (!answer.ok) return refuse(response, 'ValidationException', await answer.text());
+    if (!answer.ok) return await refuseAs(response, answer);
     if (!stream) {
       response
         .writeHead(200, { 'content-type': 'application/json' })
@@ -105,18 +138,43 @@ export async function startBedrock(options: BedrockOptions): Promise<Bedrock> {
       return;
     }
     response.writeHead(200, { 'content-type': 'application/vnd.amazon.eventstream' });
-    await pipeFrames(renamed(await answer.text(), model), response, bedrock.breaks);
+    await pipeFrames(answer, model, response, bedrock.breaks);
+  }
+
+  async function converse(
+    response: ServerResponse,
+    body: Readonly<Record<string, unknown>>,
+    { url, model, action }: { url: string; model: { readonly sent: string }; action: string },
+  ): Promise<void> {
+    const why = converseFault(body);
+    if (why !== undefined) return refuse(response, 'ValidationException', why);
+    invocations.push({ path: url, body });
+    const answer = await askBehind(response, `${vendorUrl}/messages`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'anthropic-version': '2023-06-01' },
+      body: JSON.stringify(messagesOf(body, model.sent)),
+    });
+    if (!answer.ok) return await refuseAs(response, answer);
+    const message = (await answer.json()) as Parameters<typeof converseAnswer>[0];
+    if (action === 'converse') {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end(JSON.stringify(converseAnswer(message)));
+      return;
+    }
+    response.writeHead(200, { 'content-type': 'application/vnd.amazon.eventstream' });
+    await writeFrames(converseFrames(message), response, bedrock.breaks);
   }
 
   const http = createServer(
     (request, response) => void serve(request, response).catch(() => response.destroy()),
   );
-  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+  const port = await listenLocally(http);
   const bedrock: Bedrock = {
-    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${port}`,
     accounts: [],
     invocations,
     refusals,
+    isForbidden: false,
     breaks: undefined,
     async close() {
       http.closeAllConnections();
@@ -124,6 +182,17 @@ export async function startBedrock(options: BedrockOptions): Promise<Bedrock> {
     },
   };
   return bedrock;
+}
+
+/** The lists of models, which AWS has at another host. */
+function listOf(url: string, ids: readonly string[]): object | undefined {
+  const isProfile = (id: string) => /^(us|eu|apac|global)\./.test(id);
+  if (url === '/foundation-models') {
+    return { modelSummaries: ids.filter((id) => !isProfile(id)).map((modelId) => ({ modelId })) };
+  }
+  if (url !== '/inference-profiles') return undefined;
+  const profiles = ids.filter(isProfile).map((inferenceProfileId) => ({ inferenceProfileId }));
+  return { inferenceProfileSummaries: profiles };
 }
 
 /** What Bedrock says of a body that it refuses. */
@@ -146,16 +215,35 @@ function renamed(
   return text.replace(`"model":${JSON.stringify(sent)}`, `"model":${JSON.stringify(answered)}`);
 }
 
-/** The vendor's events as frames, split where no frame ends. */
-async function pipeFrames(text: string, response: ServerResponse, breaks: Bedrock['breaks']): Promise<void> {
-  const events = [...text.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => data);
-  const frames = events.filter((data) => data !== '[DONE]').map(chunkFrame);
-  const whole = breaks === undefined ? Buffer.concat(frames) : brokenFrames(frames, breaks);
+/** The vendor's events as frames, as they arrive. */
+async function pipeFrames(
+  answer: Response,
+  model: { readonly sent: string; readonly answered: string },
+  response: ServerResponse,
+  breaks: Bedrock['breaks'],
+): Promise<void> {
+  const held: Buffer[] = [];
+  for await (const events of arrivingEvents(answer)) {
+    const data = [...renamed(events, model).matchAll(/^data: (.*)$/gm)].map(([, one = '']) => one);
+    const frames = data.filter((one) => one !== '[DONE]').map(chunkFrame);
+    // A stream that breaks has its first two frames only.
+    if (breaks === undefined) await writePieces(Buffer.concat(frames), response);
+    else held.push(...frames);
+  }
+  await writeFrames(held, response, breaks);
+}
+
+async function writeFrames(frames: Buffer[], response: ServerResponse, breaks: Bedrock['breaks']) {
+  await writePieces(breaks === undefined ? Buffer.concat(frames) : brokenFrames(frames, breaks), response);
+  response.end();
+}
+
+/** Split where no frame ends. */
+async function writePieces(whole: Buffer, response: ServerResponse): Promise<void> {
   for (let at = 0; at < whole.length; at += 333) {
     response.write(whole.subarray(at, at + 333));
     await new Promise((resolve) => setImmediate(resolve));
   }
-  response.end();
 }
 
 function brokenFrames([first = Buffer.alloc(0), second = Buffer.alloc(0)]: Buffer[], how: string): Buffer {

@@ -14,7 +14,7 @@ function crc32(bytes: Buffer): number {
  * One message of AWS's event stream (`application/vnd.amazon.eventstream`): lengths, their checksum, headers, payload, and the
  * checksum of all.
  */
-function eventFrame(headers: Readonly<Record<string, string>>, payload: string): Buffer {
+export function eventFrame(headers: Readonly<Record<string, string>>, payload: string): Buffer {
   const names = Object.entries(headers).map(([name, value]) => {
     const bytes = Buffer.from(value, 'utf8');
     // 7: a string, whose length has two bytes.

@@ -8,6 +8,7 @@ import type { JsonRecord } from '../shared/parameters.ts';
 import type { VendorTraits } from '../shared/traits.ts';
 import { openaiErrorBody, serverError } from '../shared/vendorError.ts';
 import { type ChatRequest, parseChatRequest } from './chatRequest.ts';
+import { chatAnnotations } from './citedSource.ts';
 import { chargeWhole, generate, generationTime, openBill, thinkingTime, totalOutput } from './generation.ts';
 
 /** `POST /v1/chat/completions`. */
@@ -37,7 +38,7 @@ async function sendWhole(exchange: Exchange, request: ChatRequest, modelOutput: 
         })),
       }),
       refusal: null,
-      annotations: [],
+      annotations: citedIn(modelOutput, exchange.behaviour),
     },
     logprobs: null,
     finish_reason: finishReason(modelOutput),
@@ -80,7 +81,9 @@ async function sendStream(exchange: Exchange, request: ChatRequest, modelOutput:
     return;
   }
 
+  const annotations = citedIn(modelOutput, behaviour);
   for (const index of indices) {
+    if (annotations.length > 0) await sendDelta(index, { annotations });
     const isLast = index === indices.length - 1;
     const unasked = isLast && reported && !isAsked ? unaskedUsage(traits, reported) : {};
     await sendDelta(index, {}, finishReason(modelOutput), unasked);
@@ -110,6 +113,10 @@ function openedCall({ toolName }: ModelOutput, index: number, traits: VendorTrai
 function pieceDelta({ toolName }: ModelOutput, piece: string, call: number) {
   if (toolName === undefined) return { content: piece };
   return { tool_calls: [{ index: call, function: { arguments: piece } }] };
+}
+
+function citedIn({ toolName, text }: ModelOutput, { cites }: Behaviour): object[] {
+  return toolName === undefined ? chatAnnotations(text, cites) : [];
 }
 
 function finishReason(modelOutput: ModelOutput): 'stop' | 'length' | 'tool_calls' {

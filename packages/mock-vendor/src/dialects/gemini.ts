@@ -3,10 +3,12 @@ import type { Signer } from '../history/signer.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { composeOutput, type ModelOutput } from '../model/modelOutput.ts';
 import { complete } from '../records/bill.ts';
+import type { Behaviour } from '../shared/behaviour.ts';
 import { newId } from '../shared/ids.ts';
 import type { JsonRecord } from '../shared/parameters.ts';
 import { textOfTokens } from '../shared/tokens.ts';
 import { googleErrorBody, serverError } from '../shared/vendorError.ts';
+import { groundingOf } from './citedSource.ts';
 import { type GeminiRequest, modelInPath, parseCountRequest, parseGeminiRequest } from './geminiRequest.ts';
 import { promptDetails, usageMetadata } from './geminiUsage.ts';
 import { chargeWhole, generate, generationTime, openBill, thinkingTime } from './generation.ts';
@@ -29,7 +31,7 @@ export async function generateContent(exchange: Exchange): Promise<void> {
       },
       finishReason: finishReason(output),
       index,
-      ...grounding(output),
+      ...grounding(output, behaviour),
     })),
     ...usageOf(request, output, exchange, output.textTokens),
     ...head,
@@ -80,7 +82,11 @@ export async function streamGenerateContent(exchange: Exchange): Promise<void> {
   for (let index = 0; index < request.choices - 1; index++) {
     await send({ parts: last }, { finishReason: finishReason(output), index }, output.textTokens);
   }
-  const chunk = { finishReason: finishReason(output), index: request.choices - 1, ...grounding(output) };
+  const chunk = {
+    finishReason: finishReason(output),
+    index: request.choices - 1,
+    ...grounding(output, behaviour),
+  };
   await send({ parts: last }, chunk, output.textTokens);
   await complete(entry, async () => {
     if (!isEvents) await reply.write(']');
@@ -129,11 +135,13 @@ function finishReason({ cut }: ModelOutput): string {
 }
 
 /** What the vendor's searches leave in a candidate. */
-function grounding({ serving }: ModelOutput): object {
+function grounding({ serving, toolName, text }: ModelOutput, { cites }: Behaviour): object {
   const { google_search: searches = 0, google_maps: places = 0 } = serving.toolUses;
-  if (searches + places === 0) return {};
+  const isCited = cites !== undefined && toolName === undefined;
+  if (searches + places === 0 && !isCited) return {};
   return {
     groundingMetadata: {
+      ...(isCited && groundingOf(text, cites)),
       ...(searches > 0 && { webSearchQueries: Array.from({ length: searches }, (_, at) => `query ${at}`) }),
       ...(places > 0 && { groundingChunks: [{ maps: { title: 'A place' } }] }),
     },

@@ -8,6 +8,7 @@ import { newId } from '../shared/ids.ts';
 import { isRecord, type JsonRecord } from '../shared/parameters.ts';
 import { textOfTokens } from '../shared/tokens.ts';
 import { anthropicErrorBody, serverError } from '../shared/vendorError.ts';
+import { messagesCitation } from './citedSource.ts';
 import { chargeWhole, generate, generationTime, openBill, thinkingTime } from './generation.ts';
 import { type MessagesRequest, parseMessagesRequest } from './messagesRequest.ts';
 import { finalUsage, usageOf, wholeUsage } from './messagesUsage.ts';
@@ -39,7 +40,7 @@ async function sendWhole(
   const thinking = thought === '' ? [] : [thinkingBlock(thought, exchange.signer)];
   const message = {
     ...head(modelOutput),
-    content: [...thinking, ...toolBlocks(modelOutput), ...contentBlocks(modelOutput)],
+    content: [...thinking, ...toolBlocks(modelOutput), ...contentBlocks(modelOutput, exchange.behaviour)],
     stop_reason: stopReason(modelOutput),
     stop_sequence: null,
     ...containerOf(request, modelOutput),
@@ -99,6 +100,10 @@ async function sendStream(
     await reply.end();
     return;
   }
+  if (behaviour.cites !== undefined && modelOutput.toolName === undefined) {
+    const delta = { type: 'citations_delta', citation: messagesCitation(behaviour.cites) };
+    await send('content_block_delta', { index, delta });
+  }
   await send('content_block_stop', { index });
   const end = finalUsage(modelOutput, behaviour);
   await reply.writeEvent('message_delta', {
@@ -154,8 +159,12 @@ function signatureOf(thinking: string, signer: Signer | undefined): string {
   return signer?.sign(thinking) ?? 'bW9jaw==';
 }
 
-function contentBlocks(modelOutput: ModelOutput) {
-  return Array.from({ length: modelOutput.calls }, () => contentBlock(modelOutput, modelOutput.text));
+function contentBlocks(modelOutput: ModelOutput, { cites }: Behaviour) {
+  const cited = cites !== undefined && modelOutput.toolName === undefined;
+  return Array.from({ length: modelOutput.calls }, () => ({
+    ...contentBlock(modelOutput, modelOutput.text),
+    ...(cited && { citations: [messagesCitation(cites)] }),
+  }));
 }
 
 function contentBlock({ toolName }: ModelOutput, text: string) {

@@ -78,7 +78,7 @@ async function sendWhole(
   const begun = begin(request, modelOutput);
   const items = [
     ...leadingItems(request, modelOutput, exchange),
-    ...outputItems(request, modelOutput, 'completed'),
+    ...outputItems(request, modelOutput, behaviour),
   ];
   const response = finished(begun, items, request, modelOutput, behaviour);
   const entry = openBill(exchange, request, modelOutput);
@@ -103,7 +103,7 @@ async function sendStream(
   };
   const begun = begin(request, modelOutput);
   const leading = leadingItems(request, modelOutput, exchange);
-  const writers = outputItems(request, modelOutput, 'completed').map(
+  const writers = outputItems(request, modelOutput, behaviour).map(
     (item, at) => new ItemWriter(item, leading.length + at, send),
   );
 

@@ -3,6 +3,7 @@ import type { ModelOutput } from '../model/modelOutput.ts';
 import type { Behaviour } from '../shared/behaviour.ts';
 import { newId } from '../shared/ids.ts';
 import { textOfTokens } from '../shared/tokens.ts';
+import { annotations } from './citedSource.ts';
 import { totalOutput } from './generation.ts';
 import type { ResponsesRequest } from './responsesRequest.ts';
 
@@ -91,11 +92,12 @@ export function leadingItems(
 }
 
 /** The answer, or its calls. */
-export function outputItems(request: ResponsesRequest, modelOutput: ModelOutput, status: string) {
-  return Array.from({ length: modelOutput.calls }, () => outputItem(request, modelOutput, status));
+export function outputItems(request: ResponsesRequest, modelOutput: ModelOutput, behaviour: Behaviour) {
+  return Array.from({ length: modelOutput.calls }, () => outputItem(request, modelOutput, behaviour));
 }
 
-function outputItem({ tools }: ResponsesRequest, modelOutput: ModelOutput, status: string) {
+function outputItem({ tools }: ResponsesRequest, modelOutput: ModelOutput, { cites }: Behaviour) {
+  const status = 'completed';
   if (modelOutput.toolName !== undefined) {
     const custom = tools.find(({ name }) => name === modelOutput.toolName)?.custom;
     if (custom) return customCall(modelOutput, status, custom.namespace);
@@ -108,7 +110,12 @@ function outputItem({ tools }: ResponsesRequest, modelOutput: ModelOutput, statu
       arguments: modelOutput.text,
     };
   }
-  const part = { type: 'output_text', text: modelOutput.text, annotations: [], logprobs: [] };
+  const part = {
+    type: 'output_text',
+    text: modelOutput.text,
+    annotations: annotations(modelOutput.text, cites),
+    logprobs: [],
+  };
   return { id: newId('msg_'), type: 'message', status, role: 'assistant', content: [part] };
 }
 

@@ -40,8 +40,16 @@ export class ItemWriter {
     const { item } = this;
     if ('content' in item) {
       const text = item.content.map((part) => part.text).join('');
+      const annotations = item.content.flatMap((part) => part.annotations);
+      for (const [annotation_index, annotation] of annotations.entries()) {
+        const cited = { ...this.#part, annotation_index, annotation };
+        await this.#send('response.output_text.annotation.added', cited);
+      }
       await this.#send('response.output_text.done', { ...this.#part, text, logprobs: [] });
-      await this.#send('response.content_part.done', { ...this.#part, part: { ...EMPTY, text } });
+      await this.#send('response.content_part.done', {
+        ...this.#part,
+        part: { ...EMPTY, text, annotations },
+      });
     } else {
       const whole = 'input' in item ? { input: item.input } : { arguments: item.arguments };
       await this.#send(`response.${this.#argument}.done`, { ...this.#where, ...whole });

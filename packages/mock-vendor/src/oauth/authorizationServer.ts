@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { listenLocally } from '../shared/listenLocally.ts';
 import { clientFault, type TokenClient } from './tokenRequest.ts';
 
 export interface AuthorizationServerOptions extends TokenClient {
@@ -66,9 +66,9 @@ export async function startAuthorizationServer(
   }
 
   const http = createServer((request, response) => void answer(request, response));
-  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+  const port = await listenLocally(http);
   const server: AuthorizationServer = {
-    tokenUrl: `http://127.0.0.1:${(http.address() as AddressInfo).port}/oauth/token`,
+    tokenUrl: `http://127.0.0.1:${port}/oauth/token`,
     answers,
     issued,
     mode: 'up',

@@ -1,5 +1,11 @@
-import { createServer, request as forward, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import {
+  Agent,
+  createServer,
+  request as forward,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http';
+import { listenLocally } from '../shared/listenLocally.ts';
 import type { AuthorizationServer } from './authorizationServer.ts';
 
 /** A gateway that lets requests with a valid access token through to a vendor. */
@@ -19,6 +25,8 @@ export async function startTokenGateway(
 ): Promise<TokenGateway> {
   const vendor = new URL(vendorUrl);
   const refusals: string[] = [];
+  // The vendor closes connections that idle for 5 seconds, as the default agent does: one of a request might be among them.
+  const agent = new Agent({ keepAlive: true, timeout: 2_000 });
   let passed = 0;
 
   function serve(request: IncomingMessage, response: ServerResponse): void {
@@ -39,7 +47,8 @@ export async function startTokenGateway(
     passed++;
     const { authorization: _ours, ...headers } = request.headers;
     const { hostname, port } = vendor;
-    const call = forward({ hostname, port, path: request.url, method: request.method, headers }, (answer) => {
+    const options = { agent, hostname, port, path: request.url, method: request.method, headers };
+    const call = forward(options, (answer) => {
       response.writeHead(answer.statusCode ?? 502, answer.headers);
       answer.pipe(response);
     });
@@ -49,14 +58,15 @@ export async function startTokenGateway(
   }
 
   const http = createServer(serve);
-  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+  const port = await listenLocally(http);
   return {
-    url: `http://127.0.0.1:${(http.address() as AddressInfo).port}${vendor.pathname}`,
+    url: `http://127.0.0.1:${port}${vendor.pathname}`,
     get passed() {
       return passed;
     },
     refusals,
     async close() {
+      agent.destroy();
       http.closeAllConnections();
       await new Promise<void>((resolve) => http.close(() => resolve()));
     },

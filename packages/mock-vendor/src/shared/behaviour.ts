@@ -35,6 +35,8 @@ export interface Behaviour {
   readonly toolCall: { readonly name: string; readonly arguments: string } | undefined;
   /** How often it calls that tool before it answers. */
   readonly toolRounds: number;
+  /** The address of a source that it cites for its text. */
+  readonly cites: string | undefined;
   /** How many calls it makes at once. */
   readonly parallelCalls: number;
   readonly usage: 'counted' | 'zero' | 'none';
@@ -90,6 +92,7 @@ export function parseBehaviour(headers: IncomingHttpHeaders): Behaviour {
     ...text(script),
     toolCall: script.call('tool'),
     toolRounds: script.integer('tool-rounds', 1, MAX_TOOL_ROUNDS) ?? 1,
+    cites: script.text('cites', 'https://example.com/source'),
     parallelCalls: script.integer('parallel-calls', 1, MAX_PARALLEL_CALLS) ?? 1,
     ...delays(script),
     ...input(script),
