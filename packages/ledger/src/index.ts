@@ -10,6 +10,7 @@ export {
 export { type CounterDefinition, openCounter } from './budgets/openCounter.ts';
 export { type BudgetUse, readBudgetUse } from './budgets/readBudgetUse.ts';
 export { COUNTER_ORDERS, type CounterRow, readCounters } from './budgets/readCounters.ts';
+export { type CounterUse, readCounterUse, readPolicyUse } from './budgets/readCounterUse.ts';
 export { setBucketLimits } from './budgets/setBucketLimits.ts';
 export { recordOverdueThresholds, type ThresholdReached } from './budgets/thresholds.ts';
 export { type BillingDetails, detailsColumn, detailsOf } from './events/billingDetails.ts';
@@ -38,6 +39,7 @@ export type { LeaseOutcome } from './leases/decideGrant.ts';
 export { pruneLeases } from './leases/pruneLeases.ts';
 export { readHeadroom } from './leases/readHeadroom.ts';
 export { readUnattributed } from './leases/readUnattributed.ts';
+export { recordExhausted } from './leases/recordExhausted.ts';
 export { maintainPartitions, type Retention, readIdRange, retainedFrom } from './maintenance/partitions.ts';
 export { type LedgerState, type LostProducer, readLedgerState } from './maintenance/readLedgerState.ts';
 export { type RebuildResult, RebuildRunningError, rebuildBuckets } from './maintenance/rebuild.ts';
@@ -75,6 +77,11 @@ export { type ModelOutput, measureModelOutputs, readModelOutputs } from './rates
 export { grantRates, pruneRates, type RateCall, type RateGrant } from './rates/rates.ts';
 export { type LastStep, type RecordResult, recordUsage } from './recording/recordUsage.ts';
 export { touchKeys } from './recording/touchKeys.ts';
+export { decodeRefusals } from './refusals/decodeRefusals.ts';
+export { findRefusals, type RefusedRequestRow, readRefusals } from './refusals/findRefusals.ts';
+export { pruneRefusals } from './refusals/pruneRefusals.ts';
+export { recordRefusals } from './refusals/recordRefusals.ts';
+export type { RefusalBatch, RefusalRow, RefusingCounter } from './refusals/refusal.ts';
 export { type Correction, correctedCost, lockAttempt, recordCorrection } from './requests/corrections.ts';
 export {
   type AttemptRow,
@@ -84,6 +91,7 @@ export {
   type ListedRequest,
   type RequestFilter,
   type RequestPosition,
+  readRequests,
 } from './requests/requests.ts';
 export type { LedgerFilter } from './spend/ledgerFilter.ts';
 export { type PreviousSums, readPreviousSpend, TooManyGroupsError } from './spend/previousSpend.ts';
@@ -98,3 +106,10 @@ export {
   type SpendQuery,
   type SpendSort,
 } from './spend/spendQuery.ts';
+export { recordGaps } from './webhookEvents/recordGaps.ts';
+export {
+  type NewWebhookEvent,
+  recordWebhookEvents,
+  WEBHOOK_EVENTS,
+  type WebhookEventType,
+} from './webhookEvents/webhookEvents.ts';

@@ -85,6 +85,7 @@ const event = fc.record(
       labels: fc.dictionary(text, text, { maxKeys: 3 }),
     }),
     responseId: text,
+    teamId: text,
     priceSource: fc.integer({ min: 0, max: 5 }),
     attempt: uint32,
     modelAttempt: uint32,
@@ -117,6 +118,7 @@ export const proxyEvent: fc.Arbitrary<EventFields> = fc
     principalId: fc.string({ minLength: 1, maxLength: 30 }),
     modelRequested: name,
     responseId: fc.string({ maxLength: 60, unit: 'grapheme-ascii' }),
+    teamId: maybe(name),
     usage: fc.record({
       input: fc.nat({ max: 100_000 }),
       output: fc.nat({ max: 100_000 }),

@@ -1,6 +1,8 @@
 import type { Database, Tx } from '@weighbridge/database';
-import type { NanoUsd } from '@weighbridge/domain';
+import { microFromNano, type NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
+import { counterOf } from '../webhookEvents/counterOf.ts';
+import { recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
 import { findCurrentWindows } from './currentWindows.ts';
 
 /** A counter reached a percentage of its policy's limit, for the first time in its window. */
@@ -14,8 +16,8 @@ export interface ThresholdReached {
 }
 
 /**
- * Records which of their policies' thresholds these buckets have reached, each once per window, with an audit row. Call it in
- * the transaction that adds to the buckets. A principal's own sum under a policy of another scope is not limited, and reaches
+ * Records which of their policies' thresholds these buckets have reached, each once per window, with an audit row and
+ * a webhook event. Call it in the transaction that adds to the buckets. A principal's own sum under a policy of another scope is not limited, and reaches
  * no threshold.
  */
 export async function recordThresholds(
@@ -25,6 +27,7 @@ export async function recordThresholds(
 ): Promise<ThresholdReached[]> {
   if (bucketKeys.length === 0) return [];
   const { rows } = await sql<{
+    bucket_key: string;
     policy_id: string;
     subject: string;
     window_start: Date;
@@ -55,9 +58,20 @@ export async function recordThresholds(
         'spent_micro_usd', (spent_nano_usd + 500) / 1000, 'limit_micro_usd', limit_nano_usd / 1000)
       FROM reached JOIN recorded USING (bucket_key, percent)
     )
-    SELECT policy_id, subject, window_start, percent, limit_nano_usd, spent_nano_usd
+    SELECT bucket_key, policy_id, subject, window_start, percent, limit_nano_usd, spent_nano_usd
     FROM reached JOIN recorded USING (bucket_key, percent)
     ORDER BY policy_id, subject, percent`.execute(tx);
+  const events = rows.map((row) => ({
+    type: 'budget.threshold' as const,
+    onceKey: `${row.bucket_key}/${row.percent}`,
+    data: {
+      ...counterOf(row.policy_id, row.subject, row.window_start),
+      percent: row.percent,
+      limit_micro_usd: microFromNano(row.limit_nano_usd),
+      spent_micro_usd: microFromNano(row.spent_nano_usd),
+    },
+  }));
+  await recordWebhookEvents(tx, events, now);
   return rows.map((row) => ({
     policyId: row.policy_id,
     subject: row.subject,

@@ -62,6 +62,7 @@ const EVERY_FIELD = {
   durationUs: 9,
   attribution: { user: 'ada' },
   responseId: 'resp_1',
+  teamId: 'team_1',
   priceSource: PriceSource.CATALOG,
   cacheHit: true,
   details: { serviceTier: 'priority' },
@@ -87,6 +88,7 @@ const OTHER_VALUES = {
   durationUs: 10,
   attribution: { team: 'research' },
   responseId: 'resp_2',
+  teamId: 'team_2',
   priceSource: PriceSource.CONNECTOR,
   attempt: 2,
   modelAttempt: 2,
@@ -129,7 +131,8 @@ describe('an event decoded in place', () => {
   it('has no repeated field but its buckets: merging is left to the library', () => {
     const [fields, others] = [fieldsOf(encodedEvent(EVERY_FIELD)), fieldsOf(encodedEvent(OTHER_VALUES))];
     const every = UsageEventSchema.fields.map(({ number }) => number);
-    expect([[...fields.keys()], [...others.keys()]]).toEqual([every, every]);
+    const sorted = [fields, others].map((all) => [...all.keys()].sort((one, other) => one - other));
+    expect(sorted).toEqual([every, every]);
     const known = createDecodeCache();
     const isRead = (all: Iterable<Uint8Array>) =>
       decodeInPlace(Buffer.concat([...all]), origin, ids, known) !== undefined;
@@ -149,7 +152,7 @@ describe('an event decoded in place', () => {
     const shuffled = fc.shuffledSubarray(fields, { minLength: fields.length });
     fc.assert(
       fc.property(shuffled, fc.boolean(), (mixed, isPayerKept) => {
-        const payers = new Set(fields.slice(2, 8));
+        const payers = new Set(fields.slice(2, 9));
         const others = mixed.filter((field) => !payers.has(field));
         const payload = Buffer.concat(isPayerKept ? [...others, ...payers] : mixed);
         const inPlace = decodeInPlace(payload, origin, ids, known);
@@ -164,10 +167,11 @@ describe('an event decoded in place', () => {
 
   it('covers every event that a proxy writes, also one of a later release', () => {
     const known = createDecodeCache();
+    const next = Math.max(...UsageEventSchema.fields.map(({ number }) => number)) + 1;
     fc.assert(
       fc.property(proxyEvent, fc.boolean(), (fields, isLater) => {
         const event = encodedEvent(fields);
-        const later = changed(event, { field: 27, text: Buffer.from('new') });
+        const later = changed(event, { field: next, text: Buffer.from('new') });
         expect(decodeInPlace(isLater ? later : event, origin, ids, known)).toBeDefined();
       }),
     );

@@ -11,7 +11,7 @@ const SHA256_BYTES = 32;
 export interface EventPayer
   extends Pick<
     LedgerEvent['row'],
-    'key_id' | 'principal_id' | 'policy_id' | 'model_requested' | 'model' | 'connector_id'
+    'key_id' | 'principal_id' | 'policy_id' | 'team_id' | 'model_requested' | 'model' | 'connector_id'
   > {
   readonly buckets: readonly BucketRef[];
 }
@@ -19,7 +19,7 @@ export interface EventPayer
 /** The payer's fields of an event. They are adjacent in its encoding. */
 export type PayerFields = Pick<
   UsageEvent,
-  'keyId' | 'principalId' | 'buckets' | 'modelRequested' | 'model' | 'connectorId'
+  'keyId' | 'principalId' | 'buckets' | 'teamId' | 'modelRequested' | 'model' | 'connectorId'
 >;
 
 /** The attribution of an event. Many events of a caller share it. */
@@ -36,6 +36,7 @@ export function payerOf(event: PayerFields): EventPayer {
   checkText('model_requested', event.modelRequested);
   checkText('model', event.model);
   checkText('connector_id', event.connectorId);
+  checkText('team_id', event.teamId);
   const buckets = bucketsOf(event);
   const [governing] = buckets;
   if (!governing) throw new Error('the event names no bucket');
@@ -46,6 +47,7 @@ export function payerOf(event: PayerFields): EventPayer {
     model_requested: event.modelRequested,
     model: checkedId('model', event.model),
     connector_id: event.connectorId,
+    team_id: event.teamId === '' ? null : event.teamId,
     buckets,
   };
 }

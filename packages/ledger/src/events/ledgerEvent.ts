@@ -50,6 +50,7 @@ export function ledgerEvent(
       model_requested: payer.model_requested,
       model: payer.model,
       connector_id: payer.connector_id,
+      team_id: payer.team_id ?? null,
       // With the other modalities, so that the columns add up to the vendor's total.
       input_tokens: input + inputAudio + inputImage,
       cache_read_tokens: cacheRead + cacheReadAudio,

@@ -108,6 +108,7 @@ describe('a lease call', () => {
       seq: 1n,
       grantedNanoUsd: 70n,
       spentNanoUsd: 0n,
+      standingNanoUsd: 1n,
       leasedNanoUsd: 70n,
       limitNanoUsd: 100n,
       outcome: 'granted',

@@ -8,10 +8,13 @@ import {
   type GrantWanted,
   holdOf,
   type LeaseOutcome,
+  min,
   NO_LEASE,
 } from './decideGrant.ts';
 import { lockBuckets, openBuckets } from './lockBuckets.ts';
 import { findCurrentBuckets, findNextBuckets, readHolder } from './readLeases.ts';
+import { recordExhausted } from './recordExhausted.ts';
+import { readOthersStanding, STANDING_RULE, type StandingRule, standingOf } from './standing.ts';
 import { writeLeases } from './writeLeases.ts';
 
 export interface LeaseCall extends GrantWanted {
@@ -25,6 +28,8 @@ export interface LeaseRequest {
   /** At most one per bucket. */
   readonly calls: readonly LeaseCall[];
   readonly now: Date;
+  /** By default, `STANDING_RULE`. */
+  readonly standing?: StandingRule;
 }
 
 /** The state of a lease and its bucket after the call. */
@@ -37,6 +42,8 @@ export interface LeaseResult {
   readonly spentNanoUsd: NanoUsd;
   /** What all leases hold in the bucket. */
   readonly leasedNanoUsd: NanoUsd;
+  /** What the holder may keep of it while nothing is spent on it. */
+  readonly standingNanoUsd: NanoUsd;
   /** Null: unlimited. */
   readonly limitNanoUsd: NanoUsd | null;
   readonly outcome: LeaseOutcome;
@@ -78,6 +85,7 @@ async function answerInTransaction(tx: Tx, request: LeaseRequest): Promise<Lease
   const buckets = await lockBuckets(tx, [...keys, ...nextKeys.values()]);
   // 3. Read the leases and lock the epoch's row, so that it can't be closed meanwhile.
   const { leases, mayHold } = await readHolder(tx, request, keys);
+  const othersStanding = await readOthersStanding(tx, request, keys);
 
   const changes = [];
   for (const call of request.calls) {
@@ -87,11 +95,17 @@ async function answerInTransaction(tx: Tx, request: LeaseRequest): Promise<Lease
     const limit = current.get(key);
     const updated: BucketState = limit ? { ...bucket, limit: limit.nanoUsd } : bucket;
     const before = leases.get(key);
+    const mayKeep = standingOf(
+      updated.limit,
+      othersStanding.get(key) ?? 0n,
+      request.standing ?? STANDING_RULE,
+    );
     const decided = decideGrant(
       before ?? NO_LEASE,
       updated,
       call,
       !mayHold ? 'closed' : !limit ? 'stale' : undefined,
+      mayKeep,
     );
     const addedHold = holdOf(decided.lease) - holdOf(before ?? NO_LEASE);
     const nextKey = nextKeys.get(key);
@@ -105,17 +119,24 @@ async function answerInTransaction(tx: Tx, request: LeaseRequest): Promise<Lease
       updated,
       before,
       addedHold,
+      mayKeep,
       ...decided,
     });
   }
   // 4. Write the leases and what they hold.
   await writeLeases(tx, request, changes);
-  return changes.map(({ key, updated, lease, addedHold, outcome }) => ({
+  // 5. Who is refused for the first time has a webhook told.
+  const exhausted = changes
+    .filter(({ outcome }) => outcome === 'exhausted')
+    .map(({ key, updated }) => ({ key, ...updated }));
+  await recordExhausted(tx, exhausted, request.now);
+  return changes.map(({ key, updated, lease, addedHold, outcome, mayKeep }) => ({
     bucketKey: key,
     seq: lease.seq,
     grantedNanoUsd: lease.granted,
     spentNanoUsd: updated.spent,
     leasedNanoUsd: updated.leased + addedHold,
+    standingNanoUsd: min(mayKeep, lease.standing),
     limitNanoUsd: updated.limit,
     outcome,
   }));
@@ -128,8 +149,14 @@ function checkCalls(calls: readonly LeaseCall[]): void {
   if (new Set(calls.map(({ bucket }) => bucketKey(bucket))).size < calls.length) {
     throw new Error('a bucket appears in two calls');
   }
-  for (const { seq, returnedNanoUsd, wantNanoUsd, minimumNanoUsd } of calls) {
-    if (seq < 1n || returnedNanoUsd < 0n || minimumNanoUsd < 0n || wantNanoUsd < minimumNanoUsd) {
+  for (const { seq, returnedNanoUsd, wantNanoUsd, minimumNanoUsd, standingNanoUsd = 0n } of calls) {
+    if (
+      seq < 1n ||
+      returnedNanoUsd < 0n ||
+      standingNanoUsd < 0n ||
+      minimumNanoUsd < 0n ||
+      wantNanoUsd < minimumNanoUsd
+    ) {
       throw new Error('a lease call needs seq ≥ 1, returned ≥ 0 and 0 ≤ minimum ≤ want');
     }
   }

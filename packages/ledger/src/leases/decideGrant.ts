@@ -22,10 +22,19 @@ export interface LeaseFigures {
   readonly granted: NanoUsd;
   readonly returned: NanoUsd;
   readonly settled: NanoUsd;
+  /** What its holder may take it to keep while nothing is spent on it: as long as an answer may be lost, the larger figure. */
+  readonly standing: NanoUsd;
   readonly closed: boolean;
 }
 
-export const NO_LEASE: LeaseFigures = { seq: 0n, granted: 0n, returned: 0n, settled: 0n, closed: false };
+export const NO_LEASE: LeaseFigures = {
+  seq: 0n,
+  granted: 0n,
+  returned: 0n,
+  settled: 0n,
+  standing: 0n,
+  closed: false,
+};
 
 export interface BucketState {
   readonly spent: NanoUsd;
@@ -41,6 +50,8 @@ export interface GrantWanted {
   readonly wantNanoUsd: NanoUsd;
   /** A smaller grant is useless to the holder. */
   readonly minimumNanoUsd: NanoUsd;
+  /** What the holder takes its lease to keep while nothing is spent on it; by default nothing. */
+  readonly standingNanoUsd?: NanoUsd;
 }
 
 /** What a lease holds: what may still be spent on it, or is spent but not in the ledger yet. */
@@ -49,19 +60,30 @@ export function holdOf(lease: LeaseFigures): NanoUsd {
   return lease.closed || hold < 0n ? 0n : hold;
 }
 
-/** How a call changes its lease. `refusal` is a reason to grant nothing, whatever headroom the bucket has. */
+/**
+ * How a call changes its lease. `standing`: what it may keep from now on. `refusal` is a reason to grant nothing, whatever headroom
+ * the bucket has.
+ */
 export function decideGrant(
   lease: LeaseFigures,
   bucket: BucketState,
   call: GrantWanted,
   refusal: 'stale' | 'closed' | undefined,
+  standing: NanoUsd,
 ): { readonly lease: LeaseFigures; readonly outcome: LeaseOutcome } {
-  if (lease.closed) return { lease, outcome: 'closed' };
+  if (lease.closed) return { lease: { ...lease, standing: 0n }, outcome: 'closed' };
   // Returns always count, and once, since they are cumulative. They never exceed what was granted.
   const returned = min(max(lease.returned, call.returnedNanoUsd), lease.granted);
-  const after = { ...lease, returned, seq: max(lease.seq, call.seq) };
-  if (refusal) return { lease: after, outcome: refusal };
-  if (call.seq <= lease.seq) return { lease: after, outcome: 'repeated' };
+  const seq = max(lease.seq, call.seq);
+  if (refusal) return { lease: { ...lease, returned, seq, standing: 0n }, outcome: refusal };
+  const isNewer = call.seq > lease.seq;
+  const after = {
+    ...lease,
+    returned,
+    seq,
+    standing: isNewer ? max(standing, call.standingNanoUsd ?? 0n) : lease.standing,
+  };
+  if (!isNewer) return { lease: after, outcome: 'repeated' };
   if (call.wantNanoUsd === 0n) return { lease: after, outcome: 'granted' };
   const leased = bucket.leased - (holdOf(lease) - holdOf(after));
   const headroom = bucket.limit === null ? call.wantNanoUsd : bucket.limit - bucket.spent - leased;
@@ -78,6 +100,6 @@ function max(a: bigint, b: bigint): bigint {
   return a > b ? a : b;
 }
 
-function min(a: bigint, b: bigint): bigint {
+export function min(a: bigint, b: bigint): bigint {
   return a < b ? a : b;
 }

@@ -54,6 +54,7 @@ describe('the ledger', () => {
     'counter-not-carried',
     'forget-overage',
     'stamp-at-settle',
+    'standing-for-each',
   ];
   it.each(planted)('fails the simulation with the fault %s', async (fault) => {
     const size = { steps: 120, windowSteps: 90 };

@@ -66,7 +66,7 @@ export async function readHolder(
   const { rows } = await sql<LeaseFigures & { may_hold: boolean; bucket_key: string | null }>`
     SELECT producer.state = 'open' AND producer.superseded_by IS NULL AS may_hold, lease.bucket_key, lease.seq,
            lease.granted_nano_usd AS granted, lease.returned_nano_usd AS returned, lease.settled_nano_usd AS settled,
-           lease.closed
+           lease.standing_nano_usd AS standing, lease.closed
     FROM producers AS producer
     LEFT JOIN budget_leases AS lease
       ON lease.producer_id = producer.producer_id AND lease.epoch = producer.epoch

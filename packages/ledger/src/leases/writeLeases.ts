@@ -49,17 +49,19 @@ export async function writeLeases(
       RETURNING 1
     ), saved AS (
       INSERT INTO budget_leases (
-        bucket_key, producer_id, epoch, window_end, seq, granted_nano_usd, returned_nano_usd)
+        bucket_key, producer_id, epoch, window_end, seq, granted_nano_usd, returned_nano_usd, standing_nano_usd)
       SELECT lease.bucket_key, ${producerId}::uuid, ${epoch}::uuid, lease.window_end, lease.seq, lease.granted,
-             lease.returned
+             lease.returned, lease.standing
       FROM unnest(${arrayLiteral(leases.map(({ key }) => key))}::text[],
                   ${arrayLiteral(leases.map(({ windowEnd }) => windowEnd))}::timestamptz[],
                   ${arrayLiteral(leases.map(({ lease }) => lease.seq))}::bigint[],
                   ${arrayLiteral(leases.map(({ lease }) => lease.granted))}::bigint[],
-                  ${arrayLiteral(leases.map(({ lease }) => lease.returned))}::bigint[])
-        AS lease (bucket_key, window_end, seq, granted, returned)
+                  ${arrayLiteral(leases.map(({ lease }) => lease.returned))}::bigint[],
+                  ${arrayLiteral(leases.map(({ lease }) => lease.standing))}::bigint[])
+        AS lease (bucket_key, window_end, seq, granted, returned, standing)
       ON CONFLICT (bucket_key, producer_id, epoch) DO UPDATE
-      SET seq = excluded.seq, granted_nano_usd = excluded.granted_nano_usd, returned_nano_usd = excluded.returned_nano_usd
+      SET seq = excluded.seq, granted_nano_usd = excluded.granted_nano_usd, returned_nano_usd = excluded.returned_nano_usd,
+          standing_nano_usd = excluded.standing_nano_usd
     )
     SELECT count(*)::int AS moved FROM moved`.execute(tx);
   if (rows[0]?.moved !== moves.length) throw new Error('a bucket changed while it was locked');

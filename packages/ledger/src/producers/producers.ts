@@ -1,6 +1,7 @@
 import { arrayLiteral, type Database, type Producers, type Tx } from '@weighbridge/database';
 import { type Selectable, sql } from 'kysely';
 import { closeLeases } from '../leases/closeLeases.ts';
+import { type NewWebhookEvent, recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
 
 export type ProducerRow = Selectable<Producers>;
 
@@ -39,6 +40,8 @@ const HAS_ENDED = sql<boolean>`(producers.state = 'closed' OR producers.supersed
 export interface ProducerRegistration extends Epoch {
   /** The host or pod, for operators. */
   readonly name: string;
+  /** False: a proxy of release 0.1.0. Default true. */
+  readonly signsUsage?: boolean;
   readonly now: Date;
 }
 
@@ -49,7 +52,7 @@ export interface ProducerRegistration extends Epoch {
  */
 export async function registerProducer(
   db: Database,
-  { producerId, epoch, name, now }: ProducerRegistration,
+  { producerId, epoch, name, signsUsage = true, now }: ProducerRegistration,
 ): Promise<'registered' | 'superseded'> {
   return await db.transaction().execute(async (tx) => {
     // Two concurrent registrations would each miss the other's row. Existing rows are locked in the order that all writers use.
@@ -63,6 +66,7 @@ export async function registerProducer(
         producer_id: producerId,
         epoch,
         name,
+        signs_usage: signsUsage,
         first_seen_at: now,
         last_seen_at: now,
         mark_at: watermark,
@@ -70,6 +74,7 @@ export async function registerProducer(
       .onConflict((conflict) =>
         conflict.columns(['producer_id', 'epoch']).doUpdateSet({
           name,
+          signs_usage: signsUsage,
           last_seen_at: sql<Date>`greatest(producers.last_seen_at, excluded.last_seen_at)`,
           state: sql<string>`CASE WHEN ${HAS_ENDED} THEN producers.state ELSE 'open' END`,
           ended_at: sql<Date | null>`CASE WHEN ${HAS_ENDED} THEN producers.ended_at END`,
@@ -176,13 +181,22 @@ export async function markLost(
   db: Database,
   { silentSince, now }: { readonly silentSince: Date; readonly now: Date },
 ): Promise<ProducerRow[]> {
-  return await db
-    .updateTable('producers')
-    .set({ state: 'lost', ended_at: now })
-    .where('state', '=', 'open')
-    .where('last_seen_at', '<', silentSince)
-    .returningAll()
-    .execute();
+  return await db.transaction().execute(async (tx) => {
+    const lost = await tx
+      .updateTable('producers')
+      .set({ state: 'lost', ended_at: now })
+      .where('state', '=', 'open')
+      .where('last_seen_at', '<', silentSince)
+      .returningAll()
+      .execute();
+    await recordWebhookEvents(tx, lost.map(lostEvent), now);
+    return lost;
+  });
+}
+
+function lostEvent({ producer_id, epoch, name, last_seen_at }: ProducerRow): NewWebhookEvent {
+  const data = { kind: 'lost', producer_id, proxy_id: epoch, name, since: last_seen_at.toISOString() };
+  return { type: 'usage.gap', onceKey: `lost/${epoch}`, data };
 }
 
 /** Accepts that a lost epoch's missing events never arrive. Undefined if the epoch is not lost, or unknown. */

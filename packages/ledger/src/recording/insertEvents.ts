@@ -47,6 +47,7 @@ const COLUMNS: readonly Column[] = [
   column('model_requested', TEXT, (row) => row.model_requested),
   column('model', TEXT, (row) => row.model),
   column('connector_id', TEXT, (row) => row.connector_id),
+  column('team_id', TEXT, (row) => row.team_id),
   column('input_tokens', INTEGER, (row) => row.input_tokens),
   column('cache_read_tokens', INTEGER, (row) => row.cache_read_tokens),
   column('cache_write_tokens', INTEGER, (row) => row.cache_write_tokens),

@@ -74,7 +74,7 @@ export async function recordInTransaction(
   // 2. Count only the new events, so that a repeated message changes nothing. The sums by hour belong to this shard alone.
   await addToHours(tx, added);
   // 3. Quarantine the refused events. They count as received, so that their numbers don't hold up later ones.
-  await quarantineRefused(tx, usage.refused);
+  await quarantineRefused(tx, usage.refused, now);
   // 4. Buckets may be shared by all shards: from here to the commit, other writers of them wait.
   await addToBuckets(tx, added);
   // 5. Settle the leases that the events were admitted on.

@@ -90,7 +90,7 @@ async function insertCorrection(
 ): Promise<AttemptRow | undefined> {
   // The correction belongs to the same request, key and model as the attempt.
   const { request_id, key_id, principal_id, policy_id, model_requested, model, connector_id } = corrected;
-  const { price_version, price_source, admitted_at, attribution } = corrected;
+  const { price_version, price_source, admitted_at, attribution, team_id } = corrected;
   return await tx
     .insertInto('usage_events')
     .values({
@@ -99,7 +99,7 @@ async function insertCorrection(
       corrects: corrected.event_id,
       reason,
       ...{ request_id, key_id, principal_id, policy_id, model_requested, model, connector_id },
-      ...{ price_version, price_source, admitted_at, attribution: JSON.stringify(attribution) },
+      ...{ team_id, price_version, price_source, admitted_at, attribution: JSON.stringify(attribution) },
       bucket_keys: bucketKeys,
       cost_nano_usd: amountNanoUsd,
       outcome: 'correction',

@@ -116,10 +116,12 @@ function conditions(
   return sql.join(all, sql` AND `);
 }
 
-async function readRequests(
+/** Requests with all their rows, by id. */
+export async function readRequests(
   db: Database,
   requestIds: readonly string[],
 ): Promise<Map<string, LedgerRequest>> {
+  if (requestIds.length === 0) return new Map();
   const rows = await db
     .selectFrom('usage_events')
     .selectAll()

@@ -1,3 +1,4 @@
+import { arrayLiteral } from '@weighbridge/database';
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
 
 /** Selects attempts of the ledger. All given conditions must hold. */
@@ -6,8 +7,12 @@ export interface LedgerFilter {
   readonly from: Date;
   readonly to: Date;
   readonly principalId?: string | undefined;
+  /** Only what is this principal's, or was one of these teams' when it was admitted. */
+  readonly within?: { readonly principalId: string; readonly teamIds: readonly string[] } | undefined;
+  /** The team of the principal at admission. */
+  readonly teamId?: string | undefined;
   readonly keyId?: string | undefined;
-  /** The governing policy. */
+  /** The governing policy, or one above it. */
   readonly policyId?: string | undefined;
   /** The model that served the request. */
   readonly model?: string | undefined;
@@ -58,8 +63,8 @@ type Named = (name: string) => RawBuilder<unknown>;
 function equals(filter: Narrowed, column: Named, attribution: Named): RawBuilder<SqlBool>[] {
   const wanted: [value: string | undefined, expression: RawBuilder<unknown>][] = [
     [filter.principalId, column('principal_id')],
+    [filter.teamId, column('team_id')],
     [filter.keyId, column('key_id')],
-    [filter.policyId, column('policy_id')],
     [filter.model, column('model')],
     [filter.provider, column('provider')],
     [filter.user, attribution('user')],
@@ -67,7 +72,32 @@ function equals(filter: Narrowed, column: Named, attribution: Named): RawBuilder
     [filter.project, attribution('project')],
     [filter.env, attribution('env')],
   ];
-  return wanted.flatMap(([value, expression]) =>
-    value === undefined ? [] : [sql<SqlBool>`${expression} = ${value}`],
-  );
+  return [
+    ...wanted.flatMap(([value, expression]) =>
+      value === undefined ? [] : [sql<SqlBool>`${expression} = ${value}`],
+    ),
+    ...(filter.policyId === undefined ? [] : [isUnder(column('policy_id'), filter.policyId)]),
+    ...(filter.within ? [isWithin(filter.within, column)] : []),
+  ];
+}
+
+/** Whether a policy is this one, or has it as a parent now, directly or not. */
+export function isUnder(column: RawBuilder<unknown>, policyId: string): RawBuilder<SqlBool> {
+  // An array that is made once, so that an index on the column can be used.
+  return sql<SqlBool>`${column} = ANY (ARRAY(
+    WITH RECURSIVE under (id) AS (
+      SELECT ${policyId}::text
+      UNION
+      SELECT policies.id FROM policies JOIN under ON policies.parent_policy_id = under.id
+    )
+    SELECT id FROM under
+  ))`;
+}
+
+/** Whether a row is within the reach of a filter. */
+export function isWithin(
+  { principalId, teamIds }: NonNullable<LedgerFilter['within']>,
+  column: Named,
+): RawBuilder<SqlBool> {
+  return sql<SqlBool>`(${column('principal_id')} = ${principalId} OR ${column('team_id')} = ANY (${arrayLiteral(teamIds)}::text[]))`;
 }

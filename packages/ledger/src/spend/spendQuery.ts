@@ -14,6 +14,7 @@ export const SPEND_DIMENSIONS = [
   'service_tier',
   'user',
   'team',
+  'team_id',
   'project',
   'env',
   'workload_type',

@@ -35,14 +35,19 @@ const SERVICE_TIER = 'service_tier';
 const OF_EVENTS: Readonly<Record<string, RawBuilder<unknown>>> = {
   [SERVICE_TIER]: sql`details ->> 'service_tier'`,
   connector: sql`nullif(connector_id, '')`,
-  // As the request named it. An alias of a profile is a name of its own.
-  profile: sql`substring(model_requested FROM '^router/(.*)$')`,
+  // As the request named it, or as the alias that it named stands for today: one of its policy, else one of all keys.
+  profile: sql`coalesce(
+    substring(model_requested FROM '^router/(.*)$'),
+    (SELECT substring(alias.target FROM '^router/(.*)$') FROM aliases AS alias
+     WHERE alias.name = model_requested AND coalesce(alias.policy_id, usage_events.policy_id) = usage_events.policy_id
+     ORDER BY alias.policy_id NULLS LAST LIMIT 1))`,
   session: sql`attribution ->> 'session_id'`,
   outcome: sql`outcome`,
 };
 /** The dimensions that are columns of both tables. The others are in an event's attribution. */
 const COLUMNS: Readonly<Record<string, string>> = {
   principal: 'principal_id',
+  team_id: 'team_id',
   key: 'key_id',
   policy: 'policy_id',
   model: 'model',

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { arrayLiteral, type Tx, type UsageEvents } from '@weighbridge/database';
 import { type Insertable, type RawBuilder, sql } from 'kysely';
 
-/** The dimensions of usage_by_hour beside hour and shard. Their order is part of the digest. */
-export const HOUR_DIMENSIONS = [
+/** Dimensions that hours had from the beginning. Their order is part of the digest. */
+const FIRST_DIMENSIONS = [
   'principal_id',
   'key_id',
   'policy_id',
@@ -16,6 +16,10 @@ export const HOUR_DIMENSIONS = [
   'namespace',
   'workload',
 ] as const;
+/** Dimensions that came later. The digest has them only where they have a value, so that of earlier hours stays as it is. */
+const LATER_DIMENSIONS = ['team_id'] as const;
+/** The dimensions of usage_by_hour beside hour and shard. */
+export const HOUR_DIMENSIONS = [...FIRST_DIMENSIONS, ...LATER_DIMENSIONS] as const;
 type HourDimension = (typeof HOUR_DIMENSIONS)[number];
 
 /** The sums of usage_by_hour. */
@@ -66,11 +70,16 @@ export function eventMeasure(measure: HourMeasure): RawBuilder<unknown> {
 
 /** An SQL expression on columns named as the dimensions: the digest of `textOf`. */
 export const GROUP_SHA256 = sql`sha256(convert_to(${sql.join(
-  HOUR_DIMENSIONS.map(
-    (name) => sql`coalesce(octet_length(${sql.ref(name)}) || ':' || ${sql.ref(name)}, '-')`,
-  ),
+  [
+    ...FIRST_DIMENSIONS.map((name) => sql`coalesce(${withLength(name)}, '-')`),
+    ...LATER_DIMENSIONS.map((name) => sql`coalesce(${withLength(name)}, '')`),
+  ],
   sql` || `,
 )}, 'UTF8'))`;
+
+function withLength(name: string): RawBuilder<string> {
+  return sql`octet_length(${sql.ref(name)}) || ':' || ${sql.ref(name)}`;
+}
 
 /** The columns of usage_by_hour, for INSERT and SELECT. */
 export const HOUR_COLUMNS = sql.join(
@@ -98,7 +107,7 @@ export async function addToHours(tx: Tx, newEvents: readonly { readonly row: Eve
     const groups = known.get(attribution) ?? new Map<string, HourSum>();
     known.set(attribution, groups);
     // No text of the ledger contains a NUL.
-    const key = `${hour}/${row.shard}/${row.key_id}\0${row.model}\0${row.policy_id}\0${row.principal_id}`;
+    const key = `${hour}/${row.shard}/${row.key_id}\0${row.model}\0${row.policy_id}\0${row.principal_id}\0${row.team_id ?? ''}`;
     const sum = groups.get(key) ?? sumFor(sums, hour, row);
     groups.set(key, sum);
     addMeasures(sum.measures, row);
@@ -157,7 +166,7 @@ function hourRow({ hour, shard, group, groupText, measures }: HourSum): HourRow 
 }
 
 function isColumn(dimension: HourDimension): boolean {
-  return ['principal_id', 'key_id', 'policy_id', 'model'].includes(dimension);
+  return ['principal_id', 'key_id', 'policy_id', 'model', 'team_id'].includes(dimension);
 }
 
 /** The column accepts text or a JSON value. */
@@ -180,6 +189,7 @@ function groupOf(row: EventRow): Record<HourDimension, string | null> {
     workload_type: attribution.workload_type ?? null,
     namespace: attribution.namespace ?? null,
     workload: attribution.workload ?? null,
+    team_id: row.team_id ?? null,
   };
 }
 
@@ -213,10 +223,14 @@ function addMeasures(sum: Measures, row: EventRow): void {
   sum.cost_nano_usd += row.cost_nano_usd;
 }
 
-/** Each value is preceded by its length, so that no two groups have the same text. A missing one is a dash. */
+/** Each value is preceded by its length, so that no two groups have the same text. A missing one is a dash, or nothing if it is later. */
 function textOf(group: Record<HourDimension, string | null>): string {
-  return HOUR_DIMENSIONS.map((name) => {
+  const text = (name: HourDimension, missing: string) => {
     const value = group[name];
-    return value === null ? '-' : `${Buffer.byteLength(value)}:${value}`;
-  }).join('');
+    return value === null ? missing : `${Buffer.byteLength(value)}:${value}`;
+  };
+  return [
+    ...FIRST_DIMENSIONS.map((name) => text(name, '-')),
+    ...LATER_DIMENSIONS.map((name) => text(name, '')),
+  ].join('');
 }

@@ -17,6 +17,7 @@ const FAULTS: Readonly<
   'returns-as-deltas': { mode: 'hard' },
   'counter-not-carried': { mode: 'hard' },
   'stamp-at-settle': { mode: 'hard' },
+  'standing-for-each': { mode: 'hard' },
   // The forgotten overage exceeds what is in flight only if little is in flight and the ledger is far behind.
   'forget-overage': { mode: 'balanced', calm: true, maxInFlight: 1, usageRate: 0.02 },
 };

@@ -27,6 +27,8 @@ export interface SimulatedCall {
   readonly returned: number;
   readonly want: number;
   readonly minimum: number;
+  /** What the proxy takes its lease to keep. */
+  readonly standing: number;
   /** Only with the fault `close-returns-unsettled`: everything that the ledger has not settled counts as returned. */
   readonly release: boolean;
 }
@@ -55,7 +57,18 @@ export type Fault =
   | 'returns-as-deltas'
   | 'counter-not-carried'
   | 'forget-overage'
-  | 'stamp-at-settle';
+  | 'stamp-at-settle'
+  | 'standing-for-each';
+
+export interface SimulatedAnswer {
+  /** Cumulative. */
+  readonly granted: number;
+  /** What the lease may keep while nothing is spent on it. */
+  readonly standing: number;
+}
+
+/** Larger shares than in the product, so that those of three proxies meet the bound. */
+export const STANDING = { each: 20, together: 10 } as const;
 
 interface BucketAtRest {
   readonly key: string;
@@ -74,12 +87,12 @@ export interface LeaseLedger {
   start(limits: Readonly<Record<PolicyName, number>>): void | Promise<void>;
   /** A proxy's process started, in place of an earlier one if there was one. */
   register(holder: Holder, before: Holder | undefined): void | Promise<void>;
-  /** Returns the cumulative grants, in the order of the calls. */
+  /** Answers in the order of the calls. */
   call(
     holder: Holder,
     calls: readonly SimulatedCall[],
     step: number,
-  ): readonly number[] | Promise<readonly number[]>;
+  ): readonly SimulatedAnswer[] | Promise<readonly SimulatedAnswer[]>;
   record(event: SimulatedEvent): void | Promise<void>;
   /** The epoch ended after this many events. */
   declareLast(holder: Holder, lastN: number, step: number): void | Promise<void>;

@@ -5,9 +5,11 @@ import type {
   Holder,
   LeaseLedger,
   PolicyName,
+  SimulatedAnswer,
   SimulatedCall,
   SimulatedEvent,
 } from './leaseLedger.ts';
+import { STANDING } from './leaseLedger.ts';
 
 /** A lease. All amounts only grow, except `forfeited`, which only faults use. */
 interface Lease {
@@ -18,6 +20,7 @@ interface Lease {
   granted: number;
   returned: number;
   settled: number;
+  standing: number;
   closed: boolean;
   forfeited: number;
 }
@@ -70,14 +73,23 @@ class ReferenceLedger implements LeaseLedger {
     for (const lease of this.#leases.values()) if (sameHolder(lease.holder, before)) refund(lease);
   }
 
-  call(holder: Holder, calls: readonly SimulatedCall[], step: number): number[] {
+  call(holder: Holder, calls: readonly SimulatedCall[], step: number): SimulatedAnswer[] {
     return calls.map((call) => this.#answer(holder, call, step));
   }
 
-  #answer(holder: Holder, call: SimulatedCall, step: number): number {
+  #answer(holder: Holder, call: SimulatedCall, step: number): SimulatedAnswer {
+    const lease = this.#change(holder, call, step);
+    const standing = Math.min(lease.standing, this.#standingFor(lease));
+    return { granted: lease.granted, standing };
+  }
+
+  #change(holder: Holder, call: SimulatedCall, step: number): Lease {
     const lease = this.#leaseOf(holder, call.counter);
     const epoch = this.#epochOf(holder);
-    if (epoch.closed) return lease.granted;
+    if (epoch.closed) {
+      lease.standing = 0;
+      return lease;
+    }
     // Rule 4: returns are cumulative.
     lease.returned =
       this.#fault === 'returns-as-deltas'
@@ -88,11 +100,25 @@ class ReferenceLedger implements LeaseLedger {
     const isCurrent = version === this.#versions[policy] && window === Math.floor(step / this.#windowSteps);
     const isNewer = this.#fault === 'grants-again' || call.seq > lease.seq;
     lease.seq = Math.max(lease.seq, call.seq);
-    if (!isNewer || !isCurrent || epoch.superseded) return lease.granted;
+    if (!isCurrent || epoch.superseded) {
+      lease.standing = 0;
+      return lease;
+    }
+    if (!isNewer) return lease;
+    // Rule 14: what idle leases keep is together a tenth of the limit. The holder may never learn of a smaller figure.
+    lease.standing = Math.max(call.standing, this.#standingFor(lease));
     // Rule 2: grant what is wanted, as far as there is headroom.
     const slice = Math.min(call.want, this.#limits[policy] - this.#exposureOf(key));
     if (slice > 0 && slice >= call.minimum) lease.granted += slice;
-    return lease.granted;
+    return lease;
+  }
+
+  #standingFor(lease: Lease): number {
+    const limit = this.#limits[lease.counter.policy];
+    const isOther = (one: Lease) => one !== lease && !one.closed && one.counter.key === lease.counter.key;
+    const others = [...this.#leases.values()].filter(isOther).reduce((sum, one) => sum + one.standing, 0);
+    const together = this.#fault === 'standing-for-each' ? limit : Math.floor(limit / STANDING.together);
+    return Math.max(0, Math.min(Math.floor(limit / STANDING.each), together - others));
   }
 
   record(event: SimulatedEvent): void {
@@ -201,6 +227,7 @@ class ReferenceLedger implements LeaseLedger {
         granted: 0,
         returned: 0,
         settled: 0,
+        standing: 0,
         closed: false,
         forfeited: 0,
       };

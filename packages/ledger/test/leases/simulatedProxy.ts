@@ -18,6 +18,8 @@ export interface LeaseAccount {
   spent: number;
   reserved: number;
   seq: number;
+  /** What it may keep while nothing is spent on it. */
+  standing: number;
   /** When the proxy last asked for more. */
   askedStep: number;
 }
@@ -57,6 +59,7 @@ export class SimulatedProxy {
         spent: 0,
         reserved: 0,
         seq: 0,
+        standing: 0,
         askedStep: -RETRY_STEPS,
       };
       this.accounts.set(of.key, account);

@@ -8,6 +8,7 @@ import {
   type PolicyName,
   type SimulatedCall,
   type SimulatedEvent,
+  STANDING,
 } from './leaseLedger.ts';
 import { headroom, type InFlight, type LeaseAccount, RETRY_STEPS, SimulatedProxy } from './simulatedProxy.ts';
 import { leaseKey, VendorBill, windowKey } from './vendorBill.ts';
@@ -34,6 +35,8 @@ type Message =
 
 interface Grant {
   readonly key: string;
+  readonly seq: number;
+  readonly standing: number;
   readonly granted: number;
   readonly slice: number;
 }
@@ -54,6 +57,8 @@ class Simulation {
   readonly #bill: VendorBill;
   readonly #proxies: readonly SimulatedProxy[];
   readonly #limits: Record<PolicyName, number>;
+  /** What leases keep follows a lowered limit only when their proxies call. */
+  readonly #highestLimits: Record<PolicyName, number>;
   readonly #control: Message[] = [];
   readonly #usage: Message[] = [];
   /** The newest answer to each lease. */
@@ -71,6 +76,7 @@ class Simulation {
     this.#options = options;
     this.#random = seededRandom(options.seed);
     this.#limits = { P: this.#between(100, 300), A: this.#between(60, 200), B: this.#between(60, 200) };
+    this.#highestLimits = { ...this.#limits };
     const skew = options.windowSteps / 6;
     this.#proxies = [0, 1, 2].map(
       (index) =>
@@ -96,7 +102,7 @@ class Simulation {
       this.#admit(proxy);
       if (this.#random() < 0.6) this.#settle(proxy);
     } else if (chance < 0.62) this.#settle(proxy);
-    else if (chance < 0.67) this.#giveBack(proxy);
+    else if (chance < 0.67) this.#giveBack(proxy, this.#random() < 0.5);
     else if (chance < 0.7) proxy.version = this.#version;
     else if (this.#options.calm) this.#settle(proxy);
     else if (chance < 0.72) await this.#crash(proxy);
@@ -115,11 +121,34 @@ class Simulation {
   /** All requests end, all messages are delivered, and all headroom is given back. */
   async #comeToRest(): Promise<void> {
     for (const proxy of this.#proxies) while (proxy.inFlight.length > 0) this.#settle(proxy);
-    for (let round = 0; round < 3; round++) {
-      while (this.#control.length > 0) await this.#deliver(this.#control, true);
-      while (this.#usage.length > 0) await this.#deliver(this.#usage, true);
-      // Twice: the first time, a proxy may still learn of a grant.
-      if (round < 2) for (const proxy of this.#proxies) this.#giveBack(proxy);
+    for (const isContended of [false, false, true, true]) {
+      await this.#deliverAll();
+      // Twice each: the first time, a proxy may still learn of a grant.
+      for (const proxy of this.#proxies) this.#giveBack(proxy, isContended);
+      if (isContended) continue;
+      await this.#deliverAll();
+    }
+    await this.#deliverAll();
+  }
+
+  async #deliverAll(): Promise<void> {
+    while (this.#control.length > 0) await this.#deliver(this.#control, true);
+    while (this.#usage.length > 0) await this.#deliver(this.#usage, true);
+  }
+
+  /** What proxies keep while they spend nothing is together a small part of each limit. */
+  #checkStanding(): void {
+    const kept = new Map<string, { policy: PolicyName; sum: number }>();
+    for (const { accounts } of this.#proxies) {
+      for (const { counter: of, standing } of accounts.values()) {
+        const all = kept.get(of.key) ?? { policy: of.policy, sum: 0 };
+        all.sum += standing;
+        kept.set(of.key, all);
+      }
+    }
+    for (const [key, { policy, sum }] of kept) {
+      const most = this.#highestLimits[policy] / STANDING.together;
+      if (sum > most) this.#fail(`idle leases on ${key} may keep ${sum}, more than ${most}`);
     }
   }
 
@@ -164,7 +193,15 @@ class Simulation {
     account.seq++;
     const returned = this.#options.fault === 'returns-as-deltas' ? account.unsentReturns : account.returned;
     account.unsentReturns = 0;
-    return { counter: account.counter, seq: account.seq, returned, want, minimum, release };
+    return {
+      counter: account.counter,
+      seq: account.seq,
+      returned,
+      want,
+      minimum,
+      standing: account.standing,
+      release,
+    };
   }
 
   #settle(proxy: SimulatedProxy): void {
@@ -203,10 +240,13 @@ class Simulation {
     if (this.#random() < 0.2) this.#usage.push({ is: 'event', event });
   }
 
-  /** Rule 14: unused headroom is returned. The response also tells of grants whose own response was lost. */
-  #giveBack(proxy: SimulatedProxy): void {
+  /**
+   * Rule 14: unused headroom is returned, but for what the lease may keep; all of it if others need it. The response also tells of
+   * grants whose own response was lost.
+   */
+  #giveBack(proxy: SimulatedProxy, isContended: boolean): void {
     const calls = [...proxy.accounts.values()].map((account) => {
-      const unused = Math.max(0, headroom(account));
+      const unused = Math.max(0, headroom(account) - (isContended ? 0 : account.standing));
       account.returned += unused;
       account.unsentReturns += unused;
       return this.#call(account, 0, 0, this.#options.fault === 'close-returns-unsettled' && unused > 0);
@@ -242,6 +282,7 @@ class Simulation {
     const policy = this.#pick(POLICIES);
     const limit = this.#between(50, 500);
     this.#limits[policy] = limit;
+    this.#highestLimits[policy] = Math.max(limit, this.#highestLimits[policy]);
     await this.#ledger.setLimit(policy, limit);
     const current = counter(policy, this.#versionOf(policy), this.#windowAt(this.#step));
     if (!this.#bill.isOpen(current)) return;
@@ -286,27 +327,30 @@ class Simulation {
     for (const { counter: of } of calls) {
       if (!this.#bill.isOpen(of)) this.#bill.allow(of, this.#limits[of.policy]);
     }
-    const granted = await this.#ledger.call(holder, calls, this.#step);
+    const answers = await this.#ledger.call(holder, calls, this.#step);
     return calls.map(({ counter: of, seq }, i) => {
       const lease = leaseKey(of, holder);
       const last = this.#answered.get(lease) ?? { seq: 0, granted: 0 };
-      const now = granted[i] ?? 0;
+      const { granted: now, standing } = answers[i] ?? { granted: 0, standing: 0 };
       if (now < last.granted) this.#fail(`${lease} was granted ${last.granted}, now ${now}`);
       if (seq <= last.seq && now > last.granted) this.#fail(`${lease} was granted again by an old call`);
       this.#answered.set(lease, { seq: Math.max(seq, last.seq), granted: now });
-      return { key: of.key, granted: now, slice: now - last.granted };
+      return { key: of.key, seq, granted: now, standing, slice: now - last.granted };
     });
   }
 
   #applyGrants(holder: Holder, grants: readonly Grant[]): void {
     const proxy = this.#proxies[holder.proxy];
     if (proxy?.epoch !== holder.epoch) return;
-    for (const { key, granted, slice } of grants) {
+    for (const { key, seq, granted, standing, slice } of grants) {
       const account = proxy.accounts.get(key);
       if (!account) continue;
       if (this.#options.fault === 'grants-as-deltas') account.granted += slice;
       else account.granted = Math.max(account.granted, granted);
+      // Of the newest call alone: an older answer may allow more than there is now.
+      if (seq === account.seq) account.standing = standing;
     }
+    this.#checkStanding();
   }
 
   async #checkRest(): Promise<void> {

@@ -16,8 +16,10 @@ import {
   type LeaseLedger,
   POLICIES,
   type PolicyName,
+  type SimulatedAnswer,
   type SimulatedCall,
   type SimulatedEvent,
+  STANDING,
 } from './leaseLedger.ts';
 
 const HOUR_MS = 3_600_000;
@@ -68,7 +70,7 @@ class SqlLedger implements LeaseLedger {
       await this.#refund({ epoch: this.#epochId(before) });
   }
 
-  async call(holder: Holder, calls: readonly SimulatedCall[], step: number): Promise<number[]> {
+  async call(holder: Holder, calls: readonly SimulatedCall[], step: number): Promise<SimulatedAnswer[]> {
     const asked = [];
     for (const call of calls) {
       const of = this.#bucket(call.counter);
@@ -84,6 +86,7 @@ class SqlLedger implements LeaseLedger {
           (this.#options.fault === 'returns-as-deltas' ? (lease?.returned_nano_usd ?? 0n) : 0n),
         wantNanoUsd: BigInt(call.want),
         minimumNanoUsd: BigInt(call.minimum),
+        standingNanoUsd: BigInt(call.standing),
       });
       if (call.release) await this.#refund({ epoch: this.#epochId(holder), key: bucketKey(of) });
     }
@@ -91,8 +94,16 @@ class SqlLedger implements LeaseLedger {
       ...this.#ids(holder),
       calls: asked,
       now: this.#at(step),
+      standing: {
+        each: BigInt(STANDING.each),
+        eachNanoUsd: 1_000_000n,
+        together: this.#options.fault === 'standing-for-each' ? 1n : BigInt(STANDING.together),
+      },
     });
-    return answers.map((answer) => Number(answer.grantedNanoUsd));
+    return answers.map(({ grantedNanoUsd, standingNanoUsd }) => ({
+      granted: Number(grantedNanoUsd),
+      standing: Number(standingNanoUsd),
+    }));
   }
 
   async record(event: SimulatedEvent): Promise<void> {

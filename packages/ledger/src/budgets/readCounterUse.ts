@@ -1,0 +1,41 @@
+import { arrayLiteral, type Database } from '@weighbridge/database';
+import type { NanoUsd } from '@weighbridge/domain';
+import { sql } from 'kysely';
+import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
+import { unattributed } from '../leases/readUnattributed.ts';
+
+export interface CounterUse {
+  /** Includes what the leases of lost proxies hold, as in reports. */
+  readonly spent: NanoUsd;
+  /** What proxies hold and may spend. */
+  readonly leased: NanoUsd;
+}
+
+/** What each bucket has spent and leased, by key. A bucket that nothing counts in yet is absent. */
+export async function readCounterUse(
+  db: Database,
+  buckets: readonly BucketRef[],
+): Promise<ReadonlyMap<string, CounterUse>> {
+  if (buckets.length === 0) return new Map();
+  const { rows } = await sql<{ bucket_key: string; spent: bigint; leased: bigint }>`
+    SELECT bucket_key, spent_nano_usd + held AS spent, greatest(leased_nano_usd - held, 0) AS leased
+    FROM spend_buckets, LATERAL (SELECT ${unattributed(sql.ref('bucket_key'))} AS held) AS lost
+    WHERE bucket_key = ANY (${arrayLiteral(buckets.map(bucketKey))}::text[])`.execute(db);
+  return new Map(rows.map(({ bucket_key, spent, leased }) => [bucket_key, { spent, leased }]));
+}
+
+/** The sum over all counters of a policy in one window. */
+export async function readPolicyUse(
+  db: Database,
+  { policyId, counterVersion, windowStart }: Omit<BucketRef, 'subject'>,
+  scope: 'key' | 'principal' | 'policy',
+): Promise<CounterUse> {
+  const { rows } = await sql<{ spent: string; leased: string }>`
+    SELECT coalesce(sum(spent_nano_usd + held), 0)::text AS spent,
+      coalesce(sum(greatest(leased_nano_usd - held, 0)), 0)::text AS leased
+    FROM spend_buckets, LATERAL (SELECT ${unattributed(sql.ref('bucket_key'))} AS held) AS lost
+    WHERE policy_id = ${policyId} AND counter_version = ${counterVersion} AND window_start = ${windowStart}
+      AND split_part(subject, ':', 1) = ${scope}`.execute(db);
+  const { spent = '0', leased = '0' } = rows[0] ?? {};
+  return { spent: BigInt(spent), leased: BigInt(leased) };
+}

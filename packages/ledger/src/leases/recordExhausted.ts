@@ -1,0 +1,37 @@
+import type { Database } from '@weighbridge/database';
+import { microFromNano } from '@weighbridge/domain';
+import { bucketOfKey } from '../buckets/bucketRef.ts';
+import { counterOf } from '../webhookEvents/counterOf.ts';
+import { recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
+import type { BucketState } from './decideGrant.ts';
+
+/** A counter by its key, with what it has spent. */
+export type ExhaustedCounter = { readonly key: string } & Pick<BucketState, 'limit' | 'spent'>;
+
+/** Has webhooks told of counters that had no headroom for a request: once for each counter and window, where the policy refuses. */
+export async function recordExhausted(
+  db: Database,
+  exhausted: readonly ExhaustedCounter[],
+  now: Date,
+): Promise<void> {
+  if (exhausted.length === 0) return;
+  const policyIds = exhausted.map(({ key }) => bucketOfKey(key).policyId);
+  const refusing = await db
+    .selectFrom('policies')
+    .select('id')
+    .where('id', 'in', policyIds)
+    .where('enforcement', '=', 'enforce')
+    .execute();
+  const ids = new Set(refusing.map(({ id }) => id));
+  const events = exhausted.flatMap(({ key, limit, spent }) => {
+    const { policyId, subject, windowStart } = bucketOfKey(key);
+    if (limit === null || !ids.has(policyId)) return [];
+    const data = {
+      ...counterOf(policyId, subject, windowStart),
+      limit_micro_usd: microFromNano(limit),
+      spent_micro_usd: microFromNano(spent),
+    };
+    return [{ type: 'budget.exhausted' as const, onceKey: key, data }];
+  });
+  await recordWebhookEvents(db, events, now);
+}

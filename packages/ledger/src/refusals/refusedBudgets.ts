@@ -1,0 +1,36 @@
+import type { Tx } from '@weighbridge/database';
+import { bucketKey } from '../buckets/bucketRef.ts';
+import { type ExhaustedCounter, recordExhausted } from '../leases/recordExhausted.ts';
+import type { RefusalRow } from './refusal.ts';
+
+/**
+ * Has webhooks told of budgets that refused requests. Most refusals are a proxy's own: it knows from an earlier answer that a
+ * counter is used up, and asks for no lease. A refusal that both tell of has one key, so it is recorded once.
+ */
+export async function recordRefusedBudgets(tx: Tx, rows: readonly RefusalRow[], now: Date): Promise<void> {
+  const refused = rows.flatMap(({ code, counter }) =>
+    code === 'budget_exhausted' && counter?.limits === 'budget' ? [counter] : [],
+  );
+  if (refused.length === 0) return;
+  const policyIds = [...new Set(refused.map(({ policy_id }) => policy_id))];
+  const policies = await tx
+    .selectFrom('policies')
+    .select(['id', 'counter_version', 'limit_nano_usd'])
+    .where('id', 'in', policyIds)
+    .execute();
+  const byId = new Map(policies.map((policy) => [policy.id, policy]));
+  const exhausted = new Map<string, ExhaustedCounter>();
+  for (const { policy_id: policyId, subject, window_start, limit, spent } of refused) {
+    const policy = byId.get(policyId);
+    if (!policy) continue;
+    const windowStart = new Date(window_start ?? 0);
+    const key = bucketKey({ policyId, counterVersion: policy.counter_version, subject, windowStart });
+    if (exhausted.has(key)) continue;
+    exhausted.set(key, {
+      key,
+      limit: limit === null ? policy.limit_nano_usd : BigInt(limit),
+      spent: BigInt(spent ?? 0),
+    });
+  }
+  await recordExhausted(tx, [...exhausted.values()], now);
+}
