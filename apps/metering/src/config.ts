@@ -26,6 +26,12 @@ const LedgerSettings = Type.Object({
     default: 400,
     description: 'how many days at least the ledger retains its rows, from 35 to 36500',
   }),
+  REFUSED_REQUESTS_RETENTION_DAYS: Type.Integer({
+    minimum: 1,
+    maximum: 400,
+    default: 30,
+    description: 'how many days the rows of refused requests are retained, from 1 to 400',
+  }),
 });
 
 const Settings = Type.Object({
@@ -42,6 +48,7 @@ const Settings = Type.Object({
 
 interface LedgerConfig {
   readonly retentionDays: number;
+  readonly refusalRetentionDays: number;
 }
 
 export interface MeteringConfig extends LedgerConfig {
@@ -58,7 +65,11 @@ export interface MeteringConfig extends LedgerConfig {
 
 /** The settings that metering also has in embedded mode. */
 export function loadLedgerConfig(env: Readonly<Record<string, string | undefined>>): LedgerConfig {
-  return { retentionDays: readSettings(LedgerSettings, env).LEDGER_RETENTION_DAYS };
+  const settings = readSettings(LedgerSettings, env);
+  return {
+    retentionDays: settings.LEDGER_RETENTION_DAYS,
+    refusalRetentionDays: settings.REFUSED_REQUESTS_RETENTION_DAYS,
+  };
 }
 
 /** The metering worker's settings, listed with their defaults in docs/configuration.md. */

@@ -4,6 +4,7 @@ import { checkConnection, createDb, type Database, schemaMismatch } from '@weigh
 import {
   createHttpApp,
   createMetrics,
+  type Logger,
   listenHttp,
   listenMetrics,
   runService,
@@ -30,7 +31,7 @@ const exitCode = await runService('metering', async (context) => {
   });
   onShutdown('database', () => db.destroy());
   await checkConnection(db);
-  await waitForSchema(db);
+  await waitForSchema(db, logger);
   const stream = await openJetStreamUsageStream({
     url: config.natsUrl,
     ...config.natsStream,
@@ -38,8 +39,9 @@ const exitCode = await runService('metering', async (context) => {
     onError: (error, what) => logger.warn({ err: error }, what),
   });
   onShutdown('usage stream', () => stream.close());
-  const { retentionDays } = config;
-  await startMetering({ db, stream, now: () => new Date(), retentionDays, metrics, tracing }, context);
+  const { retentionDays, refusalRetentionDays } = config;
+  const now = () => new Date();
+  await startMetering({ db, stream, now, retentionDays, refusalRetentionDays, metrics, tracing }, context);
 
   const app = createHttpApp({ logger, bodyLimitBytes: HEALTH_BODY_LIMIT_BYTES, notReady: () => undefined });
   const server = await listenHttp({
@@ -54,12 +56,20 @@ const exitCode = await runService('metering', async (context) => {
 process.exit(exitCode);
 
 /** Waits until the control plane, which may start at the same time, has migrated the database. */
-async function waitForSchema(db: Database): Promise<void> {
-  const deadline = Date.now() + SCHEMA_WAIT_MS;
+async function waitForSchema(db: Database, logger: Logger): Promise<void> {
+  const deadline = performance.now() + SCHEMA_WAIT_MS;
+  let logged: string | undefined;
   for (;;) {
     const mismatch = await schemaMismatch(db);
     if (!mismatch) return;
-    if (Date.now() > deadline) throw new Error(`This release cannot use the database: ${mismatch}`);
+    if (performance.now() > deadline) throw new Error(`This release cannot use the database: ${mismatch}`);
+    if (mismatch !== logged) {
+      logger.warn(
+        { mismatch, waitSeconds: SCHEMA_WAIT_MS / 1_000 },
+        'waiting for the schema of the database',
+      );
+      logged = mismatch;
+    }
     await sleep(SCHEMA_POLL_MS);
   }
 }

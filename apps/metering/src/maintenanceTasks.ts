@@ -8,7 +8,9 @@ import {
   measureModelOutputs,
   pruneLeases,
   pruneProducers,
+  pruneRefusals,
   rebuildBuckets,
+  recordGaps,
   recordOverdueThresholds,
   retainedFrom,
 } from '@weighbridge/ledger';
@@ -21,6 +23,7 @@ export interface MaintenanceDeps {
   readonly stream: Pick<UsageStream, 'announce'>;
   readonly now: () => Date;
   readonly retentionDays: number;
+  readonly refusalRetentionDays?: number;
   readonly metrics: MeteringMetrics;
 }
 
@@ -38,6 +41,7 @@ const LOST_AFTER_MS = 25 * 60_000;
 const DAY_MS = 86_400_000;
 /** 03:00 UTC. */
 const COMPARISON_TIME_MS = 3 * 3_600_000;
+const REFUSAL_RETENTION_DAYS = 30;
 /** Usage reaches the ledger within seconds, unless something is down. */
 const FEEDBACK_WAIT_MS = 15 * 60_000;
 
@@ -71,6 +75,12 @@ const lostProducers: MaintenanceTask = {
   },
 };
 
+const gaps: MaintenanceTask = {
+  name: 'gaps',
+  everyMs: 30_000,
+  run: ({ db, now }) => recordGaps(db, now()),
+};
+
 /** For epochs closed just before a process died: leases are closed in a later transaction than their epoch. */
 const leasesOfClosed: MaintenanceTask = {
   name: 'leases of closed epochs',
@@ -88,6 +98,16 @@ const evidence: MaintenanceTask = {
   name: 'evidence',
   everyMs: 60_000,
   run: ({ db, now }) => pruneEvidence(db, now()),
+};
+
+const refusals: MaintenanceTask = {
+  name: 'refused requests',
+  everyMs: 3_600_000,
+  async run({ db, now, refusalRetentionDays = REFUSAL_RETENTION_DAYS }) {
+    // By the earlier of two clocks, as the ledger's rows.
+    const refusedBefore = await retainedFrom(db, { now: now(), retentionDays: refusalRetentionDays });
+    await pruneRefusals(db, { refusedBefore });
+  },
 };
 
 /** Counts feedback that arrived before its request was in the ledger. */
@@ -129,9 +149,11 @@ const comparison: MaintenanceTask = {
 export const MAINTENANCE_TASKS: readonly MaintenanceTask[] = [
   partitions,
   lostProducers,
+  gaps,
   leasesOfClosed,
   modelOutputs,
   evidence,
+  refusals,
   feedback,
   thresholds,
   comparison,

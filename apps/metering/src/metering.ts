@@ -27,6 +27,7 @@ import { answerAckRequests } from './acks.ts';
 import { announceThreshold } from './announceThreshold.ts';
 import { startMaintenance } from './maintenance.ts';
 import { createMeteringMetrics, type MeteringMetrics } from './meteringMetrics.ts';
+import { recordRefusedRequests } from './refusals.ts';
 import { SenderCheck } from './senderCheck.ts';
 
 export interface MeteringDeps {
@@ -35,6 +36,8 @@ export interface MeteringDeps {
   readonly now: () => Date;
   /** For how many days at least the ledger's rows are retained. */
   readonly retentionDays: number;
+  /** For how many days the rows of refused requests are retained; default 30. */
+  readonly refusalRetentionDays?: number;
   /** Undefined: the metrics are not shown. */
   readonly metrics?: Metrics;
   /** Undefined: nothing is traced. */
@@ -59,6 +62,8 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
   onShutdown('ledger maintenance', () => maintenance.stop());
   const requests = answerAckRequests(deps, logger);
   onShutdown('requests for acks', () => requests.stop());
+  const refusals = recordRefusedRequests({ ...deps, metrics }, logger);
+  onShutdown('refused requests', () => refusals.stop());
   const ackSender = createAckSender(deps.stream);
   onShutdown('acks', () => ackSender.stop());
   const senders = new SenderCheck({ db: deps.db, metrics, logger });

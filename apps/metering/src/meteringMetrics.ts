@@ -7,6 +7,8 @@ export interface MeteringMetrics extends LedgerGauges {
   readonly refused: Count;
   /** Messages that were not sent by the producer that they name. */
   readonly forged: Count;
+  /** Rows of refused requests that proxies sent. */
+  readonly refusals: Count;
   /** The duration of a batch, from its delivery until it is in the ledger, and the number of its events. */
   readonly batchSeconds: Histogram;
   readonly batchEvents: Histogram;
@@ -40,6 +42,10 @@ export function createMeteringMetrics(metrics: Metrics): MeteringMetrics {
     forged: count(
       'weighbridge_usage_forged_total',
       'Messages of the usage stream without the signature of the producer that they name; nothing of them is recorded.',
+    ),
+    refusals: count(
+      'weighbridge_refusals_recorded_total',
+      'Rows of refused requests from proxies; what is beyond the limit of a key is counted in one row.',
     ),
     batchSeconds: metrics
       .histogramFamily(

@@ -10,6 +10,9 @@ import { batchOf, event, newSource, type Source, shard, useMetering } from '../t
 const metering = useMetering();
 const { database, publish, settled, spent } = metering;
 
+/** Of an event of the tests. */
+const COST = event().costNanoUsd;
+
 /** A proxy of an earlier release. */
 const newOldSource = (): Source => ({ producerId: newUuid(), epoch: newUuid(), key: undefined });
 
@@ -91,5 +94,46 @@ describe('metering', () => {
     await publish(batchOf(old, 1, [event()]));
     await settled(1, 0);
     expect(await readAcks(database.db, producerId, [epoch])).toMatchObject([{ n: 1n }]);
+  });
+
+  it('records unsigned usage of a producer with a key only while a proxy of release 0.1.0 holds its spool', async () => {
+    const { producerId, epoch, key } = newSource();
+    const unsigned = { producerId, epoch, key: undefined };
+    const forged = async (count: number) =>
+      await eventually(async () =>
+        expect(await metering.metrics.text()).toMatch(
+          new RegExp(`^weighbridge_usage_forged_total ${count}$`, 'm'),
+        ),
+      );
+    const register = (run: { epoch: string; signsUsage?: boolean }) =>
+      registerProducer(database.db, { producerId, name: 'host', now: new Date(), ...run });
+    await register({ epoch });
+    await publish(batchOf({ producerId, epoch, key }, 1, [event()]));
+    await settled(1, 0);
+    await publish(batchOf(unsigned, 2, [event()]));
+    await forged(1);
+    // Registered by a control plane of release 0.1.0, which does not say.
+    const held = newUuid();
+    await register({ epoch: held });
+    await database.db.updateTable('producers').set({ signs_usage: null }).where('epoch', '=', held).execute();
+    await publish(batchOf({ ...unsigned, epoch: held }, 1, [event()]));
+    await forged(2);
+    // That proxy connects to a control plane of this release. It also sends what the process before it left.
+    await register({ epoch: held, signsUsage: false });
+    await publish(batchOf({ ...unsigned, epoch: held }, 1, [event()]));
+    await publish(batchOf(unsigned, 2, [event()]));
+    await settled(3, 0);
+    await publish(batchOf({ ...unsigned, epoch: newUuid() }, 1, [event()]));
+    await forged(3);
+    // Another producer's spool is none of its.
+    const other = newSource();
+    await registerProducer(database.db, { ...other, name: 'other', now: new Date() });
+    await publish(batchOf({ ...other, key: undefined }, 1, [event()]));
+    await forged(4);
+    // It is upgraded again.
+    await register({ epoch: newUuid() });
+    await publish(batchOf({ ...unsigned, epoch: held }, 2, [event()]));
+    await forged(5);
+    expect(await spent()).toBe(3n * COST);
   });
 });

@@ -1,3 +1,4 @@
+import { isSigningProducer } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import { type DecodedBatch, findKnownEpochs } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
@@ -23,6 +24,8 @@ export class SenderCheck {
   readonly #deps: SenderCheckDeps;
   /** `<producer>/<epoch>` of those that sign nothing, since an older release wrote them. */
   readonly #known = new Set<string>();
+  /** The same of those with a key, for the batch that is being checked. */
+  readonly #unsignedNow = new Set<string>();
   #loggedAtMs = Number.NEGATIVE_INFINITY;
   #sinceLogged = 0;
 
@@ -43,14 +46,20 @@ export class SenderCheck {
     const unknown = messages.flatMap((message) =>
       message.proof === 'unsigned' && message.source && !this.#isKnown(message) ? [message.source] : [],
     );
+    this.#unsignedNow.clear();
     if (unknown.length === 0) return;
     const found = await findKnownEpochs(this.#deps.db, unknown);
     if (this.#known.size + found.length > MAX_KNOWN_EPOCHS) this.#known.clear();
-    for (const epoch of found) this.#known.add(keyOf(epoch));
+    for (const epoch of found) {
+      // A producer with a key signs again once its proxy is upgraded: then nothing unsigned counts any more.
+      (isSigningProducer(epoch.producerId) ? this.#unsignedNow : this.#known).add(keyOf(epoch));
+    }
   }
 
   #isKnown({ proof, source }: DecodedBatch): boolean {
-    return proof === 'unsigned' && source !== undefined && this.#known.has(keyOf(source));
+    if (proof !== 'unsigned' || source === undefined) return false;
+    const key = keyOf(source);
+    return this.#known.has(key) || this.#unsignedNow.has(key);
   }
 
   /** Always false. Logs once a minute: whoever forges must not fill the log either. */
