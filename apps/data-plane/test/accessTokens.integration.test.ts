@@ -8,7 +8,7 @@ import {
 } from '@weighbridge/mock-vendor';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { HELLO, HELLO_BY_ROUTE, post } from './post.ts';
-import type { TestProxy, TestProxyOptions } from './proxy.ts';
+import type { TestProxyOptions } from './proxy.ts';
 import { startVendor } from './servers.ts';
 import { startProxyForTest, useVendor } from './useProxy.ts';
 
@@ -56,11 +56,6 @@ async function startScene(
   return { server, gateway, proxy, connectors, lines, chat };
 }
 
-const total = (costs: readonly bigint[]) => costs.reduce((sum, cost) => sum + cost, 0n);
-const charged = ({ events }: TestProxy) => total(events.map(({ costNanoUsd }) => costNanoUsd));
-const billed = () =>
-  total(vendor.bill.map((entry) => BigInt(entry.inputTokens * 1_000 + entry.outputTokens * 2_000)));
-
 describe('a connector behind OAuth', () => {
   it.each([
     ['in the body', {}],
@@ -76,64 +71,6 @@ describe('a connector behind OAuth', () => {
     }
     expect([server.answers, gateway.passed, gateway.refusals]).toEqual([['200'], 6, []]);
     expect(proxy.events).toHaveLength(6);
-  });
-
-  it('asks once for hundreds of requests that wait', async () => {
-    const { server, gateway, chat } = await startScene();
-    server.delayMs = 300;
-    const answers = await Promise.all(Array.from({ length: 400 }, chat));
-    expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
-    expect([server.answers, gateway.passed]).toEqual([['200'], 400]);
-  });
-
-  it('refreshes under load without a failed request, and charges what the vendor bills', async () => {
-    const { server, gateway, proxy, chat } = await startScene({ lifeMs: 1_000 });
-    const until = performance.now() + 4_000;
-    let failed = 0;
-    const load = async () => {
-      while (performance.now() < until) failed += (await chat()).status === 200 ? 0 : 1;
-    };
-    await Promise.all(Array.from({ length: 8 }, load));
-    expect([failed, gateway.refusals]).toEqual([0, []]);
-    expect(server.issued.length).toBeGreaterThanOrEqual(4);
-    expect(server.issued.length).toBeLessThan(12);
-    await expect.poll(() => proxy.events.length).toBe(gateway.passed);
-    expect(charged(proxy)).toBe(billed());
-  });
-
-  it.each(['down', 'hanging', 'failing'] as const)(
-    'goes on with its token while the authorization server is %s, and gets a new one later',
-    async (mode) => {
-      let skippedMs = 0;
-      const nowMs = () => performance.now() + skippedMs;
-      const { server, proxy, chat } = await startScene(
-        { lifeMs: 600_000, nowMs: () => Date.now() + skippedMs },
-        { nowMs },
-      );
-      await chat();
-      server.mode = mode;
-      // Past 85 %, and a minute later.
-      for (skippedMs = 511_000; skippedMs <= 571_000; skippedMs += 10_000) {
-        expect((await chat()).status).toBe(200);
-      }
-      if (mode !== 'hanging') await expect.poll(() => proxy.tokenFailures.length).toBeGreaterThan(0);
-      expect(proxy.tokenFailures.every(({ hasToken }) => hasToken)).toBe(true);
-      expect([server.issued.length, proxy.unauthorized]).toEqual([1, []]);
-    },
-  );
-
-  it('gets another token when one is revoked before it expires, and the request succeeds', async () => {
-    let skippedMs = 0;
-    const { server, gateway, proxy, chat } = await startScene(
-      {},
-      { nowMs: () => performance.now() + skippedMs },
-    );
-    await chat();
-    server.revokeTokens();
-    skippedMs = 10_000;
-    expect((await chat()).status).toBe(200);
-    expect([server.issued.length, gateway.refusals, proxy.unauthorized]).toEqual([2, ['revoked'], []]);
-    expect(proxy.failovers).toEqual(['con_0: credential']);
   });
 
   it('keeps its token when other settings of it change, and gets one for another client', async () => {

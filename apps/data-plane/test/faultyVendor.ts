@@ -21,7 +21,8 @@ export interface FaultyVendor {
 }
 
 export async function startFaultyVendor(vendorUrl: string): Promise<FaultyVendor> {
-  const server = createServer(async (request, response) => {
+  // Closes no idle connection: on a loaded machine, the client learns of it only after it has sent the next request.
+  const server = createServer({ keepAliveTimeout: 600_000 }, async (request, response) => {
     const fault = faulty.fault();
     faulty.requests.push(fault);
     if (fault) {

@@ -10,5 +10,6 @@ export function noIdentities(): ConnectorIdentities {
     nowMs: () => performance.now(),
     clockMs: Date.now,
     random: Math.random,
+    azureEnvironment: {},
   });
 }

@@ -90,6 +90,7 @@ export async function startInferenceApp(
   });
   const memory = new MemoryBudget(64 * 1024 * 1024);
   const deps: AppDeps = {
+    noteRefusal: () => {},
     keys,
     table: () => table,
     usage: log.usage,

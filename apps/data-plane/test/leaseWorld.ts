@@ -41,6 +41,8 @@ export class LeaseWorld {
   readonly spent = new Map<string, bigint>();
   readonly rows = new Map<string, Map<string, Row>>();
   over = new Set<string>();
+  /** What each lease may keep while it is idle. */
+  standing = 0n;
   isDown = false;
   calls = 0;
   random: () => number = () => 0.5;
@@ -98,6 +100,7 @@ export class LeaseWorld {
         limitNanoUsd: limit,
         spentNanoUsd: spent,
         leasedNanoUsd: this.hold(key),
+        standingNanoUsd: this.standing,
         outcome,
       };
     });

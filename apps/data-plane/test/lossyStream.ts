@@ -137,6 +137,10 @@ export class LossyStream implements UsageStream {
   }
 
   sendAck(): void {}
+  sendRefusals(): void {}
+  onRefusals(): Subscription {
+    return { stop: async () => {} };
+  }
   async consume(): Promise<Subscription> {
     return { stop: async () => {} };
   }

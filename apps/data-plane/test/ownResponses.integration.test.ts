@@ -168,6 +168,34 @@ describe('the store', () => {
     expect(String(vendor.requests.at(-1)?.body)).toContain(input.slice(-1_000));
   });
 
+  it('says so where a conversation is too large to be stored, before it is sent', async () => {
+    const large = 'weigh '.repeat(2_900_000);
+    const told = async (body: object, key = ALICE) => {
+      const headers = { authorization: `Bearer ${key}` };
+      const response = await post(proxy, '/v1/responses', { model: CLAUDE, ...body }, headers);
+      const { id, store, previous_response_id } = (await response.json()) as OpenAI.Responses.Response & {
+        store: boolean;
+      };
+      const dropped = response.headers.get('x-svc-dropped') ?? '';
+      return [
+        response.status,
+        id.startsWith('resp_wb_'),
+        store,
+        previous_response_id,
+        /\bstore dropped/.test(dropped),
+      ];
+    };
+    expect(await told({ input: large })).toEqual([200, false, false, null, true]);
+    expect(await told({ input: large, store: true })).toEqual([200, false, false, null, true]);
+    expect(await told({ input: large, store: false })).toEqual([200, false, false, null, false]);
+    const { id } = await client().responses.create({ model: CLAUDE, input: large.slice(0, 15_000_000) });
+    expect(id).toMatch(/^resp_wb_/);
+    const next = { previous_response_id: id, input: 'x' };
+    expect(await told(next)).toEqual([200, true, true, id, false]);
+    expect(await told({ ...next, store: false })).toEqual([200, false, false, id, false]);
+    expect(await told({ ...next, input: large.slice(0, 3_000_000) })).toEqual([200, false, false, id, true]);
+  });
+
   it('refuses ids of vendors with the dialect’s words for what can’t be translated', async () => {
     const asked = { model: CLAUDE, input: 'x', previous_response_id: 'resp_0123' };
     const response = await post(proxy, '/v1/responses', asked);

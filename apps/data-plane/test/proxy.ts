@@ -35,6 +35,7 @@ import { routingTable } from '../src/control/routingTable.ts';
 import { createTokenCounter } from '../src/formats/tokenCounter.ts';
 import type { ContentOptions } from '../src/observe/contentCapture.ts';
 import { createObserver } from '../src/observe/observer.ts';
+import type { Refusal } from '../src/record/refusals/refusalBook.ts';
 import { InFlightRequests } from '../src/request/inFlightRequests.ts';
 import { createReadStored, type ReadStoredDeps } from '../src/request/readStored.ts';
 import type { FeedbackDeps } from '../src/request/recordFeedback.ts';
@@ -59,6 +60,8 @@ export interface TestProxy {
   readonly url: string;
   /** The usage events, oldest first. */
   readonly events: UsageEvent[];
+  /** The refused requests, oldest first. */
+  readonly refusals: Refusal[];
   /** The recorded owners of stored responses. */
   readonly recorded: NewObjects[];
   /** `<connector>: <reason>`, oldest first. */
@@ -110,6 +113,8 @@ export interface TestProxyOptions {
   readonly headroomNanoUsd?: () => bigint;
   /** Default: 0. */
   readonly maxRetries?: number;
+  /** Default: 10 seconds. */
+  readonly retryWithinMs?: number;
   /** Proxies with the same bucket share session pins. Default: its own. */
   readonly pinBucket?: KeyValueBucket;
   /** Of responses that their vendors do not store. Default: its own. */
@@ -126,6 +131,9 @@ export interface TestProxyOptions {
   readonly recordFeedback?: FeedbackDeps['recordFeedback'];
   /** The clock of the circuit breakers. Monotonic. */
   readonly nowMs?: () => number;
+  readonly azureEnvironment?: Readonly<Record<string, string>>;
+  /** Of requests to identity providers. */
+  readonly identityTimeoutMs?: number;
   /** The clock of signatures. */
   readonly clockMs?: () => number;
   readonly policyCache?: PolicyCacheSetting;
@@ -212,6 +220,8 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     nowMs: options.nowMs ?? (() => performance.now()),
     clockMs: options.clockMs ?? Date.now,
     random: Math.random,
+    azureEnvironment: options.azureEnvironment ?? {},
+    ...(options.identityTimeoutMs !== undefined && { timeoutMs: options.identityTimeoutMs }),
   });
   const upstreams = createUpstreams(
     {
@@ -228,6 +238,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
   const proxy: TestProxy = {
     url: '',
     events,
+    refusals: [],
     recorded: [],
     failovers,
     unauthorized: [],
@@ -252,13 +263,14 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
   const onUnauthorized: AppDeps['onUnauthorized'] = ({ id }, status) =>
     void proxy.unauthorized.push(`${id}: ${status}`);
   const deps: AppDeps = {
+    noteRefusal: (refusal) => void proxy.refusals.push(refusal),
     keys: keysOf(proxy, options.restrictsModels),
     table: () => table,
     usage,
     ...openTestLimits(() => ({ limitNanoUsd: 5n + (options.headroomNanoUsd?.() ?? 0n), spentNanoUsd: 5n })),
     upstreams,
     health,
-    retries: { maxRetries: options.maxRetries ?? 0, retryWithinMs: 10_000 },
+    retries: { maxRetries: options.maxRetries ?? 0, retryWithinMs: options.retryWithinMs ?? 10_000 },
     recentFailures: new RecentFailures(() => performance.now()),
     random: options.random ?? Math.random,
     envelopeKey: Buffer.alloc(32, 7),

@@ -56,6 +56,8 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
     id: `key_${principalId}`,
     principalId,
     disabled: false,
+    teamId: '',
+    isFrozen: false,
     isOperator: false,
     expiresAtMs: undefined,
     attribution: principalId === 'bob' ? { team: 'locked' } : {},

@@ -127,7 +127,7 @@ it('logs a sample of the successes, all failures, and at most 100 lines a second
       id: 'req_1',
       endpoint: 'other',
       receivedAt: 0,
-      key: { id: `key_${n}`, policies: [] },
+      key: { id: `key_${n}`, principalId: 'ada', attribution: {}, policies: [] },
     });
     for (let line = 0; line < 10; line++) log(ofKey, 'invalid', 3);
   }

@@ -112,6 +112,7 @@ describe('a traced request', () => {
           'server.address': '127.0.0.1',
           'http.response.status_code': 200,
           'weighbridge.connector.id': 'con_0',
+          'gen_ai.usage.cost': Number(cost) / 1e9,
           'weighbridge.cost.nano_usd': cost,
           'weighbridge.cost.estimated': false,
         },

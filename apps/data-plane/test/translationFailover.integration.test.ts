@@ -127,4 +127,34 @@ describe('a conversation that goes on without translation', () => {
     const sent = vendor.requests.map(({ body }) => JSON.parse(String(body)).messages[1].content);
     expect(sent).toEqual([said.slice(1), said.slice(1)]);
   });
+
+  it('does not hand the vendor what another one cited', async () => {
+    const proxy = await startProxyForTest({ vendorUrl: vendor.url, connectors: CONNECTORS, models: MODELS });
+    const location = {
+      type: 'web_search_result_location',
+      url: 'https://a.example/',
+      title: 'A',
+      cited_text: '',
+    };
+    const foreign = { ...location, encrypted_index: 'wb1.citation' };
+    const own = { ...location, encrypted_index: 'EqQB' };
+    const said = [
+      { type: 'text', text: 'One.', citations: [foreign, own] },
+      { type: 'text', text: 'Two.', citations: [foreign] },
+    ];
+    const turns = [
+      ...HELLO.messages,
+      { role: 'assistant', content: said },
+      { role: 'user', content: 'Go on' },
+    ];
+    const body = { ...HELLO, model: 'anthropic/claude', messages: turns };
+    expect((await post(proxy, '/v1/messages', body)).status).toBe(200);
+    const sent = vendor.requests.map(({ body }) => JSON.parse(String(body)).messages[1].content);
+    expect(sent).toEqual([
+      [
+        { type: 'text', text: 'One.', citations: [own] },
+        { type: 'text', text: 'Two.' },
+      ],
+    ]);
+  });
 });

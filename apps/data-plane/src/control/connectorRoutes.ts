@@ -29,6 +29,7 @@ const ROUTE_OF: Readonly<Record<TranslatedRoute, Route>> = {
   generate_content: Route.GENERATE_CONTENT,
   chat_completions: Route.CHAT_COMPLETIONS,
   responses: Route.RESPONSES,
+  converse: Route.CONVERSE,
 };
 
 /** The route to which a connector's requests are translated, if they came on one that it does not serve. */
@@ -47,4 +48,6 @@ export const ROUTE_PATHS: Readonly<Record<Route, string>> = {
   [Route.GENERATE_CONTENT]: '/v1beta/models/{model}:generateContent',
   [Route.EMBED_CONTENT]: '/v1beta/models/{model}:embedContent',
   [Route.COMPLETIONS]: '/v1/completions',
+  // Of no client.
+  [Route.CONVERSE]: '/v1/chat/completions',
 };

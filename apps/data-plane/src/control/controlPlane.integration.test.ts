@@ -82,6 +82,7 @@ function connectTo(port: number): ControlPlane {
     heartbeats: new HeartbeatState(),
     onEvidence: () => {},
     onReclaim: () => {},
+    onTest: async () => ({}),
     keyUses: new KeyUses(),
     load: () => ({ inFlightRequests: 1, waitingUsageBytes: 2, watermarkAgeMs: 3 }),
     logger,

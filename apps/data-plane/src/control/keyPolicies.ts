@@ -1,4 +1,5 @@
-import type { BucketRef } from '@weighbridge/contracts';
+import { create } from '@bufbuild/protobuf';
+import { type BucketRef, BucketRefSchema } from '@weighbridge/contracts';
 
 /** A policy in a key's chain that has a spending limit, in the form that reserving from it needs. */
 export interface BudgetedPolicy {
@@ -26,6 +27,16 @@ export interface RateLimitedPolicy {
   readonly maxParallel: number | undefined;
   /** A `shadow` policy never refuses; it counts what it would have refused. */
   readonly enforcement: 'enforce' | 'shadow';
+}
+
+/** A reference from its parts as text. */
+export function bucketRefOf(
+  policyId: string,
+  counterVersion: number,
+  subject: string,
+  windowStartMs: string,
+): BucketRef {
+  return create(BucketRefSchema, { policyId, counterVersion, subject, windowStartMs: BigInt(windowStartMs) });
 }
 
 /** Equal for all references to the same counter in the same window. */

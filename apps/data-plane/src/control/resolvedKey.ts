@@ -15,7 +15,11 @@ import { type BudgetedPolicy, bucketKey, type RateLimitedPolicy } from './keyPol
 export interface ResolvedKey {
   readonly id: string;
   readonly principalId: string;
+  /** The team of its principal at present; empty if it is in none. */
+  readonly teamId: string;
   readonly disabled: boolean;
+  /** Its team, or one above, is frozen. */
+  readonly isFrozen: boolean;
   readonly isOperator: boolean;
   readonly expiresAtMs: number | undefined;
   readonly attribution: LockedAttribution;
@@ -56,7 +60,9 @@ export function resolvedKey(key: Key): ResolvedKey {
   return {
     id: key.id,
     principalId: key.principalId,
+    teamId: key.teamId,
     disabled: key.disabled,
+    isFrozen: key.teamFrozen,
     isOperator: key.isOperator,
     expiresAtMs: key.expiresAtMs === undefined ? undefined : Number(key.expiresAtMs),
     attribution: lockedAttribution(key),

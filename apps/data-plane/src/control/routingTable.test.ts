@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { SnapshotSchema } from '@weighbridge/contracts';
+import { AwsIdentitySchema, SnapshotSchema } from '@weighbridge/contracts';
 import { describe, expect, it } from 'vitest';
 import {
   priceAt,
@@ -75,6 +75,36 @@ describe('at each connector', () => {
     expect(['acme/a', 'acme/b'].map(first.serves)).toEqual([true, false]);
     expect(['acme/a', 'acme/b'].map(second.serves)).toEqual([true, true]);
   });
+});
+
+it('a model costs what it costs in the region of the connector', () => {
+  const [gov, eu] = ['us-gov-west-1', 'eu-central-1'].map((region) => ({
+    case: 'aws' as const,
+    value: create(AwsIdentitySchema, { region }),
+  }));
+  const at = (geography: string, nano: bigint) => ({ geography, rates: rates(nano) });
+  const variants = [at('us-gov-west-1', 12n), at('regional', 11n)];
+  const { models, connectors } = routingTable(
+    create(SnapshotSchema, {
+      revision: 1n,
+      connectors: [
+        { id: 'gov', provider: 'bedrock', ...(gov && { identity: gov }) },
+        { id: 'eu', provider: 'bedrock', ...(eu && { identity: eu }) },
+        { id: 'key', provider: 'bedrock' },
+      ],
+      models: [
+        { id: 'bedrock/a', provider: 'bedrock', upstreamName: 'a', price: { rates: rates(10n), variants } },
+      ],
+    }),
+  );
+  const prices = connectors
+    .get('bedrock')
+    ?.map((connector) => priceAt(models.get('bedrock/a') as RoutableModel, connector));
+  expect(prices).toMatchObject([
+    { source: 'catalog', price: { input: 12n, variants: [] } },
+    { source: 'catalog', price: { input: 11n, variants: [] } },
+    { source: 'catalog', price: { input: 10n, variants: [{ input: 12n }, { input: 11n }] } },
+  ]);
 });
 
 it('a model is free only where it is free at every connector, since an exhausted budget must stop the others', () => {

@@ -15,6 +15,7 @@ import {
   isFree,
   ModelNames,
   type ModelPrice,
+  priceInRegion,
   profileNameOf,
   type RoutingProfile,
   type TokenPrices,
@@ -31,6 +32,8 @@ export interface RoutableModel {
   readonly own: boolean;
   /** The catalog's price; `priceAt` has the price at a connector. */
   readonly price: ModelPrice;
+  /** The same in those regions of a cloud that connectors are in. */
+  readonly regional?: ReadonlyMap<string, ModelPrice>;
   /** What the price does not cover is charged at these prices. */
   readonly dearest: DearestPrices;
   /** Free at every connector that may serve it. */
@@ -47,6 +50,10 @@ export interface RoutableModel {
 export interface RoutableConnector extends Connector {
   readonly serves: (modelId: string) => boolean;
   readonly negotiated: ReadonlyMap<string, ModelPrice>;
+  /** Of a cloud, if it is known. */
+  readonly region?: string;
+  /** Of what a connector is for some of its models: the connector itself. */
+  readonly whole?: RoutableConnector | undefined;
 }
 
 /** Models, connectors and profiles of the latest snapshot. Immutable: a new snapshot makes a new table. */
@@ -63,13 +70,15 @@ export interface RoutingTable {
   readonly unserved: (name: string) => string | undefined;
 }
 
-/** A model's price at a connector: the negotiated one, else the catalog's. */
+/** A model's price at a connector: the negotiated one, else the catalog's, in the connector's region. */
 export function priceAt(
   model: RoutableModel,
   connector: RoutableConnector,
 ): { readonly price: ModelPrice; readonly source: 'catalog' | 'connector' } {
   const negotiated = connector.negotiated.get(model.id);
-  return negotiated ? { price: negotiated, source: 'connector' } : { price: model.price, source: 'catalog' };
+  if (negotiated) return { price: negotiated, source: 'connector' };
+  const regional = connector.region ? model.regional?.get(connector.region) : undefined;
+  return { price: regional ?? model.price, source: 'catalog' };
 }
 
 /** A model's name at a connector's account. */
@@ -145,12 +154,37 @@ function unservedNames(models: Snapshot['unservedModels']): RoutingTable['unserv
   };
 }
 
+/** Where a connector's requests go, if that is a region of a cloud. */
+function regionOf({ identity }: Connector): string {
+  if (identity.case === 'aws') return identity.value.region;
+  return identity.case === 'google' ? identity.value.location : '';
+}
+
+/** A price in those regions of connectors in which it is another one; undefined if there is none. */
+function regionalPrices(
+  price: ModelPrice,
+  connectors: readonly RoutableConnector[],
+): Pick<RoutableModel, 'regional'> {
+  const prices = connectors.flatMap(({ region = '' }) => {
+    const there = region === '' ? price : priceInRegion(price, region);
+    return there === price ? [] : [[region, there] as const];
+  });
+  return prices.length === 0 ? {} : { regional: new Map(prices) };
+}
+
 function routableConnector(connector: Connector): RoutableConnector {
+  const region = regionOf(connector);
   const prices = Object.entries(connector.prices).flatMap(([id, price]) => {
     const negotiated = modelPrice(price);
-    return negotiated ? [[id, negotiated] as const] : [];
+    return negotiated ? [[id, region === '' ? negotiated : priceInRegion(negotiated, region)] as const] : [];
   });
-  return { ...connector, serves: compileModelPatterns(connector.models), negotiated: new Map(prices) };
+  return {
+    ...connector,
+    serves: compileModelPatterns(connector.models),
+    negotiated: new Map(prices),
+    region,
+    whole: undefined,
+  };
 }
 
 function routableModel(
@@ -163,8 +197,9 @@ function routableModel(
   const { maxOutputTokens, contextWindow, score, capabilities } = model;
   const negotiated = connectors.flatMap((connector) => connector.negotiated.get(id) ?? []);
   const free = [price, ...negotiated].every(isFree);
+  const regional = regionalPrices(price, connectors);
   const facts = { maxOutputTokens, contextWindow, score, capabilities };
-  return { id, provider, upstreamName, otherNames, own, price, dearest, free, ...facts };
+  return { id, provider, upstreamName, otherNames, own, price, ...regional, dearest, free, ...facts };
 }
 
 function modelPrice(price: Price | undefined): ModelPrice | undefined {

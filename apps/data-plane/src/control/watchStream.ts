@@ -1,6 +1,7 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import type { Client, Metadata } from '@grpc/grpc-js';
 import {
+  type ConnectorTestedSchema,
   ControlService,
   type HelloSchema,
   openBidi,
@@ -55,6 +56,11 @@ export class WatchStream {
     this.#send({ message: { case: 'goodbye', value: {} } });
     this.#stream.end();
     setTimeout(() => this.#end('closing'), GOODBYE_MS);
+  }
+
+  /** Skipped while the stream is congested: who asked does not wait for long. */
+  sendTested(value: MessageInitShape<typeof ConnectorTestedSchema>): void {
+    if (!this.#stream.writableNeedDrain) this.#send({ message: { case: 'connectorTested', value } });
   }
 
   #receive(message: WatchResponse['message']): void {

@@ -1,7 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { type Client, status as GrpcStatus, type Metadata, type ServiceError } from '@grpc/grpc-js';
-import type { BucketRef, Evidence, ProxyStatusSchema, WatchResponse } from '@weighbridge/contracts';
+import type {
+  BucketRef,
+  ConnectorTestedSchema,
+  Evidence,
+  ProxyStatusSchema,
+  TestConnector,
+  WatchResponse,
+} from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
 import type { ControlState } from './controlState.ts';
 import type { HeartbeatState } from './heartbeatState.ts';
@@ -23,6 +30,8 @@ export interface WatcherOptions {
   /** Other proxies need budget that is leased from these buckets. */
   readonly onReclaim: (buckets: readonly BucketRef[]) => void;
   readonly onEvidence: (news: Evidence) => void;
+  /** An operator wants to know what this proxy finds with a connector. Never rejects. */
+  readonly onTest: (test: TestConnector) => Promise<MessageInitShape<typeof ConnectorTestedSchema>>;
   /** This proxy's load, for its status reports. */
   readonly load: () => {
     readonly inFlightRequests: number;
@@ -104,7 +113,15 @@ export class Watcher {
     const stream = new WatchStream({
       client,
       metadata,
-      hello: { proxyId, producerId, name, version, maxStalenessMs, ...(resumeFrom && { resumeFrom }) },
+      hello: {
+        proxyId,
+        producerId,
+        signsUsage: true,
+        name,
+        version,
+        maxStalenessMs,
+        ...(resumeFrom && { resumeFrom }),
+      },
       status: (options) => this.#status(options),
       onMessage: (message, helloAtMs) => this.#apply(message, helloAtMs),
     });
@@ -150,8 +167,17 @@ export class Watcher {
       case 'evidence':
         this.#deps.onEvidence(message.value);
         break;
+      case 'testConnector':
+        void this.#test(message.value);
+        break;
     }
     return undefined;
+  }
+
+  async #test(test: TestConnector): Promise<void> {
+    const tested = await this.#deps.onTest(test);
+    // Whoever asked may listen on another stream by now.
+    this.#stream?.sendTested(tested);
   }
 
   #refused(details: string): void {

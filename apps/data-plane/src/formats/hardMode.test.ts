@@ -396,8 +396,12 @@ it('counts what a vendor adds to the input', () => {
 
 it('takes no memory beyond the body for what it refuses or skips', () => {
   const objects = `[${'{},'.repeat(1_000_000)}{}]`;
-  const before = process.memoryUsage().heapUsed;
-  expect(refusal('/chat/completions', `${CHAT},"metadata":${objects}}`)).toBeUndefined();
-  expect(refusal('/chat/completions', `{${MODEL},"messages":${objects}}`)).toBeUndefined();
-  expect(process.memoryUsage().heapUsed - before).toBeLessThan(48 * 1024 * 1024);
+  const growth = () => {
+    const before = process.memoryUsage().heapUsed;
+    expect(refusal('/chat/completions', `${CHAT},"metadata":${objects}}`)).toBeUndefined();
+    expect(refusal('/chat/completions', `{${MODEL},"messages":${objects}}`)).toBeUndefined();
+    return process.memoryUsage().heapUsed - before;
+  };
+  // The least of three: now and then V8 has not collected yet what came before.
+  expect(Math.min(growth(), growth(), growth())).toBeLessThan(48 * 1024 * 1024);
 });

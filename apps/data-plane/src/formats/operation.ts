@@ -2,11 +2,13 @@ import { Route } from '@weighbridge/contracts';
 import type { Format } from '@weighbridge/dialects';
 import { chatFormat } from './chatFormat.ts';
 import { completionsFormat } from './completionsFormat.ts';
+import { converseFormat } from './converseFormat.ts';
 import { geminiFormat } from './geminiFormat.ts';
 import { itemListFormat } from './itemListFormat.ts';
 import { messagesFormat } from './messagesFormat.ts';
 import { CHAT_FIELDS } from './requestFields/chat.ts';
 import { COMPLETIONS_FIELDS } from './requestFields/completions.ts';
+import { CONVERSE_FIELDS } from './requestFields/converse.ts';
 import { EMBEDDINGS_FIELDS } from './requestFields/embeddings.ts';
 import type { Fields } from './requestFields/field.ts';
 import {
@@ -32,8 +34,10 @@ export interface Operation {
   /** The route that a connector must serve. */
   readonly route: Route;
   readonly dialect: Dialect;
-  /** The format of its bodies; undefined if it is not one that generates. */
+  /** The format of its bodies; undefined if it is not one that generates, or no client sends it. */
   readonly format: Format | undefined;
+  /** What is written for a vendor, if no client sends it. */
+  readonly targetFormat?: 'converse';
   /** Connectors that serve another route with a format can answer it: its requests and answers are translated. */
   readonly isTranslated: boolean;
   /** It counts the tokens that a request of its format has. */
@@ -78,6 +82,7 @@ export const CHAT_COMPLETIONS: Operation = {
     'reasoning',
     'thinking',
     'tools',
+    'modalities',
     'audio',
   ]),
   requestFields: CHAT_FIELDS,
@@ -252,6 +257,25 @@ const COMPLETIONS: Operation = {
   isStored: false,
   namesObjects: false,
   cacheIgnoredFields: new Set(['user', 'metadata']),
+};
+
+/** Bedrock's Converse. Requests are translated to it; no client sends one. */
+export const CONVERSE: Operation = {
+  path: '/converse',
+  route: Route.CONVERSE,
+  dialect: 'openai',
+  format: undefined,
+  targetFormat: 'converse',
+  isTranslated: false,
+  fields: new Set(['model', 'stream', 'maxTokens']),
+  requestFields: CONVERSE_FIELDS,
+  outputLimits: ['maxTokens'],
+  needsIncludeUsage: false,
+  responseFormat: converseFormat,
+  isBilled: true,
+  isStored: false,
+  namesObjects: false,
+  cacheIgnoredFields: new Set(),
 };
 
 /** Counts what a response would read; it may name what the vendor stores. */

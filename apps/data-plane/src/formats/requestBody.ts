@@ -1,3 +1,5 @@
+import { getDefaultHighWaterMark } from 'node:stream';
+import type { BodyMemory } from './bodyMemory.ts';
 import type { Span } from './scanJson.ts';
 
 /** Replaces a span of a body by a text. */
@@ -11,6 +13,11 @@ const MAX_COPIED_BYTES = 64 * 1024;
 /** The limit of the shared scratch buffer. A larger body is concatenated to be read. */
 const MAX_SCRATCH_BYTES = 4 * 1024 * 1024;
 
+/** Up to this size, what an edited body begins with goes out in one piece with its head. */
+const MAX_JOINED_BYTES = 8 * 1024;
+/** A socket that holds this much to write lets its writer wait until all of it is written. */
+const FULL_SOCKET_BYTES = getDefaultHighWaterMark(false);
+
 let scratch = Buffer.alloc(0);
 
 /**
@@ -21,18 +28,41 @@ let scratch = Buffer.alloc(0);
 export class RequestBody {
   readonly length: number;
   #pieces: readonly Buffer[];
+  /** Of what the pieces are views, if it is to be given back. */
+  readonly #memory: BodyMemory | undefined;
 
-  constructor(pieces: readonly Buffer[]) {
+  constructor(pieces: readonly Buffer[], memory?: BodyMemory) {
     this.#pieces = pieces;
+    this.#memory = memory;
     this.length = pieces.reduce((sum, { length }) => sum + length, 0);
   }
 
+  /** Not to be retained: their memory may be given back when the request ends. */
   get pieces(): readonly Buffer[] {
     return this.#pieces;
   }
 
-  /** The body as one buffer, which replaces the pieces. */
+  /** Its memory has to know of a write: it goes out by `toWrite`. */
+  get isOwned(): boolean {
+    return this.#memory !== undefined;
+  }
+
+  /** The pieces for a socket; whoever writes them takes the next one when the socket has room for it. */
+  *toWrite(): Generator<Buffer, void> {
+    const memory = this.#memory;
+    memory?.beginWrite();
+    yield* this.#pieces;
+    // Such a last piece fills the socket: it was asked for the next one once all were written, or the socket was closed.
+    if ((this.#pieces.at(-1)?.length ?? 0) >= FULL_SOCKET_BYTES) memory?.endWrite();
+  }
+
+  /** The body as one buffer, which replaces the pieces, and may be retained. */
   toBuffer(): Buffer {
+    this.#memory?.share();
+    return this.#whole();
+  }
+
+  #whole(): Buffer {
     const [first] = this.#pieces;
     if (this.#pieces.length === 1 && first) return first;
     const joined = Buffer.concat(this.#pieces, this.length);
@@ -40,13 +70,18 @@ export class RequestBody {
     return joined;
   }
 
-  /** Passes the bytes to `read`, which must not retain them: the next body overwrites them. */
+  /** Passes the bytes to `read`, which must not retain them: they are freed with the request, or the next body overwrites them. */
   read<Result>(read: (bytes: Buffer) => Result): Result {
-    if (this.#pieces.length === 1 || this.length > MAX_SCRATCH_BYTES) return read(this.toBuffer());
+    if (this.#pieces.length === 1 || this.length > MAX_SCRATCH_BYTES) return read(this.#whole());
     if (scratch.length < this.length) scratch = Buffer.allocUnsafeSlow(this.length);
     let at = 0;
     for (const piece of this.#pieces) at += piece.copy(scratch, at);
     return read(scratch.subarray(0, at));
+  }
+
+  /** As `read`, where others will follow: several pieces are joined once. */
+  readJoined<Result>(read: (bytes: Buffer) => Result): Result {
+    return read(this.#whole());
   }
 
   /** A copy with edits, which must not overlap. */
@@ -62,7 +97,8 @@ export class RequestBody {
       at = span.end;
     }
     this.#addViews(at, this.length, pieces);
-    return new RequestBody(this.length <= MAX_COPIED_BYTES ? [Buffer.concat(pieces)] : pieces);
+    if (this.length <= MAX_COPIED_BYTES) return new RequestBody([Buffer.concat(pieces)]);
+    return new RequestBody(withJoinedStart(pieces), this.#memory);
   }
 
   /** Adds the bytes from `start` to `end`, as views. */
@@ -74,4 +110,15 @@ export class RequestBody {
       from += piece.length;
     }
   }
+}
+
+function withJoinedStart(pieces: readonly Buffer[]): readonly Buffer[] {
+  let count = 0;
+  let bytes = 0;
+  for (const { length } of pieces) {
+    if (bytes + length > MAX_JOINED_BYTES) break;
+    bytes += length;
+    count++;
+  }
+  return count < 2 ? pieces : [Buffer.concat(pieces.slice(0, count), bytes), ...pieces.slice(count)];
 }

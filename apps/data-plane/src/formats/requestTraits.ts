@@ -33,6 +33,20 @@ export function mayHaveMedia({ body }: Pick<GenerationRequest, 'body'>): boolean
   return body.read((bytes) => MEDIA_MARKS.some((mark) => bytes.includes(mark)));
 }
 
+/** Gemini's, in both spellings. */
+const MODALITIES = ['"responseModalities"', '"response_modalities"'];
+
+/** The request names the kinds of output that it takes: not only text, most likely. */
+export function asksForMedia({
+  operation,
+  body,
+  spans,
+}: Pick<GenerationRequest, 'operation' | 'body' | 'spans'>): boolean {
+  if (spans.has('modalities')) return true;
+  if (operation.format !== 'gemini') return false;
+  return body.read((bytes) => MODALITIES.some((mark) => bytes.includes(mark)));
+}
+
 const ONE_HOUR = '"1h"';
 const TTL = /"ttl"\s*:\s*$/;
 /** A name, a colon and space: as much as is looked at before a value. */

@@ -5,7 +5,7 @@ import { STORED_PREFIX } from './responseStore.ts';
 
 /** What an answer is translated by. Its id is new, as the vendor's would be of no use elsewhere. */
 export function answerOptions(
-  { answer, scope, account, model, stored }: AttemptTranslation,
+  { answer, scope, account, model, isStored, previousId }: AttemptTranslation,
   requestId: string,
   facts: () => ResponseFacts,
 ): AnswerOptions {
@@ -14,8 +14,9 @@ export function answerOptions(
     scope,
     account,
     model,
-    id: requestId.replace(/^req_/, stored ? STORED_PREFIX : ''),
-    stored,
+    id: requestId.replace(/^req_/, isStored ? STORED_PREFIX : ''),
+    isStored,
+    previousId,
     created: Math.floor(Date.now() / 1_000),
     usage: () => {
       const { usage, partialUsage } = facts();

@@ -1,15 +1,15 @@
-import { DEFAULT_QUIRKS, type Format, type Quirks } from '@weighbridge/dialects';
+import { DEFAULT_QUIRKS, type Quirks, type TargetFormat, withCapabilities } from '@weighbridge/dialects';
 import { takesNewerLimit } from '../control/limitNames.ts';
 import type { RoutableModel } from '../control/routingTable.ts';
 
-const known = new WeakMap<RoutableModel, Map<Format, Quirks>>();
+const known = new WeakMap<RoutableModel, Map<TargetFormat, Quirks>>();
 
 /** What a model takes in a format, as far as the catalog says; else what its vendor's models usually take. Kept by model object. */
-export function quirksOf(model: RoutableModel, format: Format): Quirks {
-  const byFormat = known.get(model) ?? new Map<Format, Quirks>();
+export function quirksOf(model: RoutableModel, format: TargetFormat): Quirks {
+  const byFormat = known.get(model) ?? new Map<TargetFormat, Quirks>();
   const found = byFormat.get(format);
   if (found) return found;
-  const quirks = readQuirks(model, format === 'chat' ? chatQuirks(model.provider) : DEFAULT_QUIRKS[format]);
+  const quirks = readQuirks(model, format);
   known.set(model, byFormat.set(format, quirks));
   return quirks;
 }
@@ -36,17 +36,24 @@ const MEDIA = [
   ['video', 'video_input'],
 ] as const;
 
-function readQuirks({ capabilities, maxOutputTokens }: RoutableModel, usual: Quirks): Quirks {
+function readQuirks(
+  { capabilities, maxOutputTokens, provider }: RoutableModel,
+  format: TargetFormat,
+): Quirks {
+  const usual = format === 'chat' ? chatQuirks(provider) : DEFAULT_QUIRKS[format];
   const maxTokens = maxOutputTokens ?? usual.maxTokens;
   const defaultTokens =
     usual.defaultTokens === undefined ? undefined : Math.min(usual.defaultTokens, maxTokens ?? Infinity);
   const sized = { ...usual, maxTokens, defaultTokens };
-  // Of an operator's own model, nothing may be known.
+  // Nothing may be known of an operator's own model.
   if (capabilities.length === 0) return sized;
   const inputs = MEDIA.flatMap(([media, name]) => {
     return capabilities.includes(name) && usual.inputs.includes(media) ? [media] : [];
   });
-  if (capabilities.includes('reasoning')) return { ...sized, inputs };
-  // What limits the sampling of a model is that it reasons.
-  return { ...sized, inputs, efforts: [], budget: undefined, adaptive: false, sampling: true };
+  const reasons = capabilities.includes('reasoning');
+  // Only models that reason refuse sampling settings, unless the catalog says otherwise.
+  const known: Quirks = reasons
+    ? { ...sized, inputs }
+    : { ...sized, inputs, efforts: [], budget: undefined, adaptive: false, sampling: true };
+  return withCapabilities(known, capabilities, format);
 }

@@ -15,7 +15,7 @@ const WHY: Readonly<Record<LossPolicy, string>> = {
 export function notTranslatable(model: string, refused: readonly Loss[], policy: LossPolicy): AppError {
   const shown = refused.slice(0, MAX_SHOWN).map(({ path, reason }) => `${path}: ${reason}`);
   const more = refused.length > MAX_SHOWN ? [`and ${refused.length - MAX_SHOWN} more`] : [];
-  const message = `The vendor of ${shortened(model)} speaks another dialect, in which fields of this request have no counterpart${WHY[policy]}. ${[...shown, ...more].join('; ')}. Remove them, or use a model whose vendor has them.`;
+  const message = `The vendor of ${shortened(model)} speaks another dialect, in which fields of this request have no counterpart${WHY[policy]}. ${[...shown, ...more].join('; ')}. Change the request there, or use a model whose vendor takes it as it is.`;
   const fields = refused.map(({ path, reason }) => ({ path, reason }));
   return new AppError('invalid_request', CODE, message, {
     param: refused[0]?.path ?? 'model',

@@ -8,6 +8,7 @@ import {
   OWNERS,
   type ParsedRequest,
   parseRequest,
+  type ResponseStorage,
   type SealScope,
   TooManyItems,
   translateRequest,
@@ -20,6 +21,7 @@ import { readGeminiRequest } from '../formats/geminiRequest.ts';
 import { type GenerationRequest, readGenerationRequest, setLimits } from '../formats/generationRequest.ts';
 import {
   CHAT_COMPLETIONS,
+  CONVERSE,
   COUNT_CONTENT,
   COUNT_TOKENS,
   GENERATE_CONTENT,
@@ -33,7 +35,7 @@ import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { quirksOf } from './modelQuirks.ts';
 import { notTranslatable, tooManyParts } from './notTranslatable.ts';
 
-const TRANSLATED: readonly Operation[] = [MESSAGES, GENERATE_CONTENT, CHAT_COMPLETIONS, RESPONSES];
+const TRANSLATED: readonly Operation[] = [MESSAGES, GENERATE_CONTENT, CHAT_COMPLETIONS, RESPONSES, CONVERSE];
 const BY_ROUTE: ReadonlyMap<Route, Operation> = new Map(TRANSLATED.map((one) => [one.route, one]));
 /** Chat completions have no counter. */
 const COUNTERS: ReadonlyMap<Route, Operation> = new Map(
@@ -60,8 +62,10 @@ export interface AttemptTranslation {
   readonly model: string;
   /** The caller's own field that limits the output, whatever the vendor's is. */
   readonly limit: { readonly field: string; readonly isSet: boolean };
-  /** Set if this service stores the answer, since the vendor does not. */
-  readonly stored: { readonly previousId: string | undefined } | undefined;
+  /** This service stores the answer, since the vendor does not. */
+  readonly isStored: boolean;
+  /** The response in this service's store that the caller continues, if any. */
+  readonly previousId: string | undefined;
 }
 
 export interface TranslatedRequest {
@@ -92,7 +96,8 @@ export function isUncounted(connector: RoutableConnector, operation: Operation):
 
 export interface TranslationTerms {
   readonly policy: LossPolicy;
-  readonly stored?: AttemptTranslation['stored'];
+  readonly storage?: ResponseStorage;
+  readonly previousId?: AttemptTranslation['previousId'];
   /** What the request holds. */
   readonly memory: Pick<HeldMemory, 'takeBody'>;
 }
@@ -103,11 +108,17 @@ export class RequestTranslation {
   readonly #scope: SealScope;
   readonly #policy: LossPolicy;
   readonly #memory: Pick<HeldMemory, 'takeBody'>;
-  readonly #stored: AttemptTranslation['stored'];
+  readonly #storage: ResponseStorage;
+  readonly #previousId: AttemptTranslation['previousId'];
   #parsed: ParsedRequest | undefined;
 
-  constructor(generation: GenerationRequest, scope: SealScope, { policy, memory, stored }: TranslationTerms) {
-    this.#stored = stored;
+  constructor(
+    generation: GenerationRequest,
+    scope: SealScope,
+    { policy, memory, storage = 'nowhere', previousId }: TranslationTerms,
+  ) {
+    this.#storage = storage;
+    this.#previousId = previousId;
     this.#generation = generation;
     this.#scope = scope;
     this.#policy = policy;
@@ -121,7 +132,7 @@ export class RequestTranslation {
     // A count loses nothing that its caller would miss.
     const policy = counts ? 'lenient' : this.#policy;
     const account = connector.id;
-    const format = formatOf(operation);
+    const format = operation.targetFormat ?? formatOf(operation);
     const target = { format, owner: OWNERS[format], account, model: name, quirks: quirksOf(model, format) };
     const translated = translateRequest(this.#parse(), { target, scope, policy, counts });
     if (translated.kind === 'refused') throw notTranslatable(model.id, translated.losses, policy);
@@ -138,7 +149,8 @@ export class RequestTranslation {
         account,
         model: this.#generation.model,
         limit: callersLimit(this.#generation),
-        stored: this.#stored,
+        isStored: this.#storage === 'here',
+        previousId: this.#previousId,
       },
     };
   }
@@ -150,7 +162,7 @@ export class RequestTranslation {
     const parsed = parsedOnce(formatOf(operation), body.toBuffer(), {
       stream: operation.dialect === 'gemini' ? stream : undefined,
       counts: operation.isCounter ?? false,
-      stores: this.#stored !== undefined,
+      storage: this.#storage,
     });
     if (!parsed) throw new AppError('invalid_request', 'malformed_json', 'The body is not a JSON object.');
     this.#parsed = parsed;

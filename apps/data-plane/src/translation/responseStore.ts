@@ -31,8 +31,11 @@ const GIB = 2 ** 30;
 const IN_PROCESS_BYTES = 32 * 1024 * 1024;
 /** A NATS server's default limit for a message is slightly higher. */
 const MAX_PIECE_BYTES = 1_000_000;
-const MAX_PIECES = 16;
-const MAX_BYTES = 32 * 1024 * 1024;
+/** The largest conversation that is stored, as its last request has it. */
+export const MAX_CONVERSATION_BYTES = 16 * 1024 * 1024;
+/** Of what is stored with it: its answer, once as an item and once as the caller got it. */
+const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
+const MAX_BYTES = MAX_CONVERSATION_BYTES + MAX_ANSWER_BYTES;
 const ID = /^resp_wb_[\w-]{1,80}$/;
 
 /** What the ids of stored responses begin with, after `resp_`: no vendor's do. */
@@ -107,15 +110,14 @@ export class ResponseStore {
     return packed && unpack(await decompress(packed, { maxOutputLength: 2 * MAX_BYTES }));
   }
 
-  /** Resolves once it can be found; never rejects. One that is too large is not stored. */
+  /** Resolves once it can be found; never rejects: what can't be stored is reported. */
   async save(id: string, principalId: string, stored: StoredResponse): Promise<void> {
     try {
       const name = nameOf(id, principalId);
       const plain = pack(stored);
-      if (plain.length > MAX_BYTES) return;
+      if (plain.length > MAX_BYTES) throw new Error(`it is larger than ${MAX_BYTES} bytes`);
       const packed = await compress(plain, { level: constants.Z_BEST_SPEED });
       const pieces = piecesOf(seal(this.#deps.sealingKey, packed, name));
-      if (pieces.length > MAX_PIECES) return;
       const later = pieces.slice(1).map((piece, at) => this.#deps.bucket.put(`${name}.${at + 1}`, piece));
       await Promise.all(later);
       await this.#deps.bucket.put(`${name}.0`, pieces[0] ?? Buffer.alloc(0));
@@ -138,7 +140,7 @@ function nameOf(id: string, principalId: string): string {
 function piecesOf(sealed: Buffer): Buffer[] {
   const size = MAX_PIECE_BYTES - 1;
   const count = Math.ceil(sealed.length / size);
-  const head = Buffer.from([Math.min(count, MAX_PIECES + 1)]);
+  const head = Buffer.from([count]);
   return Array.from({ length: count }, (_, at) =>
     Buffer.concat([head, sealed.subarray(at * size, (at + 1) * size)]),
   );

@@ -99,7 +99,8 @@ export class ConnectorHealth {
     return deadSinceMs === undefined && this.#nowMs() - acceptedAtMs < withinMs;
   }
 
-  #of(connector: RoutableConnector): Health {
+  #of(part: RoutableConnector): Health {
+    const connector = part.whole ?? part;
     const health = this.#healthOf.get(connector) ?? {
       breaker: new CircuitBreaker(),
       acceptedAtMs: Number.NEGATIVE_INFINITY,

@@ -1,15 +1,22 @@
-import { equals } from '@bufbuild/protobuf';
+import { type DescMessage, equals } from '@bufbuild/protobuf';
 import {
   AwsIdentitySchema,
+  AzureIdentitySchema,
   type Connector,
+  type GoogleIdentity,
+  GoogleIdentitySchema,
   type OAuthClient,
   OAuthClientSchema,
 } from '@weighbridge/contracts';
 import {
   type AccessToken,
   type AwsCredentials,
+  type Environment,
   fetchAwsCredentials,
+  fetchAzureToken,
   fetchClientToken,
+  fetchGoogleToken,
+  type GoogleToken,
   type IdentityError,
 } from '@weighbridge/identities';
 import { TokenSource } from './tokenSource.ts';
@@ -23,6 +30,10 @@ export interface ConnectorIdentitiesDeps {
   readonly clockMs: () => number;
   /** From 0 up to 1. */
   readonly random: () => number;
+  /** This proxy's own identity at Azure, by the variables of Microsoft's libraries. */
+  readonly azureEnvironment: Environment;
+  /** Of one request to an identity provider. Default: 10 seconds. */
+  readonly timeoutMs?: number;
 }
 
 /** What a connector is called with if it is computed. */
@@ -33,7 +44,8 @@ export type ConnectorIdentity =
       readonly tokens: TokenSource<AwsCredentials>;
       readonly region: string;
       readonly clockMs: () => number;
-    };
+    }
+  | { readonly kind: 'google'; readonly tokens: TokenSource<GoogleToken>; readonly location: string };
 
 type IdentityMessage = Exclude<Connector['identity'], { case: undefined }>;
 
@@ -72,8 +84,20 @@ export class ConnectorIdentities {
   }
 
   #open(connector: Connector, message: IdentityMessage): ConnectorIdentity {
+    const { timeoutMs = TIMEOUT_MS } = this.#deps;
     if (message.case === 'oauth') {
-      const fetchToken = () => askTokenEndpoint(message.value);
+      const fetchToken = () => askTokenEndpoint(message.value, timeoutMs);
+      return { kind: 'token', tokens: this.#source(connector, fetchToken, (token) => token) };
+    }
+    if (message.case === 'google') {
+      const fetchToken = () => askGoogle(message.value, timeoutMs);
+      const tokens = this.#source<GoogleToken>(connector, fetchToken, ({ token }) => token);
+      return { kind: 'google', tokens, location: message.value.location };
+    }
+    if (message.case === 'azure') {
+      const { allowPrivateAddress } = message.value;
+      const env = this.#deps.azureEnvironment;
+      const fetchToken = () => fetchAzureToken(message.value, { allowPrivateAddress, timeoutMs, env });
       return { kind: 'token', tokens: this.#source(connector, fetchToken, (token) => token) };
     }
     const fetchToken = () => fetchAwsCredentials(message.value);
@@ -86,27 +110,40 @@ export class ConnectorIdentities {
     fetchToken: () => Promise<AccessToken<Value>>,
     nameOf: (value: Value) => string,
   ): TokenSource<Value> {
-    const { nowMs, random, onFailed } = this.#deps;
+    const { nowMs, random, onFailed, timeoutMs = TIMEOUT_MS } = this.#deps;
+    // What a library waits for elsewhere, it bounds itself, if at all.
+    const maxWaitMs = 1.5 * timeoutMs;
     const failed = (error: IdentityError, hasToken: boolean) => onFailed(connector, error, hasToken);
-    return new TokenSource({ fetchToken, nameOf, onFailed: failed, nowMs, random });
+    return new TokenSource({ fetchToken, nameOf, onFailed: failed, nowMs, random, maxWaitMs });
   }
 }
 
+const SCHEMAS: Readonly<Record<IdentityMessage['case'], DescMessage>> = {
+  oauth: OAuthClientSchema,
+  aws: AwsIdentitySchema,
+  google: GoogleIdentitySchema,
+  azure: AzureIdentitySchema,
+};
+
 function isSame(one: IdentityMessage, other: IdentityMessage): boolean {
-  if (one.case === 'oauth' && other.case === 'oauth') {
-    return equals(OAuthClientSchema, one.value, other.value);
-  }
-  return one.case === 'aws' && other.case === 'aws' && equals(AwsIdentitySchema, one.value, other.value);
+  return one.case === other.case && equals(SCHEMAS[one.case], one.value, other.value);
 }
 
 const TIMEOUT_MS = 10_000;
 
-function askTokenEndpoint(client: OAuthClient): Promise<AccessToken> {
+function askTokenEndpoint(client: OAuthClient, timeoutMs: number): Promise<AccessToken> {
   const { tokenUrl, clientId, clientSecret, scope, audience, basicAuthentication } = client;
   const clientAuthentication = basicAuthentication ? 'basic' : 'post';
   const { allowPrivateAddress } = client;
   return fetchClientToken(
     { tokenUrl, clientId, clientSecret, scope, audience, clientAuthentication },
-    { allowPrivateAddress, timeoutMs: TIMEOUT_MS },
+    { allowPrivateAddress, timeoutMs },
   );
+}
+
+function askGoogle(
+  { project, credentials, allowPrivateAddress }: GoogleIdentity,
+  timeoutMs: number,
+): Promise<AccessToken<GoogleToken>> {
+  return fetchGoogleToken({ project, credentials }, { allowPrivateAddress, timeoutMs });
 }

@@ -49,7 +49,8 @@ export class CredentialCheck {
   }
 
   /** A request of this principal was refused, and it is unclear why. Returns at once. */
-  suspect(connector: RoutableConnector, status: number, principalId: string): void {
+  suspect(part: RoutableConnector, status: number, principalId: string): void {
+    const connector = part.whole ?? part;
     const { health, nowMs, onSuspected } = this.#deps;
     onSuspected(connector, status);
     const now = nowMs();

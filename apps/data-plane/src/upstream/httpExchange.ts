@@ -9,7 +9,7 @@ export interface UpstreamResponse {
   readonly headers: IncomingHttpHeaders;
   readonly body: ResponseBody;
   /** The access token that the request went out with, if it was computed. */
-  readonly token?: string;
+  readonly token?: string | undefined;
 }
 
 /** One request to a vendor and its response, as a handler for undici. */
@@ -17,6 +17,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
   readonly #cancellation: Cancellation;
   readonly #permit: { release(): void };
   readonly #beforeSending: (() => void) | undefined;
+  readonly #token: string | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #body: ResponseBody | undefined;
   #isSending = false;
@@ -26,12 +27,18 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
 
   /**
    * `cancellation` ends the request and its response. The permit is released when the response is over. Nothing is sent if
-   * `beforeSending` throws.
+   * `beforeSending` throws. `token` is the access token that the request goes out with.
    */
-  constructor(cancellation: Cancellation, permit: { release(): void }, beforeSending?: () => void) {
+  constructor(
+    cancellation: Cancellation,
+    permit: { release(): void },
+    beforeSending?: () => void,
+    token?: string,
+  ) {
     this.#cancellation = cancellation;
     this.#permit = permit;
     this.#beforeSending = beforeSending;
+    this.#token = token;
   }
 
   /**
@@ -77,7 +84,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     // Interim responses are not passed on (RFC 9110, section 15.2).
     if (status < 200) return;
     this.#body = new ResponseBody(controller);
-    this.#resolve({ status, headers, body: this.#body });
+    this.#resolve({ status, headers, body: this.#body, token: this.#token });
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {

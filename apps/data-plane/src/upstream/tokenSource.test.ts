@@ -25,6 +25,7 @@ beforeEach(() => {
     onFailed: ({ message }, hasToken) => void failures.push([message, hasToken]),
     nowMs: () => nowMs,
     random: () => random,
+    maxWaitMs: 15_000,
   });
 });
 

@@ -11,6 +11,8 @@ export interface TokenSourceDeps<Value> {
   readonly nowMs: () => number;
   /** From 0 up to 1. */
   readonly random: () => number;
+  /** How long a request waits, whatever hangs below it. */
+  readonly maxWaitMs: number;
 }
 
 interface HeldToken<Value> {
@@ -31,8 +33,6 @@ const MAX_PAUSE_MS = 30_000;
 const MAX_PAUSE_WITHOUT_TOKEN_MS = 5_000;
 /** A younger token that the vendor refuses is not asked for again: a new one would be refused too. */
 export const RENEW_AFTER_MS = 10_000;
-/** Whatever hangs below it. */
-const MAX_WAIT_MS = 15_000;
 
 /**
  * The access token of one connector. It is asked for when a request needs it, once for all that wait, and again before it
@@ -52,14 +52,21 @@ export class TokenSource<Value = string> {
     this.#deps = deps;
   }
 
+  /** The token, if one is held. */
+  held(): Value | undefined {
+    const held = this.#held;
+    if (held === undefined) return undefined;
+    const nowMs = this.#deps.nowMs();
+    if (nowMs >= held.expiresAtMs) return undefined;
+    if (nowMs >= held.refreshAtMs) this.#refresh(nowMs);
+    return held.value;
+  }
+
   /** The token; a promise only if none is held. Rejects with an IdentityError. */
   get(): Value | Promise<Value> {
+    const held = this.held();
+    if (held !== undefined) return held;
     const nowMs = this.#deps.nowMs();
-    const held = this.#held;
-    if (held && nowMs < held.expiresAtMs) {
-      if (nowMs >= held.refreshAtMs) this.#refresh(nowMs);
-      return held.value;
-    }
     if (this.#fetching === undefined && nowMs < this.#notBeforeMs && this.#failure) {
       return Promise.reject(this.#failure);
     }
@@ -93,10 +100,10 @@ export class TokenSource<Value = string> {
   }
 
   async #load(): Promise<Value> {
-    const { fetchToken, nowMs, random } = this.#deps;
+    const { fetchToken, nowMs, random, maxWaitMs } = this.#deps;
     const askedAtMs = nowMs();
     try {
-      const { value, lifeMs } = await within(MAX_WAIT_MS, fetchToken());
+      const { value, lifeMs } = await within(maxWaitMs, fetchToken());
       const [from, to] = REFRESH_AT;
       this.#held = {
         value,

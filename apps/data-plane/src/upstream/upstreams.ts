@@ -1,11 +1,12 @@
 import type { Connector } from '@weighbridge/contracts';
 import { assertPublicHost, publicLookup } from '@weighbridge/runtime';
-import { type Dispatcher, Pool } from 'undici';
+import { Pool } from 'undici';
 import type { RequestBody } from '../formats/requestBody.ts';
 import { signedInvocation } from './bedrock/signedInvocation.ts';
 import type { Cancellation } from './cancellation.ts';
 import type { ConnectorIdentities, ConnectorIdentity } from './connectorIdentities.ts';
 import { HttpExchange, type UpstreamResponse } from './httpExchange.ts';
+import { bearing, type Identified, predicting } from './identifiedRequest.ts';
 import { busyError, NeverSentError, unidentifiedError } from './upstreamErrors.ts';
 import type { UpstreamRequest } from './upstreamRequest.ts';
 
@@ -118,7 +119,7 @@ class PoolPermit implements UpstreamPermit {
     { method, path, isNative = false, headers, body }: UpstreamRequest,
     cancellation: Cancellation,
     beforeSending?: () => void,
-    answerTo?: AnswerTo,
+    identified?: Pick<Identified, 'token' | 'answerTo'>,
   ): Promise<UpstreamResponse> {
     const { allowsPrivateAddress, hostname, path: basePath, nativePath, connections } = this.#pool;
     try {
@@ -133,8 +134,8 @@ class PoolPermit implements UpstreamPermit {
       headers,
       body: body ? toUndiciBody(body, headers) : null,
     };
-    const exchange = new HttpExchange(cancellation, this, beforeSending);
-    return exchange.begin(connections, request, answerTo?.(exchange));
+    const exchange = new HttpExchange(cancellation, this, beforeSending, identified?.token);
+    return exchange.begin(connections, request, identified?.answerTo?.(exchange));
   }
 
   release(): void {
@@ -156,30 +157,59 @@ class IdentifiedPermit implements UpstreamPermit {
     this.#provider = provider;
   }
 
-  async send(
+  /** As fast as with a static key while a token is held. */
+  send(
     request: UpstreamRequest,
     cancellation: Cancellation,
     beforeSending?: () => void,
   ): Promise<UpstreamResponse> {
-    const { token, identified, answerTo } = await this.#identify(request).catch((error) => {
+    let now: Identified | undefined;
+    try {
+      now = this.#identifyNow(request);
+    } catch (error) {
+      this.release();
+      return Promise.reject(new NeverSentError(error));
+    }
+    return now
+      ? this.#permit.send(now.identified, cancellation, beforeSending, now)
+      : this.#sendLater(request, cancellation, beforeSending);
+  }
+
+  async #sendLater(
+    request: UpstreamRequest,
+    cancellation: Cancellation,
+    beforeSending?: () => void,
+  ): Promise<UpstreamResponse> {
+    const later = await this.#identify(request).catch((error) => {
       this.release();
       throw new NeverSentError(error);
     });
-    const sending = this.#permit.send(identified, cancellation, beforeSending, answerTo);
-    const { status, headers, body } = await sending;
-    return { status, headers, body, token };
+    return await this.#permit.send(later.identified, cancellation, beforeSending, later);
   }
 
   release(): void {
     this.#permit.release();
   }
 
+  /** Undefined if there is something to wait for. */
+  #identifyNow(request: UpstreamRequest): Identified | undefined {
+    const identity = this.#identity;
+    if (identity.kind === 'token') {
+      const token = identity.tokens.held();
+      return token === undefined ? undefined : bearing(request, token);
+    }
+    if (identity.kind === 'aws') return undefined;
+    const held = identity.tokens.held();
+    return held && predicting(request, held, identity.location);
+  }
+
   async #identify(request: UpstreamRequest): Promise<Identified> {
     const identity = this.#identity;
     if (identity.kind === 'token') {
-      const token = await this.#tokenOf(() => identity.tokens.get());
-      request.headers.push('authorization', `Bearer ${token}`);
-      return { token, identified: request };
+      return bearing(request, await this.#tokenOf(() => identity.tokens.get()));
+    }
+    if (identity.kind === 'google') {
+      return predicting(request, await this.#tokenOf(() => identity.tokens.get()), identity.location);
     }
     const credentials = await this.#tokenOf(() => identity.tokens.get());
     const signed = await signedInvocation(request, this.#pool, { identity, credentials });
@@ -195,25 +225,15 @@ class IdentifiedPermit implements UpstreamPermit {
   }
 }
 
-/** A request that says who sends it. */
-interface Identified {
-  /** Names the token that it goes out with. */
-  readonly token: string;
-  readonly identified: UpstreamRequest;
-  /** Turns what reads an answer into what reads the upstream's. */
-  readonly answerTo?: AnswerTo;
-}
-
-type AnswerTo = (handler: Dispatcher.DispatchHandler) => Dispatcher.DispatchHandler;
-
 /** A body in one piece is written together with the head; one in several pieces needs its `content-length`. */
-function toUndiciBody({ pieces, length }: RequestBody, headers: string[]): Buffer {
+function toUndiciBody(body: RequestBody, headers: string[]): Buffer {
+  const { pieces, length } = body;
   const [first] = pieces;
-  if (pieces.length === 1 && first) return first;
+  if (pieces.length === 1 && first && !body.isOwned) return first;
   headers.push('content-length', String(length));
   // undici takes any iterable (https://undici.nodejs.org/#/docs/api/Dispatcher?id=parameter-dispatchoptions); its types
   // do not say so.
-  return pieces as unknown as Buffer;
+  return body.toWrite() as unknown as Buffer;
 }
 
 function openPool({ baseUrl, allowPrivateAddress }: Connector, timeouts: UpstreamOptions): ConnectorPool {

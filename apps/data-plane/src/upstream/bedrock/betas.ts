@@ -2,7 +2,7 @@
  * The betas of Anthropic's API that Claude on Bedrock takes, and what it calls them: it refuses a request that names another
  * one. What Claude Code names for itself or for its caching is no feature of the model, and is left out.
  */
-const BEDROCK_BETAS: ReadonlyMap<string, string> = new Map([
+export const BEDROCK_BETAS: ReadonlyMap<string, string> = new Map([
   ['advanced-tool-use-2025-11-20', 'tool-search-tool-2025-10-19'],
   ...[
     'compact-2026-01-12',
@@ -25,9 +25,3 @@ const BEDROCK_BETAS: ReadonlyMap<string, string> = new Map([
     'tool-search-tool-2025-10-19',
   ].map((name): [string, string] => [name, name]),
 ]);
-
-/** The betas of `anthropic-beta` headers as Bedrock calls them. */
-export function bedrockBetas(headers: readonly string[]): string[] {
-  const asked = headers.flatMap((value) => value.split(',')).map((name) => name.trim());
-  return [...new Set(asked.flatMap((name) => BEDROCK_BETAS.get(name) ?? []))];
-}

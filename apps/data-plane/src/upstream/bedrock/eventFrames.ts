@@ -1,17 +1,20 @@
 import type { EventStreamCodec } from '@smithy/eventstream-codec';
-import { anthropicError } from './anthropicError.ts';
+import type { AnswerShape } from './answerShapes.ts';
+import { withoutAwsAccount } from './withoutAwsAccount.ts';
 
 /** No event of a model comes near it. */
 const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 const MIN_FRAME_BYTES = 16;
 
-/** Turns AWS event-stream frames into the events of Anthropic's streams, as they come. */
+/** Turns AWS event-stream frames into server-sent events, as they come. */
 export class EventFrames {
   readonly #codec: EventStreamCodec;
+  readonly #shape: AnswerShape;
   #rest: Buffer = Buffer.alloc(0);
 
-  constructor(codec: EventStreamCodec) {
+  constructor(codec: EventStreamCodec, shape: AnswerShape) {
     this.#codec = codec;
+    this.#shape = shape;
   }
 
   /** Passes on the events that are whole now. Throws for what is not a frame, or was changed on its way, after those before. */
@@ -42,22 +45,10 @@ export class EventFrames {
     const { headers, body } = this.#codec.decode(frame);
     const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8');
     const kind = headers[':message-type']?.value;
-    if (kind !== 'event') {
-      const code = String((headers[':exception-type'] ?? headers[':error-code'])?.value ?? '');
-      return sse('error', JSON.stringify(anthropicError(code, messageOf(text))));
-    }
-    const { bytes } = JSON.parse(text) as { readonly bytes?: unknown };
-    // Events without a payload keep the connection open.
-    if (typeof bytes !== 'string') return '';
-    const data = Buffer.from(bytes, 'base64').toString('utf8');
-    const event = JSON.parse(data) as { readonly type?: unknown };
-    if (typeof event.type !== 'string') return '';
-    return sse(event.type, data.includes('\n') ? JSON.stringify(event) : data);
+    if (kind === 'event') return this.#shape.event(String(headers[':event-type']?.value ?? ''), text);
+    const code = String((headers[':exception-type'] ?? headers[':error-code'])?.value ?? '');
+    return this.#shape.exception(code, withoutAwsAccount(messageOf(text)));
   }
-}
-
-function sse(event: string, data: string): string {
-  return `event: ${event}\ndata: ${data}\n\n`;
 }
 
 function messageOf(text: string): string {

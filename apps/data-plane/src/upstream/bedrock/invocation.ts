@@ -1,8 +1,8 @@
-import { CLOSE_OBJECT, COMMA, JsonCursor } from '@weighbridge/dialects';
 import { AppError } from '@weighbridge/errors';
-import { memberCuts } from '../../formats/memberCuts.ts';
-import type { Edit, RequestBody } from '../../formats/requestBody.ts';
-import { bedrockBetas } from './betas.ts';
+import type { RequestBody } from '../../formats/requestBody.ts';
+import { betasAt, messagesBody } from '../messagesBody.ts';
+import { modelSegment } from '../modelSegment.ts';
+import { BEDROCK_BETAS } from './betas.ts';
 
 /** A request of Anthropic's Messages API as Bedrock's InvokeModel takes it. */
 export interface Invocation {
@@ -24,8 +24,6 @@ export function invocationOf(
   body: RequestBody | undefined,
 ): Invocation {
   if (body === undefined || !/^\/messages(\?|$)/.test(path)) throw notServed(path);
-  const bytes = body.toBuffer();
-  const { model, isStreamed } = membersOf(bytes);
   const kept: string[] = ['accept-encoding', 'identity'];
   const betas: string[] = [];
   for (let at = 0; at < headers.length; at += 2) {
@@ -33,39 +31,12 @@ export function invocationOf(
     if (name === 'anthropic-beta') betas.push(value);
     if (!DROPPED.has(name)) kept.push(name, value);
   }
-  const edits: Edit[] = memberCuts(bytes, ELSEWHERE).map((span) => ({ span, text: '' }));
-  const start = bytes.indexOf('{') + 1;
-  const named = bedrockBetas(betas);
+  const named = betasAt(BEDROCK_BETAS, betas);
   const beta = named.length > 0 ? `"anthropic_beta":${JSON.stringify(named)},` : '';
-  edits.push({ span: { start, end: start }, text: `"anthropic_version":"${BEDROCK_VERSION}",${beta}` });
+  const version = `"anthropic_version":"${BEDROCK_VERSION}",`;
+  const { model, isStreamed, body: sent } = messagesBody(body, ELSEWHERE, version + beta);
   const action = isStreamed ? 'invoke-with-response-stream' : 'invoke';
-  return {
-    path: `/model/${encodeURIComponent(model)}/${action}`,
-    headers: kept,
-    body: body.withEdits(edits),
-  };
-}
-
-/** What the body says of the members that go elsewhere. It was checked before: it is an object, and names each once. */
-function membersOf(bytes: Buffer): { model: string; isStreamed: boolean } {
-  const cursor = new JsonCursor(bytes);
-  let model = '';
-  let isStreamed = false;
-  cursor.space();
-  cursor.at++;
-  cursor.space();
-  while (cursor.peek() !== CLOSE_OBJECT) {
-    const name = cursor.key();
-    const start = cursor.at;
-    cursor.skipValue();
-    if (name === 'model') model = String(JSON.parse(bytes.toString('utf8', start, cursor.at)));
-    if (name === 'stream') isStreamed = bytes.toString('utf8', start, cursor.at).trim() === 'true';
-    cursor.space();
-    if (cursor.peek() !== COMMA) break;
-    cursor.at++;
-    cursor.space();
-  }
-  return { model, isStreamed };
+  return { path: `/model/${modelSegment(model)}/${action}`, headers: kept, body: sent };
 }
 
 function notServed(path: string): AppError {

@@ -1,23 +1,26 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { EventStreamCodec } from '@smithy/eventstream-codec';
 import type { Dispatcher } from 'undici';
-import { anthropicError } from './anthropicError.ts';
+import type { AnswerShape } from './answerShapes.ts';
 import { EventFrames } from './eventFrames.ts';
+import { withoutAwsAccount } from './withoutAwsAccount.ts';
 
 const EVENT_STREAM = 'application/vnd.amazon.eventstream';
 const MAX_ERROR_BYTES = 64 * 1024;
 
-/** Passes the answer of InvokeModel on as one of Anthropic's: its frames as server-sent events, its errors in their shape. */
+/** Passes an answer of Bedrock on in a shape that is read elsewhere: its frames as server-sent events, its errors as named there. */
 export class InvocationAnswer implements Dispatcher.DispatchHandler {
   readonly #next: Dispatcher.DispatchHandler;
   readonly #codec: EventStreamCodec;
+  readonly #shape: AnswerShape;
   #frames: EventFrames | undefined;
   /** Of an error: its head, and its body so far. */
   #error: { readonly status: number; readonly headers: IncomingHttpHeaders; text: string } | undefined;
 
-  constructor(next: Dispatcher.DispatchHandler, codec: EventStreamCodec) {
+  constructor(next: Dispatcher.DispatchHandler, codec: EventStreamCodec, shape: AnswerShape) {
     this.#next = next;
     this.#codec = codec;
+    this.#shape = shape;
   }
 
   onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
@@ -39,7 +42,7 @@ export class InvocationAnswer implements Dispatcher.DispatchHandler {
       this.#next.onResponseStart?.(controller, status, headers, statusMessage);
       return;
     }
-    this.#frames = new EventFrames(this.#codec);
+    this.#frames = new EventFrames(this.#codec, this.#shape);
     const streamed = { ...others, 'content-type': 'text/event-stream; charset=utf-8' };
     this.#next.onResponseStart?.(controller, status, streamed, statusMessage);
   }
@@ -84,7 +87,10 @@ export class InvocationAnswer implements Dispatcher.DispatchHandler {
     }: { readonly status: number; readonly headers: IncomingHttpHeaders; readonly text: string },
   ): void {
     const [code = ''] = String(headers['x-amzn-errortype'] ?? '').split(':');
-    const body = Buffer.from(JSON.stringify(anthropicError(code, messageOf(text))), 'utf8');
+    const body = Buffer.from(
+      JSON.stringify(this.#shape.error(code, withoutAwsAccount(messageOf(text)))),
+      'utf8',
+    );
     this.#next.onResponseStart?.(controller, status, { ...headers, 'content-type': 'application/json' });
     this.#next.onResponseData?.(controller, body);
   }

@@ -1,7 +1,10 @@
 import { type AwsCredentials, signAws } from '@weighbridge/identities';
 import type { Dispatcher } from 'undici';
+import { CONVERSE } from '../../formats/operation.ts';
 import type { ConnectorIdentity } from '../connectorIdentities.ts';
 import type { UpstreamRequest } from '../upstreamRequest.ts';
+import { ANTHROPIC_SHAPE, CONVERSE_SHAPE } from './answerShapes.ts';
+import { converseCall } from './converseCall.ts';
 import { invocationOf } from './invocation.ts';
 import { InvocationAnswer } from './invocationAnswer.ts';
 
@@ -10,13 +13,17 @@ interface Signer {
   readonly credentials: AwsCredentials;
 }
 
-/** A request of the Messages API as one of Bedrock's runtime, signed, and what reads its answer. */
+/** A request of the Messages API, or to Converse, as one of Bedrock's runtime, signed, and what reads its answer. */
 export async function signedInvocation(
   request: UpstreamRequest,
   { host, path: basePath }: { readonly host: string; readonly path: string },
   { identity, credentials }: Signer,
 ) {
-  const { path, headers, body } = invocationOf(request.path, request.headers, request.body);
+  const isConverse = request.path === CONVERSE.path && request.body !== undefined;
+  const { path, headers, body } =
+    isConverse && request.body
+      ? converseCall(request.headers, request.body)
+      : invocationOf(request.path, request.headers, request.body);
   const { region, clockMs } = identity;
   const toSign = {
     method: request.method,
@@ -31,7 +38,8 @@ export async function signedInvocation(
   const codec = new EventStreamCodec(toUtf8, fromUtf8);
   return {
     identified: { path, method: request.method, headers, body },
-    answerTo: (handler: Dispatcher.DispatchHandler) => new InvocationAnswer(handler, codec),
+    answerTo: (handler: Dispatcher.DispatchHandler) =>
+      new InvocationAnswer(handler, codec, isConverse ? CONVERSE_SHAPE : ANTHROPIC_SHAPE),
   };
 }
 

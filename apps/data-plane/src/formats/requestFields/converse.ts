@@ -1,0 +1,25 @@
+import { count, describedByVendor, free, freeFields, list, model, object, unbounded } from './field.ts';
+import { MEDIA, OUTPUT_TOKENS } from './notes.ts';
+
+const SHOWN = { image: unbounded(MEDIA), document: unbounded(MEDIA) } as const;
+const RESULT = object({
+  ...freeFields('toolUseId', 'status'),
+  content: list(object({ ...freeFields('text', 'json'), ...SHOWN })),
+});
+
+/** The body of Bedrock's Converse, which is written here alone. */
+export const CONVERSE_FIELDS = {
+  model,
+  maxTokens: count(OUTPUT_TOKENS),
+  messages: list(
+    object({
+      role: free,
+      content: list(
+        object({ ...freeFields('text', 'toolUse', 'reasoningContent'), ...SHOWN, toolResult: RESULT }),
+      ),
+    }),
+  ),
+  toolConfig: describedByVendor(free),
+  outputConfig: describedByVendor(free),
+  ...freeFields('stream', 'system', 'inferenceConfig'),
+} as const;

@@ -1,0 +1,108 @@
+import { afterAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { IDENTITIES, type OpenCloud } from './identifiedClouds.ts';
+import {
+  clearIdentityEnvironment,
+  type IdentityScene,
+  NANO_PER_TOKEN,
+  startIdentityScene,
+} from './identityScenes.ts';
+import { useVendor } from './useProxy.ts';
+
+const vendor = useVendor();
+const LIFE_MS = 600_000;
+
+beforeEach(() => clearIdentityEnvironment(Object.keys(process.env)));
+afterAll(() => void vi.unstubAllEnvs());
+
+function openOf(name: string): OpenCloud {
+  const open = IDENTITIES[name];
+  if (!open) throw new Error(`no identity is called ${name}`);
+  return open;
+}
+
+const charged = ({ proxy }: IdentityScene) =>
+  proxy.events.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n);
+const billed = () =>
+  vendor.bill.reduce(
+    (sum, { inputTokens, outputTokens }) => sum + BigInt(inputTokens + outputTokens) * NANO_PER_TOKEN,
+    0n,
+  );
+
+/** One source of each kind: the others wait in the same place. */
+const KINDS = [
+  'a client of OAuth',
+  'an application of Entra ID',
+  'a service account of Google',
+  'a role at AWS',
+];
+
+it.each(KINDS)(
+  'a thousand requests that wait for the token of %s ask for it once',
+  async (name) => {
+    const scene = await startIdentityScene(openOf(name), vendor.url);
+    scene.provider.delayMs = 300;
+    const answers = await Promise.all(Array.from({ length: 1_000 }, () => scene.ask()));
+    expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
+    expect([scene.provider.issued.length, scene.refusals]).toEqual([1, []]);
+    // On a busy machine the simulator itself can't pass some on at first, and gets them again.
+    expect(scene.taken()).toBeGreaterThanOrEqual(1_000);
+  },
+  60_000,
+);
+
+describe.each(Object.entries(IDENTITIES))('a connector by %s', (_name, open) => {
+  it('gets new tokens under load without a failed request, and is charged what is billed', async () => {
+    const scene = await startIdentityScene(open, vendor.url, { lifeMs: LIFE_MS });
+    let isOver = false;
+    let served = 0;
+    const failed: string[] = [];
+    const load = async () => {
+      while (!isOver) {
+        const { status, text } = await scene.ask({ stream: served % 2 === 0 });
+        served++;
+        if (status !== 200) failed.push(text);
+      }
+    };
+    const all = Promise.all(Array.from({ length: 8 }, load));
+    for (let life = 1; life <= 4; life++) {
+      // A little after the time at which it is refreshed at the latest; the last one is valid until there is a new one.
+      await expect.poll(() => scene.provider.issued.length, { timeout: 20_000 }).toBe(life);
+      const before = served;
+      await expect.poll(() => served, { timeout: 20_000 }).toBeGreaterThan(before + 16);
+      if (life < 4) scene.clock.skippedMs += 0.86 * LIFE_MS;
+    }
+    isOver = true;
+    await all;
+    expect([failed, scene.refusals, scene.proxy.unauthorized]).toEqual([[], [], []]);
+    await expect.poll(() => scene.proxy.events.length).toBe(scene.taken());
+    expect(charged(scene)).toBe(billed());
+  }, 60_000);
+
+  it.each(['down', 'hanging', 'failing'] as const)(
+    'loses no request while what issues its tokens is %s for a minute',
+    async (mode) => {
+      const scene = await startIdentityScene(open, vendor.url, { lifeMs: LIFE_MS });
+      expect(await scene.ask()).toMatchObject({ status: 200 });
+      const { clock, provider, proxy } = scene;
+      provider.mode = mode;
+      for (clock.skippedMs = 511_000; clock.skippedMs <= 571_000; clock.skippedMs += 10_000) {
+        expect(await scene.ask()).toMatchObject({ status: 200 });
+      }
+      if (mode !== 'hanging')
+        await expect.poll(() => proxy.tokenFailures.length, { timeout: 20_000 }).toBeGreaterThan(0);
+      expect(proxy.tokenFailures.every(({ hasToken }) => hasToken)).toBe(true);
+      expect([provider.issued.length, proxy.unauthorized, proxy.failovers]).toEqual([1, [], []]);
+    },
+  );
+
+  it('gets another token when one is revoked before it expires, and the request succeeds', async () => {
+    const scene = await startIdentityScene(open, vendor.url);
+    expect(await scene.ask()).toMatchObject({ status: 200 });
+    scene.provider.revokeTokens();
+    scene.clock.skippedMs = 10_000;
+    expect(await scene.ask()).toMatchObject({ status: 200 });
+    const { provider, refusals, proxy } = scene;
+    expect([provider.issued.length, refusals.length, proxy.unauthorized]).toEqual([2, 1, []]);
+    expect(proxy.failovers).toEqual(['con_0: credential']);
+  });
+});
