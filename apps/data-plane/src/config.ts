@@ -48,6 +48,8 @@ export interface DataPlaneConfig {
   /** Undefined: traces contain no prompts and responses. */
   readonly content: ContentOptions | undefined;
   readonly requestLog: { readonly successRatio: number };
+  /** What the deployment says of this proxy's own identity at Azure, by the variables of Microsoft's libraries. */
+  readonly azureEnvironment: Environment;
 }
 
 /** The further configuration of a data plane that is its own process. */
@@ -113,6 +115,7 @@ export function loadLocalConfig(env: Environment): Omit<DataPlaneConfig, 'contro
     },
     content: settings.TRACE_CONTENT ? tracedContent(env, settings.TRACE_CONTENT_MAX_LENGTH) : undefined,
     requestLog: { successRatio: settings.REQUEST_LOG_SUCCESS_RATIO },
+    azureEnvironment: Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith('AZURE_'))),
     pins: {
       ttlMs: settings.SESSION_PIN_TTL_MS,
       maxBytes: settings.SESSION_PINS_MAX_BYTES,

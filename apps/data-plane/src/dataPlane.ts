@@ -24,6 +24,7 @@ import { openSpool } from './record/spool/spool.ts';
 import type { Spool } from './record/spool/types.ts';
 import { addUsageMetrics } from './record/usageMetrics.ts';
 import { startUsageRecording, type UsageRecording } from './record/usageRecording.ts';
+import { ConnectorTests } from './request/connectorTest.ts';
 import { InFlightRequests } from './request/inFlightRequests.ts';
 import { createRequestDeps, type ProxyParts } from './requestDeps.ts';
 import { createEvidenceStore } from './routing/evidenceStore.ts';
@@ -108,6 +109,17 @@ export async function startDataPlane(
   const evidence = createEvidenceStore({ nowMs: () => performance.now() });
 
   const keyUses = new KeyUses();
+  const identities = new ConnectorIdentities({
+    onFailed: reportTokenFailures(metrics, logger),
+    nowMs: () => performance.now(),
+    clockMs: () => heartbeats.clockMs(Date.now()),
+    random: Math.random,
+    azureEnvironment: config.azureEnvironment,
+  });
+  const upstreams = createUpstreams(config.upstream, identities);
+  const { azureEnvironment } = config;
+  const connectorTests = new ConnectorTests({ upstreams, identities, azureEnvironment });
+
   const controlPlane = connectControlPlane({
     ...config.controlPlane,
     tracing,
@@ -116,6 +128,7 @@ export async function startDataPlane(
     heartbeats,
     onReclaim: (buckets) => limits.budget.reclaim(buckets),
     onEvidence: evidence.apply,
+    onTest: (test) => connectorTests.run(test),
     load: () => loadOf(run),
     keyUses,
     logger,
@@ -126,13 +139,6 @@ export async function startDataPlane(
   const usage = recordUsage({ run, spool, controlPlane, stream: deps.stream, tracing }, context);
   maintainLeases({ run, spool, limits, heartbeats, controlPlane }, context);
 
-  const identities = new ConnectorIdentities({
-    onFailed: reportTokenFailures(metrics, logger),
-    nowMs: () => performance.now(),
-    clockMs: () => heartbeats.clockMs(Date.now()),
-    random: Math.random,
-  });
-  const upstreams = createUpstreams(config.upstream, identities);
   onShutdown('upstream connections', () => upstreams.close());
 
   const parts: ProxyParts = {
@@ -154,6 +160,8 @@ export async function startDataPlane(
     upstreams,
     inFlight: new InFlightRequests(),
     producerId: spool.producerId,
+    producerKey: spool.own.key,
+    stream: deps.stream,
   };
   addMetrics(parts, spool, run);
   return await openApi(parts, run, context);

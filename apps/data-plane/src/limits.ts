@@ -19,6 +19,8 @@ export interface LimitsDeps {
 export interface Limits {
   readonly budget: LeaseBook;
   readonly rates: RateBook;
+  /** The last lease call failed: what leases have left is all that can be spent. */
+  readonly grantsNothing: () => boolean;
 }
 
 export function createLimits({ lease, spool, heartbeats, isLive, metrics }: LimitsDeps): Limits {
@@ -29,14 +31,21 @@ export function createLimits({ lease, spool, heartbeats, isLive, metrics }: Limi
   );
   const { producerId, epoch } = spool;
   const now = () => ({ monotonicMs: performance.now(), wallMs: Date.now() });
+  let lastFailed = false;
   const call: LimitsDeps['lease'] = async (request) => {
     // What the call returns was released by settled attempts. Their ends must be on disk before, or a crash would charge
     // their reservations from it.
     spool.flush();
     const sentAt = now();
-    const response = await lease(request);
-    heartbeats.noteContact(sentAt);
-    return response;
+    try {
+      const response = await lease(request);
+      heartbeats.noteContact(sentAt);
+      lastFailed = false;
+      return response;
+    } catch (error) {
+      lastFailed = true;
+      throw error;
+    }
   };
   const budget = new LeaseBook({
     call,
@@ -57,5 +66,5 @@ export function createLimits({ lease, spool, heartbeats, isLive, metrics }: Limi
     isLive,
     onShadowRefusal: (policy) => shadow.inc({ policy, limit: 'rate' }),
   });
-  return { budget, rates };
+  return { budget, rates, grantsNothing: () => lastFailed };
 }

@@ -30,6 +30,13 @@ export function createRequestCounters(metrics: Metrics, logger: Pick<Logger, 'er
     'Responses of a vendor that may refuse the credential of a connector, or only what the request asks for.',
     ['connector'],
   );
+  const refusalsDropped = metrics
+    .counterFamily(
+      'weighbridge_refusals_dropped_total',
+      'Refused requests that are in no row and in no count, since too many keys were refused.',
+      [],
+    )
+    .of();
   const refused = oncePerConnector(UNAUTHORIZED_LOG_MS);
   const unclear = oncePerConnector(UNAUTHORIZED_LOG_MS);
   return {
@@ -46,6 +53,7 @@ export function createRequestCounters(metrics: Metrics, logger: Pick<Logger, 'er
       logger.warn({ connectorId: id, provider, status }, UNCLEAR);
     },
     onKeyLookUp: (result: 'hit' | 'miss') => (result === 'hit' ? hits : misses).add(1),
+    onRefusalsDropped: (count: number) => refusalsDropped.add(count),
     onReserveExceeded: (model: string) => reserveExceeded.inc({ model }),
     onFailover: (connector: string, reason: string) => failovers.inc({ connector, reason }),
   };
@@ -59,7 +67,8 @@ const UNCLEAR =
 /** True at most once in this time for each connector. A new routing table makes new connectors only for changed ones. */
 function oncePerConnector(everyMs: number): (connector: RoutableConnector) => boolean {
   const lastMs = new WeakMap<RoutableConnector, number>();
-  return (connector) => {
+  return (part) => {
+    const connector = part.whole ?? part;
     const nowMs = performance.now();
     if (nowMs - (lastMs.get(connector) ?? Number.NEGATIVE_INFINITY) < everyMs) return false;
     lastMs.set(connector, nowMs);

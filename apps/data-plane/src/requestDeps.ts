@@ -1,4 +1,5 @@
-import type { KeyValueBucket } from '@weighbridge/bus';
+import type { KeyValueBucket, UsageStream } from '@weighbridge/bus';
+import type { ProducerKey } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
 import type { Metrics, ServiceContext, Tracing } from '@weighbridge/runtime';
 import { RecentFailures } from './attempt/recentFailures.ts';
@@ -15,8 +16,11 @@ import { clockRefusal, notReadyReason } from './control/readiness.ts';
 import { createTokenCounter } from './formats/tokenCounter.ts';
 import type { Limits } from './limits.ts';
 import { createObserver } from './observe/observer.ts';
+import { RefusalBook } from './record/refusals/refusalBook.ts';
+import { startRefusalSender } from './record/refusals/refusalSender.ts';
 import type { UsageRecording } from './record/usageRecording.ts';
 import type { InFlightRequests } from './request/inFlightRequests.ts';
+import type { NoteRefusal } from './request/noteRefusal.ts';
 import { createReadStored } from './request/readStored.ts';
 import { UnfinishedResponses } from './request/unfinishedResponses.ts';
 import { createRequestCounters } from './requestCounters.ts';
@@ -52,7 +56,13 @@ export interface ProxyParts {
   readonly inFlight: InFlightRequests;
   /** The spool of this proxy. */
   readonly producerId: string;
+  /** Signs what it sends. */
+  readonly producerKey: ProducerKey | undefined;
+  readonly stream: UsageStream;
 }
+
+/** For the last batches at shutdown. */
+const REFUSALS_TIMEOUT_MS = 1_000;
 
 /** The dependencies of the HTTP application and its requests. */
 export function createRequestDeps(parts: ProxyParts, context: ServiceContext): AppDeps {
@@ -113,12 +123,35 @@ export function createRequestDeps(parts: ProxyParts, context: ServiceContext): A
       tracing: parts.tracing,
       content: config.content,
     }),
+    noteRefusal: openRefusals(parts, counters.onRefusalsDropped, context),
     newEventId: newUuid,
     now: parts.now,
     logger,
     bodyLimitBytes: Math.min(config.bodyLimitBytes, memory.maxBodyBytes),
     notReady: () => notReadyReason(parts),
+    degraded: () => (limits.grantsNothing() ? 'no new leases' : undefined),
   };
+}
+
+/** Collects refused requests and sends them until shutdown. */
+function openRefusals(
+  { stream, producerId, producerKey, now }: ProxyParts,
+  onDropped: (count: number) => void,
+  { logger, onShutdown }: ServiceContext,
+): NoteRefusal {
+  const book = new RefusalBook(onDropped);
+  const nowMs = () => performance.now();
+  const sender = startRefusalSender({
+    book,
+    stream,
+    producerId,
+    run: newUuid(),
+    key: producerKey,
+    nowMs,
+    logger,
+  });
+  onShutdown('refused requests', () => sender.close(REFUSALS_TIMEOUT_MS));
+  return (refusal) => book.note(refusal, now().getTime());
 }
 
 /** The responses that their vendors do not store. */

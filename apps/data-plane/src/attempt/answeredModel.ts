@@ -103,7 +103,7 @@ function namedModels({ generation: { body, spans } }: ModelRequest): string[] {
   return ['models', 'fallbacks'].flatMap((field) => {
     const span = spans.get(field);
     if (!span || span.end - span.start > MAX_LIST_BYTES) return [];
-    const value = parseJson(body.toBuffer().subarray(span.start, span.end));
+    const value = body.readJoined((bytes) => parseJson(bytes.subarray(span.start, span.end)));
     if (!Array.isArray(value)) return [];
     return value.slice(0, MAX_NAMES).flatMap((item: unknown) => {
       const name = isRecord(item) ? item.model : item;

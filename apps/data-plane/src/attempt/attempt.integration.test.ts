@@ -70,6 +70,8 @@ function open(
     id: 'key_1',
     principalId: 'ada',
     disabled: false,
+    teamId: '',
+    isFrozen: false,
     isOperator: false,
     expiresAtMs: undefined,
     attribution: {},

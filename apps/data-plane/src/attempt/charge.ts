@@ -207,7 +207,7 @@ function mostSince(sentAt: number, prepared: PreparedRequest): number {
 const CACHE_CONTROL = Buffer.from('"cache_control"');
 
 function asksToCache({ generation }: ModelRequest): boolean {
-  return generation.body.toBuffer().includes(CACHE_CONTROL);
+  return generation.body.readJoined((bytes) => bytes.includes(CACHE_CONTROL));
 }
 
 /** Whether a response without a final report of its usage may have cost more than what is counted of it. */

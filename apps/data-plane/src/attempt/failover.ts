@@ -192,10 +192,10 @@ class Failover {
       : isRenewed
         ? RENEWED
         : this.#verdictOn(target, attempt, refusal);
-    if (verdict.retry === 'credential' && attempt.state !== 'answered') {
-      this.#deps.onUnauthorized(target.connector, 0);
-    }
-    if (verdict.retry === 'timeout') this.#timedOutMs += attempt.waitedMs;
+    const wasUnidentified = verdict.retry === 'credential' && attempt.state !== 'answered';
+    if (wasUnidentified) this.#deps.onUnauthorized(target.connector, 0);
+    // An identity provider that hangs is no reason to leave out the next connector, either.
+    if (verdict.retry === 'timeout' || wasUnidentified) this.#timedOutMs += attempt.waitedMs;
     if (verdict.retry === 'credential' && !isRenewed) this.#selector.exclude(target.connector);
     else this.#selector.recordFailure(target, performance.now(), requestedPauseMs(attempt, this.#deps.now()));
     if (verdict.retry && PROVIDER_FAILURES.has(verdict.retry)) this.#selector.recordProviderFailure(target);

@@ -15,17 +15,19 @@ export function mayHideUsage(
   if (!modelRequest) return false;
   for (const _ in toolUses) return true;
   if (mayReason(modelRequest)) return true;
-  const body = modelRequest.generation.body.toBuffer();
-  return HIDDEN_OUTPUT.some((marker) => body.includes(marker)) || (!isInputKnown && hasMedia(body));
+  return modelRequest.generation.body.readJoined(
+    (body) => HIDDEN_OUTPUT.some((marker) => body.includes(marker)) || (!isInputKnown && hasMedia(body)),
+  );
 }
 
 /** The request asked the vendor to keep a part of the prompt in its cache for an hour. */
 export function wroteForAnHour({ generation }: ModelRequest): boolean {
-  const body = generation.body.toBuffer();
-  for (let at = body.indexOf(TTL); at >= 0; at = body.indexOf(TTL, at + TTL.length)) {
-    if (ONE_HOUR.test(body.toString('latin1', at + TTL.length, at + TTL.length + 32))) return true;
-  }
-  return false;
+  return generation.body.readJoined((body) => {
+    for (let at = body.indexOf(TTL); at >= 0; at = body.indexOf(TTL, at + TTL.length)) {
+      if (ONE_HOUR.test(body.toString('latin1', at + TTL.length, at + TTL.length + 32))) return true;
+    }
+    return false;
+  });
 }
 
 const TTL = '"ttl"';
@@ -46,7 +48,7 @@ function isSwitchedOff({ body, spans }: ModelRequest['generation']): boolean {
   const settingOf = (field: string): unknown => {
     const span = spans.get(field);
     if (!span || span.end - span.start > MAX_SETTING_BYTES) return undefined;
-    return parseJson(body.toBuffer().subarray(span.start, span.end));
+    return body.readJoined((bytes) => parseJson(bytes.subarray(span.start, span.end)));
   };
   const reasoning = settingOf('reasoning');
   const thinking = settingOf('thinking');

@@ -63,7 +63,8 @@ function translated(
     return { status: response.status, body: translateError(error, response.status, from, to) };
   }
   if (translation.operation.isCounter) {
-    const tokens = readCount(from, plain.toString('utf8'));
+    // Converse counts nothing.
+    const tokens = from === 'converse' ? undefined : readCount(from, plain.toString('utf8'));
     // A vendor without its counter may answer anything.
     if (tokens === undefined) return { status: 502, body: translateError('', 502, from, to) };
     return { status: 200, body: writeCount(to, tokens) };

@@ -4,10 +4,12 @@ import {
   hardEstimate,
   type NanoUsd,
   type OutputSize,
+  USUAL_OUTPUT_TOKENS,
 } from '@weighbridge/domain';
 import { priceAt, type RoutableModel } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
+import { asksForMedia } from '../formats/requestTraits.ts';
 import { expectedToolUses } from '../formats/serverTools.ts';
 import type { PreparedRequest } from './plan.ts';
 import { allowedPrices, expectedPrices, toolCost } from './servicePrices.ts';
@@ -21,24 +23,31 @@ export function estimateReservation(
   if (!modelRequest) throw new Error('only a request to a model is estimated');
   const { model, generation, alternatives = [] } = modelRequest;
   const { hard, asked } = generation;
+  const media = !hard && asksForMedia(generation);
+  const usual = usualTokens(model.id);
   const size = {
     inputBytes: body?.length ?? 0,
     addedInputTokens: hard?.addedInputTokens,
     toolCostNanoUsd: hard
       ? toolCost(hard.toolUses, modelRequest)
       : expectedToolCost(generation, modelRequest),
-    output: expectedOutput(generation, model, usualTokens(model.id)),
+    output: expectedOutput(generation, model, media ? usualWithMedia(usual) : usual),
   };
   if (hard) {
     const prices = [modelRequest, ...alternatives].flatMap((target) => allowedPrices(asked, target));
     return capped(hardEstimate(size, prices));
   }
-  let dearest = balancedEstimate(size, expectedPrices(asked, modelRequest));
+  let dearest = balancedEstimate(size, expectedPrices(asked, modelRequest, media));
   for (const target of alternatives) {
-    const other = balancedEstimate(size, expectedPrices(asked, target));
+    const other = balancedEstimate(size, expectedPrices(asked, target, media));
     if (other.costNanoUsd > dearest.costNanoUsd) dearest = other;
   }
   return capped(dearest);
+}
+
+/** What a model usually writes is mostly short texts, which say nothing about the length of sounds and images. */
+function usualWithMedia(usualTokens = 0): number {
+  return Math.max(usualTokens, USUAL_OUTPUT_TOKENS);
 }
 
 function capped({ inputTokens, outputTokens, costNanoUsd }: Estimate): Estimate {

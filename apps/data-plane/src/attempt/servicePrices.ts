@@ -14,12 +14,36 @@ import { priceAt, type RoutableModel } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import type { AskedService } from '../formats/generationRequest.ts';
 
-/** The prices under the conditions that the request asks for: what it is expected to cost. */
-export function expectedPrices(asked: AskedService, { model, connector }: Target): ContextPrices {
+/**
+ * The prices under the conditions that the request asks for: what it is expected to cost. One that asks for other output than
+ * text may get nothing else.
+ */
+export function expectedPrices(
+  asked: AskedService,
+  { model, connector }: Target,
+  asksForMedia: boolean,
+): ContextPrices {
   const { price } = priceAt(model, connector);
   const { serviceTier, speed, geography } = asked;
-  if (serviceTier === undefined && speed === undefined && geography === undefined) return price;
-  return pricesFor(serviceConditions(tierName(serviceTier), speed, geography), price, model.dearest);
+  const isStandard = serviceTier === undefined && speed === undefined && geography === undefined;
+  const prices = isStandard
+    ? price
+    : pricesFor(serviceConditions(tierName(serviceTier), speed, geography), price, model.dearest);
+  if (!asksForMedia) return prices;
+  return withDearestOutput(prices, ({ outputImage, outputAudio }) => [outputImage, outputAudio]);
+}
+
+/** With the output at the dearest of its own price and those of `others`. */
+function withDearestOutput(
+  prices: ContextPrices,
+  others: (rates: TokenPrices) => readonly (NanoUsd | undefined)[],
+): ContextPrices {
+  const dearestOutput = <Rates extends TokenPrices>(rates: Rates): Rates => {
+    let { output } = rates;
+    for (const other of others(rates)) if (other !== undefined && other > output) output = other;
+    return output === rates.output ? rates : { ...rates, output };
+  };
+  return { ...dearestOutput(prices), tiers: prices.tiers.map(dearestOutput) };
 }
 
 /** The prices under every condition that the request allows: a hard budget reserves at the dearest. */
@@ -44,13 +68,10 @@ function withMediaOutput(prices: ContextPrices, { capabilities, dearest }: Routa
   const writesImages = capabilities.includes('image_output');
   const writesAudio = capabilities.includes('audio_output');
   if (!writesImages && !writesAudio) return prices;
-  const dearestOutput = <Rates extends TokenPrices>(rates: Rates): Rates => {
-    const image = writesImages ? (rates.outputImage ?? dearest.media.outputImage) : 0n;
-    const audio = writesAudio ? (rates.outputAudio ?? dearest.media.outputAudio) : 0n;
-    const media = image > audio ? image : audio;
-    return rates.output > media ? rates : { ...rates, output: media };
-  };
-  return { ...dearestOutput(prices), tiers: prices.tiers.map(dearestOutput) };
+  return withDearestOutput(prices, ({ outputImage, outputAudio }) => [
+    writesImages ? (outputImage ?? dearest.media.outputImage) : undefined,
+    writesAudio ? (outputAudio ?? dearest.media.outputAudio) : undefined,
+  ]);
 }
 
 /** What the vendor's tools cost besides tokens. A tool without a price counts at the dearest that is known. */

@@ -69,6 +69,8 @@ function parts({
         id: 'key_1',
         principalId: 'ada',
         disabled: false,
+        teamId: '',
+        isFrozen: false,
         isOperator: false,
         expiresAtMs: undefined,
         attribution: {},

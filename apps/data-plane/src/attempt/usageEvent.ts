@@ -90,6 +90,7 @@ function ofKey(key: ResolvedKey): Uint8Array {
       keyId: key.id,
       principalId: key.principalId,
       buckets: key.policies.map((policy) => policy.bucket),
+      teamId: key.teamId,
     }),
   );
   keyParts.set(key, part);

@@ -1,6 +1,7 @@
 import { microFromNano } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { BudgetedPolicy } from '../control/keyPolicies.ts';
+import { LimitError, type RefusingCounter } from '../control/limitError.ts';
 import type { BucketFigures } from './lease.ts';
 
 /** The field of a request that limits its output, and with it what is reserved. */
@@ -36,7 +37,13 @@ export function budgetExhausted(
     mayKnow && limitNanoUsd !== undefined
       ? explained(shortage, limitNanoUsd, spentNanoUsd)
       : unexplained(shortage);
-  return new AppError('quota', 'budget_exhausted', message, {
+  const counter = {
+    ...budgetOf(policy),
+    limit: limitNanoUsd,
+    spent: spentNanoUsd,
+    wanted: estimateNanoUsd,
+  };
+  return new LimitError(counter, 'quota', 'budget_exhausted', message, {
     headers: { 'x-should-retry': 'false' },
     ...(param !== undefined && { param }),
     details: {
@@ -112,12 +119,14 @@ function microUsd(nanoUsd: bigint): string {
 /** There is headroom, but running requests hold it. */
 export function budgetContended(policy: BudgetedPolicy | undefined): AppError {
   const whose = policy?.isGoverning === false ? 'a parent policy' : 'this key';
-  return new AppError(
-    'quota',
-    'budget_contended',
-    `Running requests hold what is left of the budget of ${whose}. Try again in a second.`,
-    { headers: { 'x-should-retry': 'true', 'retry-after': '1' } },
-  );
+  const message = `Running requests hold what is left of the budget of ${whose}. Try again in a second.`;
+  const options = { headers: { 'x-should-retry': 'true', 'retry-after': '1' } };
+  if (!policy) return new AppError('quota', 'budget_contended', message, options);
+  return new LimitError(budgetOf(policy), 'quota', 'budget_contended', message, options);
+}
+
+function budgetOf({ bucket, windowEndMs }: BudgetedPolicy): RefusingCounter {
+  return { bucket, limits: 'budget', resetsAtMs: windowEndMs };
 }
 
 /** The lease is used up or expired, and the control plane does not respond, or has closed this proxy's epoch. */

@@ -160,13 +160,78 @@ describe('a lease that no request asks for', () => {
   });
 });
 
+describe('a lease with a standing part', () => {
+  const DAY_S = 86_400;
+  const quiet = async (world: LeaseWorld, windowEndMs?: number) => {
+    world.standing = 40n;
+    const policy = budgeted('p', windowEndMs === undefined ? {} : { windowEndMs });
+    world.limits.set(policy.bucketKey, 1_000n);
+    const clocked = clockedBook(world);
+    await spend(world, clocked.book, policy, 100n);
+    await clocked.idle(310);
+    expect([world.hold(policy.bucketKey), clocked.book.size, clocked.book.forgotten]).toEqual([40n, 0, 1]);
+    return { ...clocked, policy };
+  };
+
+  it('keeps it, and serves by it while the control plane is away, and no more', async () => {
+    const world = new LeaseWorld();
+    const { book, policy } = await quiet(world);
+    world.isDown = true;
+    expect(await spendAll(world, book, policy)).toBe(40n);
+    world.isDown = false;
+    expect(await spendAll(world, book, policy)).toBe(860n);
+  });
+
+  it('asks for more before it is used up', async () => {
+    const world = new LeaseWorld();
+    const { book, policy } = await quiet(world);
+    const calls = world.calls;
+    expect(book.tryReserve([policy], 10n)).toBeDefined();
+    await settleDown();
+    expect(world.calls - calls).toBe(1);
+    expect(world.hold(policy.bucketKey)).toBeGreaterThan(40n);
+  });
+
+  it('gives it up where others need it', async () => {
+    const world = new LeaseWorld();
+    const { book, policy } = await quiet(world);
+    book.reclaim([policy.bucket]);
+    await settleDown();
+    expect(world.hold(policy.bucketKey)).toBe(0n);
+  });
+
+  it('gives it up after a day without a request, after its window, and at the end of the process', async () => {
+    const [old, over, ended] = [new LeaseWorld(), new LeaseWorld(), new LeaseWorld()];
+    const first = await quiet(old);
+    first.clock.ms += DAY_S * 1_000;
+    await first.idle(3);
+    expect(old.hold(first.policy.bucketKey)).toBe(0n);
+    const second = await quiet(over, HOUR_MS);
+    second.clock.wallMs = HOUR_MS;
+    await second.idle(3);
+    expect(over.hold(second.policy.bucketKey)).toBe(0n);
+    const third = await quiet(ended);
+    await third.book.close();
+    expect(ended.hold(third.policy.bucketKey)).toBe(0n);
+  });
+
+  it('has it in the process that continues the epoch', async () => {
+    const world = new LeaseWorld();
+    const { book, policy } = await quiet(world);
+    const next = clockedBook(world);
+    next.book.restore(JSON.parse(JSON.stringify(book.toPersisted())));
+    world.isDown = true;
+    expect(await spendAll(world, next.book, policy)).toBe(40n);
+  });
+});
+
 it('keeps the figures of a bucket whatever its subject is', () => {
   const forgotten = new ForgottenLeases();
   const figures = { granted: '90071992547409910', returned: '3', used: '7' };
   const { bucket } = budgeted('p');
   const slashed = { ...bucket, subject: 'principal:a/b c', windowStartMs: -5n, counterVersion: 12 };
-  forgotten.add('p/12/-5/principal:a/b c', Lease.remembered(slashed, figures), undefined);
+  forgotten.add('p/12/-5/principal:a/b c', Lease.remembered(slashed, figures, 0), undefined);
   expect(forgotten.toPersisted()).toEqual([{ bucket: ['p', 12, 'principal:a/b c', '-5'], ...figures }]);
-  expect(forgotten.take('p/12/-5/principal:a/b c')).toEqual(figures);
+  expect(forgotten.take('p/12/-5/principal:a/b c')?.toPersisted()).toMatchObject(figures);
   expect(forgotten.size).toBe(0);
 });

@@ -1,15 +1,31 @@
-import type { Lease, PersistedLease } from './lease.ts';
+import type { BucketRef } from '@weighbridge/contracts';
+import { bucketRefOf } from '../control/keyPolicies.ts';
+import { Lease, type PersistedLease } from './lease.ts';
 
-/** The figures of a lease that holds nothing. */
-type LeaseFigures = Pick<PersistedLease, 'granted' | 'returned' | 'used'>;
+/** The figures of a lease at rest. */
+type LeaseFigures = Omit<PersistedLease, 'bucket'>;
+
+interface Remembered extends LeaseFigures {
+  readonly windowEndMs: number | undefined;
+  /** Monotonic. */
+  readonly reservedAtMs: number;
+}
+
+/** Which of the forgotten leases are over: by the clock, and by their last use. */
+interface Over {
+  readonly endedBeforeMs: number;
+  readonly clockMs: number;
+  readonly usedBeforeMs: number;
+}
 
 /**
- * What is left of leases that were not used for a while: their three figures, as text. Figures are cumulative within an epoch,
- * and the control plane answers with the cumulative grant: a lease that began at 0 again would spend all of it a second time.
+ * What is left of leases that were not used for a while: their figures, as text. Figures are cumulative within an epoch, and the
+ * control plane answers with the cumulative grant: a lease that began at 0 again would spend all of it a second time. What a lease
+ * may keep while it is idle stays in its figures.
  * An entry takes a third of a lease's memory, about half of it for the key.
  */
 export class ForgottenLeases {
-  /** By bucket key: granted, returned, used and, if it is known, the end of the window, separated by spaces. */
+  /** By bucket key: granted, returned, used, the end of the window if it is known, what it may keep, and when it was used. */
   readonly #figures = new Map<string, string>();
   #sweep: Iterator<[string, string]> | undefined;
 
@@ -18,45 +34,83 @@ export class ForgottenLeases {
   }
 
   add(bucketKey: string, lease: Lease, windowEndMs: number | undefined): void {
-    const { granted, returned, used } = lease.toPersisted();
+    const { granted, returned, used, standing = '' } = lease.toPersisted();
+    const usedAt = standing === '' ? '' : String(Math.floor(lease.reservedAtMs));
     // `join` makes one flat string; a template would retain its parts.
-    this.#figures.set(bucketKey, [granted, returned, used, windowEndMs ?? ''].join(' '));
+    this.#figures.set(
+      bucketKey,
+      [granted, returned, used, windowEndMs ?? '', standing, usedAt].join(' ').trimEnd(),
+    );
   }
 
-  /** The figures from which the lease goes on; they are no longer here. */
-  take(bucketKey: string): LeaseFigures | undefined {
+  /** The lease as it goes on; it is no longer here. */
+  take(bucketKey: string): Lease | undefined {
     const figures = this.#figures.get(bucketKey);
     if (figures === undefined) return undefined;
     this.#figures.delete(bucketKey);
-    return parse(figures);
+    const { windowEndMs: _, reservedAtMs, ...remembered } = parse(figures);
+    return Lease.remembered(bucketOf(bucketKey), remembered, reservedAtMs);
+  }
+
+  windowEndOf(bucketKey: string): number | undefined {
+    const figures = this.#figures.get(bucketKey);
+    return figures === undefined ? undefined : parse(figures).windowEndMs;
+  }
+
+  /** Those that kept something. */
+  keysWithRoom(): string[] {
+    return [...this.#figures].filter(([, figures]) => roomOf(parse(figures)) > 0n).map(([key]) => key);
   }
 
   toPersisted(): PersistedLease[] {
     return Array.from(this.#figures, ([key, figures]) => {
       const { policyId, counterVersion, windowStart, subject } = partsOf(key);
-      return { bucket: [policyId, counterVersion, subject, windowStart], ...parse(figures) };
+      const { windowEndMs: _, reservedAtMs: __, ...remembered } = parse(figures);
+      return { bucket: [policyId, counterVersion, subject, windowStart], ...remembered };
     });
   }
 
-  /** Looks at the next `count` entries and drops those whose window ended before `endedBeforeMs`. */
-  sweep(count: number, endedBeforeMs: number): void {
+  /** Looks at the next `count` entries, and drops those whose window ended long ago. Returns those that must give up what they kept. */
+  sweep(count: number, { endedBeforeMs, clockMs, usedBeforeMs }: Over): string[] {
+    const due: string[] = [];
     this.#sweep ??= this.#figures.entries();
     for (let seen = 0; seen < count; seen++) {
       const next = this.#sweep.next();
       if (next.done) {
         this.#sweep = undefined;
-        return;
+        break;
       }
-      const [key, figures] = next.value;
-      const windowEndMs = figures.split(' ')[3];
-      if (windowEndMs && Number(windowEndMs) < endedBeforeMs) this.#figures.delete(key);
+      const [key, text] = next.value;
+      const figures = parse(text);
+      const { windowEndMs = Number.POSITIVE_INFINITY, reservedAtMs } = figures;
+      const isOver = windowEndMs <= clockMs || reservedAtMs < usedBeforeMs;
+      if (isOver && roomOf(figures) > 0n) due.push(key);
+      else if (windowEndMs < endedBeforeMs) this.#figures.delete(key);
     }
+    return due;
   }
 }
 
-function parse(text: string): LeaseFigures {
-  const [granted = '', returned = '', used = ''] = text.split(' ');
-  return { granted, returned, used };
+function parse(text: string): Remembered {
+  const [granted = '', returned = '', used = '', windowEnd, standing, usedAt] = text.split(' ');
+  return {
+    granted,
+    returned,
+    used,
+    ...(standing && { standing }),
+    windowEndMs: windowEnd ? Number(windowEnd) : undefined,
+    reservedAtMs: usedAt ? Number(usedAt) : Number.NEGATIVE_INFINITY,
+  };
+}
+
+function roomOf({ granted, returned, used, standing }: LeaseFigures): bigint {
+  // Without a standing part, a lease at rest holds nothing.
+  return standing === undefined ? 0n : BigInt(granted) - BigInt(returned) - BigInt(used);
+}
+
+function bucketOf(key: string): BucketRef {
+  const { policyId, counterVersion, windowStart, subject } = partsOf(key);
+  return bucketRefOf(policyId, counterVersion, subject, windowStart);
 }
 
 /** The inverse of `bucketKey`: only the subject, which is last, may contain a slash. */

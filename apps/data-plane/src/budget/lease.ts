@@ -21,6 +21,8 @@ export interface PersistedLease {
   readonly granted: string;
   readonly returned: string;
   readonly used: string;
+  /** What it may keep while nothing is spent on it; absent: nothing. */
+  readonly standing?: string;
 }
 
 /** The weight of the past in the smoothed spending rate. */
@@ -36,6 +38,8 @@ export class Lease {
   figures: BucketFigures | undefined;
   /** When something was last reserved, monotonic, in milliseconds. */
   reservedAtMs = Number.NEGATIVE_INFINITY;
+  /** What it may keep while nothing is spent on it, as the control plane last said. */
+  standing = 0n;
   /** Reservations that are not settled: even one of nothing may still cost something. */
   #open = 0;
   #granted = 0n;
@@ -57,17 +61,20 @@ export class Lease {
     this.#granted = BigInt(persisted.granted);
     this.#returned = BigInt(persisted.returned);
     this.#used = BigInt(persisted.used);
+    this.standing = BigInt(persisted.standing ?? 0);
     // The last calls of the earlier process may have been answered after it ended.
     this.#mayHoldMore = true;
   }
 
-  /** Goes on from the figures of a lease that was empty, which the control plane therefore knows. */
-  static remembered(bucket: BucketRef, figures: Omit<PersistedLease, 'bucket'>): Lease {
+  /** Goes on from the figures of a lease that was at rest, which the control plane therefore knows. */
+  static remembered(bucket: BucketRef, figures: Omit<PersistedLease, 'bucket'>, reservedAtMs: number): Lease {
     const lease = new Lease(bucket);
     lease.#granted = BigInt(figures.granted);
     lease.#returned = BigInt(figures.returned);
     lease.#returnAcked = lease.#returned;
     lease.#used = BigInt(figures.used);
+    lease.standing = BigInt(figures.standing ?? 0);
+    lease.reservedAtMs = reservedAtMs;
     return lease;
   }
 
@@ -79,6 +86,7 @@ export class Lease {
       granted: String(this.#granted),
       returned: String(this.#returned),
       used: String(this.#used),
+      ...(this.standing > 0n && { standing: String(this.standing) }),
     };
   }
 
@@ -101,12 +109,17 @@ export class Lease {
 
   /** Nothing is held here, and the control plane knows it. */
   get isEmpty(): boolean {
-    return this.#open === 0 && this.available <= 0n && !this.isUncertain;
+    return this.restsAt(0n);
   }
 
-  /** Less than half of the last grant is left: time to ask for the next. */
+  /** No more than this is held here, nothing runs on it, and the control plane knows it. */
+  restsAt(kept: bigint): boolean {
+    return this.#open === 0 && this.available <= kept && !this.isUncertain;
+  }
+
+  /** Less than half of the last grant is left, or less than what it keeps in rest: time to ask for more. */
   get isLow(): boolean {
-    return this.available < this.#lastGrant / 2n;
+    return this.available < this.#lastGrant / 2n || this.available < this.standing;
   }
 
   /** Nano-USD a second, smoothed; undefined before anything was used. */

@@ -124,6 +124,25 @@ describe('the lease book', () => {
     });
   });
 
+  it('refuses no request because a call failed that was sent before it came', async () => {
+    const world = new LeaseWorld();
+    const policy = budgeted('p');
+    world.limits.set(policy.bucketKey, 1_000n);
+    let fail = (_error: Error) => {};
+    const first = new Promise<never>((_resolve, reject) => {
+      fail = reject;
+    });
+    let calls = 0;
+    const book = bookOf(world, '1', { call: (request) => (calls++ === 0 ? first : world.call(request)) });
+    const early = book.reserve([policy], 10n, { showsParentFigures: false }).catch((error: unknown) => error);
+    await settleDown();
+    const late = book.reserve([policy], 10n, { showsParentFigures: false });
+    await settleDown();
+    fail(new Error('no answer in time'));
+    expect(await early).toMatchObject({ code: 'budget_unavailable' });
+    expect((await late)?.amountNanoUsd).toBe(10n);
+  });
+
   it('reserves nothing from a lease that is no longer valid', async () => {
     const world = new LeaseWorld();
     const policy = budgeted('p');

@@ -49,7 +49,7 @@ export class LeaseBook {
       // The clock in microseconds: a process uses fewer than a million numbers a second, so a later process of this epoch
       // starts higher.
       firstSeq: BigInt(Math.floor(deps.clockMs())) * 1_000n,
-      onAnswer: (lease, failure) => this.#answered(lease, failure),
+      onAnswer: (lease, askedAtMs, failure) => this.#answered(lease, askedAtMs, failure),
     });
     this.#leases = new LeaseTable({ ...deps, calls: this.#calls });
   }
@@ -227,12 +227,12 @@ export class LeaseBook {
     if (nowMs - entry.refilledAtMs >= REFILL_MS) this.#refill(entry, amount, nowMs);
   }
 
-  #answered(lease: Lease, failure: unknown): void {
+  #answered(lease: Lease, askedAtMs: number, failure: unknown): void {
     const entry = this.#leases.entryOfLease(lease);
     if (!entry) return;
     if (failure !== undefined) {
       entry.failure = failure;
-      entry.failedAtMs = this.#deps.nowMs();
+      entry.failedCallAtMs = askedAtMs;
     }
     // This response may reveal a grant of an earlier call whose response was lost.
     if (!lease.isEmpty) this.#leases.activate(entry);

@@ -11,8 +11,8 @@ export interface LeaseCallsDeps {
   readonly nowMs: () => number;
   /** Above the sequence numbers of all earlier calls of this epoch. */
   readonly firstSeq: bigint;
-  /** Called for each lease of a finished call; `failure` is undefined if it was answered. */
-  readonly onAnswer: (lease: Lease, failure: unknown) => void;
+  /** Called for each lease of a finished call, with when that was sent; `failure` is undefined if it was answered. */
+  readonly onAnswer: (lease: Lease, askedAtMs: number, failure: unknown) => void;
 }
 
 /** The most buckets in one call. */
@@ -94,6 +94,7 @@ export class LeaseCalls {
         seq: ++this.#seq,
         returnedNanoUsd: lease.returned,
         minimumNanoUsd: minimum,
+        standingNanoUsd: lease.standing,
         ...(burn !== undefined && { burnNanoUsdPerSecond: burn }),
       };
     });
@@ -113,13 +114,18 @@ export class LeaseCalls {
         if (result.seq > this.#seq) this.#seq = result.seq;
         apply(lease, result, askedAtMs);
       } else lease.callFailed();
-      onAnswer(lease, result ? undefined : (failure ?? new Error('the lease response lacks a bucket')));
+      onAnswer(
+        lease,
+        askedAtMs,
+        result ? undefined : (failure ?? new Error('the lease response lacks a bucket')),
+      );
     }
   }
 }
 
 function apply(lease: Lease, result: BudgetLease, askedAtMs: number): void {
   lease.grant(result.grantedNanoUsd);
+  lease.standing = result.standingNanoUsd;
   lease.figures = {
     limitNanoUsd: result.limitNanoUsd,
     spentNanoUsd: result.spentNanoUsd,

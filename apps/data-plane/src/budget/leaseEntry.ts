@@ -8,8 +8,8 @@ export interface LeaseEntry {
   /** When a request last asked for it, monotonic, in milliseconds. */
   usedAtMs: number;
   refilledAtMs: number;
-  /** When the last failed call ended, and its error. */
-  failedAtMs: number;
+  /** When the last failed call was sent, and its error. */
+  failedCallAtMs: number;
   failure: unknown;
 }
 
@@ -21,7 +21,7 @@ export function newEntry(lease: Lease, windowEndMs: number | undefined, nowMs: n
     windowEndMs,
     usedAtMs: nowMs,
     refilledAtMs: never,
-    failedAtMs: never,
+    failedCallAtMs: never,
     failure: undefined,
   };
 }

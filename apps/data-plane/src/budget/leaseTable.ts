@@ -1,6 +1,5 @@
-import { create } from '@bufbuild/protobuf';
-import { type BucketRef, BucketRefSchema, BudgetLease_Outcome } from '@weighbridge/contracts';
-import { type BudgetedPolicy, bucketKey } from '../control/keyPolicies.ts';
+import { type BucketRef, BudgetLease_Outcome } from '@weighbridge/contracts';
+import { type BudgetedPolicy, bucketKey, bucketRefOf } from '../control/keyPolicies.ts';
 import { ForgottenLeases } from './forgottenLeases.ts';
 import { Lease, type PersistedLease } from './lease.ts';
 import { type LeaseCalls, MAX_BUCKETS_PER_CALL } from './leaseCalls.ts';
@@ -16,8 +15,10 @@ export interface LeaseTableDeps {
   readonly nowMs: () => number;
 }
 
-/** A lease from which nothing was reserved for this long is returned. */
+/** A lease from which nothing was reserved for this long is returned, but for what it may keep. */
 const IDLE_MS = 30_000;
+/** A lease that was used within this time keeps its small part while it is idle. */
+const STANDING_MS = 86_400_000;
 /** Heartbeats come every second; after this silence, the control plane can't take leases back. */
 const SILENT_MS = 3_000;
 /** A reclaimed lease retains this many seconds of its spending. */
@@ -36,8 +37,8 @@ const RETAINED_AFTER_WINDOW_MS = 3_600_000;
 /**
  * The leases of a proxy by bucket: in use ─► idle ─► empty ─► forgotten ─► dropped.
  *
- * - idle: nothing was reserved for 30 s; what is available is returned.
- * - empty: the control plane has acknowledged the return, so nothing is held.
+ * - idle: nothing was reserved for 30 s; what is available is returned, but for the small part that the lease may keep for a day.
+ * - empty: the control plane has acknowledged the return, so nothing else is held.
  * - forgotten: no request asked for it for five minutes. Its figures stay, because they are cumulative and what was reported
  *   can't be undone; the next request goes on from them.
  * - dropped: its window is over, so no request asks for it again.
@@ -68,10 +69,20 @@ export class LeaseTable {
       existing.usedAtMs = nowMs;
       return existing;
     }
-    const figures = this.#forgotten.take(bucketKey);
-    const lease = figures ? Lease.remembered(bucket, figures) : new Lease(bucket);
+    const lease = this.#forgotten.take(bucketKey) ?? new Lease(bucket);
     const entry = newEntry(lease, windowEndMs, nowMs);
     this.#entries.set(bucketKey, entry);
+    return entry;
+  }
+
+  /** Makes a forgotten lease one of the others, so that what it keeps is returned. */
+  #revive(key: string, nowMs: number): LeaseEntry | undefined {
+    const windowEndMs = this.#forgotten.windowEndOf(key);
+    const lease = this.#forgotten.take(key);
+    if (!lease) return undefined;
+    const entry = newEntry(lease, windowEndMs, nowMs);
+    this.#entries.set(key, entry);
+    this.#active.add(entry);
     return entry;
   }
 
@@ -87,7 +98,8 @@ export class LeaseTable {
   /** Returns what is idle, because other proxies need it. */
   reclaim(buckets: readonly BucketRef[]): void {
     for (const bucket of buckets) {
-      const entry = this.#entries.get(bucketKey(bucket));
+      const key = bucketKey(bucket);
+      const entry = this.#entries.get(key) ?? this.#revive(key, this.#deps.nowMs());
       if (!entry) continue;
       // If requests wait here too, the lease is too small for each of them.
       const isShort = entry.waiting.length > 0;
@@ -106,13 +118,7 @@ export class LeaseTable {
   /** Takes over the leases of an earlier process of the same epoch. */
   restore(persisted: readonly PersistedLease[]): void {
     for (const lease of persisted) {
-      const [policyId, counterVersion, subject, windowStartMs] = lease.bucket;
-      const bucket = create(BucketRefSchema, {
-        policyId,
-        counterVersion,
-        subject,
-        windowStartMs: BigInt(windowStartMs),
-      });
+      const bucket = bucketRefOf(...lease.bucket);
       const entry = newEntry(new Lease(bucket, lease), undefined, this.#deps.nowMs());
       this.#entries.set(bucketKey(bucket), entry);
       this.#active.add(entry);
@@ -127,6 +133,7 @@ export class LeaseTable {
 
   /** Returns everything that is not reserved; resolves when the control plane has it, or the calls failed. */
   async returnAll(): Promise<void> {
+    for (const key of this.#forgotten.keysWithRoom()) this.#revive(key, this.#deps.nowMs());
     for (let round = 0; round < CLOSE_ROUNDS; round++) {
       for (const { lease } of this.#entries.values()) this.#returnBeyond(lease, 0n);
       await this.#deps.calls.idle();
@@ -136,6 +143,7 @@ export class LeaseTable {
   #returnIdle(nowMs: number): void {
     // Without the control plane, idle leases are all that can be spent.
     const canReturn = this.#deps.silenceMs() < SILENT_MS;
+    const clockMs = this.#deps.clockMs();
     const asked: LeaseEntry[] = [];
     for (const entry of this.#active) {
       const { lease } = entry;
@@ -144,10 +152,11 @@ export class LeaseTable {
       if (!hasBucketEnded(lease) && nowMs - lease.reservedAtMs < IDLE_MS) continue;
       // Its turn comes in a later second.
       if (asked.length === MAX_RETURNS_PER_SECOND) continue;
-      if (this.#returnBeyond(lease, 0n)) asked.push(entry);
-      if (!lease.isEmpty) continue;
+      const kept = keptOf(entry, nowMs, clockMs);
+      if (this.#returnBeyond(lease, kept)) asked.push(entry);
+      if (!lease.restsAt(kept)) continue;
       this.#active.delete(entry);
-      if (hasBucketEnded(lease) && !isNearEdge(entry, this.#deps.clockMs())) {
+      if (hasBucketEnded(lease) && !isNearEdge(entry, clockMs)) {
         this.#entries.delete(bucketKey(lease.bucket));
       }
     }
@@ -160,8 +169,14 @@ export class LeaseTable {
 
   /** Drops empty leases of past windows, and forgets those that no request asked for. */
   #sweepSome(nowMs: number): void {
-    const endedBeforeMs = this.#deps.clockMs() - RETAINED_AFTER_WINDOW_MS;
-    this.#forgotten.sweep(SWEPT_PER_SECOND, endedBeforeMs);
+    const clockMs = this.#deps.clockMs();
+    const endedBeforeMs = clockMs - RETAINED_AFTER_WINDOW_MS;
+    const due = this.#forgotten.sweep(SWEPT_PER_SECOND, {
+      endedBeforeMs,
+      clockMs,
+      usedBeforeMs: nowMs - STANDING_MS,
+    });
+    for (const key of due) this.#revive(key, nowMs);
     this.#sweep ??= this.#entries.entries();
     for (let seen = 0; seen < SWEPT_PER_SECOND; seen++) {
       const next = this.#sweep.next();
@@ -173,8 +188,11 @@ export class LeaseTable {
       const { lease, waiting, windowEndMs, usedAtMs } = entry;
       const isPast = windowEndMs !== undefined && windowEndMs < endedBeforeMs;
       if (!isPast && nowMs - usedAtMs < FORGET_MS) continue;
+      const kept = keptOf(entry, nowMs, clockMs);
+      // Its day, or its window, is over.
+      if (lease.available > kept) this.#active.add(entry);
       // A call's response, and a request that waits for it, need the lease that asked.
-      if (!lease.isEmpty || waiting.length > 0 || this.#deps.calls.has(lease)) continue;
+      if (!lease.restsAt(kept) || waiting.length > 0 || this.#deps.calls.has(lease)) continue;
       this.#entries.delete(key);
       this.#active.delete(entry);
       if (!isPast) this.#forgotten.add(key, lease, windowEndMs);
@@ -187,6 +205,12 @@ export class LeaseTable {
     if (isAsked) this.#deps.calls.ask(lease, 0n);
     return isAsked;
   }
+}
+
+/** What an idle lease keeps: a part that still serves if the control plane can grant no more. */
+function keptOf({ lease, windowEndMs }: LeaseEntry, nowMs: number, clockMs: number): bigint {
+  const isOver = hasBucketEnded(lease) || (windowEndMs !== undefined && windowEndMs <= clockMs);
+  return isOver || nowMs - lease.reservedAtMs >= STANDING_MS ? 0n : lease.standing;
 }
 
 /** With skewed clocks, one control plane may call a window over and the next one current: its figures must be retained. */

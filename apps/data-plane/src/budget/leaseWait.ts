@@ -33,8 +33,9 @@ export class LeaseWait {
     this.#freshSinceMs = freshSinceMs;
   }
 
-  hasFailed({ failedAtMs }: LeaseEntry): boolean {
-    return failedAtMs >= this.beganAtMs;
+  /** A call that was sent during the wait failed. An earlier one may have been about to time out when this began. */
+  hasFailed({ failedCallAtMs }: LeaseEntry): boolean {
+    return failedCallAtMs >= this.beganAtMs;
   }
 
   /** The control plane has answered a call for the lease that was sent during the wait. */

@@ -82,6 +82,7 @@ const OUTCOME_OF_KIND: Readonly<Record<ErrorKind, RequestOutcome>> = {
   method_not_allowed: 'invalid',
   not_acceptable: 'invalid',
   conflict: 'invalid',
+  precondition: 'invalid',
   too_large: 'invalid',
   uri_too_long: 'invalid',
   unsupported_media_type: 'invalid',

@@ -1,3 +1,4 @@
+import type { LockedAttribution } from '@weighbridge/domain';
 import type { TraceHeaders } from '@weighbridge/runtime';
 import type { Operation } from '../formats/operation.ts';
 import type { Endpoint } from './endpoints.ts';
@@ -7,6 +8,9 @@ import type { RequestOutcome } from './outcomes.ts';
 /** The key of a request, as far as it is observed. */
 interface ObservedKey {
   readonly id: string;
+  readonly principalId: string;
+  readonly teamId?: string;
+  readonly attribution: LockedAttribution;
   /** The governing policy first. */
   readonly policies: readonly { readonly bucket: { readonly policyId: string } }[];
 }
@@ -31,6 +35,8 @@ export interface RequestObservation {
   /** Undefined until the request is authenticated. */
   key: ObservedKey | undefined;
   streamed: boolean;
+  /** As the request names it; empty until that is read. */
+  modelRequested: string;
   /** The model of the last attempt, or of the plan before it; empty if none was chosen. */
   model: string;
   connectorId: string;
@@ -63,6 +69,7 @@ export function observe(
     receivedAt: request.receivedAt,
     key: request.key,
     streamed: false,
+    modelRequested: '',
     model: '',
     connectorId: '',
     attempts: 0,

@@ -125,6 +125,8 @@ function attributesOfEnd(end: OutcomeAndStatus & Partial<AttemptEnd>): SpanAttri
       'gen_ai.usage.cache_creation.input_tokens': usage.cacheWriteTokens + usage.cacheWrite1hTokens,
     }),
     ...(costNanoUsd !== undefined && {
+      // In dollars, as Langfuse and others read it. Only here: on the request's span too, they would add it up twice.
+      'gen_ai.usage.cost': Number(costNanoUsd) / 1e9,
       'weighbridge.cost.nano_usd': Number(costNanoUsd),
       'weighbridge.cost.estimated': estimated ?? false,
     }),

@@ -1,5 +1,6 @@
-import { AppError } from '@weighbridge/errors';
+import type { AppError } from '@weighbridge/errors';
 import type { RateLimitedPolicy } from '../control/keyPolicies.ts';
+import { LimitError, type RefusingCounter } from '../control/limitError.ts';
 import type { RateFigures } from './rateCounter.ts';
 
 const MAX_RETRY_AFTER_S = 60;
@@ -10,15 +11,17 @@ export function rateLimited(policy: RateLimitedPolicy, figures: RateFigures, tok
   const { tokensPerMinute, requestsPerMinute } = policy;
   if (tokensPerMinute !== undefined && tokens > tokensPerMinute) {
     const message = `This request may use ${tokens} tokens; a policy that applies to this key allows ${tokensPerMinute} per minute. Shorten the input or lower max_tokens.`;
-    return new AppError('rate_limit', 'rate_limit_exceeded', message, {
+    const counter = counterOf(policy, 'tokens_per_minute', tokensPerMinute, tokens);
+    return new LimitError(counter, 'rate_limit', 'rate_limit_exceeded', message, {
       headers: { 'x-should-retry': 'false' },
     });
   }
-  const limit =
-    requestsPerMinute !== undefined && figures.requestsLeft < 1
-      ? `${requestsPerMinute} requests`
-      : `${tokensPerMinute} tokens`;
-  return new AppError(
+  const isOfRequests = requestsPerMinute !== undefined && figures.requestsLeft < 1;
+  const limit = isOfRequests ? `${requestsPerMinute} requests` : `${tokensPerMinute} tokens`;
+  return new LimitError(
+    isOfRequests
+      ? counterOf(policy, 'requests_per_minute', requestsPerMinute)
+      : counterOf(policy, 'tokens_per_minute', tokensPerMinute, tokens),
     'rate_limit',
     'rate_limit_exceeded',
     `A policy that applies to this key allows ${limit} per minute, and they are used up. Try again in ${seconds} s.`,
@@ -27,9 +30,25 @@ export function rateLimited(policy: RateLimitedPolicy, figures: RateFigures, tok
 }
 
 /** The policy's maximum of parallel requests is running. */
-export function tooManyParallel({ maxParallel }: RateLimitedPolicy): AppError {
+export function tooManyParallel(policy: RateLimitedPolicy): AppError {
+  const { maxParallel } = policy;
   const message = `A policy that applies to this key allows ${maxParallel} parallel requests, and all are running. Try again.`;
-  return new AppError('rate_limit', 'rate_limit_exceeded', message, {
+  const counter = counterOf(policy, 'max_parallel', maxParallel);
+  return new LimitError(counter, 'rate_limit', 'rate_limit_exceeded', message, {
     headers: { 'retry-after': '1', 'x-should-retry': 'true' },
   });
+}
+
+function counterOf(
+  { policyId, counterVersion, subject }: RateLimitedPolicy,
+  limits: RefusingCounter['limits'],
+  limit: number | undefined,
+  wanted?: number,
+): RefusingCounter {
+  return {
+    bucket: { policyId, counterVersion, subject },
+    limits,
+    limit: limit === undefined ? undefined : BigInt(limit),
+    wanted: wanted === undefined ? undefined : BigInt(wanted),
+  };
 }

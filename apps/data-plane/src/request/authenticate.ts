@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isWellFormedToken, tokenSha256 } from '@weighbridge/domain';
-import { disabledKey, expiredKey, missingKey, raise, unknownKey } from '@weighbridge/errors';
+import { disabledKey, expiredKey, frozenTeam, missingKey, raise, unknownKey } from '@weighbridge/errors';
 import type { KeyCache } from '../control/keyCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { Dialect } from '../formats/operation.ts';
@@ -15,8 +15,8 @@ export interface Credentials {
 }
 
 /**
- * The key whose token a request carries; throws or rejects with a 401 for none, or one that may not be used. Disabled and expired are
- * checked at every request, cached or not. `refresh` reads the key from the control plane again.
+ * The key whose token a request carries; throws or rejects with a 401 for none, or one that may not be used, and with a 403 for one
+ * of a frozen team. All are checked at every request, cached or not. `refresh` reads the key from the control plane again.
  */
 export function authenticate(
   keys: KeyCache,
@@ -47,5 +47,6 @@ function assertUsable(found: ResolvedKey | undefined, nowMs: number): ResolvedKe
   const key = found ?? raise(unknownKey());
   if (key.disabled) throw disabledKey();
   if (key.expiresAtMs !== undefined && key.expiresAtMs <= nowMs) throw expiredKey(new Date(key.expiresAtMs));
+  if (key.isFrozen) throw frozenTeam();
   return key;
 }

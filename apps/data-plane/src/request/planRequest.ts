@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { ResponseStorage } from '@weighbridge/dialects';
 import { profileNameOf, type RoutingProfile } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { limitOutput } from '../attempt/limitOutput.ts';
@@ -28,7 +29,7 @@ import {
   type TranslatedRequest,
   type TranslationTerms,
 } from '../translation/requestTranslation.ts';
-import { isOwnResponse, type ResponseStore } from '../translation/responseStore.ts';
+import { isOwnResponse, MAX_CONVERSATION_BYTES, type ResponseStore } from '../translation/responseStore.ts';
 import { assertAllowed, assertNamedModelsAllowed, namedTargets } from './admitModel.ts';
 import { type ChoiceDeps, type ChosenTargets, chooseTargets } from './chooseTargets.ts';
 import { continueResponse } from './continueResponse.ts';
@@ -64,6 +65,8 @@ export interface StoredResponseAction {
 interface Sender {
   readonly key: ResolvedKey;
   readonly headers: IncomingHttpHeaders;
+  /** Learns which model it names, also if it is refused. */
+  readonly observed: { modelRequested: string };
   /** What the request holds. */
   readonly memory: TranslationTerms['memory'];
 }
@@ -76,6 +79,7 @@ export function planGeneration(
   table: RoutingTable,
 ): GenerationPlan | Promise<GenerationPlan> {
   const generation = gemini ? readGeminiRequest(gemini, body) : readGenerationRequest(operation, body);
+  sender.observed.modelRequested = generation.model;
   const { previousResponseId: previous } = generation;
   if (previous !== undefined && deps.responses && isOwnResponse(previous)) {
     return continueResponse(deps.responses, sender, generation).then((whole) =>
@@ -200,15 +204,17 @@ class GenerationPlanner {
     this.#translation ??= new RequestTranslation(this.#generation, scope, {
       policy: isStrict ? 'strict' : 'lenient',
       memory: this.#sender.memory,
-      stored: this.#stores() ? { previousId: this.#continued } : undefined,
+      storage: this.#storage(),
+      previousId: this.#continued,
     });
     return this.#translation.translate(target, operation, upstreamNameAt(model, connector));
   }
 
-  /** A response that its vendor does not store, though the caller does not forbid it. */
-  #stores(): boolean {
-    const { operation, isStored } = this.#generation;
-    return operation === RESPONSES && isStored && this.#deps.responses !== undefined;
+  /** Of a response that its vendor does not store: whether this service does, unless the caller forbids it. */
+  #storage(): ResponseStorage {
+    const { operation, isStored, body } = this.#generation;
+    if (operation !== RESPONSES || !isStored || !this.#deps.responses) return 'nowhere';
+    return body.length > MAX_CONVERSATION_BYTES ? 'too_large' : 'here';
   }
 
   #isHard({ isHard }: ResolvedKey, { model }: Target): boolean {
@@ -269,7 +275,7 @@ function countingTargets([first, ...others]: Targets, operation: Operation): Tar
 }
 
 function termsOf({ operation, body }: GenerationRequest, { hardAllowFields }: ResolvedKey): HardTerms {
-  return hardTerms(operation, body.toBuffer(), hardAllowFields);
+  return body.readJoined((bytes) => hardTerms(operation, bytes, hardAllowFields));
 }
 
 /** An output limit that this service sets would cut what no one waits for. */

@@ -19,6 +19,7 @@ import type { MemoryBudget } from '../shared/memoryBudget.ts';
 import { isOwnResponse } from '../translation/responseStore.ts';
 import { authenticate } from './authenticate.ts';
 import type { InFlightRequests } from './inFlightRequests.ts';
+import { type NoteRefusal, noteRefusal } from './noteRefusal.ts';
 import { type PlanDeps, planGeneration } from './planRequest.ts';
 import { planStored } from './planStored.ts';
 import { admitByRates, admitTokens, type RateDeps, writeRateHeaders } from './rateAdmission.ts';
@@ -44,6 +45,7 @@ export interface RunDeps
   readonly cache: ResponseCache;
   readonly unfinished: Pick<UnfinishedResponses, 'watch' | 'tell'>;
   readonly observer: Observer;
+  readonly noteRefusal: NoteRefusal;
   readonly logger: Logger;
 }
 
@@ -84,14 +86,15 @@ export async function runRequest(
 
 /** Sends an error response, unless a response has begun. */
 function respondWithError(
-  { observer, logger }: RunDeps,
-  { id, dialect }: IncomingRequest,
+  { observer, noteRefusal: note, logger }: RunDeps,
+  { id, dialect, headers: sentHeaders }: IncomingRequest,
   observed: RequestObservation,
   error: unknown,
   client: ClientConnection,
 ): void {
   const sent = errorResponse(dialect, error, id);
   observer.failed(observed, error, sent.status);
+  noteRefusal(note, observed, error, sent.status, sentHeaders);
   const isLogged = !(error instanceof AppError) || error.isLogged;
   if (sent.status >= 500 && isLogged) logger.error({ err: error, requestId: id }, 'request failed');
   const { response, headers } = client;
@@ -172,7 +175,7 @@ function planOf(
   request: InferenceRequest,
   { headers, memory }: ClientConnection,
 ): Plan | Promise<Plan> {
-  const { key, action } = request;
+  const { key, action, observed } = request;
   const table = currentTable(deps);
   const onRefusal = (error: unknown): never => {
     writeRateHeaders(deps, key, headers);
@@ -181,7 +184,7 @@ function planOf(
   try {
     const planning =
       action.kind === 'generation'
-        ? planGeneration(deps, { key, headers: request.headers, memory }, action, table)
+        ? planGeneration(deps, { key, headers: request.headers, memory, observed }, action, table)
         : planStored(deps, key, action, table);
     return planning instanceof Promise ? planning.catch(onRefusal) : planning;
   } catch (error) {

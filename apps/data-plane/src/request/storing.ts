@@ -10,7 +10,7 @@ export function storing(
   { translation }: PreparedRequest,
   plan: Plan,
 ): ((response: string) => Promise<void>) | undefined {
-  if (!store || !translation?.stored || plan.kind !== 'generation') return undefined;
+  if (!store || !translation?.isStored || plan.kind !== 'generation') return undefined;
   const { body } = plan.generation;
   return (response) => {
     const { id, output } = JSON.parse(response) as {

@@ -1,5 +1,6 @@
 import { Route } from '@weighbridge/contracts';
 import { AppError, raise } from '@weighbridge/errors';
+import { connectorFor } from '../control/cloudConnectors.ts';
 import { canAnswer, ROUTE_PATHS, type RoutedOperation, servesRoute } from '../control/connectorRoutes.ts';
 import type { RoutableConnector, RoutableModel, RoutingTable } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
@@ -91,7 +92,9 @@ function connectorsFor(
 /** The connectors that have the model, on any route. */
 export function servingConnectors(model: RoutableModel, table: RoutingTable): RoutableConnector[] {
   const all = table.connectors.get(model.provider) ?? [];
-  return all.filter((connector) => connector.serves(model.id));
+  return all
+    .filter((connector) => connector.serves(model.id))
+    .map((connector) => connectorFor(model, connector));
 }
 
 function notServed(model: RoutableModel, route: Route, table: RoutingTable): AppError {

@@ -21,7 +21,7 @@ import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt, type RoutableConnector, type RoutingTable } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
 import { orderConnectors } from './connectorOrder.ts';
-import { passingFirst } from './modelTargets.ts';
+import { passingFirst, servingConnectors } from './modelTargets.ts';
 
 export interface ProfileDeps {
   readonly random: Draw;
@@ -99,8 +99,7 @@ function offerOf(
   table: RoutingTable,
 ): Offer<RoutableConnector> {
   const model = table.models.get(id);
-  const all = (model && table.connectors.get(model.provider)) ?? [];
-  const serving = all.filter((connector) => connector.serves(id));
+  const serving = model ? servingConnectors(model, table) : [];
   if (!model || serving.length === 0) {
     return { model: id, unusable: 'it has no price, or no enabled connector serves it' };
   }
@@ -166,8 +165,8 @@ function noTargetError(
 
 function routeHint(models: readonly { readonly model: string }[], table: RoutingTable): string {
   for (const { model: id } of models) {
-    const provider = table.models.get(id)?.provider ?? '';
-    const serving = table.connectors.get(provider)?.find((connector) => connector.serves(id));
+    const model = table.models.get(id);
+    const [serving] = model ? servingConnectors(model, table) : [];
     const [works] = serving ? routesOf(serving) : [];
     if (works !== undefined) return ` Use ${ROUTE_PATHS[works]}.`;
   }

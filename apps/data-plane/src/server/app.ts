@@ -21,6 +21,7 @@ import { authenticate } from '../request/authenticate.ts';
 import { readFeedback } from '../request/feedback.ts';
 import { type GeminiModelsQuery, listGeminiModels, retrieveGeminiModel } from '../request/geminiModels.ts';
 import { listModels, type ModelsQuery, retrieveModel } from '../request/listModels.ts';
+import { noteRefusal } from '../request/noteRefusal.ts';
 import type { StoredResponseAction } from '../request/planRequest.ts';
 import { type FeedbackDeps, giveFeedback } from '../request/recordFeedback.ts';
 import type { Action } from '../request/requestContext.ts';
@@ -63,6 +64,8 @@ declare module 'fastify' {
 
 export interface AppDeps extends FastPathDeps, Pick<FeedbackDeps, 'recordFeedback'> {
   readonly notReady: () => string | undefined;
+  /** What this proxy can't do now, though it serves. */
+  readonly degraded?: () => string | undefined;
 }
 
 /** The whole surface as a plain request listener; resolves when it is ready. */
@@ -83,7 +86,9 @@ export function buildApp(deps: AppDeps): FastifyInstance {
       const dialect = isUnserved ? dialectOfUnserved(url, headers) : dialectOf(request);
       const sent = errorResponse(dialect, error, request.id);
       const endpoint = endpointOfRoute(belowPrefix(request.routeOptions?.url));
-      deps.observer.failed(request.observed ?? observe(deps, request, endpoint), error, sent.status);
+      const observed = request.observed ?? observe(deps, request, endpoint);
+      deps.observer.failed(observed, error, sent.status);
+      noteRefusal(deps.noteRefusal, observed, error, sent.status, headers);
       return sent;
     },
   });

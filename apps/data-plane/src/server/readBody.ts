@@ -1,11 +1,14 @@
 import type { IncomingMessage } from 'node:http';
 import { ChunkList } from '@weighbridge/dialects';
 import { bodyTooLarge } from '@weighbridge/runtime';
+import { BodyMemory } from '../formats/bodyMemory.ts';
 import { RequestBody } from '../formats/requestBody.ts';
 import type { HeldMemory } from '../shared/memoryBudget.ts';
 
 /** Memory for a body of unknown length is taken in steps of this size. */
 const STEP_BYTES = 64 * 1024;
+/** A body of known length from this size on has its own memory, unless it comes in one chunk. */
+const MIN_OWNED_BYTES = 32 * 1024;
 /** Taken for a body in chunks: Node makes a buffer for each chunk in what it reads at once. */
 const CHUNKS_BYTES = 1024 * 1024;
 
@@ -56,6 +59,7 @@ class BodyReading {
   /** The common case: the body is one chunk. */
   #only: Buffer | undefined;
   #list: ChunkList | undefined;
+  #owned: BodyMemory | undefined;
 
   constructor(
     request: IncomingMessage,
@@ -83,8 +87,17 @@ class BodyReading {
 
   readonly #onData = (chunk: Buffer): void => {
     if (chunk.length === this.#expectedBytes) this.#only = chunk;
-    else this.#add(chunk);
+    else if (this.#expectedBytes !== undefined && this.#expectedBytes >= MIN_OWNED_BYTES) {
+      this.#owned ??= this.#own(this.#expectedBytes);
+      this.#owned.add(chunk);
+    } else this.#add(chunk);
   };
+
+  #own(bytes: number): BodyMemory {
+    const owned = new BodyMemory(bytes);
+    this.#limits.memory.onClose(() => owned.free());
+    return owned;
+  }
 
   #add(chunk: Buffer): void {
     this.#list ??= new ChunkList();
@@ -111,7 +124,7 @@ class BodyReading {
 
   readonly #onEnd = (): void => {
     const chunks = this.#only ? [this.#only] : (this.#list?.chunks ?? []);
-    this.#resolve(new RequestBody(chunks));
+    this.#resolve(new RequestBody(this.#owned ? [this.#owned.bytes] : chunks, this.#owned));
   };
 
   readonly #onGone = (): void => this.#resolve(undefined);

@@ -109,6 +109,7 @@ export class HeldMemory {
   #owner = '';
   #ownedBytes = 0;
   #isClosed = false;
+  #onClose: (() => void) | undefined;
 
   constructor(budget: MemoryBudget) {
     this.#budget = budget;
@@ -148,8 +149,16 @@ export class HeldMemory {
     this.#bytes -= released;
   }
 
+  /** Frees what was taken, when it is returned; one request has one of these. */
+  onClose(free: () => void): void {
+    if (this.#isClosed) free();
+    else this.#onClose = free;
+  }
+
   close(): void {
     this.#isClosed = true;
+    this.#onClose?.();
+    this.#onClose = undefined;
     this.release(this.#bytes);
     if (this.#ownedBytes > 0) this.#budget.disown(this.#ownedBytes, this.#owner);
     this.#ownedBytes = 0;

@@ -11,6 +11,8 @@ export function tracedStream(stream: UsageStream, tracing: Tracing): UsageStream
     onAck: (producerId, handle) => stream.onAck(producerId, handle),
     requestAck: (payload) => stream.requestAck(payload),
     onAckRequest: (handle) => stream.onAckRequest(handle),
+    sendRefusals: (producerId, payload) => stream.sendRefusals(producerId, payload),
+    onRefusals: (handle) => stream.onRefusals(handle),
     announce: (name, payload) => stream.announce(name, payload),
     onReconnect: (handle) => stream.onReconnect(handle),
     close: () => stream.close(),
