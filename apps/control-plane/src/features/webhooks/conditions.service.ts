@@ -1,0 +1,155 @@
+import type { Database } from '@weighbridge/database';
+import { type NewWebhookEvent, recordWebhookEvents } from '@weighbridge/ledger';
+import type { Logger, ServiceContext } from '@weighbridge/runtime';
+import { type RawBuilder, sql } from 'kysely';
+import { repeat } from '../../shared/repeat.ts';
+
+export interface ConditionDeps {
+  readonly db: Database;
+  readonly now: () => Date;
+}
+
+const EVERY_MS = 60_000;
+const DAY_MS = 24 * 3_600_000;
+const EXPIRES_WITHIN_MS = 7 * DAY_MS;
+const STALE_AFTER_DAYS = 90;
+const DOWN_WITHIN_MS = 2 * 60_000;
+const DOWN_AFTER_FAILURES = 5;
+/** Of one kind, at once; the rest follows. */
+const MAX_EVENTS = 1_000;
+
+/** Has webhooks told of what lasts, rather than happens: each control plane looks, and each thing is recorded once. */
+export function watchConditions(
+  deps: ConditionDeps & { readonly logger: Logger },
+  context: Pick<ServiceContext, 'onShutdown'>,
+): void {
+  const task = {
+    name: 'conditions for webhooks',
+    everyMs: EVERY_MS,
+    run: () => recordConditions(deps),
+    onFailure: 'failed to check keys, prices and connectors for webhooks; trying again',
+  };
+  repeat(task, deps.logger, context);
+}
+
+export async function recordConditions({ db, now }: ConditionDeps): Promise<void> {
+  const wanted = await db.selectFrom('webhooks').select('id').where('enabled', '=', true).executeTakeFirst();
+  if (!wanted) return;
+  const at = now();
+  for (const read of [expiringKeys, missingPrices, stalePrices, downConnectors]) {
+    await recordWebhookEvents(db, await read(db, at), at);
+  }
+}
+
+/** Keys in use that expire within a week and were not reported. */
+async function expiringKeys(db: Database, now: Date): Promise<NewWebhookEvent[]> {
+  const { rows } = await sql<{ id: string; principal_id: string; expires_at: Date }>`
+    SELECT id, principal_id, expires_at FROM keys
+    WHERE expires_at > ${now} AND expires_at <= ${new Date(now.getTime() + EXPIRES_WITHIN_MS)}
+      AND revoked_at IS NULL AND NOT disabled AND NOT EXISTS (
+        SELECT FROM webhook_events AS event
+        WHERE event.type = 'key.expiring' AND event.once_key = ${onceKeyOfKey()}
+      )
+    ORDER BY expires_at LIMIT ${MAX_EVENTS}`.execute(db);
+  return rows.map(({ id, principal_id, expires_at }) => ({
+    type: 'key.expiring',
+    onceKey: `${id}/${expires_at.getTime()}`,
+    data: { key_id: id, principal_id, expires_at: expires_at.toISOString() },
+  }));
+}
+
+function onceKeyOfKey(): RawBuilder<string> {
+  return sql<string>`keys.id || '/' || (extract(epoch FROM date_trunc('milliseconds', keys.expires_at)) * 1000)::bigint`;
+}
+
+/** Models that a connector names and that can't be used, since they have no price. */
+async function missingPrices(db: Database): Promise<NewWebhookEvent[]> {
+  const { rows } = await sql<{ connector_id: string; model: string }>`
+    SELECT connectors.id AS connector_id, models.id AS model
+    FROM connectors JOIN models ON models.provider = connectors.provider
+      AND (models.id = ANY (connectors.models) OR connectors.upstream_names ? models.id)
+    WHERE connectors.enabled AND connectors.deleted_at IS NULL AND NOT connectors.withdrawn
+      AND models.deleted_at IS NULL AND NOT models.disabled
+      AND coalesce((
+        SELECT ended FROM model_prices WHERE model_id = models.id ORDER BY version DESC LIMIT 1
+      ), true)
+      AND coalesce((
+        SELECT ended FROM connector_prices AS price
+        WHERE price.connector_id = connectors.id AND price.model_id = models.id ORDER BY version DESC LIMIT 1
+      ), true)
+    ORDER BY models.id, connectors.id LIMIT ${MAX_EVENTS}`.execute(db);
+  return rows.map(({ connector_id, model }) => ({
+    type: 'price.missing',
+    onceKey: `${connector_id}/${model}`,
+    data: { connector_id, model },
+  }));
+}
+
+/** Prices of models that can be used which nothing has confirmed for long: one event a month for each origin of prices. */
+async function stalePrices(db: Database, now: Date): Promise<NewWebhookEvent[]> {
+  const { rows } = await sql<{ origin: string; models: number; model: string; priced_at: Date }>`
+    SELECT origin, count(*)::integer AS models, min(priced_at) AS priced_at,
+      (array_agg(id ORDER BY priced_at, id))[1] AS model
+    FROM (
+      SELECT models.id, newest.origin, greatest(
+        CASE WHEN newest.origin = 'catalog' THEN coalesce(models.shipped_priced_at, newest.created_at) ELSE newest.created_at END,
+        CASE WHEN newest.origin <> 'operator' AND models.feed_confirmed_version = newest.version THEN models.feed_confirmed_at END
+      ) AS priced_at
+      FROM models
+      CROSS JOIN LATERAL (
+        SELECT origin, version, created_at, ended FROM model_prices
+        WHERE model_id = models.id ORDER BY version DESC LIMIT 1
+      ) AS newest
+      WHERE models.deleted_at IS NULL AND NOT models.disabled AND NOT newest.ended AND models.provider <> 'mock'
+        AND EXISTS (
+          SELECT FROM connectors
+          WHERE connectors.provider = models.provider AND connectors.enabled
+            AND connectors.deleted_at IS NULL AND NOT connectors.withdrawn
+        )
+    ) AS priced
+    WHERE priced_at < ${new Date(now.getTime() - STALE_AFTER_DAYS * DAY_MS)}
+    GROUP BY origin`.execute(db);
+  const month = now.toISOString().slice(0, 'yyyy-mm'.length);
+  return rows.map(({ origin, models, model, priced_at }) => ({
+    type: 'price.stale',
+    onceKey: `${origin}/${month}`,
+    data: { origin, models, model, priced_at: priced_at.toISOString(), age_days: STALE_AFTER_DAYS },
+  }));
+}
+
+/** Connectors of which every recent attempt failed for a reason of the vendor's or of our credential: one event an hour each. */
+async function downConnectors(db: Database, now: Date): Promise<NewWebhookEvent[]> {
+  const { rows } = await sql<{
+    connector_id: string;
+    provider: string;
+    failures: number;
+    status: number;
+    since: Date;
+  }>`
+    SELECT connector_id, connectors.provider, attempts.failures, attempts.status, attempts.since
+    FROM (
+      SELECT connector_id, count(*)::integer AS failures, max(http_status) AS status, min(admitted_at) AS since
+      FROM usage_events
+      WHERE admitted_at >= ${new Date(now.getTime() - DOWN_WITHIN_MS)}
+        AND outcome IN ('success', 'upstream_error', 'upstream_unreachable')
+      GROUP BY connector_id
+      HAVING count(*) >= ${DOWN_AFTER_FAILURES} AND bool_and(
+        outcome = 'upstream_unreachable' OR (outcome = 'upstream_error' AND (http_status >= 500 OR http_status IN (401, 403)))
+      )
+    ) AS attempts JOIN connectors ON connectors.id = connector_id
+    WHERE connectors.enabled AND connectors.deleted_at IS NULL`.execute(db);
+  const hour = now.toISOString().slice(0, 'yyyy-mm-ddThh'.length);
+  return rows.map(({ connector_id, provider, failures, status, since }) => ({
+    type: 'connector.down',
+    onceKey: `${connector_id}/${hour}`,
+    data: {
+      connector_id,
+      provider,
+      reason:
+        status === 401 || status === 403
+          ? `the vendor rejects the credential (${status})`
+          : `the last ${failures} attempts failed`,
+      since: since.toISOString(),
+    },
+  }));
+}
