@@ -1,13 +1,13 @@
 import { hkdfSync } from 'node:crypto';
 import { bearerToken, isWellFormedToken, tokenSha256 } from '@weighbridge/domain';
 import { AppError, disabledKey, expiredKey, missingKey, raise, unknownKey } from '@weighbridge/errors';
-import type { Caller } from '../../shared/caller.ts';
-import type { Scope } from '../../shared/scopes.ts';
+import { type Caller, isOperator, type Rights, type Role, roleOf } from '../../shared/caller.ts';
 import { findKeyByTokenSha256 } from '../keys/keySecrets.service.ts';
 import type { KeyDeps } from '../keys/keys.service.ts';
 import type { KeyUses } from '../keys/keyUses.service.ts';
-import { principalExists } from '../principals/principals.service.ts';
+import { findRights, type PrincipalRights } from '../principals/rights.service.ts';
 import { isTokenShaped, type TokenVerifier } from './oidc/oidc.ts';
+import { joinTeamOfToken } from './tokenTeam.service.ts';
 
 /** What authenticating a key needs. */
 export interface CallingKeyDeps extends KeyDeps {
@@ -35,30 +35,61 @@ async function callerOfKey(deps: CallingKeyDeps, token: string): Promise<Caller>
   const key = (await findKeyByTokenSha256(deps, tokenSha256(token))) ?? raise(unknownKey());
   if (key.disabled) throw disabledKey();
   if (key.expires_at && key.expires_at <= deps.now()) throw expiredKey(key.expires_at);
+  const principal = (await findRights(deps.db, key.principal_id)) ?? raise(unknownKey());
+  if (principal.deactivatedAt) throw disabledKey();
   deps.keyUses.note(key.id);
   return {
     identity: { kind: 'key', keyId: key.id, graceEndsAt: key.secret_expires_at },
     principalId: key.principal_id,
     scopes: key.scopes,
+    rights: key.issued_by_lead ? rightsOfMember(principal) : rightsOfPrincipal(key.scopes, principal, null),
     expiresAt: key.expires_at,
     sealingKey: () => sealingKey(token),
   };
 }
 
-async function callerOfToken({ db }: AccessDeps, verifier: TokenVerifier, token: string): Promise<Caller> {
-  const { issuer, subject, principalId, scopes, expiresAt } = await verifier.verify(token);
-  // An issuer may issue tokens to everyone in a company; operators decide who of them is a principal here.
-  if (!(await principalExists(db, principalId))) {
+async function callerOfToken(deps: AccessDeps, verifier: TokenVerifier, token: string): Promise<Caller> {
+  const { issuer, subject, principalId, scopes, role, team, expiresAt } = await verifier.verify(token);
+  const identity = { kind: 'oidc', issuer, subject } as const;
+  let principal = await findRights(deps.db, principalId);
+  // An issuer may issue tokens to everyone in a company; operators decide who of them is a principal here: by name, or by
+  // what claims map to a role or a team.
+  if (!principal && !role && !team) {
     const message = `There is no principal ${principalId}. An operator can create it with PUT /api/v1/principals/{principal_id}.`;
     throw new AppError('permission', 'principal_unknown', message);
   }
+  if (principal?.deactivatedAt) {
+    const message = `The principal ${principalId} was deactivated. Ask an operator to activate it.`;
+    throw new AppError('permission', 'principal_deactivated', message);
+  }
+  if (!principal || (team && (principal.team?.name !== team.name || principal.team.role !== team.role))) {
+    await joinTeamOfToken(deps, { principalId, identity }, team);
+    principal = (await findRights(deps.db, principalId)) ?? raise(new Error('the principal was not created'));
+  }
   return {
-    identity: { kind: 'oidc', issuer, subject },
+    identity,
     principalId,
     scopes,
+    rights: rightsOfPrincipal(scopes, principal, role),
     expiresAt,
     sealingKey: () => sealingKey(token),
   };
+}
+
+/** The rights of a credential. A role that its token's claims map to counts instead of the principal's. */
+function rightsOfPrincipal(
+  scopes: readonly string[],
+  principal: PrincipalRights,
+  ofToken: Role | null,
+): Rights {
+  const team = principal.team && { id: principal.team.id, role: principal.team.role };
+  const role = roleOf(scopes, ofToken ?? principal.role, team);
+  return { role, team, ledTeamIds: principal.ledTeamIds };
+}
+
+/** Of a key that a lead issued: the lead knows it, so it acts in no role that the principal has, or gets later. */
+function rightsOfMember({ team }: PrincipalRights): Rights {
+  return { role: null, team: team && { id: team.id, role: 'member' }, ledTeamIds: [] };
 }
 
 function sealingKey(token: string): Buffer {
@@ -68,7 +99,7 @@ function sealingKey(token: string): Buffer {
 /** Whether a token is a valid key with the scope `operator`. */
 export async function hasOperatorKey(deps: CallingKeyDeps, token: string): Promise<boolean> {
   try {
-    return (await callerOfKey(deps, token)).scopes.includes('operator' satisfies Scope);
+    return isOperator(await callerOfKey(deps, token));
   } catch (error) {
     if (error instanceof AppError && error.kind === 'authentication') return false;
     throw error;

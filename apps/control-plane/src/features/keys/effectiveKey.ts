@@ -10,7 +10,7 @@ import { findFirstKeyOf, findKey, type KeyRow, lockIssuer, lockPrincipal } from 
  */
 export type EffectiveKey = Pick<
   KeyRow,
-  'principal_id' | 'kind' | 'policy_id' | 'revoked_source' | 'attribution' | 'expires_at'
+  'principal_id' | 'kind' | 'policy_id' | 'revoked_source' | 'attribution' | 'expires_at' | 'issued_by_lead'
 > & {
   /** Null: no counter exists yet. */
   readonly counter_key_id: string | null;
@@ -32,6 +32,7 @@ export async function effectiveKeyOf(
     policy_id: null,
     revoked_source: null,
     attribution: {},
+    issued_by_lead: false,
     expires_at: expiresAt,
     counter_key_id: first?.counter_key_id ?? null,
   };

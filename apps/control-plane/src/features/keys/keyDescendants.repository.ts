@@ -31,13 +31,16 @@ export async function revokeKeys(tx: Tx, ids: readonly string[], now: Date): Pro
       disabled = true,
       revoked_at = ${now},
       updated_at = ${now},
-      policy_id = coalesce(keys.policy_id, principals.policy_id, kind_default.id, any_default.id),
+      policy_id = coalesce(
+        keys.policy_id, principals.policy_id, teams.member_policy_id, teams.policy_id, kind_default.id, any_default.id
+      ),
       revoked_source = CASE
         WHEN keys.policy_id IS NOT NULL THEN 'key'
         WHEN principals.policy_id IS NOT NULL THEN 'principal'
+        WHEN coalesce(teams.member_policy_id, teams.policy_id) IS NOT NULL THEN 'team'
         ELSE 'default'
       END
-    FROM principals, unnest(${arrayLiteral(ids)}::text[]) AS wanted (id)
+    FROM principals LEFT JOIN teams ON teams.id = principals.team_id, unnest(${arrayLiteral(ids)}::text[]) AS wanted (id)
     JOIN keys AS same ON same.id = wanted.id
     LEFT JOIN policies AS kind_default ON kind_default.default_for = same.kind
     LEFT JOIN policies AS any_default ON any_default.default_for = 'all'

@@ -14,16 +14,21 @@ import {
   anyKeyExists,
   countKeysInUse,
   ensurePrincipal,
+  findFirstKeyOf,
   insertKey,
+  isDeactivated,
   lockPrincipal,
+  setPrincipalRole,
 } from './keys.repository.ts';
 import type { IssuedKey, NewKey } from './keys.schemas.ts';
-import type { KeyDeps } from './keys.service.ts';
+import { type KeyDeps, mayChangeKeysOf } from './keys.service.ts';
 import {
   assertAttributionAllowed,
   assertExpiryAllowed,
+  deactivatedPrincipal,
   grantableScopes,
   parseExpiry,
+  principalNotAllowed,
   principalOf,
   toKey,
 } from './keys.ts';
@@ -71,10 +76,12 @@ async function issueKey(
   const { name, scopes, principalId, kind = 'service' } = input;
   await lockGovernance(tx, 'shared');
   const issuer = await lockedEffectiveKey(tx, caller);
-  const inherited = inheritedSettings(caller, issuer);
+  if (!(await mayChangeKeysOf(tx, caller, principalId))) throw principalNotAllowed();
+  const inherited = await inheritedSettings(tx, caller, issuer, principalId);
   const expiresAt = expiryOf(input, inherited.expiresAt, now);
   assertExpiryAllowed(caller, expiresAt);
   await ensurePrincipal(tx, principalId, now);
+  if (await isDeactivated(tx, principalId)) throw deactivatedPrincipal(principalId);
   const id = newId('key');
   const policyId = input.policy_id ?? inherited.policyId;
   const policy = await assignablePolicy(tx, caller, { policyId, principalId, kind });
@@ -96,6 +103,7 @@ async function issueKey(
       expires_at: expiresAt,
       counter_key_id: inherited.counterKeyId ?? id,
       issued_by_key_id: caller.identity.kind === 'key' ? caller.identity.keyId : null,
+      issued_by_lead: inherited.isByLead,
       is_issuer_known: true,
       key_hint: keyHint(token),
       created_at: now,
@@ -123,14 +131,29 @@ async function assertRoomForKey(tx: Tx, principalId: string, most: number): Prom
 }
 
 /** What a new key gets from its issuer unless the request sets it. An operator's keys inherit nothing. */
-function inheritedSettings(caller: Caller, issuer: EffectiveKey) {
-  if (isOperator(caller)) return { expiresAt: null, policyId: null, attribution: {}, counterKeyId: null };
+async function inheritedSettings(tx: Tx, caller: Caller, issuer: EffectiveKey, principalId: string) {
+  if (isOperator(caller)) {
+    return { expiresAt: null, policyId: null, attribution: {}, counterKeyId: null, isByLead: false };
+  }
+  if (principalId !== caller.principalId) {
+    // A lead's own policy and counter are not those of its members. All keys that it issues to one of them share a counter.
+    await lockPrincipal(tx, principalId);
+    const first = await findFirstKeyOf(tx, principalId);
+    return {
+      expiresAt: issuer.expires_at,
+      policyId: null,
+      attribution: first?.attribution ?? issuer.attribution,
+      counterKeyId: first?.counter_key_id ?? null,
+      isByLead: true,
+    };
+  }
   return {
     expiresAt: issuer.expires_at,
     policyId: issuer.policy_id,
     attribution: issuer.attribution,
     // The new key shares its issuer's counter, so that issuing keys under a key-scoped policy adds no budget.
     counterKeyId: issuer.counter_key_id,
+    isByLead: issuer.issued_by_lead,
   };
 }
 
@@ -154,6 +177,7 @@ export async function issueFirstKey(
   const id = newId('key');
   const principalId = 'operator';
   await ensurePrincipal(tx, principalId, now);
+  await setPrincipalRole(tx, principalId, 'operator');
   await insertKey(
     tx,
     {

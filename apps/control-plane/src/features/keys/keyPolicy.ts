@@ -25,7 +25,7 @@ export async function assignablePolicy(
       { param: 'policy_id' },
     );
   }
-  if (await mayAssignPolicy(tx, caller, policy)) return policy;
+  if (await mayAssignPolicy(tx, caller, policy, key)) return policy;
   throw new AppError(
     'permission',
     'policy_not_assignable',
@@ -34,10 +34,22 @@ export async function assignablePolicy(
   );
 }
 
-/** Whether the caller may assign a policy to a key. */
-export async function mayAssignPolicy(tx: Tx, caller: Caller, policy: GoverningPolicy): Promise<boolean> {
+/**
+ * Whether the caller may assign a policy to a key: the one that governs it, or to the key of a member of its team the one that
+ * governs that member.
+ */
+export async function mayAssignPolicy(
+  tx: Tx,
+  caller: Caller,
+  policy: GoverningPolicy,
+  { principalId, kind }: Pick<Parameters<typeof governingPolicy>[1], 'principalId' | 'kind'>,
+): Promise<boolean> {
   if (isOperator(caller) || policy.self_service) return true;
-  return policy.id === (await policyOfCaller(tx, caller))?.id;
+  const own =
+    principalId === caller.principalId
+      ? await policyOfCaller(tx, caller)
+      : await governingPolicy(tx, { policyId: null, principalId, kind });
+  return policy.id === own?.id;
 }
 
 /** The policy that governs a key now. Throws if there is none, which the governance lock rules out. */

@@ -1,6 +1,7 @@
 import type { Tx } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
+import type { AssertMatch } from '../../shared/preconditions.ts';
 import { recordChanges } from '../changes/changes.service.ts';
 import { lockGovernance } from '../policies/governance.ts';
 import {
@@ -27,12 +28,14 @@ export async function revokeKey(
   caller: Caller,
   id: string,
   { descendants }: { readonly descendants: boolean },
+  assertMatch: AssertMatch,
 ): Promise<RevokedKey> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     await lockGovernance(tx, 'shared');
     const before = await lockVisibleKey(tx, deps, caller, id);
     const policy = await governingPolicyOf(tx, before);
+    assertMatch(toKey(before, policy.id));
     // The governing policy is stored with the key, so that its history survives changes of policies.
     const changes = {
       disabled: true,

@@ -25,7 +25,7 @@ export async function assertMayRotate(
   if (isOperator(caller) || isCallingKey(caller, key.id)) return;
   grantableScopes(caller, key.scopes as Scope[]);
   assertExpiryAllowed(caller, key.expires_at);
-  if (!(await mayAssignPolicy(tx, caller, policy))) {
+  if (!(await mayAssignPolicy(tx, caller, policy, { principalId: key.principal_id, kind: key.kind }))) {
     throw new AppError(
       'permission',
       'policy_not_assignable',

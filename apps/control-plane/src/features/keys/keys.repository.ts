@@ -1,5 +1,6 @@
 import { arrayLiteral, type Database, type Keys, type Tx } from '@weighbridge/database';
 import { type Insertable, type Selectable, sql, type Updateable } from 'kysely';
+import type { VisibleObjects } from '../../shared/caller.ts';
 import { containsText } from '../../shared/containsText.ts';
 
 export type KeyRow = Selectable<Keys>;
@@ -116,8 +117,9 @@ export async function expireSecrets(tx: Tx, keyId: string, at: Date): Promise<vo
     .execute();
 }
 
-export interface KeyFilter {
-  readonly principalId?: string | undefined;
+export interface KeyFilter extends VisibleObjects {
+  /** The team that the key's principal is in now. */
+  readonly teamId?: string | undefined;
   readonly policyId?: string | undefined;
   readonly kind?: 'service' | 'user' | undefined;
   readonly disabled?: boolean | undefined;
@@ -138,15 +140,24 @@ export async function findKeys(
   const governing = sql<string>`coalesce(
     keys.policy_id,
     principals.policy_id,
+    teams.member_policy_id,
+    teams.policy_id,
     (SELECT id FROM policies WHERE default_for = keys.kind),
     (SELECT id FROM policies WHERE default_for = 'all')
   )`;
   let query = db
     .selectFrom('keys')
     .innerJoin('principals', 'principals.id', 'keys.principal_id')
+    .leftJoin('teams', 'teams.id', 'principals.team_id')
     .selectAll('keys')
     .select(governing.as('governing_policy_id'));
   if (filter.principalId !== undefined) query = query.where('keys.principal_id', '=', filter.principalId);
+  const { within, teamId } = filter;
+  if (within)
+    query = query.where(
+      sql<boolean>`(keys.principal_id = ${within.principalId} OR principals.team_id = ANY (${within.teamIds}::text[]))`,
+    );
+  if (teamId !== undefined) query = query.where('principals.team_id', '=', teamId);
   if (filter.policyId !== undefined) query = query.where(governing, '=', filter.policyId);
   if (filter.kind !== undefined) query = query.where('keys.kind', '=', filter.kind);
   if (filter.disabled !== undefined) query = query.where('keys.disabled', '=', filter.disabled);
@@ -202,4 +213,17 @@ export async function ensurePrincipal(tx: Tx, id: string, now: Date): Promise<vo
     .values({ id, created_at: now })
     .onConflict((conflict) => conflict.column('id').doNothing())
     .execute();
+}
+
+export async function setPrincipalRole(tx: Tx, id: string, role: 'operator'): Promise<void> {
+  await tx.updateTable('principals').set({ role }).where('id', '=', id).execute();
+}
+
+export async function isDeactivated(tx: Tx, principalId: string): Promise<boolean> {
+  const row = await tx
+    .selectFrom('principals')
+    .select('deactivated_at')
+    .where('id', '=', principalId)
+    .executeTakeFirst();
+  return row !== undefined && row.deactivated_at !== null;
 }

@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page } from '../../shared/paging.ts';
+import { versionedFields } from '../../shared/preconditions.ts';
 import { IdempotencyHeaders } from '../idempotency/idempotencyKeys.ts';
 import { createKey, type IssuingDeps } from './keyIssuing.service.ts';
 import { revokeKey } from './keyRevocation.service.ts';
@@ -17,6 +18,8 @@ import {
 } from './keys.schemas.ts';
 import { changeKey, type KeyDeps, listKeys, readKey, rotateKey, visibleKey } from './keys.service.ts';
 
+/** Without what others change: its use, and which policy governs it if it names none. */
+const VERSIONED = { versioned: versionedFields(Key, 'last_used_at', 'policy_id') } as const;
 const KeyParams = Type.Object({ key_id: Type.String() });
 
 export function keyRoutes(app: App, deps: IssuingDeps): void {
@@ -30,7 +33,7 @@ function createRoute(app: App, deps: IssuingDeps): void {
   app.post(
     '/keys',
     {
-      config: { scope: 'keys:write', propagates: true },
+      config: { ...VERSIONED, scope: 'keys:write', propagates: true },
       schema: {
         operationId: 'createKey',
         summary: 'Create a runtime key',
@@ -68,7 +71,7 @@ function readRoutes(app: App, deps: KeyDeps): void {
   app.get(
     '/keys/:key_id',
     {
-      config: { ...config, assertExists: assertVisible(deps) },
+      config: { ...config, ...VERSIONED, assertExists: assertVisible(deps) },
       schema: {
         operationId: 'getKey',
         summary: 'Retrieve a runtime key',
@@ -81,7 +84,12 @@ function readRoutes(app: App, deps: KeyDeps): void {
 }
 
 function changeRoutes(app: App, deps: KeyDeps): void {
-  const config = { scope: 'keys:write', propagates: true, assertExists: assertVisible(deps) } as const;
+  const config = {
+    ...VERSIONED,
+    scope: 'keys:write',
+    propagates: true,
+    assertExists: assertVisible(deps),
+  } as const;
 
   app.patch(
     '/keys/:key_id',
@@ -95,7 +103,8 @@ function changeRoutes(app: App, deps: KeyDeps): void {
         response: { 200: Key },
       },
     },
-    async (request) => await changeKey(deps, request.caller, request.params.key_id, request.body),
+    async ({ caller, params, body, assertMatch }) =>
+      await changeKey(deps, caller, params.key_id, body, assertMatch),
   );
 
   app.delete(
@@ -110,8 +119,10 @@ function changeRoutes(app: App, deps: KeyDeps): void {
         response: { 200: RevokedKey },
       },
     },
-    async ({ caller, params, query }) =>
-      await revokeKey(deps, caller, params.key_id, { descendants: query.descendants === 'true' }),
+    async ({ caller, params, query, assertMatch }) => {
+      const options = { descendants: query.descendants === 'true' };
+      return await revokeKey(deps, caller, params.key_id, options, assertMatch);
+    },
   );
 }
 
@@ -120,6 +131,8 @@ function rotateRoute(app: App, deps: KeyDeps): void {
     '/keys/:key_id/rotate',
     {
       config: {
+        ...VERSIONED,
+        dependsOn: VERSIONED.versioned,
         scope: 'keys:write',
         propagates: true,
         bodyIsOptional: true,
@@ -138,8 +151,8 @@ function rotateRoute(app: App, deps: KeyDeps): void {
         if (request.body === undefined) request.body = {};
       },
     },
-    async (request) =>
-      await rotateKey(deps, request.caller, request.params.key_id, request.body.grace_seconds ?? 0),
+    async ({ caller, params, body, assertMatch }) =>
+      await rotateKey(deps, caller, params.key_id, body.grace_seconds ?? 0, assertMatch),
   );
 }
 

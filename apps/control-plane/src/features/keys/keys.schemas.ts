@@ -100,6 +100,7 @@ export type KeyChanges = Static<typeof KeyChanges>;
 export const KeyQuery = Strict({
   ...PageQuery,
   principal_id: Type.Optional(Type.String()),
+  team_id: Type.Optional(Type.String({ description: "The team that the key's principal is in now." })),
   policy_id: Type.Optional(Type.String({ description: 'The policy that governs the key.' })),
   kind: Type.Optional(Kind),
   disabled: Type.Optional(QueryBoolean('Whether the key is disabled.')),

@@ -2,11 +2,20 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Database, Tx } from '@weighbridge/database';
 import { isId, keyHint } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { assertScope, type Caller, isOperator } from '../../shared/caller.ts';
+import {
+  assertScope,
+  type Caller,
+  insufficientRole,
+  isOperator,
+  ledTeamsOf,
+  readsAll,
+} from '../../shared/caller.ts';
 import { validDisplayName } from '../../shared/displayName.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
+import type { AssertMatch } from '../../shared/preconditions.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { lockGovernance } from '../policies/governance.ts';
+import { isInTeams } from '../principals/rights.service.ts';
 import { assignablePolicy, governingPolicyOf } from './keyPolicy.ts';
 import { assertMayRotate } from './keyRotation.ts';
 import { newSecret } from './keySecrets.service.ts';
@@ -24,6 +33,7 @@ import {
   assertAttributionAllowed,
   assertExpiryAllowed,
   assertNotRevoked,
+  deactivatedPrincipal,
   keyFilter,
   parseExpiry,
   toKey,
@@ -38,11 +48,20 @@ export interface KeyDeps {
   readonly peppers: Peppers;
 }
 
-/** Reads a key of the caller's principal, or any key for an operator. Throws a 404 for every other id. */
+/**
+ * Reads a key of the caller's principal or of one in a team that it leads, or any key for who sees all. Throws a 404 for every
+ * other id.
+ */
 export async function visibleKey(deps: KeyDeps, caller: Caller, id: string): Promise<KeyRow> {
   const key = isId('key', id) ? await findKey(deps.db, id) : undefined;
-  if (key && (isOperator(caller) || key.principal_id === caller.principalId)) return key;
+  if (key && (readsAll(caller) || (await mayChangeKeysOf(deps.db, caller, key.principal_id)))) return key;
   throw new AppError('not_found', 'key_not_found', 'There is no key with this id.', { param: 'key_id' });
+}
+
+/** Whether the caller may issue, change and revoke keys of a principal: its own, those of the teams that it leads, or all. */
+export async function mayChangeKeysOf(db: Database, caller: Caller, principalId: string): Promise<boolean> {
+  if (isOperator(caller) || principalId === caller.principalId) return true;
+  return await isInTeams(db, principalId, ledTeamsOf(caller));
 }
 
 export async function readKey(deps: KeyDeps, caller: Caller, id: string): Promise<Key> {
@@ -65,11 +84,18 @@ export async function listKeys(deps: KeyDeps, caller: Caller, query: KeyQuery): 
   );
 }
 
-export async function changeKey(deps: KeyDeps, caller: Caller, id: string, input: KeyChanges): Promise<Key> {
+export async function changeKey(
+  deps: KeyDeps,
+  caller: Caller,
+  id: string,
+  input: KeyChanges,
+  assertMatch: AssertMatch,
+): Promise<Key> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     if (input.policy_id !== undefined) await lockGovernance(tx, 'shared');
     const before = await lockVisibleKey(tx, deps, caller, id);
+    assertMatch(toKey(before, (await governingPolicyOf(tx, before)).id));
     assertNotRevoked(before);
     const changes = await permittedChanges(tx, caller, before, input, now);
     const changed = Object.keys(changes);
@@ -92,12 +118,14 @@ export async function rotateKey(
   caller: Caller,
   id: string,
   graceSeconds: number,
+  assertMatch: AssertMatch,
 ): Promise<IssuedKey> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     const before = await lockVisibleKey(tx, deps, caller, id);
-    assertNotRevoked(before);
     const policy = await governingPolicyOf(tx, before);
+    assertMatch(toKey(before, policy.id));
+    assertNotRevoked(before);
     await assertMayRotate(tx, caller, before, policy, now);
     const { token, secret } = newSecret(deps.peppers);
     await expireSecrets(tx, id, new Date(now.getTime() + graceSeconds * 1_000));
@@ -149,6 +177,7 @@ async function permittedChanges(
 
 function disabledChanges(caller: Caller, key: KeyRow, disabled: boolean | undefined): Changes {
   if (disabled === undefined) return {};
+  if (!disabled && key.disabled_with_principal) throw deactivatedPrincipal(key.principal_id);
   if (!disabled && key.disabled_by_operator && !isOperator(caller)) {
     throw new AppError(
       'permission',
@@ -169,5 +198,6 @@ function disabledChanges(caller: Caller, key: KeyRow, disabled: boolean | undefi
 export async function lockVisibleKey(tx: Tx, deps: KeyDeps, caller: Caller, id: string): Promise<KeyRow> {
   const key = await visibleKey({ ...deps, db: tx }, caller, id);
   if (key.scopes.includes('operator')) assertScope(caller, 'operator');
+  if (!(await mayChangeKeysOf(tx, caller, key.principal_id))) throw insufficientRole('operator');
   return (await lockKey(tx, id)) ?? raise(new Error('a key is never deleted'));
 }

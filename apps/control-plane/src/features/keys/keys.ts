@@ -1,6 +1,14 @@
 import { isPrincipalId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { type Caller, credentialName, isOperator, visiblePrincipal } from '../../shared/caller.ts';
+import {
+  type Caller,
+  credentialName,
+  insufficientRole,
+  isOperator,
+  ledTeamsOf,
+  readsAll,
+  visibleObjects,
+} from '../../shared/caller.ts';
 import { parseDateTime } from '../../shared/dateTime.ts';
 import { DEFAULT_SCOPES, type Scope } from '../../shared/scopes.ts';
 import type { KeyFilter, KeyRow } from './keys.repository.ts';
@@ -42,9 +50,16 @@ export function parseExpiry(text: string, now: Date): Date {
 export function grantableScopes(caller: Caller, requested: readonly Scope[] | null | undefined): Scope[] {
   if (!requested?.length) return DEFAULT_SCOPES.filter((scope) => caller.scopes.includes(scope));
   const scopes = [...new Set(requested)];
-  // Every key may do what `inference` allows, so anyone may grant it.
-  const missing = scopes.filter((scope) => scope !== 'inference' && !caller.scopes.includes(scope));
-  if (missing.length === 0) return scopes;
+  // Every key may do what `inference` allows, so anyone may grant it; and `operator` reads what `admin:read` does.
+  const may = (scope: Scope) =>
+    caller.scopes.includes(scope) || scope === 'inference' || (scope === 'admin:read' && isOperator(caller));
+  const missing = scopes.filter((scope) => !may(scope));
+  if (missing.length === 0) {
+    // A key that it issues may act in another role than the caller: that of its principal, or the one that its scopes name.
+    if (scopes.includes('operator') && !isOperator(caller)) throw insufficientRole('operator');
+    if (scopes.includes('admin:read') && !readsAll(caller)) throw insufficientRole('auditor');
+    return scopes;
+  }
   throw new AppError(
     'permission',
     'scope_escalation',
@@ -53,16 +68,13 @@ export function grantableScopes(caller: Caller, requested: readonly Scope[] | nu
   );
 }
 
-/** The principal of a new key: the caller's own, unless an operator names another. */
+/** The principal of a new key: the caller's own, unless an operator names another, or the lead of a team one of its members. */
 export function principalOf(caller: Caller, requested: string | undefined): string {
   if (requested === undefined || requested === caller.principalId) return caller.principalId;
   if (!isOperator(caller)) {
-    throw new AppError(
-      'permission',
-      'principal_not_allowed',
-      'Only an operator can issue keys for another principal.',
-      { param: 'principal_id' },
-    );
+    // Whether it is one of its members, the transaction checks.
+    if (ledTeamsOf(caller).length > 0) return requested;
+    throw principalNotAllowed();
   }
   if (isPrincipalId(requested)) return requested;
   throw new AppError(
@@ -110,8 +122,8 @@ export function assertAttributionAllowed(caller: Caller, { labels = {} }: Attrib
 export function keyFilter(caller: Caller, query: KeyQuery): KeyFilter {
   const isTrue = (text: 'true' | 'false' | undefined) => (text === undefined ? undefined : text === 'true');
   return {
-    // A caller that is not an operator sees only the keys of its own principal.
-    principalId: visiblePrincipal(caller, query.principal_id, 'the keys'),
+    ...visibleObjects(caller, query.principal_id, 'the keys'),
+    teamId: query.team_id,
     policyId: query.policy_id,
     kind: query.kind,
     disabled: isTrue(query.disabled),
@@ -130,5 +142,23 @@ export function assertNotRevoked(key: KeyRow): void {
     'conflict',
     'key_revoked',
     `This key was revoked at ${key.revoked_at.toISOString()} and cannot be changed. Create another key.`,
+  );
+}
+
+export function principalNotAllowed(): AppError {
+  return new AppError(
+    'permission',
+    'principal_not_allowed',
+    'Only an operator can issue keys for another principal, and the lead of a team for its members.',
+    { param: 'principal_id' },
+  );
+}
+
+export function deactivatedPrincipal(id: string): AppError {
+  return new AppError(
+    'conflict',
+    'principal_deactivated',
+    `The principal ${id} is deactivated, so its keys cannot be used. Activate it first.`,
+    { param: 'principal_id' },
   );
 }

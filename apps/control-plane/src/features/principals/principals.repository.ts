@@ -1,38 +1,65 @@
 import type { Database, Principals, Tx } from '@weighbridge/database';
 import type { Selectable } from 'kysely';
+import type { Role } from '../../shared/caller.ts';
 import { containsText } from '../../shared/containsText.ts';
 
-export type PrincipalRow = Selectable<Principals>;
+export type PrincipalRow = Selectable<Principals> & { readonly team_name: string | null };
+
+const withTeam = (db: Database) =>
+  db
+    .selectFrom('principals')
+    .leftJoin('teams', 'teams.id', 'principals.team_id')
+    .selectAll('principals')
+    .select('teams.name as team_name');
 
 export async function findPrincipal(db: Database, id: string): Promise<PrincipalRow | undefined> {
-  return await db.selectFrom('principals').selectAll().where('id', '=', id).executeTakeFirst();
+  return await withTeam(db).where('principals.id', '=', id).executeTakeFirst();
+}
+
+interface PrincipalFilter {
+  readonly policyId?: string | undefined;
+  readonly teamId?: string | undefined;
+  readonly role?: Role | undefined;
+  readonly isActive?: boolean | undefined;
+  readonly idContains?: string | undefined;
 }
 
 /** Principals by id, after a given one. */
 export async function findPrincipals(
   db: Database,
-  filter: { readonly policyId?: string | undefined; readonly idContains?: string | undefined },
+  { policyId, teamId, role, isActive, idContains }: PrincipalFilter,
   after: string | undefined,
   limit: number,
 ): Promise<PrincipalRow[]> {
-  let query = db.selectFrom('principals').selectAll();
-  if (filter.policyId !== undefined) query = query.where('policy_id', '=', filter.policyId);
-  if (filter.idContains !== undefined) query = query.where(containsText('id', filter.idContains));
-  if (after !== undefined) query = query.where('id', '>', after);
-  return await query.orderBy('id').limit(limit).execute();
+  let query = withTeam(db);
+  if (policyId !== undefined) query = query.where('principals.policy_id', '=', policyId);
+  if (teamId !== undefined) query = query.where('principals.team_id', '=', teamId);
+  if (role !== undefined) query = query.where('principals.role', '=', role);
+  if (isActive !== undefined)
+    query = query.where('principals.deactivated_at', isActive ? 'is' : 'is not', null);
+  if (idContains !== undefined) query = query.where(containsText('principals.id', idContains));
+  if (after !== undefined) query = query.where('principals.id', '>', after);
+  return await query.orderBy('principals.id').limit(limit).execute();
 }
 
-/** Creates a principal, or changes its policy. */
+/** What of a principal its own operations change. */
+interface PrincipalSettings {
+  readonly policyId: string | null;
+  readonly role: Role | null;
+  readonly deactivatedAt: Date | null;
+}
+
+/** Creates a principal, or changes it. */
 export async function upsertPrincipal(
   tx: Tx,
   id: string,
-  policyId: string | null,
+  { policyId, role, deactivatedAt }: PrincipalSettings,
   now: Date,
-): Promise<PrincipalRow> {
-  return await tx
+): Promise<void> {
+  const columns = { policy_id: policyId, role, deactivated_at: deactivatedAt };
+  await tx
     .insertInto('principals')
-    .values({ id, policy_id: policyId, created_at: now })
-    .onConflict((conflict) => conflict.column('id').doUpdateSet({ policy_id: policyId }))
-    .returningAll()
-    .executeTakeFirstOrThrow();
+    .values({ id, created_at: now, ...columns })
+    .onConflict((conflict) => conflict.column('id').doUpdateSet(columns))
+    .execute();
 }

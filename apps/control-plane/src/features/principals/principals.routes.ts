@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page } from '../../shared/paging.ts';
+import { versionedFields } from '../../shared/preconditions.ts';
 import { Principal, PrincipalChanges, PrincipalListQuery } from './principals.schemas.ts';
 import {
   assertPrincipalId,
@@ -15,6 +16,7 @@ const PrincipalParams = Type.Object({ principal_id: Type.String() });
 
 export function principalRoutes(app: App, deps: PrincipalDeps): void {
   const config = { scope: 'operator' } as const;
+  const versioned = versionedFields(Principal, 'team_name');
   const idOf = ({ params }: FastifyRequest) => (params as Static<typeof PrincipalParams>).principal_id;
 
   app.get(
@@ -34,7 +36,11 @@ export function principalRoutes(app: App, deps: PrincipalDeps): void {
   app.get(
     '/principals/:principal_id',
     {
-      config: { ...config, assertExists: async (request) => await readPrincipal(deps, idOf(request)) },
+      config: {
+        ...config,
+        versioned,
+        assertExists: async (request) => await readPrincipal(deps, idOf(request)),
+      },
       schema: {
         operationId: 'getPrincipal',
         summary: 'Retrieve a principal',
@@ -50,17 +56,19 @@ export function principalRoutes(app: App, deps: PrincipalDeps): void {
     {
       config: {
         ...config,
+        versioned,
         propagates: true,
         assertExists: async (request) => assertPrincipalId(idOf(request)),
       },
       schema: {
         operationId: 'putPrincipal',
-        summary: 'Create a principal, or change its policy',
+        summary: 'Create a principal, or change its policy, its role or whether it is active',
         params: PrincipalParams,
         body: PrincipalChanges,
         response: { 200: Principal },
       },
     },
-    async (request) => await putPrincipal(deps, request.caller, request.params.principal_id, request.body),
+    async ({ caller, params, body, assertMatch }) =>
+      await putPrincipal(deps, caller, params.principal_id, body, assertMatch),
   );
 }

@@ -23,8 +23,27 @@ it('uses what is set, and defaults otherwise', () => {
     principalPrefix: '',
     scopesClaim: 'groups',
     scopesByValue: new Map([['admins', ['operator', 'keys:read']]]),
+    rolesClaim: 'groups',
+    roleByValue: new Map(),
+    teamsClaim: 'groups',
+    teamByValue: new Map(),
     clockToleranceSeconds: 30,
   });
+});
+
+it('maps values of claims to roles and teams', () => {
+  const maps = load({
+    OIDC_ROLE_MAP: '{"money": "finance"}',
+    OIDC_TEAM_MAP: '{"s": "search", "sl": {"team": "search", "role": "lead"}, "x": {"team": "x"}}',
+  });
+  expect(maps?.roleByValue).toEqual(new Map([['money', 'finance']]));
+  expect(maps?.teamByValue).toEqual(
+    new Map([
+      ['s', { name: 'search', role: 'member' }],
+      ['sl', { name: 'search', role: 'lead' }],
+      ['x', { name: 'x', role: 'member' }],
+    ]),
+  );
 });
 
 it.each([
@@ -42,6 +61,10 @@ it.each([
   ['OIDC_SCOPE_MAP', '{"admins": ["everything"]}'],
   ['OIDC_SCOPE_MAP', '{"admins": ["inference"]}'],
   ['OIDC_SCOPE_MAP', '["admins"]'],
+  ['OIDC_ROLE_MAP', '{"money": "lead"}'],
+  ['OIDC_ROLE_MAP', '["operator"]'],
+  ['OIDC_TEAM_MAP', '{"search": ["search"]}'],
+  ['OIDC_TEAM_MAP', '{"search": {"team": "search", "role": "boss"}}'],
   ['OIDC_CLOCK_TOLERANCE_SECONDS', '3600'],
   ['OIDC_CLOCK_TOLERANCE_SECONDS', '-1'],
 ])('the start fails if %s is %j, with an error that names it', (name, value) => {

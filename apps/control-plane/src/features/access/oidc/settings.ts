@@ -1,7 +1,9 @@
 import { SettingsError } from '@weighbridge/runtime';
 import Type, { type Static } from 'typebox';
 import { Check } from 'typebox/value';
+import type { Role } from '../../../shared/caller.ts';
 import { DEFAULT_SCOPES, type Scope } from '../../../shared/scopes.ts';
+import type { TeamOfToken } from '../tokenTeam.service.ts';
 
 const CLAIM = {
   minLength: 1,
@@ -20,6 +22,19 @@ export const OidcEnvironment = {
       description: 'JSON map from values of the claim to scopes, such as {"llm-admins": ["operator"]}',
     }),
   ),
+  OIDC_ROLES_CLAIM: Type.String({ default: 'groups', ...CLAIM }),
+  OIDC_ROLE_MAP: Type.Optional(
+    Type.String({
+      description: 'JSON map from values of the claim to a role, such as {"llm-finance": "finance"}',
+    }),
+  ),
+  OIDC_TEAMS_CLAIM: Type.String({ default: 'groups', ...CLAIM }),
+  OIDC_TEAM_MAP: Type.Optional(
+    Type.String({
+      description:
+        'JSON map from values of the claim to a team, such as {"search-team": "search", "search-leads": {"team": "search", "role": "lead"}}',
+    }),
+  ),
   OIDC_CLOCK_TOLERANCE_SECONDS: Type.Integer({
     default: 30,
     minimum: 0,
@@ -30,10 +45,30 @@ export const OidcEnvironment = {
 } as const;
 
 /** The scopes that a token can grant. Not `inference`: proxies accept only keys. */
-const GRANTABLE = [...DEFAULT_SCOPES, 'operator'] as const satisfies readonly Scope[];
+const GRANTABLE = [...DEFAULT_SCOPES, 'admin:read', 'operator'] as const satisfies readonly Scope[];
 const ScopeMap = Type.Record(
   Type.String({ minLength: 1 }),
   Type.Array(Type.Union(GRANTABLE.map((scope) => Type.Literal(scope))), { minItems: 1 }),
+);
+
+/** From the most to the least: of several roles that a token maps to, the first counts. */
+const ROLES = ['operator', 'auditor', 'finance'] as const satisfies readonly Role[];
+const RoleMap = Type.Record(
+  Type.String({ minLength: 1 }),
+  Type.Union(ROLES.map((role) => Type.Literal(role))),
+);
+const TeamMap = Type.Record(
+  Type.String({ minLength: 1 }),
+  Type.Union([
+    Type.String({ minLength: 1 }),
+    Type.Object(
+      {
+        team: Type.String({ minLength: 1 }),
+        role: Type.Optional(Type.Union([Type.Literal('member'), Type.Literal('lead')])),
+      },
+      { additionalProperties: false },
+    ),
+  ]),
 );
 
 /** Which tokens are accepted, and what they grant. */
@@ -45,8 +80,17 @@ export interface OidcSettings {
   readonly scopesClaim: string;
   /** The scopes of each value of the scopes claim. Other values grant nothing. */
   readonly scopesByValue: ReadonlyMap<string, readonly Scope[]>;
+  readonly rolesClaim: string;
+  /** The role of each value of the roles claim. */
+  readonly roleByValue: ReadonlyMap<string, Role>;
+  readonly teamsClaim: string;
+  /** The team of each value of the teams claim, by its name. */
+  readonly teamByValue: ReadonlyMap<string, TeamOfToken>;
   readonly clockToleranceSeconds: number;
 }
+
+/** The roles from the most to the least. */
+export const ROLES_BY_REACH: readonly Role[] = ROLES;
 
 type Environment = Static<ReturnType<typeof Type.Object<typeof OidcEnvironment>>>;
 
@@ -54,7 +98,7 @@ type Environment = Static<ReturnType<typeof Type.Object<typeof OidcEnvironment>>
 export function oidcSettings(env: Environment): OidcSettings | undefined {
   const issuer = env.OIDC_ISSUER;
   if (issuer === undefined) {
-    for (const name of ['OIDC_AUDIENCE', 'OIDC_SCOPE_MAP'] as const) {
+    for (const name of ['OIDC_AUDIENCE', 'OIDC_SCOPE_MAP', 'OIDC_ROLE_MAP', 'OIDC_TEAM_MAP'] as const) {
       if (env[name]) throw new SettingsError(`OIDC_ISSUER is missing: ${name} has no effect without it`);
     }
     return undefined;
@@ -76,6 +120,10 @@ export function oidcSettings(env: Environment): OidcSettings | undefined {
     principalPrefix: env.OIDC_PRINCIPAL_PREFIX,
     scopesClaim: env.OIDC_SCOPES_CLAIM,
     scopesByValue: scopeMap(env.OIDC_SCOPE_MAP),
+    rolesClaim: env.OIDC_ROLES_CLAIM,
+    roleByValue: roleMap(env.OIDC_ROLE_MAP),
+    teamsClaim: env.OIDC_TEAMS_CLAIM,
+    teamByValue: teamMap(env.OIDC_TEAM_MAP),
     clockToleranceSeconds: env.OIDC_CLOCK_TOLERANCE_SECONDS,
   };
 }
@@ -102,6 +150,32 @@ function scopeMap(text: string | undefined): ReadonlyMap<string, readonly Scope[
   if (Check(ScopeMap, map)) return new Map(Object.entries(map));
   throw new SettingsError(
     `OIDC_SCOPE_MAP is not valid: it must be a JSON object whose values are lists with one or more of ${GRANTABLE.join(', ')}`,
+  );
+}
+
+function roleMap(text: string | undefined): ReadonlyMap<string, Role> {
+  if (text === undefined) return new Map();
+  const map = parseJson(text);
+  if (Check(RoleMap, map)) return new Map(Object.entries(map));
+  throw new SettingsError(
+    `OIDC_ROLE_MAP is not valid: it must be a JSON object whose values are one of ${ROLES.join(', ')}`,
+  );
+}
+
+function teamMap(text: string | undefined): ReadonlyMap<string, TeamOfToken> {
+  if (text === undefined) return new Map();
+  const map = parseJson(text);
+  if (!Check(TeamMap, map)) {
+    throw new SettingsError(
+      'OIDC_TEAM_MAP is not valid: it must be a JSON object whose values are names of teams, or objects such as {"team": "search", "role": "lead"}',
+    );
+  }
+  return new Map(
+    Object.entries(map).map(([value, team]) =>
+      typeof team === 'string'
+        ? [value, { name: team, role: 'member' }]
+        : [value, { name: team.team, role: team.role ?? 'member' }],
+    ),
   );
 }
 

@@ -7,8 +7,10 @@ import {
   type JWTVerifyGetKey,
   jwtVerify,
 } from 'jose';
+import type { Role } from '../../../shared/caller.ts';
 import type { Scope } from '../../../shared/scopes.ts';
-import { principalOfClaims, scopesOfClaims } from './claims.ts';
+import type { TeamOfToken } from '../tokenTeam.service.ts';
+import { principalOfClaims, roleOfClaims, scopesOfClaims, teamOfClaims } from './claims.ts';
 import type { OidcSettings } from './settings.ts';
 
 /** Only asymmetric algorithms: the key that verifies a token must not be able to sign one. */
@@ -24,6 +26,9 @@ interface VerifiedToken {
   readonly subject: string;
   readonly principalId: string;
   readonly scopes: readonly Scope[];
+  /** What its claims map to; null: nothing. */
+  readonly role: Role | null;
+  readonly team: TeamOfToken | null;
   readonly expiresAt: Date;
 }
 
@@ -55,6 +60,8 @@ export function createTokenVerifier({ settings, issuerKeys, now }: TokenVerifier
         subject: sub,
         principalId: principalOfClaims(claims, settings),
         scopes: scopesOfClaims(claims, settings),
+        role: roleOfClaims(claims, settings),
+        team: teamOfClaims(claims, settings),
         expiresAt: new Date(Math.min(exp, LAST_SECOND) * 1_000),
       };
     },

@@ -1,0 +1,101 @@
+import { microFromNano, windowAt } from '@weighbridge/domain';
+import {
+  type BucketRef,
+  bucketKey,
+  type CounterUse,
+  ledgerAsOf,
+  principalSubject,
+  readCounterUse,
+  readPolicyUse,
+} from '@weighbridge/ledger';
+import { type Caller, ledTeamsOf, readsAllSpend } from '../../shared/caller.ts';
+import { findPolicy, findPolicyOfMembers, type PolicyRow } from '../policies/policies.service.ts';
+import { countMembers, findMembers, type TeamRow } from './teams.repository.ts';
+import type { TeamCounter, TeamMember, TeamReport } from './teams.schemas.ts';
+import { type TeamDeps, toTeam } from './teams.service.ts';
+import { MAX_LISTED_MEMBERS } from './teams.ts';
+
+const UNUSED: CounterUse = { spent: 0n, leased: 0n };
+
+/** A team with its counter, and what each of its members has spent. A caller that is only a member sees itself. */
+export async function teamReport(deps: TeamDeps, caller: Caller, team: TeamRow): Promise<TeamReport> {
+  const { db } = deps;
+  const seesTeam = readsAllSpend(caller) || ledTeamsOf(caller).includes(team.id);
+  const asOf = await ledgerAsOf(db);
+  const only = seesTeam ? undefined : caller.principalId;
+  return {
+    ...toTeam(team),
+    counter: seesTeam ? await counterOfTeam(deps, team) : null,
+    member_count: await countMembers(db, team.id),
+    members: await membersOf(deps, team, only),
+    bucket_as_of: asOf.toISOString(),
+  };
+}
+
+async function counterOfTeam({ db, now }: TeamDeps, team: TeamRow): Promise<TeamCounter | null> {
+  const policy = team.policy_id === null ? undefined : await findPolicy(db, team.policy_id);
+  if (!policy) return null;
+  const use = await readPolicyUse(db, bucketOf(policy, '', now()), policy.counter_scope);
+  return presentCounter(policy, use, policy.counter_scope === 'policy', now());
+}
+
+async function membersOf(
+  { db, now }: TeamDeps,
+  team: TeamRow,
+  only: string | undefined,
+): Promise<TeamMember[]> {
+  const members = await findMembers(db, team.id, only, MAX_LISTED_MEMBERS);
+  const policies = await findPolicyOfMembers(
+    db,
+    members.map(({ id }) => id),
+  );
+  const counted = members.map((member) => {
+    const policy = policies.get(member.id);
+    return { member, policy, bucket: policy && bucketOf(policy, principalSubject(member.id), now()) };
+  });
+  const uses = await readCounterUse(
+    db,
+    counted.flatMap(({ bucket }) => bucket ?? []),
+  );
+  return counted.map(({ member: { id, team_role, deactivated_at }, policy, bucket }) => ({
+    principal_id: id,
+    role: team_role ?? 'member',
+    active: deactivated_at === null,
+    counter:
+      policy && bucket
+        ? presentCounter(
+            policy,
+            uses.get(bucketKey(bucket)) ?? UNUSED,
+            policy.counter_scope === 'principal',
+            now(),
+          )
+        : null,
+  }));
+}
+
+function bucketOf(policy: PolicyRow, subject: string, now: Date): BucketRef {
+  const { start: windowStart } = windowAt(policy.window_kind, policy.timezone, now);
+  return { policyId: policy.id, counterVersion: policy.counter_version, subject, windowStart };
+}
+
+/** A sum over several counters, or a share of one, has no limit of its own. */
+function presentCounter(
+  policy: PolicyRow,
+  { spent, leased }: CounterUse,
+  isWhole: boolean,
+  now: Date,
+): TeamCounter {
+  const window = windowAt(policy.window_kind, policy.timezone, now);
+  const limit = isWhole ? policy.limit_nano_usd : null;
+  return {
+    policy_id: policy.id,
+    policy_name: policy.name,
+    counter_scope: policy.counter_scope,
+    limit_micro_usd: limit === null ? null : microFromNano(limit),
+    spent_micro_usd: microFromNano(spent),
+    leased_micro_usd: microFromNano(leased),
+    headroom_micro_usd: limit === null ? null : Math.max(0, microFromNano(limit - spent - leased)),
+    window_start: (window.end === null ? policy.counter_since : window.start).toISOString(),
+    reset: window.end?.toISOString() ?? null,
+  };
+}
