@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page, PageQuery } from '../../shared/paging.ts';
+import { versionedFields } from '../../shared/preconditions.ts';
 import { Strict } from '../../shared/schemas.ts';
 import { CatalogModel, CatalogModelChanges, CatalogQuery, NewCatalogModel } from './catalog.schemas.ts';
 import { type CatalogDeps, existingModel } from './catalog.service.ts';
@@ -13,6 +14,10 @@ import { CatalogPrice, NewPrice } from './prices.schemas.ts';
 const ModelParams = Type.Object({
   model: Type.String({ description: 'The model id. Its slashes may be written as they are or as %2F.' }),
 });
+/** Without the day on which the source of the price last repeated it. */
+const VERSIONED = { versioned: versionedFields(CatalogModel, 'priced_at') } as const;
+/** A price is a part of its model. */
+const OF_MODEL = { dependsOn: VERSIONED.versioned } as const;
 const config = { scope: 'operator' } as const;
 const changing = { ...config, propagates: true } as const;
 
@@ -40,7 +45,7 @@ function readEntryRoutes(app: App, deps: CatalogDeps): void {
   app.get(
     '/catalog/models/:model',
     {
-      config: { ...config, assertExists: assertModelExists(deps) },
+      config: { ...config, ...VERSIONED, assertExists: assertModelExists(deps) },
       schema: {
         operationId: 'getCatalogModel',
         summary: 'Retrieve a model of the catalog',
@@ -58,6 +63,7 @@ function changeEntryRoutes(app: App, deps: CatalogDeps): void {
     {
       config: {
         ...changing,
+        ...VERSIONED,
         assertExists: async (request) => assertModelId((request.params as Static<typeof ModelParams>).model),
       },
       schema: {
@@ -69,8 +75,8 @@ function changeEntryRoutes(app: App, deps: CatalogDeps): void {
         response: { 200: CatalogModel, 201: CatalogModel },
       },
     },
-    async (request, reply) => {
-      const { entry, created } = await putEntry(deps, request.caller, request.params.model, request.body);
+    async ({ caller, params, body, assertMatch }, reply) => {
+      const { entry, created } = await putEntry(deps, caller, params.model, body, assertMatch);
       return await reply.code(created ? 201 : 200).send(entry);
     },
   );
@@ -78,7 +84,7 @@ function changeEntryRoutes(app: App, deps: CatalogDeps): void {
   app.patch(
     '/catalog/models/:model',
     {
-      config: { ...changing, assertExists: assertModelExists(deps) },
+      config: { ...changing, ...VERSIONED, assertExists: assertModelExists(deps) },
       schema: {
         operationId: 'updateCatalogModel',
         summary:
@@ -88,13 +94,14 @@ function changeEntryRoutes(app: App, deps: CatalogDeps): void {
         response: { 200: CatalogModel },
       },
     },
-    async (request) => await changeEntry(deps, request.caller, request.params.model, request.body),
+    async ({ caller, params, body, assertMatch }) =>
+      await changeEntry(deps, caller, params.model, body, assertMatch),
   );
 
   app.delete(
     '/catalog/models/:model',
     {
-      config: { ...changing, assertExists: assertModelExists(deps) },
+      config: { ...changing, ...VERSIONED, assertExists: assertModelExists(deps) },
       schema: {
         operationId: 'deleteCatalogModel',
         summary: "Delete an operator's entry, or reset a shipped model to the release (not its price)",
@@ -102,7 +109,7 @@ function changeEntryRoutes(app: App, deps: CatalogDeps): void {
         response: { 200: CatalogModel },
       },
     },
-    async (request) => await deleteEntry(deps, request.caller, request.params.model),
+    async ({ caller, params, assertMatch }) => await deleteEntry(deps, caller, params.model, assertMatch),
   );
 }
 
@@ -125,7 +132,7 @@ function priceRoutes(app: App, deps: CatalogDeps): void {
   app.post(
     '/catalog/models/:model/prices',
     {
-      config: { ...changing, assertExists: assertModelExists(deps) },
+      config: { ...changing, ...OF_MODEL, assertExists: assertModelExists(deps) },
       schema: {
         operationId: 'createCatalogPrice',
         summary: 'Set the price of a model for requests admitted from now on. The same price changes nothing',
@@ -134,8 +141,8 @@ function priceRoutes(app: App, deps: CatalogDeps): void {
         response: { 200: CatalogPrice, 201: CatalogPrice },
       },
     },
-    async (request, reply) => {
-      const { version, added } = await setPrice(deps, request.caller, request.params.model, request.body);
+    async ({ caller, params, body, assertMatch }, reply) => {
+      const { version, added } = await setPrice(deps, caller, params.model, body, assertMatch);
       return await reply.code(added ? 201 : 200).send(version);
     },
   );
@@ -143,7 +150,7 @@ function priceRoutes(app: App, deps: CatalogDeps): void {
   app.delete(
     '/catalog/models/:model/prices',
     {
-      config: { ...changing, assertExists: assertModelExists(deps) },
+      config: { ...changing, ...OF_MODEL, assertExists: assertModelExists(deps) },
       schema: {
         operationId: 'deleteCatalogPrice',
         summary:
@@ -152,7 +159,7 @@ function priceRoutes(app: App, deps: CatalogDeps): void {
         response: { 200: CatalogPrice },
       },
     },
-    async (request) => await resetPrice(deps, request.caller, request.params.model),
+    async ({ caller, params, assertMatch }) => await resetPrice(deps, caller, params.model, assertMatch),
   );
 }
 

@@ -1,26 +1,23 @@
-import type { Database } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
+import type { AssertMatch } from '../../shared/preconditions.ts';
 import { recordChange } from '../changes/changes.service.ts';
-import { benchmarkScores } from './benchmarkScores.ts';
 import {
   findModels,
   findNewestPrices,
   insertModel,
   insertPriceVersion,
   lockModel,
-  type ModelPriceRow,
-  type ModelRow,
   updateModel,
 } from './catalog.repository.ts';
 import type { CatalogModel, CatalogModelChanges, CatalogQuery, NewCatalogModel } from './catalog.schemas.ts';
 import { type CatalogDeps, existingModel, lockedModel } from './catalog.service.ts';
 import { assertModelId, changedFacts, newFacts, parseNewModelId, type ShippedJson } from './catalog.ts';
 import { differingFacts, restoreShipped } from './catalogImport.service.ts';
-import { setOperatorPrice, toCatalogPrice } from './catalogPrices.service.ts';
+import { readWithPrice, toCatalogModel } from './catalogModel.ts';
+import { setOperatorPrice } from './catalogPrices.service.ts';
 import { assertNoConflict } from './nameConflicts.service.ts';
-import { pricedAt } from './pricedAt.ts';
 import { parsePrice } from './prices.ts';
 
 export async function listCatalog(deps: CatalogDeps, query: CatalogQuery): Promise<PageOf<CatalogModel>> {
@@ -56,6 +53,7 @@ export async function putEntry(
   caller: Caller,
   id: string,
   input: NewCatalogModel,
+  assertMatch: AssertMatch,
 ): Promise<{ entry: CatalogModel; created: boolean }> {
   const now = deps.now();
   const parsed = parseNewModelId(id);
@@ -63,12 +61,15 @@ export async function putEntry(
   const disabled = input.disabled ?? false;
   return await deps.db.transaction().execute(async (tx) => {
     const known = await lockModel(tx, id);
+    assertMatch(known && known.deleted_at === null ? await readWithPrice(tx, known) : undefined);
     const facts = newFacts(parsed, input, (known?.shipped as ShippedJson | null)?.names);
     await assertNoConflict(tx, id, facts, known);
     const entry = { id, provider: parsed.provider, origin: 'operator', disabled, updated_at: now } as const;
     const inserted = await insertModel(tx, entry, facts, null);
     const before =
       inserted ?? (await lockModel(tx, id)) ?? raise(new Error('rows of models are never deleted'));
+    // Another request created it at the same time.
+    if (!known && !inserted) assertMatch(await readWithPrice(tx, before));
     const created = inserted !== undefined || before.deleted_at !== null;
     const differs =
       created ||
@@ -98,11 +99,13 @@ export async function changeEntry(
   caller: Caller,
   id: string,
   input: CatalogModelChanges,
+  assertMatch: AssertMatch,
 ): Promise<CatalogModel> {
   const now = deps.now();
   const facts = changedFacts(assertModelId(id), input);
   return await deps.db.transaction().execute(async (tx) => {
     const before = await lockedModel(tx, id);
+    assertMatch(await readWithPrice(tx, before));
     await assertNoConflict(tx, id, { ...before, ...facts }, before);
     const differing = differingFacts(before, facts);
     const disabled = input.disabled ?? before.disabled;
@@ -127,10 +130,16 @@ export async function changeEntry(
  * Resets a shipped model to the release, or deletes an operator's entry and its price. Entries in the ledger stay, and
  * the numbers of price versions are never used again.
  */
-export async function deleteEntry(deps: CatalogDeps, caller: Caller, id: string): Promise<CatalogModel> {
+export async function deleteEntry(
+  deps: CatalogDeps,
+  caller: Caller,
+  id: string,
+  assertMatch: AssertMatch,
+): Promise<CatalogModel> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     const before = await lockedModel(tx, id);
+    assertMatch(await readWithPrice(tx, before));
     const shipped = before.shipped as ShippedJson | null;
     if (shipped && before.origin === 'catalog' && before.overridden.length === 0 && !before.disabled) {
       throw new AppError(
@@ -155,29 +164,4 @@ export async function deleteEntry(deps: CatalogDeps, caller: Caller, id: string)
     });
     return await readWithPrice(tx, after);
   });
-}
-
-async function readWithPrice(db: Database, row: ModelRow): Promise<CatalogModel> {
-  return toCatalogModel(row, (await findNewestPrices(db, [row.id])).get(row.id));
-}
-
-function toCatalogModel(row: ModelRow, price: ModelPriceRow | undefined): CatalogModel {
-  return {
-    model: row.id,
-    provider: row.provider,
-    upstream_name: row.upstream_name,
-    origin: row.origin,
-    overridden: row.overridden,
-    disabled: row.disabled,
-    context_window: row.context_window,
-    max_output_tokens: row.max_output_tokens,
-    capabilities: row.capabilities,
-    benchmark_scores: benchmarkScores(row.benchmark_scores as Record<string, number>),
-    other_names: row.other_names,
-    own: row.own,
-    deprecated_at: row.deprecated_at?.toISOString() ?? null,
-    price: price && !price.ended ? toCatalogPrice(price) : null,
-    priced_at: price && !price.ended ? pricedAt(row, price).toISOString() : null,
-    updated_at: row.updated_at.toISOString(),
-  };
 }

@@ -2,6 +2,7 @@ import type { Tx } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
+import type { AssertMatch } from '../../shared/preconditions.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import {
   findNewestPrices,
@@ -11,9 +12,10 @@ import {
 } from './catalog.repository.ts';
 import { type CatalogDeps, existingModel, lockedModel } from './catalog.service.ts';
 import type { ShippedJson } from './catalog.ts';
+import { readWithPrice, toCatalogPrice } from './catalogModel.ts';
 import { isSamePrice, priceFromJson, priceOf } from './priceColumns.ts';
 import type { CatalogPrice, NewPrice } from './prices.schemas.ts';
-import { type Price, parsePrice, toFullPrice } from './prices.ts';
+import { type Price, parsePrice } from './prices.ts';
 
 /** The versions of a model's price, newest first. */
 export async function listPrices(
@@ -35,11 +37,12 @@ export async function setPrice(
   caller: Caller,
   id: string,
   input: NewPrice,
+  assertMatch: AssertMatch,
 ): Promise<{ version: CatalogPrice; added: boolean }> {
   const now = deps.now();
   const price = parsePrice(input);
   return await deps.db.transaction().execute(async (tx) => {
-    await lockedModel(tx, id);
+    assertMatch(await readWithPrice(tx, await lockedModel(tx, id)));
     const { row, added } = await setOperatorPrice(tx, id, price, now);
     if (added) {
       await recordChange(tx, {
@@ -55,10 +58,16 @@ export async function setPrice(
 }
 
 /** Resets the price to the shipped one, as a new version. A model that does not ship then has no price. */
-export async function resetPrice(deps: CatalogDeps, caller: Caller, id: string): Promise<CatalogPrice> {
+export async function resetPrice(
+  deps: CatalogDeps,
+  caller: Caller,
+  id: string,
+  assertMatch: AssertMatch,
+): Promise<CatalogPrice> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     const model = await lockedModel(tx, id);
+    assertMatch(await readWithPrice(tx, model));
     const newest = (await findNewestPrices(tx, [id])).get(id);
     if (!newest || newest.origin === 'catalog') {
       throw new AppError(
@@ -94,15 +103,4 @@ export async function setOperatorPrice(
     return { row: newest, added: false };
   }
   return { row: await insertPriceVersion(tx, { modelId, origin: 'operator', price, now }), added: true };
-}
-
-/** The price version of a row as the API shows it. */
-export function toCatalogPrice(row: ModelPriceRow): CatalogPrice {
-  const price = priceOf(row);
-  return {
-    version: row.version,
-    origin: row.origin,
-    price: price ? toFullPrice(price) : null,
-    created_at: row.created_at.toISOString(),
-  };
 }

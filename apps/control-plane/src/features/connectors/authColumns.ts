@@ -1,7 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
 import { AppError } from '@weighbridge/errors';
 import type { ConnectorAuth } from './connectorAuth.schemas.ts';
-import { assertAuth, authInvalid, isReference, SEALED, SECRETS, type SecretField } from './connectorAuth.ts';
+import {
+  addressesOf,
+  assertAuth,
+  authInvalid,
+  isReference,
+  SEALED,
+  SECRETS,
+  type SecretField,
+} from './connectorAuth.ts';
 import type { ConnectorChanges } from './connectors.schemas.ts';
 import {
   authSealContext,
@@ -16,6 +24,8 @@ import {
   changedCredential,
   newCredential,
 } from './credentialColumns.ts';
+import { serviceAccountFault } from './googleAuth.ts';
+import { ownIdentityFault } from './ownIdentity.ts';
 import { baseUrlFault } from './upstreamHosts.ts';
 
 /** The columns of how a connector is authorised: by a credential, or by what `auth` says. */
@@ -115,9 +125,16 @@ function authColumns(
   before: ConnectorRow | undefined,
 ): Pick<AccessColumns, 'auth' | 'auth_sealed' | 'auth_kek_id'> {
   const addresses = addressesOf(auth, baseUrl);
-  if (auth.token_url !== undefined) {
-    const why = baseUrlFault(auth.token_url, deps.upstreamHosts);
-    if (why !== undefined) throw authInvalid('token_url', `of token_url: ${why}`);
+  for (const field of ['token_url', 'authority_host'] as const) {
+    const url = auth[field];
+    const why = url === undefined ? undefined : baseUrlFault(url, deps.upstreamHosts);
+    if (why !== undefined) throw authInvalid(field, `of ${field}: ${why}`);
+  }
+  const own = ownIdentityFault(auth, baseUrl, deps.upstreamHosts);
+  if (own !== undefined) {
+    const code = own.field === 'base_url' ? 'base_url_invalid' : 'auth_invalid';
+    const message = `This ${own.field} cannot be used: ${own.why}.`;
+    throw new AppError('validation', code, message, { param: own.field });
   }
   const stored = before && openedSecrets(deps.credentials, before);
   const secrets: Partial<Record<SecretField, string>> = {};
@@ -133,6 +150,8 @@ function authColumns(
       continue;
     }
     secrets[field] = given === SEALED ? keptSecret(field, before, stored, addresses) : given;
+    const wrong = field === 'credentials' && serviceAccountFault(secrets[field], deps.upstreamHosts);
+    if (wrong) throw authInvalid(field, wrong);
     shown[field] = SEALED;
   }
   if (Object.keys(secrets).length === 0) return { ...NO_AUTH, auth: shown };
@@ -180,9 +199,4 @@ function keptSecret(
     `The stored secret belongs to another host. Give ${field} again together with the new address.`,
     { param: `auth.${field}` },
   );
-}
-
-/** Where the secrets go, or what they buy. */
-function addressesOf({ token_url }: ConnectorAuth, baseUrl: string): string[] {
-  return token_url === undefined ? [baseUrl] : [token_url, baseUrl];
 }

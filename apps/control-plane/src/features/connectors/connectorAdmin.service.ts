@@ -4,9 +4,9 @@ import { newId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
+import { type AssertMatch, changedAt } from '../../shared/preconditions.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { changedAccess, newAccess } from './authColumns.ts';
-import { type ProbeResult, probe } from './connectorProbe.ts';
 import {
   findConnectors,
   insertConnector,
@@ -19,9 +19,7 @@ import {
   type ConnectorDeps,
   type ConnectorRow,
   connectorNotFound,
-  credentialOf,
   existingConnector,
-  mayBePrivate,
   toConnector,
 } from './connectors.service.ts';
 import {
@@ -35,8 +33,6 @@ import {
 import { validBaseUrl } from './upstreamHosts.ts';
 
 export type ConnectorAdminDeps = ConnectorDeps & { readonly now: () => Date };
-
-const TEST_TIMEOUT_MS = 10_000;
 
 export async function listConnectors(
   deps: ConnectorAdminDeps,
@@ -115,15 +111,20 @@ export async function changeConnector(
   caller: Caller,
   id: string,
   input: ConnectorChanges,
+  assertMatch: AssertMatch,
 ): Promise<Connector> {
   const now = deps.now();
   const after = await deps.db.transaction().execute(async (tx) => {
     const before = (await lockConnector(tx, id)) ?? raise(connectorNotFound());
+    assertMatch(await toConnector(deps, before));
     if (before.origin === 'environment') assertNotFromEnvironment(before, input);
     const changes = await permittedChanges(deps, tx, before, input);
     const changed = Object.keys(changes).filter((name) => !name.endsWith('_kek_id'));
     if (changed.length === 0) return before;
-    const row = await updateConnector(tx, id, { ...changes, updated_at: now }).catch((error) => {
+    const row = await updateConnector(tx, id, {
+      ...changes,
+      updated_at: changedAt(before.updated_at, now),
+    }).catch((error) => {
       // Another request took the name at the same time.
       throw isUniqueViolation(error) && changes.name !== undefined ? nameTaken(changes.name) : error;
     });
@@ -144,10 +145,12 @@ export async function deleteConnector(
   deps: ConnectorAdminDeps,
   caller: Caller,
   id: string,
+  assertMatch: AssertMatch,
 ): Promise<Connector> {
   const now = deps.now();
   const row = await deps.db.transaction().execute(async (tx) => {
     const before = (await lockConnector(tx, id)) ?? raise(connectorNotFound());
+    assertMatch(await toConnector(deps, before));
     if (before.origin === 'environment' && !before.withdrawn) {
       throw new AppError(
         'conflict',
@@ -177,23 +180,6 @@ export async function deleteConnector(
     return deleted;
   });
   return await toConnector(deps, row);
-}
-
-/** Tests a connector's credential at the upstream. */
-export async function testConnector(deps: ConnectorAdminDeps, id: string): Promise<ProbeResult> {
-  const row = await existingConnector(deps.db, id);
-  const credential = await credentialOf(deps, row);
-  if ('unusable' in credential) {
-    return { ok: false, status: null, latency_ms: 0, message: credential.unusable };
-  }
-  return await probe({
-    baseUrl: row.base_url,
-    dialect: row.dialect,
-    credential: credential.value,
-    identity: credential.identity,
-    allowPrivateAddress: mayBePrivate(deps, row),
-    timeoutMs: TEST_TIMEOUT_MS,
-  });
 }
 
 type Changes = Parameters<typeof updateConnector>[2];

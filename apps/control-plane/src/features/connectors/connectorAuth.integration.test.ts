@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { Route } from '@weighbridge/contracts';
 import { sql } from 'kysely';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { KEY_ENCRYPTION_KEY, refusalOf, useConnectorsApi } from '../../../test/connectorsApi.ts';
@@ -357,5 +358,112 @@ describe('the auth of the kind aws', () => {
   it('has the dialect of Anthropic', async () => {
     const body = { name: uniqueName(), provider: 'bedrock', dialect: 'openai', auth: AWS };
     expect(await refusalOf(call('POST', '/connectors', body))).toEqual([422, 'dialect_invalid', 'dialect']);
+  });
+});
+
+it.each(['vllm', 'sglang', 'ollama', 'tgi'])(
+  'a server of models in the own network needs an address and nothing else: %s',
+  async (provider) => {
+    const base_url = 'https://models.acme.example/v1';
+    const made = await create({ provider, base_url, auth: { kind: 'none' } });
+    expect(made).toMatchObject({ dialect: 'openai', auth: { kind: 'none' }, usable: true });
+    const body = { name: uniqueName(), provider, auth: { kind: 'none' } };
+    expect(await refusalOf(call('POST', '/connectors', body))).toEqual([
+      422,
+      'base_url_required',
+      'base_url',
+    ]);
+    const routes = (await sent(made.id))?.routes ?? [];
+    expect([routes.includes(Route.CHAT_COMPLETIONS), routes.includes(Route.RESPONSES)]).toEqual([
+      true,
+      provider === 'vllm',
+    ]);
+  },
+);
+
+describe('the auth of the kind azure', () => {
+  const APP = {
+    tenant_id: '72f988bf-0000-4000-8000-2d7cd011db47',
+    client_id: 'app',
+    client_secret: 'canary azure secret',
+  };
+  const base_url = 'https://acme.openai.azure.com/openai/v1';
+  const azure = (fields: Json = {}) => ({ provider: 'azure', base_url, auth: { kind: 'azure' }, ...fields });
+
+  it.each([
+    [base_url, 'openai'],
+    ['https://acme.services.ai.azure.com/anthropic/v1', 'anthropic'],
+  ])("is by the proxies' own identity unless an application is given: %s", async (url, dialect) => {
+    const made = await create(azure({ base_url: url }));
+    expect(made).toMatchObject({ dialect, base_url: url, auth: { kind: 'azure' }, usable: true });
+    expect(await sent(made.id)).toMatchObject({
+      credential: '',
+      identity: { case: 'azure', value: { tenantId: '', clientId: '', clientSecret: '', scope: '' } },
+    });
+    const tested = await call('POST', `/connectors/${made.id}/test`);
+    expect(tested.body).toMatchObject({
+      ok: false,
+      message: expect.stringContaining("proxies' own identity"),
+    });
+  });
+
+  it("sends tokens and proofs of the proxies' own identity to Azure alone", async () => {
+    const refused = (fields: Json) =>
+      refusalOf(call('POST', '/connectors', { name: uniqueName(), ...azure(fields) }));
+    for (const host of [
+      'evil.example',
+      'openai.azure.com.evil.example',
+      'evil.westeurope.cloudapp.azure.com',
+      'evil-openai.azure.com',
+    ]) {
+      const url = `https://${host}/openai/v1`;
+      expect(await refused({ base_url: url })).toEqual([422, 'base_url_invalid', 'base_url']);
+      // With a secret of its own, it may be a gateway.
+      await create(azure({ base_url: url, auth: { kind: 'azure', ...APP } }));
+    }
+    const auth = { kind: 'azure', client_id: 'b', authority_host: 'https://login.evil.example' };
+    expect(await refused({ auth })).toEqual([422, 'auth_invalid', 'auth.authority_host']);
+    const national = {
+      auth: { ...auth, authority_host: 'https://login.microsoftonline.us' },
+      base_url: 'https://acme.openai.azure.us/openai/v1',
+    };
+    const { id } = await create(azure(national));
+    expect(await refusalOf(patch(id, { base_url: 'https://evil.example' }))).toEqual([
+      422,
+      'base_url_invalid',
+      'base_url',
+    ]);
+  });
+
+  it('has a secret that is sealed, and never goes to another authority or resource', async () => {
+    const made = await create(azure({ auth: { kind: 'azure', ...APP } }));
+    expect(made.auth).toEqual({ kind: 'azure', ...APP, client_secret: 'sealed' });
+    expect((await sent(made.id))?.identity.value).toMatchObject({
+      tenantId: APP.tenant_id,
+      clientId: 'app',
+      clientSecret: APP.client_secret,
+      allowPrivateAddress: false,
+    });
+    const kept = { kind: 'azure', ...APP, client_secret: 'sealed' };
+    const refusal = [422, 'credential_required', 'auth.client_secret'];
+    expect(await refusalOf(patch(made.id, { base_url: 'https://evil.example/openai/v1' }))).toEqual(refusal);
+    const moved = { ...kept, authority_host: 'https://evil.example' };
+    expect(await refusalOf(patch(made.id, { auth: moved }))).toEqual(refusal);
+    expect((await patch(made.id, { auth: kept })).body.updated_at).toBe(made.updated_at);
+  });
+
+  it.each<[Json, string, string]>([
+    [{ client_secret: 'a' }, 'auth_invalid', 'auth.tenant_id'],
+    [{ client_secret: 'a', tenant_id: 'b' }, 'auth_invalid', 'auth.client_id'],
+    [{ tenant_id: '../common' }, 'auth_invalid', 'auth.tenant_id'],
+    [{ scope: 'https://vault.azure.net/read' }, 'auth_invalid', 'auth.scope'],
+    [{ scope: 'https://a/.default https://b/.default' }, 'auth_invalid', 'auth.scope'],
+    [{ authority_host: 'http://login.example' }, 'auth_invalid', 'auth.authority_host'],
+    [{ authority_host: 'https://169.254.169.254' }, 'auth_invalid', 'auth.authority_host'],
+    [{ token_url: 'https://login.example' }, 'auth_invalid', 'auth.token_url'],
+    [{ region: 'westeurope' }, 'auth_invalid', 'auth.region'],
+  ])('is refused if it cannot work: %j', async (fields, code, param) => {
+    const body = { name: uniqueName(), ...azure({ auth: { kind: 'azure', ...fields } }) };
+    expect(await refusalOf(call('POST', '/connectors', body))).toEqual([422, code, param]);
   });
 });

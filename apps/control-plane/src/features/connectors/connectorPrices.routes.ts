@@ -21,6 +21,8 @@ const PriceParams = Type.Object({
 });
 
 export function connectorPriceRoutes(app: App, deps: ConnectorPriceDeps): void {
+  /** Its ETag is its version, which lists show too. */
+  const versioned = ['version'] as const;
   const config = { scope: 'operator' } as const;
   const changing = { ...config, propagates: true } as const;
   const ofPath = (check: typeof assertPricePath) => async (request: FastifyRequest) => {
@@ -50,7 +52,7 @@ export function connectorPriceRoutes(app: App, deps: ConnectorPriceDeps): void {
   app.put(
     '/connectors/:connector_id/prices/:model',
     {
-      config: { ...changing, assertExists: ofPath(assertPricePath) },
+      config: { ...changing, versioned, assertExists: ofPath(assertPricePath) },
       schema: {
         operationId: 'putConnectorPrice',
         summary: "Set a connector's price of a model for requests admitted from now on",
@@ -59,14 +61,14 @@ export function connectorPriceRoutes(app: App, deps: ConnectorPriceDeps): void {
         response: { 200: ConnectorPrice },
       },
     },
-    async ({ caller, params, body }) =>
-      await putConnectorPrice(deps, caller, params.connector_id, params.model, body),
+    async ({ caller, params, body, assertMatch }) =>
+      await putConnectorPrice(deps, caller, params.connector_id, params.model, body, assertMatch),
   );
 
   app.delete(
     '/connectors/:connector_id/prices/:model',
     {
-      config: { ...changing, assertExists: ofPath(assertPriceExists) },
+      config: { ...changing, versioned, assertExists: ofPath(assertPriceExists) },
       schema: {
         operationId: 'deleteConnectorPrice',
         summary: "End a connector's price of a model. The catalog's price applies again",
@@ -74,6 +76,7 @@ export function connectorPriceRoutes(app: App, deps: ConnectorPriceDeps): void {
         response: { 200: ConnectorPrice },
       },
     },
-    async ({ caller, params }) => await endConnectorPrice(deps, caller, params.connector_id, params.model),
+    async ({ caller, params, assertMatch }) =>
+      await endConnectorPrice(deps, caller, params.connector_id, params.model, assertMatch),
   );
 }

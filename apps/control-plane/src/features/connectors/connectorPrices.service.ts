@@ -4,6 +4,7 @@ import { AppError, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import { hasInvalidCharacter } from '../../shared/invalidText.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
+import type { AssertMatch } from '../../shared/preconditions.ts';
 import { existingModel } from '../catalog/catalog.service.ts';
 import { isSamePrice, modelPriceOf, priceOf } from '../catalog/priceColumns.ts';
 import type { NewPrice } from '../catalog/prices.schemas.ts';
@@ -91,6 +92,7 @@ export async function putConnectorPrice(
   connectorId: string,
   modelId: string,
   input: NewPrice,
+  assertMatch: AssertMatch,
 ): Promise<ConnectorPrice> {
   const now = deps.now();
   const price = parsePrice(input);
@@ -106,6 +108,7 @@ export async function putConnectorPrice(
       );
     }
     const newest = await findPriceVersion(tx, connectorId, modelId);
+    assertMatch(newest && !newest.ended ? toConnectorPrice(newest) : undefined);
     if (newest && isSamePrice(priceOf(newest), price)) return toConnectorPrice(newest);
     const version = (newest?.version ?? 0) + 1;
     const row = await insertPrice(tx, { connectorId, modelId, version, price, now });
@@ -126,11 +129,13 @@ export async function endConnectorPrice(
   caller: Caller,
   connectorId: string,
   modelId: string,
+  assertMatch: AssertMatch,
 ): Promise<ConnectorPrice> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     if (!(await lockConnector(tx, connectorId))) throw connectorNotFound();
     const newest = await currentPrice(tx, connectorId, modelId);
+    assertMatch(toConnectorPrice(newest));
     const version = newest.version + 1;
     const row = await insertPrice(tx, { connectorId, modelId, version, price: undefined, now });
     await recordChange(tx, {

@@ -1,11 +1,12 @@
-import { lookup } from 'node:dns';
-import { type ClientRequestArgs, request as httpRequest, type IncomingMessage } from 'node:http';
-import { request as httpsRequest } from 'node:https';
-import type { LookupFunction } from 'node:net';
-import { fetchAwsCredentials, fetchClientToken, IdentityError } from '@weighbridge/identities';
-import { assertPublicHost, NOT_PUBLIC, publicLookup } from '@weighbridge/runtime';
-import { type Static, Type } from 'typebox';
-import { Nullable } from '../../shared/schemas.ts';
+import {
+  fetchAwsCredentials,
+  fetchAzureToken,
+  fetchClientToken,
+  fetchGoogleToken,
+  IdentityError,
+} from '@weighbridge/identities';
+import { NOT_PUBLIC } from '@weighbridge/runtime';
+import { outgoingRequest, readStart } from '../../shared/outgoingRequest.ts';
 import type { Identity } from './connectors.service.ts';
 
 export interface Probe {
@@ -19,16 +20,13 @@ export interface Probe {
   readonly timeoutMs: number;
 }
 
-export const ProbeResult = Type.Object(
-  {
-    ok: Type.Boolean(),
-    status: Nullable(Type.Integer({ description: "The upstream's status; null if it sent no response." })),
-    latency_ms: Type.Integer(),
-    message: Type.String(),
-  },
-  { title: 'ConnectorTest' },
-);
-export type ProbeResult = Static<typeof ProbeResult>;
+export interface ProbeResult {
+  readonly ok: boolean;
+  /** The upstream's; null if it sent no response. */
+  readonly status: number | null;
+  readonly latency_ms: number;
+  readonly message: string;
+}
 
 const MAX_BODY_BYTES = 8_192;
 const MAX_EXCERPT = 200;
@@ -46,6 +44,9 @@ export async function probe(options: Probe): Promise<ProbeResult> {
   });
   try {
     if (options.identity?.kind === 'aws') return await probeAws(options.identity, done);
+    if (options.identity?.kind === 'google')
+      return await probeGoogle(options.identity, options.timeoutMs, done);
+    if (isProxysOwn(options.identity)) return done(false, null, ONLY_PROXIES);
     const token = options.identity && (await tokenOf(options.identity, options.timeoutMs));
     const { status, body } = await get(options, token);
     if (status >= 200 && status < 300) return done(true, status, 'The upstream accepted the credential.');
@@ -57,17 +58,20 @@ export async function probe(options: Probe): Promise<ProbeResult> {
   }
 }
 
+/** The environment, pod or machine of proxies. */
+function isProxysOwn(identity: Identity | undefined): boolean {
+  return identity?.kind === 'azure' && identity.clientSecret === '';
+}
+
 type AwsProbe = Extract<Identity, { kind: 'aws' }>;
 type Done = (ok: boolean, status: number | null, message: string) => ProbeResult;
+
+const ONLY_PROXIES = "The proxies' own identity is used, which the control plane can't test.";
 
 /** Whether there are credentials. The identity of pods is that of the proxy, so only theirs says what it may do. */
 async function probeAws(identity: AwsProbe, done: Done): Promise<ProbeResult> {
   if (!identity.accessKeyId) {
-    return done(
-      false,
-      null,
-      "The proxies' own identity is used, which the control plane can't test: send a request for a model of this connector.",
-    );
+    return done(false, null, ONLY_PROXIES);
   }
   await fetchAwsCredentials(identity);
   return done(
@@ -77,46 +81,46 @@ async function probeAws(identity: AwsProbe, done: Done): Promise<ProbeResult> {
   );
 }
 
-async function tokenOf(identity: Extract<Identity, { kind: 'oauth' }>, timeoutMs: number): Promise<string> {
+/** Whether Google issues a token for the key of the service account. */
+async function probeGoogle(
+  identity: Extract<Identity, { kind: 'google' }>,
+  timeoutMs: number,
+  done: Done,
+): Promise<ProbeResult> {
+  if (!identity.credentials) return done(false, null, ONLY_PROXIES);
   const { allowPrivateAddress } = identity;
-  return (await fetchClientToken(identity, { allowPrivateAddress, timeoutMs })).value;
+  await fetchGoogleToken(identity, { allowPrivateAddress, timeoutMs });
+  return done(
+    true,
+    null,
+    'Google issues tokens for it. Whether they are for a model, a request to it shows.',
+  );
 }
 
-function get(options: Probe, token: string | undefined): Promise<{ status: number; body: string }> {
-  const url = new URL(`${options.baseUrl}/models`);
-  if (!options.allowPrivateAddress) assertPublicHost(url.hostname);
-  const args: ClientRequestArgs = {
+async function tokenOf(
+  identity: Extract<Identity, { kind: 'oauth' | 'azure' }>,
+  timeoutMs: number,
+): Promise<string> {
+  const { allowPrivateAddress } = identity;
+  const options = { allowPrivateAddress, timeoutMs };
+  const { value } = await (identity.kind === 'azure'
+    ? fetchAzureToken(identity, { ...options, env: {} })
+    : fetchClientToken(identity, options));
+  return value;
+}
+
+async function get(options: Probe, token: string | undefined): Promise<{ status: number; body: string }> {
+  const response = await outgoingRequest({
+    url: new URL(`${options.baseUrl}/models`),
     headers: headersFor(options, token),
-    // A new connection, to an address that was checked: a pooled one may go elsewhere.
-    agent: false,
-    lookup: (options.allowPrivateAddress ? lookup : publicLookup) as LookupFunction,
+    allowPrivateAddress: options.allowPrivateAddress,
     signal: AbortSignal.timeout(options.timeoutMs),
-  };
-  return new Promise((resolve, reject) => {
-    const onResponse = (response: IncomingMessage): void => {
-      readStart(response).then((body) => resolve({ status: response.statusCode ?? 0, body }), reject);
-    };
-    const call =
-      url.protocol === 'https:' ? httpsRequest(url, args, onResponse) : httpRequest(url, args, onResponse);
-    call.on('error', reject);
-    call.end();
   });
-}
-
-async function readStart(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    chunks.push(chunk);
-    size += chunk.length;
-    // Leaving the loop destroys the connection, so the rest is not read.
-    if (size >= MAX_BODY_BYTES) break;
-  }
-  return Buffer.concat(chunks).toString('utf8', 0, MAX_BODY_BYTES);
+  return { status: response.statusCode ?? 0, body: await readStart(response, MAX_BODY_BYTES) };
 }
 
 function headersFor({ dialect, credential }: Probe, token: string | undefined): Record<string, string> {
-  const common = { accept: 'application/json', 'accept-encoding': 'identity', 'user-agent': 'weighbridge' };
+  const common = { accept: 'application/json' };
   if (dialect === 'anthropic') {
     return {
       ...common,

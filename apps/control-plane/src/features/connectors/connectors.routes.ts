@@ -8,19 +8,19 @@ import {
   deleteConnector,
   listConnectors,
   readConnector,
-  testConnector,
 } from './connectorAdmin.service.ts';
-import { ProbeResult } from './connectorProbe.ts';
 import { Connector, ConnectorChanges, ConnectorQuery, NewConnector } from './connectors.schemas.ts';
 import { existingConnector } from './connectors.service.ts';
+import { ConnectorTest, type ConnectorTestDeps, testConnector } from './connectorTest.service.ts';
 
 const ConnectorParams = Type.Object({ connector_id: Type.String() });
 
-export function connectorRoutes(app: App, deps: ConnectorAdminDeps): void {
+export function connectorRoutes(app: App, deps: ConnectorAdminDeps & ConnectorTestDeps): void {
   crudRoutes(app, {
     path: '/connectors',
     idParam: 'connector_id',
     schemas: { item: Connector, create: NewConnector, update: ConnectorChanges, list: ConnectorQuery },
+    unversioned: ['credential_bound', 'usable', 'unusable_reason'],
     assertExists: (id) => existingConnector(deps.db, id),
     create: {
       operationId: 'createConnector',
@@ -40,12 +40,12 @@ export function connectorRoutes(app: App, deps: ConnectorAdminDeps): void {
     update: {
       operationId: 'updateConnector',
       summary: 'Update a connector. Its provider cannot change',
-      run: (caller, id, changes) => changeConnector(deps, caller, id, changes),
+      run: (caller, id, changes, assertMatch) => changeConnector(deps, caller, id, changes, assertMatch),
     },
     delete: {
       operationId: 'deleteConnector',
       summary: 'Delete a connector and its credential',
-      run: (caller, id) => deleteConnector(deps, caller, id),
+      run: (caller, id, assertMatch) => deleteConnector(deps, caller, id, assertMatch),
     },
   });
 
@@ -60,9 +60,9 @@ export function connectorRoutes(app: App, deps: ConnectorAdminDeps): void {
       },
       schema: {
         operationId: 'testConnector',
-        summary: "Test a connector's credential by listing the upstream's models",
+        summary: "Have the proxies test a connector with their identity, by listing the upstream's models",
         params: ConnectorParams,
-        response: { 200: ProbeResult },
+        response: { 200: ConnectorTest },
       },
     },
     async (request) => await testConnector(deps, request.params.connector_id),

@@ -1,9 +1,9 @@
 import type { Database } from '@weighbridge/database';
 import { isId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { AwsIdentity, ClientCredentials } from '@weighbridge/identities';
+import type { AwsIdentity, AzureIdentity, ClientCredentials, GoogleIdentity } from '@weighbridge/identities';
 import type { ConnectorAuth } from './connectorAuth.schemas.ts';
-import { isReference, SECRETS, type SecretField } from './connectorAuth.ts';
+import { addressesOf, isReference, SECRETS, type SecretField } from './connectorAuth.ts';
 import {
   type ConnectorRow,
   findConnector,
@@ -11,7 +11,9 @@ import {
   findEnabledConnectors,
 } from './connectors.repository.ts';
 import type { Connector } from './connectors.schemas.ts';
-import type { Credential, Credentials } from './credentials.ts';
+import { type Credential, type Credentials, isJsonText } from './credentials.ts';
+import { mayIssuePrivately, serviceAccountFault } from './googleAuth.ts';
+import { ownIdentityFault } from './ownIdentity.ts';
 import { baseUrlFault, type UpstreamHosts } from './upstreamHosts.ts';
 
 export type { ConnectorRow };
@@ -22,10 +24,16 @@ export interface ConnectorDeps {
   readonly upstreamHosts: UpstreamHosts;
 }
 
-/** An OAuth client, and whether its token URL may lead to a private address; or an identity at AWS. */
+/** An OAuth client, and whether its token URL may lead to a private address; or an identity at a cloud. */
 export type Identity =
   | (ClientCredentials & { readonly kind: 'oauth'; readonly allowPrivateAddress: boolean })
-  | (AwsIdentity & { readonly kind: 'aws' });
+  | (AzureIdentity & { readonly kind: 'azure'; readonly allowPrivateAddress: boolean })
+  | (AwsIdentity & { readonly kind: 'aws' })
+  | (GoogleIdentity & {
+      readonly kind: 'google';
+      readonly location: string;
+      readonly allowPrivateAddress: boolean;
+    });
 
 /** What a connector is called with: a credential, empty if it needs none, or what tokens are got with. */
 type Access =
@@ -115,18 +123,24 @@ async function identityOf(
   row: ConnectorRow,
   auth: ConnectorAuth,
 ): Promise<Access> {
-  const { token_url: tokenUrl } = auth;
-  const fault = tokenUrl === undefined ? undefined : baseUrlFault(tokenUrl, upstreamHosts);
-  if (fault !== undefined) return { unusable: `Its token_url cannot be used: ${fault}.` };
-  const addresses = tokenUrl === undefined ? [row.base_url] : [tokenUrl, row.base_url];
+  for (const field of ['token_url', 'authority_host'] as const) {
+    const url = auth[field];
+    const fault = url === undefined ? undefined : baseUrlFault(url, upstreamHosts);
+    if (fault !== undefined) return { unusable: `Its ${field} cannot be used: ${fault}.` };
+  }
+  const own = ownIdentityFault(auth, row.base_url, upstreamHosts);
+  if (own !== undefined) return { unusable: `Its ${own.field} cannot be used: ${own.why}.` };
+  const addresses = addressesOf(auth, row.base_url);
   const secrets: Partial<Record<SecretField, string>> = {};
   for (const field of SECRETS[auth.kind]) {
     const given = auth[field];
     if (given === undefined) continue;
     const secret = isReference(given)
-      ? await readBound(credentials, given, addresses)
+      ? await readBound(credentials, given, addresses, field)
       : sealedSecret(credentials, row, field);
     if ('unusable' in secret) return secret;
+    const wrong = field === 'credentials' ? serviceAccountFault(secret.value, upstreamHosts) : undefined;
+    if (wrong !== undefined) return { unusable: `${wrong}.` };
     secrets[field] = secret.value;
   }
   return { value: '', identity: identityWith(auth, secrets, upstreamHosts) };
@@ -150,6 +164,13 @@ function identityWith(
       externalId: external_id,
     };
   }
+  if (auth.kind === 'google') {
+    const { project = '', location = 'global' } = auth;
+    const { credentials = '' } = secrets;
+    const allowPrivateAddress = mayIssuePrivately(credentials, upstreamHosts);
+    return { kind: 'google', project, location, credentials, allowPrivateAddress };
+  }
+  if (auth.kind === 'azure') return azureIdentity(auth, secrets, upstreamHosts);
   const { token_url: tokenUrl = '', client_id: clientId = '', scope = '', audience = '' } = auth;
   return {
     kind: 'oauth',
@@ -163,15 +184,32 @@ function identityWith(
   };
 }
 
+function azureIdentity(
+  { tenant_id = '', client_id = '', scope = '', authority_host = '' }: ConnectorAuth,
+  { client_secret = '' }: Partial<Record<SecretField, string>>,
+  upstreamHosts: UpstreamHosts,
+): Identity {
+  return {
+    kind: 'azure',
+    tenantId: tenant_id,
+    clientId: client_id,
+    clientSecret: client_secret,
+    scope,
+    authorityHost: authority_host,
+    allowPrivateAddress: authority_host !== '' && upstreamHosts.allows(new URL(authority_host)),
+  };
+}
+
 /** The secret of a reference, if the deployment lets it, and what it buys, go to these addresses. */
 async function readBound(
   credentials: Credentials,
   ref: string,
   urls: readonly string[],
+  field: SecretField,
 ): Promise<Credential> {
   const bound = urls.map((url) => credentials.hosts.fault(ref, url)).find((why) => why !== undefined);
   return bound === undefined
-    ? await credentials.read(ref)
+    ? await credentials.read(ref, field === 'credentials' ? isJsonText : undefined)
     : { unusable: `A secret of its auth cannot be used: ${bound}.` };
 }
 

@@ -3,7 +3,8 @@ import { AppError } from '@weighbridge/errors';
 import { validDisplayName } from '../../shared/displayName.ts';
 import type { ConnectorChanges, NewConnector } from './connectors.schemas.ts';
 import { isCredential } from './credentials.ts';
-import { PROVIDERS, type Provider } from './providers.ts';
+import { vertexUrl } from './googleAuth.ts';
+import { isModelServer, PROVIDERS, type Provider } from './providers.ts';
 
 /** Fields that an operator cannot change on a connector from the environment: the next start would undo the change. */
 export const ENVIRONMENT_FIELDS = [
@@ -51,18 +52,54 @@ export function dialectAndBaseUrl({ provider, dialect, base_url, auth }: NewConn
       `Give a ${field}: there is no default for the provider "${provider}".`,
     );
   const isAws = auth?.kind === 'aws';
-  const chosen = dialect ?? (isAws ? 'anthropic' : known?.dialect);
-  const baseUrl = base_url ?? (isAws ? bedrockUrl(auth.region) : known?.baseUrl);
+  const ofCloud = auth && cloudDefaults(auth);
+  const chosen =
+    dialect ??
+    ofCloud?.dialect ??
+    known?.dialect ??
+    (isModelServer(provider) ? 'openai' : azureDialect(auth?.kind, provider, base_url));
+  const baseUrl = base_url ?? ofCloud?.baseUrl ?? known?.baseUrl;
   if (isAws && chosen !== 'anthropic') {
     throw invalid(
       'dialect_invalid',
       'dialect',
-      'The auth of the kind aws is for Claude on Bedrock, whose dialect is anthropic.',
+      'The dialect of Bedrock is anthropic: which API a request goes to depends on its model.',
+    );
+  }
+  if (auth?.kind === 'google' && chosen !== 'openai') {
+    throw invalid(
+      'dialect_invalid',
+      'dialect',
+      'The dialect of Vertex AI is openai: which API a request goes to depends on its model.',
     );
   }
   if (chosen === undefined) throw missing('dialect');
   if (baseUrl === undefined) throw missing('base_url');
   return { dialect: chosen, baseUrl };
+}
+
+/** The dialect and base URL of a cloud's own service for models. */
+/** Where a connector's requests go, if that is a region of a cloud: prices depend on it. */
+export function regionOf({ auth }: { readonly auth: unknown }): string {
+  const { kind, region, location } = (auth ?? {}) as NonNullable<NewConnector['auth']>;
+  if (kind === 'aws') return region ?? '';
+  return kind === 'google' ? (location ?? 'global') : '';
+}
+
+function cloudDefaults(auth: NonNullable<NewConnector['auth']>) {
+  if (auth.kind === 'aws') return { dialect: 'anthropic', baseUrl: bedrockUrl(auth.region) } as const;
+  if (auth.kind === 'google') return { dialect: 'openai', baseUrl: vertexUrl(auth.location) } as const;
+  return undefined;
+}
+
+/** Claude on Foundry has Anthropic's routes at `/anthropic/v1`, all else of Azure has OpenAI's at `/openai/v1`. */
+function azureDialect(
+  kind: string | undefined,
+  provider: string,
+  baseUrl = '',
+): Provider['dialect'] | undefined {
+  if (kind !== 'azure' && provider !== 'azure') return undefined;
+  return /\/anthropic(\/v1)?\/?$/.test(baseUrl) ? 'anthropic' : 'openai';
 }
 
 /** The runtime of Bedrock in a region (https://docs.aws.amazon.com/general/latest/gr/bedrock.html). */

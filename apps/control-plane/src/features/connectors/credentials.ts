@@ -11,8 +11,8 @@ export type Credential = { readonly value: string } | { readonly unusable: strin
 /** Reads the credentials of connectors. */
 export interface Credentials {
   readonly sealer: Sealer;
-  /** Reads the credential of a reference. */
-  read(ref: string): Promise<Credential>;
+  /** Reads the credential of a reference. Default: it must be one that can be sent in a header. */
+  read(ref: string, isValid?: (text: string) => boolean): Promise<Credential>;
   /** Throws a 422 for a reference that can never be read. */
   assertValidRef(ref: string, field?: string): void;
   /** Which hosts the credentials of references may go to. */
@@ -45,15 +45,13 @@ export function createCredentials({ env, fileDirs, sealer, hosts }: CredentialSo
         param: field,
       });
     },
-    async read(ref) {
+    async read(ref, isValid = isCredential) {
       const why = refFault(ref, fileDirs);
       if (why !== undefined) return { unusable: `${ref} cannot be used: ${why}.` };
       const name = ENV_REF.exec(ref)?.[1];
       const text = name === undefined ? await readSecretFile(ref.slice('file:'.length), fileDirs) : env[name];
       if (!text) return { unusable: `The control plane finds no credential at ${ref}.` };
-      return isCredential(text)
-        ? { value: text }
-        : { unusable: `The value of ${ref} is not a valid credential.` };
+      return isValid(text) ? { value: text } : { unusable: `The value of ${ref} is not a valid credential.` };
     },
   };
 }
@@ -61,6 +59,11 @@ export function createCredentials({ env, fileDirs, sealer, hosts }: CredentialSo
 /** Whether the text can be sent in a header. */
 export function isCredential(text: string): boolean {
   return text.length <= MAX_CREDENTIAL && /^[\x21-\x7e]+$/.test(text);
+}
+
+/** Whether the text may be a document, such as the key of a service account. */
+export function isJsonText(text: string): boolean {
+  return text.length <= MAX_CREDENTIAL && text.startsWith('{');
 }
 
 function refFault(ref: string, fileDirs: readonly string[]): string | undefined {

@@ -1,4 +1,11 @@
-import { isTranslatedRoute, translatedRoute } from '@weighbridge/domain';
+import {
+  CLOUD_ROUTES,
+  cloudRoute,
+  isCloud,
+  isTranslatedRoute,
+  type NamedAtCloud,
+  translatedRoute,
+} from '@weighbridge/domain';
 
 /** A route of the inference API, by its path below `/v1`. Routes below it belong to it. */
 export type RouteName =
@@ -8,7 +15,8 @@ export type RouteName =
   | 'embeddings'
   | 'generate_content'
   | 'embed_content'
-  | 'completions';
+  | 'completions'
+  | 'converse';
 
 /** A known vendor. Its key in the environment defines a connector. */
 export interface Provider {
@@ -97,6 +105,18 @@ export const PROVIDERS: readonly Provider[] = [
   },
 ];
 
+/** Servers for models in one's own network. They speak OpenAI's dialect, at an address that the operator knows. */
+const MODEL_SERVERS: Readonly<Record<string, readonly RouteName[]>> = {
+  vllm: ['chat_completions', 'responses', 'embeddings', 'completions'],
+  sglang: ['chat_completions', 'embeddings', 'completions'],
+  ollama: ['chat_completions', 'embeddings', 'completions'],
+  tgi: ['chat_completions', 'completions'],
+};
+
+export function isModelServer(provider: string): boolean {
+  return Object.hasOwn(MODEL_SERVERS, provider);
+}
+
 const ALL_ROUTES: readonly RouteName[] = [
   'chat_completions',
   'responses',
@@ -112,20 +132,35 @@ const ROUTES_OF_DIALECT: Record<Provider['dialect'], readonly RouteName[]> = {
   anthropic: ['messages'],
 };
 
-/** The routes that a connector serves: those of its provider if it is known, else those of its dialect. */
-export function routesOf(provider: string, dialect: Provider['dialect']): readonly RouteName[] {
+/** What decides which routes a connector serves. */
+interface Routed {
+  readonly provider: string;
+  readonly dialect: Provider['dialect'];
+  /** As it is stored. */
+  readonly auth: unknown;
+}
+
+/**
+ * The routes that a connector serves: those of its cloud, of its provider if it is known, else of its dialect. At a cloud with
+ * several APIs, the model decides.
+ */
+export function routesOf({ provider, dialect, auth }: Routed, model?: NamedAtCloud): readonly RouteName[] {
+  const { kind } = (auth ?? {}) as { readonly kind?: string };
+  if (isCloud(kind)) {
+    return model === undefined ? CLOUD_ROUTES[kind] : [cloudRoute(kind, model)];
+  }
   if (provider === 'mock') return ALL_ROUTES;
+  if (dialect === 'openai' && isModelServer(provider)) return MODEL_SERVERS[provider] ?? [];
   return PROVIDERS.find(({ name }) => name === provider)?.routes ?? ROUTES_OF_DIALECT[dialect];
 }
 
-/** How a connector gets the requests of a route: undefined if it can't. */
-export function routeTaken(
-  { provider, dialect }: { readonly provider: string; readonly dialect: Provider['dialect'] },
-  route: RouteName,
-): RouteName | undefined {
-  const served = routesOf(provider, dialect);
+/** How a connector gets the requests of a route, for a model: undefined if it can't. */
+export function routeTaken(connector: Routed, route: RouteName, model?: NamedAtCloud): RouteName | undefined {
+  const served = routesOf(connector, model);
   if (served.includes(route)) return route;
-  return isTranslatedRoute(route) ? translatedRoute(provider, (other) => served.includes(other)) : undefined;
+  return isTranslatedRoute(route)
+    ? translatedRoute(connector.provider, (other) => served.includes(other))
+    : undefined;
 }
 
 /** Headers of clients that a provider needs besides those of its dialect: those that script the mock vendor. */

@@ -48,8 +48,13 @@ export function baseUrlFault(text: string, hosts: UpstreamHosts): string | undef
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return 'it must begin with https://';
   if (url.username || url.password) return 'it has a user or password: put the credential in credential';
   if (text.includes('?') || text.includes('#')) return 'it must end with its path, without "?" or "#"';
+  return hostFault(url, hosts, 'ALLOWED_UPSTREAM_HOSTS');
+}
+
+/** Why nothing may be sent to a URL that the deployment does not allow; undefined if something may. */
+export function hostFault(url: URL, hosts: UpstreamHosts, setting: string): string | undefined {
   if (hosts.allows(url)) return undefined;
-  const howTo = `to allow it, add ${url.host} to ALLOWED_UPSTREAM_HOSTS`;
+  const howTo = `to allow it, add ${url.host} to ${setting}`;
   if (url.protocol === 'http:') return `it is not https; ${howTo}`;
   return isNotPublicName(url.hostname) ? `its host is not on the public internet; ${howTo}` : undefined;
 }
