@@ -85,11 +85,17 @@ it('rows of before prices had dimensions read as they were', async () => {
   expect(request).toEqual({
     request_id: requestId,
     admitted_at: NOW.toISOString(),
+    outcome: 'success',
+    model_requested: 'gpt-4o',
     key_id: 'key_1',
+    key_name: null,
     principal_id: 'ada',
+    team_id: null,
+    team_name: null,
     attribution: { team: 't' },
-    policies: [{ policy_id: 'pol_a', window_start: '1970-01-01T00:00:00.000Z' }],
+    policies: [{ policy_id: 'pol_a', name: null, window_start: '1970-01-01T00:00:00.000Z' }],
     cost_micro_usd: 1,
+    refusal: null,
     attempts: [
       {
         event_id: eventId,
@@ -97,6 +103,7 @@ it('rows of before prices had dimensions read as they were', async () => {
         model: 'openai/gpt-4o',
         provider: 'openai',
         connector_id: 'con_1',
+        connector_name: 'c',
         outcome: 'success',
         http_status: 200,
         streamed: true,

@@ -47,8 +47,13 @@ describe('GET /requests/{request_id}', () => {
     expect(body).toEqual({
       request_id: request,
       admitted_at: at(0).toISOString(),
+      outcome: 'success',
+      model_requested: 'mock/one',
       key_id: 'key_1',
+      key_name: null,
       principal_id: 'ada',
+      team_id: null,
+      team_name: null,
       attribution: {
         user: 'u',
         labels: JSON.parse('{"__proto__":"x"}'),
@@ -56,10 +61,11 @@ describe('GET /requests/{request_id}', () => {
         workload_type: 'w',
       },
       policies: [
-        { policy_id: 'pol_a', window_start: '2026-11-01T00:00:00.000Z' },
-        { policy_id: 'pol_parent', window_start: '2026-11-01T00:00:00.000Z' },
+        { policy_id: 'pol_a', name: null, window_start: '2026-11-01T00:00:00.000Z' },
+        { policy_id: 'pol_parent', name: null, window_start: '2026-11-01T00:00:00.000Z' },
       ],
       cost_micro_usd: 2,
+      refusal: null,
       attempts: [
         {
           event_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
@@ -67,6 +73,7 @@ describe('GET /requests/{request_id}', () => {
           model: 'mock/one',
           provider: 'mock',
           connector_id: 'con_1',
+          connector_name: null,
           outcome: 'upstream_error',
           http_status: 200,
           streamed: false,

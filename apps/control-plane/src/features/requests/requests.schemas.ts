@@ -27,6 +27,9 @@ const OUTCOMES = [
 const Text = Type.Optional(Type.String());
 const Count = Type.Integer();
 
+/** Of a request. That of an attempt is never `refused`. */
+const REQUEST_OUTCOMES = [...OUTCOMES, 'refused'] as const;
+
 export const Attempt = Type.Object(
   {
     event_id: Type.String(),
@@ -34,6 +37,7 @@ export const Attempt = Type.Object(
     model: Type.String({ description: 'The model that answered.' }),
     provider: Type.String(),
     connector_id: Type.String(),
+    connector_name: Nullable(Type.String({ description: 'Null if no such connector is known.' })),
     outcome: Type.String({ description: `One of ${OUTCOMES.join(', ')}.` }),
     http_status: Type.Integer({ description: "The vendor's status; 0 if it sent no response." }),
     streamed: Type.Boolean(),
@@ -114,24 +118,85 @@ const RequestAttribution = Type.Object(
   { title: 'RequestAttribution' },
 );
 const RequestPolicy = Type.Object(
-  { policy_id: Type.String(), window_start: DateTime },
+  { policy_id: Type.String(), name: Nullable(Type.String()), window_start: DateTime },
   { title: 'RequestPolicy' },
 );
 
+const LIMITS = ['budget', 'requests_per_minute', 'tokens_per_minute', 'max_parallel'] as const;
+const NullableAmount = (description: string) =>
+  Nullable(Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD, description }));
+
+const RefusingCounter = Type.Object(
+  {
+    limits: Type.String({ description: `What it limits: one of ${LIMITS.join(', ')}.` }),
+    limit: Nullable(Type.Integer({ description: 'Requests or tokens; null for a budget.' })),
+    limit_micro_usd: NullableAmount('Of a budget.'),
+    spent_micro_usd: NullableAmount('Of a budget, when the request was refused.'),
+    estimate_micro_usd: NullableAmount('What the request might have cost.'),
+    window_start: Nullable(DateTime),
+    reset: Nullable(DateTime),
+  },
+  {
+    title: 'RefusingCounter',
+    description: "The counter whose limit it met. A parent policy's figures are shown only to operators.",
+  },
+);
+
+const Refusal = Type.Object(
+  {
+    code: Type.String({ description: "The error's code; of a row that counts, the most frequent one." }),
+    http_status: Type.Integer(),
+    message: Type.String({ description: 'What the caller was told.' }),
+    endpoint: Type.String({ description: 'The route, such as chat_completions.' }),
+    policy_id: Nullable(
+      Type.String({
+        description: 'The policy whose limit it met; a parent policy is shown only to operators.',
+      }),
+    ),
+    policy_name: Nullable(Type.String()),
+    counter: Nullable(RefusingCounter),
+    count: Type.Integer({
+      minimum: 1,
+      description:
+        '1; or how many requests of the key were refused in the minute from `admitted_at` on beyond those with rows of their own.',
+    }),
+    by_code: ByName(Type.Integer({ minimum: 1 }), {
+      title: 'RefusalsByCode',
+      description: 'Those of `count` by the code of their error.',
+    }),
+  },
+  { title: 'Refusal', description: 'Why this service refused the request.' },
+);
+export type Refusal = Static<typeof Refusal>;
+
 export const RequestRecord = Type.Object(
   {
-    request_id: Type.String(),
+    request_id: Type.String({ description: 'Empty for a row that counts refused requests.' }),
     admitted_at: DateTime,
+    outcome: Type.String({
+      description: `One of ${REQUEST_OUTCOMES.join(', ')}: of its last attempt, unless it was refused.`,
+    }),
+    model_requested: Type.String({ description: 'Empty if it was refused before its model was read.' }),
     key_id: Type.String(),
+    key_name: Nullable(Type.String()),
     principal_id: Type.String(),
+    team_id: Nullable(
+      Type.String({
+        description:
+          'The team of the principal when the request was admitted; null: none, or it is older than teams.',
+      }),
+    ),
+    team_name: Nullable(Type.String()),
     attribution: RequestAttribution,
     policies: Type.Array(RequestPolicy, {
       description:
         'The policies whose buckets it counts in, the governing policy first; parent policies are shown only to operators.',
     }),
     cost_micro_usd: Type.Integer({ description: 'The cost of all attempts, including corrections.' }),
+    refusal: Nullable(Refusal),
     attempts: Type.Array(Attempt, {
-      description: 'All attempts at vendors, in order; or the one hit of the response cache.',
+      description:
+        'All attempts at vendors, in order; or the one hit of the response cache. None if it was refused before one.',
     }),
     corrections: Type.Array(Correction, {
       description: 'Later corrections of the cost, in the order in which they were recorded.',
@@ -147,7 +212,9 @@ export const RequestListQuery = Strict({
   ...LedgerFilterQuery,
   request_id: QueryText(),
   session_id: QueryText('The whole X-Svc-Session-Id.'),
-  outcome: Type.Optional(OneOf(OUTCOMES, { title: 'Outcome' })),
+  outcome: Type.Optional(
+    OneOf(REQUEST_OUTCOMES, { title: 'Outcome', description: 'Of an attempt; or refused.' }),
+  ),
   min_cost_micro_usd: Type.Optional(
     QueryInteger({
       minimum: 0,

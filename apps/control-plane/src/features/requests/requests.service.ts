@@ -3,13 +3,22 @@ import type { Database } from '@weighbridge/database';
 import { MAX_LIMIT_MICRO_USD, nanoFromMicro } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import { readFeedback } from '@weighbridge/evidence';
-import { findRequest, findRequests, type LedgerRequest } from '@weighbridge/ledger';
-import { type Caller, isOperator } from '../../shared/caller.ts';
+import { findRequest, type LedgerRequest } from '@weighbridge/ledger';
+import { type Caller, ledTeamsOf, readsAll, readsAllSpend } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest } from '../../shared/paging.ts';
 import { wholeNumber } from '../../shared/wholeNumber.ts';
 import { checkedRange, instant, ledgerFilter, type Range, withinTimeout } from '../spend/ledgerQuery.ts';
+import { findPoliciesOfTeams } from '../teams/teams.service.ts';
+import {
+  type FoundRequest,
+  findAllRequests,
+  findOneRequest,
+  principalOf,
+  readRequestNames,
+  teamOf,
+} from './foundRequests.ts';
 import type { RequestListQuery, RequestRecord } from './requests.schemas.ts';
-import { isRequestId, presentRequest, requestPosition } from './requests.ts';
+import { isRequestId, presentRequest, requestPosition, shownPolicies } from './requests.ts';
 
 export interface RequestDeps {
   readonly db: Database;
@@ -21,7 +30,7 @@ const DEFAULT_DAYS = 31;
 const MAX_DAYS = 400;
 const LIST = 'requests';
 
-/** Requests with an attempt that matches the query, newest first. */
+/** Requests with an attempt that matches the query, and refused ones that do, newest first. */
 export async function listRequests(
   deps: RequestDeps,
   caller: Caller,
@@ -39,41 +48,69 @@ export async function listRequests(
     estimated: query.estimated && query.estimated === 'true',
     priceIncomplete: query.price_incomplete && query.price_incomplete === 'true',
   };
-  const rows = await withinTimeout(findRequests(deps.db, filter, { after, limit: wanted.size + 1 }));
-  const feedback = await readFeedback(
-    deps.db,
-    rows.map(({ requestId }) => requestId),
-  );
+  const rows = await withinTimeout(findAllRequests(deps.db, filter, { after, limit: wanted.size + 1 }));
+  const present = await presenterFor(deps.db, caller, rows);
   return page(
     LIST,
     wanted,
     rows,
     ({ position }) => [position.admittedAt.toISOString(), position.eventId],
-    (request) => presentRequest(request, feedback.get(request.requestId), { isOperator: isOperator(caller) }),
+    present,
   );
 }
 
-/** A request of the caller's principal, or any request for an operator; throws 404 for others. */
-export async function visibleRequest(deps: RequestDeps, caller: Caller, id: string): Promise<LedgerRequest> {
-  const request = await existingRequest(deps.db, id);
-  if (isOperator(caller) || request.attempts[0].principal_id === caller.principalId) return request;
+/** A request of the caller's principal or of a team that it leads, or any for who sees all; throws 404 for others. */
+export async function visibleRequest(deps: RequestDeps, caller: Caller, id: string): Promise<FoundRequest> {
+  const request = isRequestId(id) ? await findOneRequest(deps.db, id) : undefined;
+  if (request && isVisible(caller, request)) return request;
   throw requestNotFound();
+}
+
+function isVisible(caller: Caller, request: FoundRequest): boolean {
+  if (readsAllSpend(caller) || principalOf(request) === caller.principalId) return true;
+  const teamId = teamOf(request);
+  return teamId !== null && ledTeamsOf(caller).includes(teamId);
 }
 
 export async function readRequest(deps: RequestDeps, caller: Caller, id: string): Promise<RequestRecord> {
   const request = await visibleRequest(deps, caller, id);
-  const feedback = await readFeedback(deps.db, [id]);
-  return presentRequest(request, feedback.get(id), { isOperator: isOperator(caller) });
+  return (await presenterFor(deps.db, caller, [request]))(request);
 }
 
+/** Reads what these requests are shown with. */
+async function presenterFor(
+  db: Database,
+  caller: Caller,
+  requests: readonly FoundRequest[],
+): Promise<(request: FoundRequest) => RequestRecord> {
+  const led = new Set(await findPoliciesOfTeams(db, ledTeamsOf(caller)));
+  const viewer = {
+    seesAll: readsAll(caller),
+    // Spend has them too: that of everyone for finance, and for a lead that of its teams.
+    seesPolicy: (policyId: string) => readsAllSpend(caller) || led.has(policyId),
+  };
+  const feedback = await readFeedback(
+    db,
+    requests.map(({ requestId }) => requestId),
+  );
+  const names = await readRequestNames(db, requests, (request) => shownPolicies(request, viewer));
+  return (request) => presentRequest(request, names, feedback.get(request.requestId), viewer);
+}
+
+/** A request with attempts; throws 404 for others. */
 export async function existingRequest(db: Database, id: string): Promise<LedgerRequest> {
   return (isRequestId(id) ? await findRequest(db, id) : undefined) ?? raise(requestNotFound());
 }
 
 export function requestNotFound(): AppError {
-  return new AppError('not_found', 'request_not_found', 'The ledger has no request with this id.', {
-    param: 'request_id',
-  });
+  return new AppError(
+    'not_found',
+    'request_not_found',
+    'There is no request with this id. The rows of refused requests are deleted after a while.',
+    {
+      param: 'request_id',
+    },
+  );
 }
 
 /** By default the last month; for a request id or a session, all time. */

@@ -1,4 +1,5 @@
 import { isId, microFromNano } from '@weighbridge/domain';
+import { raise } from '@weighbridge/errors';
 import type { FeedbackRow } from '@weighbridge/evidence';
 import {
   type AttemptRow,
@@ -6,35 +7,52 @@ import {
   type BucketRef,
   bucketOfKey,
   detailsOf,
-  type LedgerRequest,
   type RequestPosition,
 } from '@weighbridge/ledger';
 import { part } from '../../shared/paging.ts';
 import type { Correction } from './corrections.schemas.ts';
+import type { FoundRequest, RequestNames } from './foundRequests.ts';
+import { type PolicyViewer, presentRefusal, shownPolicyOf } from './refusals.ts';
 import type { Attempt, Feedback, RequestRecord } from './requests.schemas.ts';
 
+interface Viewer extends PolicyViewer {
+  readonly seesAll: boolean;
+}
+
 export function presentRequest(
-  { attempts, corrections }: LedgerRequest,
+  request: FoundRequest,
+  names: RequestNames,
   feedback: readonly FeedbackRow[] | undefined,
-  viewer: { readonly isOperator: boolean },
+  viewer: Viewer,
 ): RequestRecord {
-  const [first] = attempts;
+  const { requestId, attempts, corrections, refusal } = request;
+  const first = attempts[0] ?? refusal ?? raise(new Error('a request has neither attempts nor a refusal'));
   // The hashes are for comparison only.
   const { session_sha256, workload_type_sha256, ...attribution } = first.attribution as Record<
     string,
     unknown
   >;
   return {
-    request_id: first.request_id,
-    admitted_at: first.admitted_at.toISOString(),
+    request_id: requestId,
+    admitted_at: ('admitted_at' in first ? first.admitted_at : first.refused_at).toISOString(),
+    outcome: refusal ? 'refused' : (attempts.at(-1)?.outcome ?? 'unknown'),
+    model_requested: first.model_requested,
     key_id: first.key_id,
+    key_name: names.keys.get(first.key_id) ?? null,
     principal_id: first.principal_id,
+    team_id: first.team_id,
+    team_name: (first.team_id && names.teams.get(first.team_id)) ?? null,
     attribution,
-    policies: policiesOf(first).slice(0, viewer.isOperator ? undefined : 1),
+    policies: policiesOf(request, viewer).map((policy) => ({
+      policy_id: policy.policy_id,
+      name: names.policies.get(policy.policy_id) ?? null,
+      window_start: policy.window_start,
+    })),
+    refusal: refusal ? presentRefusal(refusal, names.policies, viewer) : null,
     cost_micro_usd: microFromNano(
       [...attempts, ...corrections].reduce((sum, row) => sum + row.cost_nano_usd, 0n),
     ),
-    attempts: attempts.map(presentAttempt),
+    attempts: attempts.map((row) => presentAttempt(row, names.connectors)),
     corrections: corrections.map(presentCorrection),
     feedback: presentFeedback(
       feedback?.find(({ principal_id }) => principal_id === first.principal_id),
@@ -45,18 +63,31 @@ export function presentRequest(
 
 function presentFeedback(
   row: FeedbackRow | undefined,
-  { isOperator }: { readonly isOperator: boolean },
+  { seesAll }: { readonly seesAll: boolean },
 ): Feedback | null {
   if (!row) return null;
   return {
     score: row.score,
-    comment: isOperator ? row.comment : null,
+    comment: seesAll ? row.comment : null,
     given_at: row.given_at.toISOString(),
   };
 }
 
-/** The policies in whose buckets an attempt counts, the governing one first. */
-function policiesOf({ policy_id: governing, bucket_keys }: AttemptRow): RequestRecord['policies'] {
+/** The ids of the policies that are shown of a request. */
+export function shownPolicies(request: FoundRequest, viewer: Viewer): string[] {
+  const refusing = request.refusal && shownPolicyOf(request.refusal, viewer);
+  return [...policiesOf(request, viewer).map(({ policy_id }) => policy_id), ...(refusing ? [refusing] : [])];
+}
+
+type CountedPolicy = Omit<RequestRecord['policies'][number], 'name'>;
+
+/** The policies in whose buckets a request counts, the governing one first. A refused one counts in none. */
+function policiesOf({ attempts: [first] }: FoundRequest, viewer: Viewer): CountedPolicy[] {
+  if (!first) return [];
+  return countedIn(first).filter((one, at) => at === 0 || viewer.seesPolicy(one.policy_id));
+}
+
+function countedIn({ policy_id: governing, bucket_keys }: AttemptRow): CountedPolicy[] {
   const buckets = new Map<string, BucketRef>();
   for (const bucket of bucket_keys.map(bucketOfKey)) {
     // An attempt may also count in later counters of the same policy: the first one is shown.
@@ -80,13 +111,14 @@ export function presentCorrection(row: AttemptRow): Correction {
   };
 }
 
-function presentAttempt(row: AttemptRow): Attempt {
+function presentAttempt(row: AttemptRow, connectorNames: ReadonlyMap<string, string>): Attempt {
   return {
     event_id: row.event_id,
     model_requested: row.model_requested,
     model: row.model,
     provider: row.provider,
     connector_id: row.connector_id,
+    connector_name: connectorNames.get(row.connector_id) ?? null,
     outcome: row.outcome,
     http_status: row.http_status,
     streamed: row.streamed,

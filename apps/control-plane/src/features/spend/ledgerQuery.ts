@@ -1,7 +1,7 @@
 import { AppError } from '@weighbridge/errors';
 import { type LedgerFilter, TooManyGroupsError } from '@weighbridge/ledger';
 import { type Static, Type } from 'typebox';
-import { type Caller, visiblePrincipal } from '../../shared/caller.ts';
+import { type Caller, readsAllSpend, visibleObjects } from '../../shared/caller.ts';
 import { parseDateTime } from '../../shared/dateTime.ts';
 
 /** Text without NUL, which PostgreSQL can't store. What the handler parses has a `shape` in the document. */
@@ -26,13 +26,16 @@ const Instant = (description: string) => Type.Optional(Type.String({ format: 'da
 export const LedgerFilterQuery = {
   from: Instant('The start of the range, inclusive, RFC 3339.'),
   to: Instant('The end of the range, exclusive, RFC 3339.'),
-  principal_id: QueryText('Without the scope operator, only your own principal.'),
+  principal_id: QueryText(
+    'Without a role that sees all, only your own principal, or one of a team that you lead.',
+  ),
   key_id: QueryText(),
-  policy_id: QueryText('The governing policy.'),
+  policy_id: QueryText('The governing policy, or a parent policy of it.'),
   model: QueryText('The model that answered.'),
   provider: QueryText(),
   user: QueryText(),
-  team: QueryText(),
+  team: QueryText('The team that the caller named, or the attribution of the key.'),
+  team_id: QueryText("The team that the request's principal was in when it was admitted."),
   project: QueryText(),
   env: QueryText(),
   label: QueryText(
@@ -46,11 +49,12 @@ export type LedgerFilterValues = Omit<
   'from' | 'to'
 >;
 
-/** The filter of a query, narrowed to the caller's own principal unless the caller is an operator. */
+/** The filter of a query, narrowed to what the caller may see. */
 export function ledgerFilter(caller: Caller, query: LedgerFilterValues, range: Range): LedgerFilter {
   return {
     ...range,
-    principalId: visiblePrincipal(caller, query.principal_id, 'the spend'),
+    ...visibleObjects(caller, query.principal_id, 'the spend', readsAllSpend(caller)),
+    teamId: query.team_id,
     keyId: query.key_id,
     policyId: query.policy_id,
     model: query.model,

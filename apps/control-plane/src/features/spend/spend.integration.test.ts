@@ -539,6 +539,59 @@ describe('spend that answers questions', () => {
     expect([head?.split(',').at(-1), line?.split(',').at(-1)]).toEqual(['key_name', 'notebook']);
   });
 
+  it('of a policy includes what is governed by policies under it, however deep, also in requests', async () => {
+    const create = async (name: string, parent?: unknown) =>
+      String(
+        (
+          await api.call('POST', '/policies', {
+            body: { name, ...(parent ? { parent_policy_id: parent } : {}) },
+          })
+        ).body.id,
+      );
+    const company = await create('company');
+    const team = await create('team', company);
+    const person = await create('person', team);
+    const other = await create('other');
+    await recordAttempts(
+      api.db,
+      [company, team, person, other].map((policy) => ({
+        policies: [policy],
+        admittedAt: day('12T00:30:00'),
+      })),
+    );
+    const cost = async (policy_id: string) => (await spend({ ...RANGE, policy_id })).rows[0]?.cost_micro_usd;
+    expect([await cost(company), await cost(team), await cost(person), await cost(other)]).toEqual([
+      3, 2, 1, 1,
+    ]);
+    expect((await spend({ ...RANGE, policy_id: company, label: 'a=b' })).rows).toEqual([]);
+    const listed = await api.call('GET', `/requests?policy_id=${team}&from=${RANGE.from}&to=${RANGE.to}`);
+    expect(listed.body.data).toHaveLength(2);
+  });
+
+  it('groups by the profile that an alias stands for, that of the policy before that of all', async () => {
+    const made = async (name: string) =>
+      (
+        await api.call('POST', '/profiles', {
+          body: { name, strategy: 'ordered', targets: [{ model: 'mock/echo' }] },
+        })
+      ).status;
+    expect([await made('fast'), await made('slow')]).toEqual([201, 201]);
+    const { body: policy } = await api.call('POST', '/policies', { body: { name: 'aliased' } });
+    for (const body of [
+      { name: 'my-model', target: 'router/fast' },
+      { name: 'my-model', target: 'router/slow', policy_id: policy.id },
+    ]) {
+      expect((await api.call('POST', '/aliases', { body })).status).toBe(201);
+    }
+    await recordAttempts(api.db, [
+      { modelRequested: 'my-model', admittedAt: day('12T00:00:00') },
+      { modelRequested: 'my-model', policies: [String(policy.id)], admittedAt: day('12T00:00:01') },
+      { modelRequested: 'mock/echo', admittedAt: day('12T00:00:02') },
+    ]);
+    const { rows } = await spend({ ...RANGE, group_by: 'profile' });
+    expect(rows.map(({ group }) => group.profile)).toEqual([null, 'fast', 'slow']);
+  });
+
   it.each([
     [{ sort: 'price' }, /sort/],
     [{ limit: '0', group_by: 'team' }, /limit/],

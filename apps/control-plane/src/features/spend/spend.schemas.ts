@@ -13,7 +13,7 @@ const DIMENSION = `\\s*(${SPEND_DIMENSIONS.join('|')}|label:([^,\\\\\\u0000]|\\\
 const ByDimension = ByName(Nullable(Type.String()), {
   title: 'SpendGroup',
   description:
-    'By name in group_by. In group: its value, null for requests that have none. In names: the names of ids, of key, policy and connector.',
+    'By name in group_by. In group: its value, null for requests that have none. In names: the names of ids, of key, policy, connector and team_id.',
 });
 
 const costs = {

@@ -95,6 +95,8 @@ async function readTotal(db: Database, { filter }: SpendQuery, compares: boolean
 export interface SpendExports {
   /** Resolves once the first rows are read. The stream then reads from the database as fast as it is consumed. */
   open(caller: Caller, request: SpendRequest): Promise<Readable>;
+  /** As `open`, of other lines. */
+  stream(lines: AsyncGenerator<string>): Promise<Readable>;
 }
 
 /** Each export holds a database connection while it runs; the rest of the pool stays free for other requests. */
@@ -112,6 +114,9 @@ export function createSpendExports(deps: SpendDeps): SpendExports {
         throw invalid('limit', 'limit and compare: not supported for CSV, which has all rows.');
       }
       const { query } = spendQuery(deps, caller, request);
+      return await this.stream(csvLines(deps.db, query));
+    },
+    async stream(lines) {
       if (running >= MAX_EXPORTS) {
         throw new AppError(
           'unavailable',
@@ -120,7 +125,6 @@ export function createSpendExports(deps: SpendDeps): SpendExports {
         );
       }
       running++;
-      const lines = csvLines(deps.db, query);
       const end = () => {
         running--;
       };

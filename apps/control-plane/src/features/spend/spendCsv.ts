@@ -37,11 +37,11 @@ export function spendCsvRecord(
 }
 
 /** Prefixes a value that a spreadsheet would run as a formula with an apostrophe, which makes it text. */
-function text(value: string): string {
+export function text(value: string): string {
   return /^[=+\-@\t\r\n]/.test(value) ? `'${value}` : value;
 }
 
 /** One record, quoted as in RFC 4180. */
-function record(fields: readonly string[]): string {
+export function record(fields: readonly string[]): string {
   return `${fields.map((field) => (/[",\r\n]/.test(field) ? `"${field.replaceAll('"', '""')}"` : field)).join(',')}\r\n`;
 }

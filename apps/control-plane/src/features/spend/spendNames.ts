@@ -1,13 +1,10 @@
 import type { Database } from '@weighbridge/database';
 import type { SpendRow as LedgerSpendRow, SpendDimension } from '@weighbridge/ledger';
-import { sql } from 'kysely';
+import { isNamedResource, type NamedResource, readResourceNames } from '../../shared/resourceNames.ts';
 
-/** The dimensions whose values are ids, and where their names are. Names of deleted resources stay. */
-const TABLES = { key: 'keys', policy: 'policies', connector: 'connectors' } as const;
-type Named = keyof typeof TABLES;
-
-export function isNamed(dimension: SpendDimension): dimension is Named {
-  return dimension in TABLES;
+/** The dimensions whose values are ids. */
+export function isNamed(dimension: SpendDimension): dimension is NamedResource {
+  return isNamedResource(dimension);
 }
 
 /** The names of the ids in some rows, by dimension and id. */
@@ -21,10 +18,8 @@ export async function readNames(
   const names = new Map<SpendDimension, ReadonlyMap<string, string>>();
   for (const [index, dimension] of groupBy.entries()) {
     if (!isNamed(dimension)) continue;
-    const ids = [...new Set(rows.flatMap(({ group }) => group[index] ?? []))];
-    const found = await sql<{ id: string; name: string }>`
-      SELECT id, name FROM ${sql.table(TABLES[dimension])} WHERE id = ANY (${ids}::text[])`.execute(db);
-    names.set(dimension, new Map(found.rows.map(({ id, name }) => [id, name])));
+    const ids = rows.flatMap(({ group }) => group[index] ?? []);
+    names.set(dimension, await readResourceNames(db, dimension, ids));
   }
   return names;
 }

@@ -1,0 +1,62 @@
+import { microFromNano } from '@weighbridge/domain';
+import type { RefusedRequestRow, RefusingCounter } from '@weighbridge/ledger';
+import type { Refusal } from './requests.schemas.ts';
+
+type ShownCounter = NonNullable<Refusal['counter']>;
+
+/** Whether a viewer may know a policy beside the governing ones. */
+export interface PolicyViewer {
+  seesPolicy(id: string): boolean;
+}
+
+/** Why a request was refused. What a parent policy has left includes other principals' spend: few see it. */
+export function presentRefusal(
+  row: RefusedRequestRow,
+  policyNames: ReadonlyMap<string, string>,
+  viewer: PolicyViewer,
+): Refusal {
+  const { counter, counts } = row;
+  const byCode = Object.entries(counts ?? { [row.code]: 1 }).sort(([, a], [, b]) => b - a);
+  const count = byCode.reduce((sum, [, more]) => sum + more, 0);
+  const policyId = shownPolicyOf(row, viewer);
+  return {
+    code: byCode[0]?.[0] ?? row.code,
+    http_status: row.http_status,
+    message: counts ? `${count} more requests of this key were refused in this minute.` : row.message,
+    endpoint: row.endpoint,
+    policy_id: policyId ?? null,
+    policy_name: (policyId && policyNames.get(policyId)) ?? null,
+    counter: counter && presentCounter(counter, policyId !== undefined),
+    count,
+    by_code: Object.fromEntries(byCode),
+  };
+}
+
+/** The refusing policy, as far as the viewer may know it. */
+export function shownPolicyOf(
+  { counter, policy_id }: RefusedRequestRow,
+  viewer: PolicyViewer,
+): string | undefined {
+  if (!counter || !(counter.policy_id === policy_id || viewer.seesPolicy(counter.policy_id)))
+    return undefined;
+  return counter.policy_id;
+}
+
+function presentCounter(counter: RefusingCounter, isShown: boolean): ShownCounter {
+  const isBudget = counter.limits === 'budget';
+  const figure = (text: string | null) => (isShown && text !== null ? BigInt(text) : undefined);
+  const amount = (text: string | null) => {
+    const nano = isBudget ? figure(text) : undefined;
+    return nano === undefined ? null : Math.max(0, microFromNano(nano));
+  };
+  const limit = isBudget ? undefined : figure(counter.limit);
+  return {
+    limits: counter.limits,
+    limit: limit === undefined ? null : Number(limit),
+    limit_micro_usd: amount(counter.limit),
+    spent_micro_usd: amount(counter.spent),
+    estimate_micro_usd: amount(counter.wanted),
+    window_start: counter.window_start,
+    reset: counter.resets_at,
+  };
+}

@@ -1,0 +1,16 @@
+import { type Static, Type } from 'typebox';
+import { Strict } from '../../shared/schemas.ts';
+import { LedgerFilterQuery } from './ledgerQuery.ts';
+
+const Midnight = (description: string) => Type.Optional(Type.String({ format: 'date-time', description }));
+
+/** The first columns of a row. */
+export const FOCUS_EXAMPLE =
+  'BilledCost,BillingAccountId,BillingAccountName,BillingCurrency\r\n0.0001285,con_01kafyq2s0e5fvf6m8x4n9r7td,openai,USD\r\n';
+
+export const FocusRequest = Strict({
+  ...LedgerFilterQuery,
+  from: Midnight('The first day: its midnight in UTC. By default the day before the last.'),
+  to: Midnight('The end, exclusive: a midnight in UTC, at most 31 days later. By default that of today.'),
+});
+export type FocusRequest = Static<typeof FocusRequest>;
