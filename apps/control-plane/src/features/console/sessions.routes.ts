@@ -1,0 +1,84 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import { AppError } from '@weighbridge/errors';
+import { refuseOtherMethods } from '@weighbridge/runtime';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { Strict } from '../../shared/schemas.ts';
+import type { AccessDeps } from '../access/access.service.ts';
+import { removeSession, writeSession } from './sessionCookie.ts';
+import { assertCsrfToken, type OpenSession, openSession, signIn, signOut } from './sessions.service.ts';
+
+export interface SessionRouteDeps extends AccessDeps {
+  /** Where people reach the service; undefined: unknown. */
+  readonly publicUrl?: string | undefined;
+}
+
+/**
+ * Signs people in and out of the console. These routes are no part of the published API: whoever has a key sends it with each
+ * request.
+ */
+export function sessionRoutes(app: FastifyInstance, deps: SessionRouteDeps): void {
+  app.register(
+    async (plain) => {
+      const others = refuseOtherMethods(plain);
+      const routes = plain.withTypeProvider<TypeBoxTypeProvider>();
+      const schema = { hide: true, querystring: Strict({}) };
+      routes.addHook('onRequest', async (_request, reply) => {
+        reply.header('cache-control', 'no-store');
+      });
+      routes.get('/session', { schema }, async (request) =>
+        present(await openSession(deps, request.headers.cookie)),
+      );
+      const key = Type.String({ minLength: 1, maxLength: 1_024 });
+      const signInSchema = { ...schema, body: Strict({ key }) };
+      routes.post('/session', { schema: signInSchema }, async (request, reply) => {
+        assertSameOrigin(request, deps.publicUrl);
+        const opened = await signIn(deps, request.body.key.trim());
+        setCookie(reply, writeSession(deps.peppers, opened.session, isSecure(request, deps.publicUrl)));
+        return present(opened);
+      });
+      routes.delete('/session', { schema }, async (request, reply) => {
+        const { session } = await openSession(deps, request.headers.cookie);
+        assertCsrfToken(session, request.headers['x-csrf-token']);
+        await signOut(deps, session);
+        setCookie(reply, removeSession(isSecure(request, deps.publicUrl)));
+        return reply.code(204).send();
+      });
+      others.register();
+    },
+    { prefix: '/api/v1' },
+  );
+}
+
+function present({ session, caller, endsAt }: OpenSession): object {
+  return {
+    principal_id: caller.principalId,
+    csrf_token: session.csrfToken,
+    ends_at: endsAt.toISOString(),
+  };
+}
+
+function setCookie(reply: FastifyReply, cookie: string): void {
+  reply.header('set-cookie', cookie);
+}
+
+/** Over TLS, which a proxy before this service may end: then no browser shall send the session in the clear. */
+function isSecure({ headers, raw }: FastifyRequest, publicUrl: string | undefined): boolean {
+  const isEncrypted = 'encrypted' in raw.socket && raw.socket.encrypted === true;
+  return isEncrypted || publicUrl?.startsWith('https:') === true || headers['x-forwarded-proto'] === 'https';
+}
+
+/** Another site must not sign a visitor in with its own key, to see what the visitor does next. */
+function assertSameOrigin({ headers }: FastifyRequest, publicUrl: string | undefined): void {
+  const site = headers['sec-fetch-site'];
+  // Browsers without that header send this one with every POST.
+  const { origin } = headers;
+  const ours = [headers.host, publicUrl && new URL(publicUrl).host];
+  const isOurs =
+    site === undefined
+      ? origin === undefined || ours.includes(URL.canParse(origin) ? new URL(origin).host : '')
+      : site === 'same-origin' || site === 'none';
+  if (isOurs) return;
+  const message = 'This sign-in came from another site. Open the console itself, and sign in there.';
+  throw new AppError('permission', 'cross_site_sign_in', message);
+}
