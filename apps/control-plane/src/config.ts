@@ -32,7 +32,7 @@ import {
   type EnvironmentConnector,
   environmentConnectors,
 } from './features/connectors/environmentConnectors.ts';
-import { type UpstreamHosts, upstreamHosts } from './features/connectors/upstreamHosts.ts';
+import { hostList, type UpstreamHosts, upstreamHosts } from './features/connectors/upstreamHosts.ts';
 import type { PepperSettings } from './features/keys/peppers.ts';
 import { createSealer, KEK_BYTES } from './sealing/envelope.ts';
 
@@ -85,6 +85,16 @@ const Settings = Type.Object({
     default: '',
     description: 'hosts separated by commas, such as gpu.internal:8000, *.models.local, 10.0.0.7',
   }),
+  ALLOWED_WEBHOOK_HOSTS: Type.String({
+    default: '',
+    description: 'hosts separated by commas, such as alerts.internal:8080, *.hooks.local, 10.0.0.7',
+  }),
+  PUBLIC_URL: Type.Optional(
+    Type.String({
+      pattern: '^https?://[^\\s?#]+$',
+      description: 'the address at which people reach the operator API, such as https://llm.example.com',
+    }),
+  ),
   CATALOG_FEED_URL: Type.Optional(
     Type.String({
       description:
@@ -136,6 +146,10 @@ export interface ControlPlaneConfig {
   readonly connectors: readonly EnvironmentConnector[];
   readonly credentials: Credentials;
   readonly upstreamHosts: UpstreamHosts;
+  /** The hosts that webhooks may use beyond https on the public internet. */
+  readonly webhookHosts: UpstreamHosts;
+  /** Where people reach the operator API, without a trailing slash. Undefined: links in messages are paths. */
+  readonly publicUrl: string | undefined;
   /** Undefined: prices change by releases and operators only, and nothing is fetched. */
   readonly feedSource: FeedSource | undefined;
   /** How many keys that are not revoked a principal may have before only operators can issue it more. */
@@ -167,6 +181,8 @@ export function loadConfig(env: Environment): ControlPlaneConfig {
     connectors: environmentConnectors(env, settings.MOCK_VENDOR_URL),
     credentials: credentialsConfig(env, settings),
     upstreamHosts: hosts,
+    webhookHosts: hostList('ALLOWED_WEBHOOK_HOSTS', settings.ALLOWED_WEBHOOK_HOSTS),
+    publicUrl: settings.PUBLIC_URL?.replace(/\/+$/, ''),
     feedSource: feedSource(settings.CATALOG_FEED_URL, hosts),
     maxKeysPerPrincipal: settings.MAX_KEYS_PER_PRINCIPAL,
     shutdownDelayMs: settings.SHUTDOWN_DELAY_MS,

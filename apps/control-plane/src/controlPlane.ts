@@ -17,12 +17,17 @@ import { watchDuePrices } from './features/catalog/duePrices.service.ts';
 import { watchFeed } from './features/catalogFeed/watchFeed.service.ts';
 import { watchCredentialFiles } from './features/connectors/credentialFiles.service.ts';
 import { applyEnvironmentConnectors } from './features/connectors/environmentConnectors.service.ts';
+import { ProxyTests } from './features/connectors/proxyTests.ts';
 import { resealCredentials } from './features/connectors/resealCredentials.service.ts';
 import { KeyUses } from './features/keys/keyUses.service.ts';
 import { loadPeppers } from './features/keys/peppers.ts';
 import { listenGrpc } from './features/proxies/grpcServer.ts';
+import { findLiveProxies } from './features/proxies/proxies.repository.ts';
 import { startWatchers } from './features/proxies/watchers.service.ts';
 import { startPruningResponses } from './features/responses/responses.service.ts';
+import { watchConditions } from './features/webhooks/conditions.service.ts';
+import { resealWebhooks } from './features/webhooks/secrets.ts';
+import { startSender } from './features/webhooks/sender.service.ts';
 import { type AppDeps, buildApp } from './http/app.ts';
 import { operatorMetrics } from './http/operatorMetrics.ts';
 
@@ -54,7 +59,7 @@ export async function startControlPlane(
 ): Promise<ControlPlane> {
   const { logger } = context;
   await prepareSchema(db, config.migrateOnStart, logger);
-  const { credentials, upstreamHosts, maxKeysPerPrincipal, feedSource } = config;
+  const { credentials, upstreamHosts, webhookHosts, publicUrl, maxKeysPerPrincipal, feedSource } = config;
   const peppers = await loadPeppers(db, config.peppers, now());
   const keyUses = new KeyUses({ db, logger, nowMs: () => now().getTime() });
   const deps = {
@@ -64,9 +69,12 @@ export async function startControlPlane(
     logger,
     credentials,
     upstreamHosts,
+    webhookHosts,
+    publicUrl,
     maxKeysPerPrincipal,
     feedSource,
     keyUses,
+    proxyTests: new ProxyTests({ db, liveProxies: () => findLiveProxies(db) }),
   };
   const catalog = await readCatalogFiles();
   await prepareData(deps, catalog, config);
@@ -76,13 +84,15 @@ export async function startControlPlane(
   watchCredentialFiles(deps, context);
   watchDuePrices(deps, catalog, context);
   watchFeed({ ...deps, metrics }, context);
+  startSender({ ...deps, metrics }, context);
+  watchConditions(deps, context);
   const observed = { ...deps, metrics, hasOperatorMetrics, tracing };
   const grpcAddress = await serveGrpc(observed, config, context);
   const handler = await serveHttp(observed, config, context);
   return { handler, grpcAddress, isOperatorKey: (token) => hasOperatorKey(deps, token) };
 }
 
-type Deps = Omit<AppDeps, 'tokenVerifier'> & { readonly logger: Logger };
+type Deps = Omit<AppDeps, 'tokenVerifier'> & { readonly logger: Logger; readonly proxyTests: ProxyTests };
 type ObservedDeps = Deps & {
   readonly metrics: Metrics;
   readonly hasOperatorMetrics: boolean;
@@ -108,7 +118,10 @@ async function prepareData(
   const { db, now, logger } = deps;
   await bootstrap(deps, catalog, config.bootstrap);
   await applyEnvironmentConnectors(db, config.connectors, now());
-  const { resealed, unopened } = await resealCredentials(deps, now());
+  const ofConnectors = await resealCredentials(deps, now());
+  const ofWebhooks = await resealWebhooks(deps, now());
+  const resealed = ofConnectors.resealed + ofWebhooks.resealed;
+  const unopened = ofConnectors.unopened + ofWebhooks.unopened;
   if (resealed > 0) logger.info({ resealed }, 'resealed credentials under the current key-encryption key');
   if (unopened > 0) {
     logger.warn(

@@ -48,10 +48,26 @@ export function checkAlias({ name, target }: Pick<NewAlias, 'name' | 'target'>):
 }
 
 export function checkPrincipal({ id }: { readonly id: string }): void {
+  assertPrincipalId(id, 'id');
+}
+
+/** A team with the ids of its people. */
+export function checkTeam(team: {
+  readonly name: string;
+  readonly leads?: readonly string[];
+  readonly members?: readonly string[];
+}): void {
+  validDisplayName(team.name);
+  for (const list of ['leads', 'members'] as const) {
+    for (const [index, id] of (team[list] ?? []).entries()) assertPrincipalId(id, `${list}.${index}`);
+  }
+}
+
+function assertPrincipalId(id: string, param: string): void {
   if (isPrincipalId(id)) return;
   const message =
     'A principal id must have 1 to 200 printable characters, no spaces at its ends, and not be "." or "..".';
-  throw new AppError('validation', 'principal_invalid', message, { param: 'id' });
+  throw new AppError('validation', 'principal_invalid', message, { param });
 }
 
 /** A connector. The name of an existing one is not checked, since one from the environment has a reserved name. */

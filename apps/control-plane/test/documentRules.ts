@@ -126,7 +126,9 @@ function operationProblems(document: OpenApiDocument): string[] {
     for (const [status, response] of Object.entries(operation.responses)) {
       if (!('content' in response)) continue;
       require(`description of ${status}`, response.description);
-      require(`example of ${status}`, response.content?.['application/json']?.example);
+      require(`example of ${status}`, (
+        response.content?.['application/json'] ?? response.content?.['text/csv']
+      )?.example);
     }
   }
   return problems;

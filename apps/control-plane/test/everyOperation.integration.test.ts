@@ -53,7 +53,55 @@ beforeAll(async () => {
   const expires_at = new Date(api.now.getTime() + 1_000).toISOString();
   keys.expired = (await api.issue({ ...fields, expires_at })).key;
   api.now = new Date(api.now.getTime() + 2_000);
+  await makeTeams();
 });
+
+/** Everyone of them has a key with all scopes, so that only its role decides. */
+const HOLDERS = ['member', 'lead', 'otherLead', 'finance', 'auditor', 'operator'] as const;
+type Holder = (typeof HOLDERS)[number];
+const held: Partial<Record<Holder, string>> = {};
+
+/** The owner of the fixtures is in a team with a member and a lead. Another team has a lead too. */
+async function makeTeams(): Promise<void> {
+  const put = async (path: string, body: object) =>
+    expect((await api.call('PUT', path, { body })).status).toBe(200);
+  for (const name of ['team', 'otherTeam']) {
+    const { id } = (await api.call('POST', '/teams', { body: { name } })).body;
+    await put(`/teams/${id}/members/${name === 'team' ? 'lead' : 'otherLead'}`, { role: 'lead' });
+    if (name !== 'team') continue;
+    for (const member of ['member', 'an-owner'])
+      await put(`/teams/${id}/members/${member}`, { role: 'member' });
+  }
+  for (const role of ['finance', 'auditor', 'operator']) await put(`/principals/the-${role}`, { role });
+  for (const holder of HOLDERS) {
+    const principal_id = ['finance', 'auditor', 'operator'].includes(holder) ? `the-${holder}` : holder;
+    held[holder] = (await api.issue({ principal_id, scopes: [...SCOPES] })).key;
+  }
+}
+
+/** What an operation answers to each of them on an object of the team's member: the status, and the code of an error. */
+function expectedFor(holder: Holder, { operation, method, scope, parameters }: Managed): unknown {
+  const reads = method === 'GET';
+  if (holder === 'operator') return 'done';
+  if (scope === 'operator') {
+    return holder === 'auditor' && reads ? 'done' : [403, 'insufficient_role'];
+  }
+  if (parameters.length === 0) return 'done';
+  if (holder === 'auditor') return reads ? 'done' : [403, 'insufficient_role'];
+  const ofLead = ['getKey', 'updateKey', 'revokeKey', 'getKeyUsage', 'getRequest'];
+  if (holder === 'lead' && ofLead.includes(operation)) return 'done';
+  // Its secret would spend from another counter.
+  if (holder === 'lead' && operation === 'rotateKey') return [403, 'rotation_not_allowed'];
+  if (holder === 'finance' && ['getRequest', 'getTeam'].includes(operation)) return 'done';
+  return [404, NOT_FOUND[parameters[0] ?? '']];
+}
+
+const NOT_FOUND: Readonly<Record<string, string>> = {
+  key_id: 'key_not_found',
+  policy_id: 'policy_not_found',
+  request_id: 'request_not_found',
+  team_id: 'team_not_found',
+};
 afterAll(async () => {
   await api.close();
   await issuer.close();
@@ -61,6 +109,12 @@ afterAll(async () => {
 
 const OF_TOKENS = SCOPES.filter((scope) => scope !== 'inference');
 const groupOf = (scope: string) => `may-${scope.toUpperCase()}`;
+
+/** All scopes but those that allow the operation: `admin:read` reads what `operator` guards. */
+function allBut({ scope, method }: Managed): string[] {
+  const reads = scope === 'operator' && method === 'GET';
+  return SCOPES.filter((one) => one !== scope && !(reads && one === 'admin:read'));
+}
 
 /** A token whose groups give these scopes. */
 async function token(scopes: readonly string[], sub = 'ada'): Promise<string> {
@@ -152,8 +206,14 @@ describe.each(managed)('$operation ($method $path)', (operation) => {
     else expect(refusalOf(response)).toEqual([403, 'secret_in_grace']);
   });
 
+  it.each(HOLDERS)('does for a %s what its role allows', async (holder) => {
+    const response = await call(operation, { key: held[holder] ?? '' });
+    const result = response.status < 300 ? 'done' : refusalOf(response);
+    expect(result, JSON.stringify(response.body)).toEqual(expectedFor(holder, operation));
+  });
+
   it(`rejects a key with all scopes but ${operation.scope}, and names that scope`, async () => {
-    const { key } = await api.issue({ scopes: SCOPES.filter((scope) => scope !== operation.scope) });
+    const { key } = await api.issue({ scopes: allBut(operation) });
     // Checked before path and body: a caller without the scope learns nothing about resources.
     for (const ids of [undefined, 'no-such-thing']) {
       const response = await call(operation, { key, ...(ids && { ids }), body: { no_such_field: 1 } });
@@ -176,7 +236,7 @@ describe.each(managed)('$operation ($method $path)', (operation) => {
   });
 
   it(`rejects a token whose groups do not map to ${operation.scope}, or of an unknown principal`, async () => {
-    const key = await token(SCOPES.filter((scope) => scope !== operation.scope));
+    const key = await token(allBut(operation));
     for (const ids of [undefined, 'no-such-thing']) {
       const response = await call(operation, { key, ...(ids && { ids }), body: { no_such_field: 1 } });
       expect(refusalOf(response)).toEqual([403, 'insufficient_scope']);

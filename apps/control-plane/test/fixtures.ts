@@ -21,8 +21,17 @@ const PROFILE = { strategy: 'ordered', targets: [{ model: 'mock/echo' }] };
 const PARAMETERS: Readonly<Record<string, (api: TestApi, operation: string) => Promise<string>>> = {
   key_id: async (api) => (await api.issue({ principal_id: 'an-owner' })).id,
   policy_id: async (api) => await made(api, '/policies', { name: 'made by a test' }),
-  principal_id: async (api) => (await api.issue({ principal_id: 'a-principal' })).principal_id as string,
-  request_id: async (api) => (await recordAttempts(api.db, [{ principal: 'an-owner' }]))[0] ?? '',
+  team_id: async (api) => await made(api, '/teams', { name: `made-${Math.random()}` }),
+  principal_id: async (api, operation) => {
+    const id = (await api.issue({ principal_id: 'a-principal' })).principal_id as string;
+    if (operation === 'deleteTeamMember') {
+      // The newest team is the one in the same path.
+      const { data } = (await api.call('GET', '/teams?page_size=1')).body as { data: { id: string }[] };
+      await api.call('PUT', `/teams/${data[0]?.id}/members/${id}`, { body: { role: 'member' } });
+    }
+    return id;
+  },
+  request_id: async (api) => await requestOf(api, 'an-owner'),
   proxy_id: lostProxy,
   quarantine_id: async (api) => await putInQuarantine(api.db),
   connector_id: async (api) =>
@@ -40,6 +49,12 @@ const PARAMETERS: Readonly<Record<string, (api: TestApi, operation: string) => P
   },
   alias_id: async (api) =>
     await made(api, '/aliases', { name: `made-${Math.random()}`, target: 'mock/echo' }),
+  webhook_id: async (api) => {
+    // There can be only 50.
+    await api.db.deleteFrom('webhooks').execute();
+    return await made(api, '/webhooks', { name: 'made by a test', url: 'https://hooks.test/' });
+  },
+  delivery_id: delivery,
   change_id: heldChange,
   profile_id: async (api) => await made(api, '/profiles', { ...PROFILE, name: `made-${Math.random()}` }),
 };
@@ -71,6 +86,13 @@ export const fixtures = {
   ]),
 };
 
+/** A request of a principal, in the team that it is in now. */
+async function requestOf({ db, call }: TestApi, principal: string): Promise<string> {
+  const { body } = await call('GET', `/principals/${principal}`);
+  const team = body.team_id as string | null | undefined;
+  return (await recordAttempts(db, [{ principal, ...(team && { team }) }]))[0] ?? '';
+}
+
 async function made(api: TestApi, path: string, body: unknown): Promise<string> {
   return (await api.call('POST', path, { body })).body.id as string;
 }
@@ -97,6 +119,23 @@ async function heldChange({ db, call, now }: TestApi): Promise<string> {
       price_after: JSON.stringify(price),
       created_at: now,
     })
+    .execute();
+  return id;
+}
+
+/** Of the one webhook, which is in the same path. */
+async function delivery({ db, now }: TestApi): Promise<string> {
+  const { id: webhook_id } = await db.selectFrom('webhooks').select('id').executeTakeFirstOrThrow();
+  const [event_id, id] = [newId('evt'), newId('whd')];
+  const event = { id: event_id, type: 'feed.refused', once_key: event_id, data: '{}' };
+  await db
+    .insertInto('webhook_events')
+    .values({ ...event, created_at: now, dispatched_at: now })
+    .execute();
+  const times = { created_at: now, next_attempt_at: now, give_up_at: now };
+  await db
+    .insertInto('webhook_deliveries')
+    .values({ id, webhook_id, event_id, state: 'pending', ...times })
     .execute();
   return id;
 }

@@ -20,14 +20,20 @@ const writes = operations(document).filter(
 const UNKNOWN_TO_PROXIES = [
   'checkPlan',
   'createCorrection',
+  'createWebhook',
+  'deleteWebhook',
   'discardQuarantined',
   'explainName',
   'explainProfile',
   'rebuildLedger',
+  'redeliverWebhook',
   'rejectFeedChange',
   'releaseQuarantined',
   'retireProxy',
+  'rotateWebhook',
   'testConnector',
+  'testWebhook',
+  'updateWebhook',
 ];
 
 let api: TestApi;

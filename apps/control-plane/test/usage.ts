@@ -9,6 +9,8 @@ export interface Used {
   readonly request?: string;
   readonly key?: string;
   readonly principal?: string;
+  /** The team that it was in at admission. */
+  readonly team?: string;
   /** The policies in whose buckets of this month it counts; `buckets` overrides it. */
   readonly policies?: readonly string[];
   readonly buckets?: readonly BucketRef[];
@@ -57,6 +59,7 @@ export async function recordAttempts(db: Database, attempts: readonly Used[]): P
         model_attempt: earlier.filter(({ model }) => model === used.model).length + 1,
         key_id: used.key ?? 'key_1',
         principal_id: used.principal ?? 'ada',
+        team_id: used.team ?? null,
         policy_id: buckets[0]?.policyId ?? '',
         model_requested: used.modelRequested ?? used.model ?? 'mock/echo',
         model: used.model ?? 'mock/echo',

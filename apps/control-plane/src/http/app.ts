@@ -11,7 +11,7 @@ import {
   type Tracing,
 } from '@weighbridge/runtime';
 import type { FastifyInstance } from 'fastify';
-import { type AccessDeps, authenticate } from '../features/access/access.service.ts';
+import type { AccessDeps } from '../features/access/access.service.ts';
 import { aliasRoutes } from '../features/aliases/aliases.routes.ts';
 import { auditRoutes } from '../features/audit/audit.routes.ts';
 import { catalogRoutes } from '../features/catalog/catalog.routes.ts';
@@ -19,6 +19,10 @@ import { catalogFeedRoutes } from '../features/catalogFeed/catalogFeed.routes.ts
 import type { CatalogFeedDeps } from '../features/catalogFeed/catalogFeed.service.ts';
 import { connectorPriceRoutes } from '../features/connectors/connectorPrices.routes.ts';
 import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
+import type { ConnectorTestDeps } from '../features/connectors/connectorTest.service.ts';
+import { consoleFiles } from '../features/console/consoleFiles.ts';
+import { type SessionRouteDeps, sessionRoutes } from '../features/console/sessions.routes.ts';
+import { callerOf } from '../features/console/sessions.service.ts';
 import { counterRoutes } from '../features/counters/counters.routes.ts';
 import { evidenceRoutes } from '../features/evidence/evidence.routes.ts';
 import { currentStrata } from '../features/evidence/evidence.service.ts';
@@ -40,24 +44,32 @@ import { quarantineRoutes } from '../features/quarantine/quarantine.routes.ts';
 import { correctionRoutes } from '../features/requests/corrections.routes.ts';
 import { requestRoutes } from '../features/requests/requests.routes.ts';
 import { spendRoutes } from '../features/spend/spend.routes.ts';
+import { teamRoutes } from '../features/teams/teams.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
+import { webhookRoutes } from '../features/webhooks/webhooks.routes.ts';
+import type { WebhookDeps } from '../features/webhooks/webhooks.service.ts';
 import { whoamiRoutes } from '../features/whoami/whoami.ts';
 import { publishOpenApi } from '../openapi/publish.ts';
-import { assertCurrentSecret, assertScope, type Caller } from '../shared/caller.ts';
+import { assertCurrentSecret, assertScope, assertScopeToRead, type Caller } from '../shared/caller.ts';
 import type { App } from '../shared/fastify.ts';
+import { acceptPreconditions } from '../shared/preconditions.ts';
 import { Strict } from '../shared/schemas.ts';
 import { SCOPES } from '../shared/scopes.ts';
 import { encodeModelInPath } from './modelPaths.ts';
 import { signPageTokens } from './pageTokens.ts';
+import { withPriceShape } from './priceShape.ts';
 import { rejectInvalidText } from './rejectInvalidText.ts';
 import { rejectUnknownFields } from './rejectUnknownFields.ts';
 import { countRequests } from './requestMetrics.ts';
 import { traceRequests } from './requestTrace.ts';
 
 export type AppDeps = AccessDeps &
+  SessionRouteDeps &
   ModelDeps &
   IssuingDeps &
   CatalogFeedDeps &
+  WebhookDeps &
+  ConnectorTestDeps &
   Pick<PolicyAdminDeps, 'isRehearsal'>;
 
 /** The version of the OpenAPI document. An addition raises the minor part. */
@@ -78,12 +90,16 @@ export function buildApp(
     bodyLimitBytes: BODY_LIMIT_BYTES,
     notReady: deps.notReady,
     rewriteUrl: encodeModelInPath,
-    errorResponse: (error, request) => toHttpError(asUnavailable(error), request.id),
+    errorResponse: (error, request) => toHttpError(withPriceShape(asUnavailable(error)), request.id),
   });
   countRequests(app, deps.metrics);
   if (deps.tracing) traceRequests(app, deps.tracing);
   acceptJsonBodies(app);
   publishOpenApi(app, API_VERSION);
+  if (!deps.isRehearsal) {
+    consoleFiles(app);
+    sessionRoutes(app, deps);
+  }
   app.register(
     async (api) => {
       const others = refuseOtherMethods(api);
@@ -92,6 +108,7 @@ export function buildApp(
       rejectInvalidText(api);
       rejectUnknownFields(api);
       checkIdempotencyKeys(api);
+      acceptPreconditions(api);
       acceptWait(api, deps.db);
       registerFeatures(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       planRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), {
@@ -113,6 +130,7 @@ function registerFeatures(api: App, deps: AppDeps): void {
   counterRoutes(api, deps);
   whoamiRoutes(api, deps);
   principalRoutes(api, deps);
+  teamRoutes(api, deps);
   profileRoutes(api, deps);
   aliasRoutes(api, deps);
   explainRoutes(api, { ...deps, random: Math.random, readStrata: () => currentStrata(deps) });
@@ -130,6 +148,7 @@ function registerFeatures(api: App, deps: AppDeps): void {
   connectorPriceRoutes(api, deps);
   catalogRoutes(api, deps);
   catalogFeedRoutes(api, deps);
+  webhookRoutes(api, deps);
 }
 
 /** Turns the error of an unavailable database into a 503. */
@@ -160,9 +179,11 @@ function authorizeRequests(api: FastifyInstance, deps: AppDeps): void {
   });
   api.addHook('onRequest', async (request) => {
     const { scope, reads, assertExists } = request.routeOptions.config;
-    request.caller = await authenticate(deps, request.headers.authorization);
-    if (scope) assertScope(request.caller, scope);
-    if (!reads && !READS.has(request.method)) assertCurrentSecret(request.caller);
+    const isRead = READS.has(request.method);
+    request.caller = await callerOf(deps, request.headers, isRead);
+    if (scope && isRead) assertScopeToRead(request.caller, scope);
+    else if (scope) assertScope(request.caller, scope);
+    if (!reads && !isRead) assertCurrentSecret(request.caller);
     await assertExists?.(request);
   });
 }

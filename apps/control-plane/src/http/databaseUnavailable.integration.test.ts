@@ -70,7 +70,7 @@ it('responds with 503 and retry-after while the database is unavailable, and rec
   const now = () => new Date();
   const logger = createLogger('test');
   logger.level = 'silent';
-  const { credentials, upstreamHosts, maxKeysPerPrincipal } = loadConfig({
+  const { credentials, upstreamHosts, webhookHosts, maxKeysPerPrincipal } = loadConfig({
     DATABASE_URL: postgres.url,
     CONTROL_PLANE_TOKEN: 'a token that the apps share',
   });
@@ -82,6 +82,7 @@ it('responds with 503 and retry-after while the database is unavailable, and rec
     logger,
     credentials,
     upstreamHosts,
+    webhookHosts,
     maxKeysPerPrincipal,
     feedSource: undefined,
     keyUses: { note: () => {} },

@@ -61,6 +61,7 @@ export function completeDocument(routes: OpenApiDocument): OpenApiDocument {
         ]),
     );
     operation.responses = { ...successes, ...errorsOf(path, method, operation) };
+    delete operation['x-etag'];
     addExamples(path, operation);
   }
   addLinks({ ...routes, paths });
@@ -127,5 +128,7 @@ function addExamples(path: string, operation: Operation): void {
   for (const response of Object.values(operation.responses)) {
     const media = 'content' in response ? response.content?.['application/json'] : undefined;
     if (media?.schema && media.example === undefined) media.example = exampleOf(media.schema, path);
+    const csv = 'content' in response ? response.content?.['text/csv'] : undefined;
+    if (csv && !media) csv.example = csv.schema?.examples?.[0];
   }
 }

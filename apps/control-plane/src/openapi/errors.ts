@@ -106,6 +106,12 @@ const EXAMPLES: readonly Example[] = [
     'policy_in_use',
     'Keys depend on this policy as their default. Make another policy the default for them first.',
   ],
+  [
+    'precondition',
+    'precondition_failed',
+    'The resource is not what If-Match names: it was changed since it was read. Nothing was changed. Look at `current`, and repeat the request with its ETag.',
+    'if-match',
+  ],
   ['too_large', 'body_too_large', 'The body is larger than this service accepts.'],
   ['uri_too_long', 'path_too_long', 'A segment of the path is longer than 2048 characters.'],
   ['unsupported_media_type', 'unsupported_media_type', 'The body must be JSON.', 'content-type'],
@@ -146,6 +152,7 @@ const DESCRIPTIONS: Readonly<Record<number, string>> = {
   406: 'The response is not available in a media type that `Accept` allows.',
   408: 'The head or the body of the request did not arrive in time.',
   409: 'The request conflicts with the current state.',
+  412: 'The resource is not in the state that `If-Match` or `If-None-Match` names. `current` of the error is the resource as it is.',
   413: 'The body is too large.',
   414: 'A segment of the path is too long.',
   415: 'The body is not JSON.',
@@ -164,6 +171,10 @@ export const REQUEST_ID_HEADER = {
   'x-request-id': { description: 'The id of the request. Errors repeat it.', schema: { type: 'string' } },
 } as const;
 
+export const ETAG_HEADER = {
+  etag: { description: 'The state of the resource, for `If-Match`.', schema: { type: 'string' } },
+} as const;
+
 const RETRY_HEADERS = {
   'retry-after': { description: 'After how many seconds to try again.', schema: { type: 'string' } },
   'x-should-retry': { description: 'Whether trying again can help.', schema: { type: 'string' } },
@@ -171,6 +182,7 @@ const RETRY_HEADERS = {
 
 /** The headers of an error by its status, besides that of every response. */
 const HEADERS_OF: Readonly<Record<number, Readonly<Record<string, object>>>> = {
+  412: ETAG_HEADER,
   401: { 'www-authenticate': { description: 'The scheme to use.', schema: { type: 'string' } } },
   429: RETRY_HEADERS,
   503: RETRY_HEADERS,
@@ -251,8 +263,13 @@ export function errorStatuses(path: string, method: string, operation: Operation
     ...ofPath,
     ...(servesSeveralTypes(operation) ? [406] : []),
     ...(method === 'get' ? [] : [409]),
+    ...(takesIfMatch(operation) ? [412] : []),
     ...(operation.requestBody ? [...ofBody, 422] : []),
   ];
+}
+
+function takesIfMatch({ parameters = [] }: Operation): boolean {
+  return parameters.some(({ name }) => name === 'if-match');
 }
 
 function servesSeveralTypes({ responses }: Operation): boolean {

@@ -14,6 +14,15 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
   alias_id: `als_${ID}`,
   request_id: `req_${ID}`,
   change_id: `fch_${ID}`,
+  webhook_id: `whk_${ID}`,
+  delivery_id: `whd_${ID}`,
+  event_id: `evt_${ID}`,
+  team_id: `team_${ID}`,
+  parent_team_id: null,
+  member_policy_id: null,
+  team_name: 'payments',
+  frozen_at: null,
+  role: 'member',
   proxy_id: '019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b',
   quarantine_id: '7',
   response_id: 'resp_68af4030592c81938ec0a5fbab4a3e9f',
@@ -86,6 +95,7 @@ const ID_PREFIX: Readonly<Record<string, string>> = {
   requests: 'req',
   audit: 'aud',
   changes: 'fch',
+  teams: 'team',
 };
 
 /** The example of a path parameter. */

@@ -23,6 +23,7 @@ const listed = (operationId: string, field = 'id'): Source =>
 const SOURCES: Readonly<Record<string, readonly Source[]>> = {
   key_id: [created('createKey'), listed('listKeys')],
   policy_id: [created('createPolicy'), listed('listPolicies')],
+  team_id: [created('createTeam'), listed('listTeams')],
   principal_id: [read('putPrincipal', '$response.body#/id'), listed('listPrincipals')],
   profile_id: [created('createProfile'), listed('listProfiles')],
   alias_id: [created('createAlias'), listed('listAliases')],
@@ -35,6 +36,7 @@ const SOURCES: Readonly<Record<string, readonly Source[]>> = {
     listed('listRequests', 'request_id'),
   ],
   response_id: [read('createResponse', '$response.body#/id')],
+  webhook_id: [created('createWebhook'), listed('listWebhooks')],
   change_id: [listed('listFeedChanges')],
   model: [
     created('putCatalogModel', '$response.body#/model'),
@@ -53,12 +55,35 @@ const SOURCES_OF: Readonly<Record<string, Readonly<Record<string, readonly Sourc
   countContentTokens: GEMINI_MODEL,
   embedContent: GEMINI_MODEL,
   batchEmbedContents: GEMINI_MODEL,
+  putTeamMember: {
+    team_id: [{ ...created('createTeam'), others: { principal_id: 'ada@example.com' } }],
+  },
+  deleteTeamMember: {
+    team_id: [
+      {
+        ...read('putTeamMember', '$response.body#/team_id'),
+        others: { principal_id: '$response.body#/principal_id' },
+      },
+    ],
+  },
   putConnectorPrice: {
     connector_id: [
       // The model of the examples: its provider is that of the connector.
       { ...created('createConnector'), others: { model: EXAMPLE_MODEL } },
       // The one connector that a new service has.
       { ...listed('listConnectors'), others: { model: 'mock/echo' } },
+    ],
+  },
+  redeliverWebhook: {
+    webhook_id: [
+      {
+        ...read('testWebhook', '$request.path.webhook_id'),
+        others: { delivery_id: '$response.body#/delivery_id' },
+      },
+      {
+        ...read('listWebhookDeliveries', '$request.path.webhook_id'),
+        others: { delivery_id: '$response.body#/data/0/id' },
+      },
     ],
   },
   deleteConnectorPrice: {

@@ -23,6 +23,9 @@ export const PATH_PARAMETERS: Readonly<Record<string, Schema>> = {
   profile_id: idOf('prf', 'The id of a routing profile.'),
   alias_id: idOf('als', 'The id of an alias.'),
   connector_id: idOf('con', 'The id of a connector.'),
+  webhook_id: idOf('whk', 'The id of a webhook.'),
+  delivery_id: idOf('whd', 'The id of a delivery of a webhook.'),
+  team_id: idOf('team', 'The id of a team.'),
   change_id: idOf('fch', 'The id of a change of the feed of prices.'),
   request_id: idOf('req', 'The id of a request: the `x-request-id` of its response.'),
   principal_id: {
@@ -53,6 +56,9 @@ export const PARAMETER_DESCRIPTIONS: Readonly<Record<string, string>> = {
   from: 'The start of the range, inclusive, RFC 3339.',
   'idempotency-key':
     'A value that the client chooses. A repeated request with it gets the first response instead of being applied twice.',
+  'if-match':
+    'An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists.',
+  'if-none-match': 'Only `*`: the resource is created, and 412 if it exists already.',
   id_contains: 'Only ids that contain this text, in any case.',
   key_id: 'Only this key.',
   kind: 'Only keys of this kind.',
@@ -68,6 +74,9 @@ export const PARAMETER_DESCRIPTIONS: Readonly<Record<string, string>> = {
   resource_id: 'Only changes of this resource.',
   state: 'Only usage in this state.',
   team: 'Only requests that were attributed to this team.',
+  team_id: 'Only of this team.',
+  parent_team_id: 'Only teams right below this one.',
+  role: 'Only principals with this role.',
   to: 'The end of the range, exclusive, RFC 3339.',
   user: 'Only requests that were attributed to this user.',
 };

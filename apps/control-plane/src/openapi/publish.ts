@@ -1,7 +1,7 @@
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import { refuseOtherMethods } from '@weighbridge/runtime';
-import type { FastifyInstance, FastifySchema } from 'fastify';
+import type { FastifyContextConfig, FastifyInstance, FastifySchema } from 'fastify';
 import { completeDocument, FRAME } from './document.ts';
 import { HEADER_PATTERNS, PARAMETER_DESCRIPTIONS, PATH_PARAMETERS } from './parameters.ts';
 import type { OpenApiDocument, Schema } from './types.ts';
@@ -24,7 +24,7 @@ export function publishOpenApi(app: FastifyInstance, version: string): void {
   app.register(swagger, {
     openapi: { ...FRAME, info: { ...FRAME.info, version } },
     transform: ({ schema, url, route }) => ({
-      schema: schema?.hide ? schema : describe(schema ?? {}, url, route.config?.scope),
+      schema: schema?.hide ? schema : describe(schema ?? {}, url, route.config ?? {}),
       url,
     }),
     transformObject: (document) =>
@@ -52,7 +52,11 @@ export function publishOpenApi(app: FastifyInstance, version: string): void {
   );
 }
 
-function describe(schema: FastifySchema, url: string, scope: string | undefined): FastifySchema {
+function describe(
+  schema: FastifySchema,
+  url: string,
+  { scope, versioned }: FastifyContextConfig,
+): FastifySchema {
   const [, resource = ''] = /^\/api\/v1\/([a-z]+)/.exec(url) ?? [];
   return {
     ...schema,
@@ -63,6 +67,8 @@ function describe(schema: FastifySchema, url: string, scope: string | undefined)
     description: [schema.description ?? `${schema.summary}.`, `Requires the scope \`${scope}\`.`].join(' '),
     security: [{ managementKey: [] }],
     'x-required-scope': scope,
+    // For the document's own use: it becomes a header of the responses.
+    ...(versioned && { 'x-etag': true }),
   } as FastifySchema;
 }
 

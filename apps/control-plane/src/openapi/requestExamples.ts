@@ -31,7 +31,10 @@ export const REQUEST_EXAMPLES: Readonly<Record<string, Readonly<Record<string, u
     thresholds: [80, 100],
   },
   updatePolicy: { limit_micro_usd: 80_000_000, thresholds: [90] },
-  putPrincipal: { policy_id: null },
+  putPrincipal: { policy_id: null, role: 'finance' },
+  createTeam: { name: 'payments' },
+  updateTeam: { parent_team_id: null },
+  putTeamMember: { role: 'member' },
   checkPlan: {
     calls: [
       {
@@ -75,6 +78,13 @@ export const REQUEST_EXAMPLES: Readonly<Record<string, Readonly<Record<string, u
   },
   updateCatalogModel: { capabilities: ['tools', 'vision'] },
   createCatalogPrice: { ...PRICE, cache_read_price: usd(0, 75_000_000) },
+  createWebhook: {
+    name: 'on-call',
+    url: 'https://hooks.acme.example/weighbridge',
+    events: ['budget.threshold', 'budget.exhausted', 'connector.down'],
+  },
+  updateWebhook: { events: [], enabled: true },
+  rotateWebhook: { grace_seconds: 3_600 },
   createChatCompletion: { model: 'mock/echo', messages: MESSAGES },
   createResponse: { model: 'mock/echo', input: 'Hello, weighbridge!' },
   createMessage: { model: 'mock/echo', max_tokens: 256, messages: MESSAGES },
@@ -97,8 +107,11 @@ export const CREATED_BY: Readonly<Record<string, string>> = {
   IssuedKey: 'createKey',
   Policy: 'createPolicy',
   Principal: 'putPrincipal',
+  Team: 'createTeam',
   Profile: 'createProfile',
   Alias: 'createAlias',
   Connector: 'createConnector',
+  Webhook: 'createWebhook',
+  WebhookWithSecret: 'createWebhook',
   Correction: 'createCorrection',
 };

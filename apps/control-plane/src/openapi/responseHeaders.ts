@@ -1,4 +1,4 @@
-import { REQUEST_ID_HEADER } from './errors.ts';
+import { ETAG_HEADER, REQUEST_ID_HEADER } from './errors.ts';
 import type { Operation } from './types.ts';
 
 const text = (description: string) => ({ description, schema: { type: 'string' } });
@@ -15,11 +15,21 @@ const REPLAY = {
   'idempotency-replayed': text('`true` if an earlier request with the same key was answered so.'),
 };
 
+const COMPLETE = {
+  'x-svc-complete': text('`true` if all usage of the range is known to be included.'),
+};
+
 /** The headers of the successful responses of a management operation, by what it takes. */
-export function responseHeaders({ parameters = [] }: Operation): Readonly<Record<string, object>> {
+export function responseHeaders({
+  operationId,
+  parameters = [],
+  'x-etag': hasEtag,
+}: Operation): Readonly<Record<string, object>> {
   const takes = (name: string) => parameters.some((one) => one.name === name);
   return {
     ...REQUEST_ID_HEADER,
+    ...(hasEtag && ETAG_HEADER),
+    ...(operationId === 'exportFocus' && COMPLETE),
     ...(takes('wait') && PROPAGATION),
     ...(takes('idempotency-key') && REPLAY),
   };

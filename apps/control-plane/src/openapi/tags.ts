@@ -2,7 +2,8 @@
 export const TAG_DESCRIPTIONS: Readonly<Record<string, string>> = {
   Keys: 'The secrets that clients send: issue, restrict, rotate and revoke them.',
   Policies: 'Limits per window, rate limits, and the models that keys may use.',
-  Principals: 'The persons, services and teams to which spend belongs.',
+  Principals: 'The persons and services to which spend belongs, and their roles.',
+  Teams: 'Teams of principals: their members, their budgets, and what each has spent.',
   Plans: 'Whether a list of changes would succeed, before the first is made.',
   Profiles: 'Routing profiles: which model serves a request for `router/<name>`.',
   Aliases: "Operators' names for models and profiles.",
@@ -19,5 +20,6 @@ export const TAG_DESCRIPTIONS: Readonly<Record<string, string>> = {
   Models: 'The models that a key can route to.',
   Connectors: 'Accounts at vendors: addresses, credentials, limits, negotiated prices.',
   Catalog: 'All models that are known, with their prices, sizes and capabilities.',
+  Webhooks: 'Where operators learn of budgets that run out, connectors that fail, and more.',
   Inference: 'Requests to models, in the formats of OpenAI and Anthropic.',
 };

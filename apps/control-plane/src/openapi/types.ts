@@ -52,6 +52,8 @@ export interface Operation {
   readonly tags?: readonly string[];
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   readonly 'x-required-scope'?: string;
+  /** Taken out before the document is published. */
+  'x-etag'?: true;
   readonly parameters?: readonly Parameter[];
   readonly requestBody?: { readonly required?: boolean; readonly content: Readonly<Record<string, Media>> };
   responses: Record<string, Response | { readonly $ref: string }>;

@@ -3,7 +3,7 @@ import { SEAL_BYTES, seal, unseal } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
 
 /** A secret as it is stored, encrypted under the key-encryption key `kekId`. */
-interface Sealed {
+export interface Sealed {
   readonly bytes: Buffer;
   readonly kekId: string;
 }

@@ -1,8 +1,9 @@
 import type { FastifyRequest, FastifySchema, FastifyTypeProviderDefault } from 'fastify';
-import { type Static, type TSchema, Type } from 'typebox';
+import { type Static, type TObject, type TSchema, Type } from 'typebox';
 import type { Caller } from './caller.ts';
 import type { App } from './fastify.ts';
 import { Page, type PageOf } from './paging.ts';
+import { type AssertMatch, versionedFields } from './preconditions.ts';
 
 interface Operation<Run> {
   readonly operationId: string;
@@ -27,13 +28,17 @@ export interface CrudResource<
     readonly update: Changes;
     readonly list: Query;
   };
+  /** The fields that change by themselves, such as whether it can be used now. */
+  readonly unversioned?: readonly string[];
   /** Throws a 404 if there is no such resource. */
   readonly assertExists: (id: string) => Promise<unknown>;
   readonly create: Operation<(caller: Caller, input: Static<New>) => Promise<Static<Item>>>;
   readonly list: Operation<(query: Static<Query>) => Promise<PageOf<Static<Item>>>>;
   readonly get: Operation<(id: string) => Promise<Static<Item>>>;
-  readonly update: Operation<(caller: Caller, id: string, changes: Static<Changes>) => Promise<Static<Item>>>;
-  readonly delete: Operation<(caller: Caller, id: string) => Promise<Static<Item>>>;
+  readonly update: Operation<
+    (caller: Caller, id: string, changes: Static<Changes>, assertMatch: AssertMatch) => Promise<Static<Item>>
+  >;
+  readonly delete: Operation<(caller: Caller, id: string, assertMatch: AssertMatch) => Promise<Static<Item>>>;
 }
 
 /** Registers the five routes of a resource that proxies know. All require the scope `operator`. */
@@ -49,8 +54,10 @@ export function crudRoutes<
   const idOf = ({ params }: FastifyRequest): string => (params as Record<string, string>)[idParam] ?? '';
   const params = Type.Object({ [idParam]: Type.String() });
   const config = { scope: 'operator' } as const;
+  const versioned = versionedFields(schemas.item as unknown as TObject, ...(resource.unversioned ?? []));
   const ofItem = {
     ...config,
+    versioned,
     assertExists: async (request: FastifyRequest) => await resource.assertExists(idOf(request)),
   };
   const changing = { propagates: true } as const;
@@ -58,7 +65,7 @@ export function crudRoutes<
   routes.post(
     path,
     {
-      config: { ...config, ...changing },
+      config: { ...config, ...changing, versioned },
       schema: schemaOf(create, { body: schemas.create, response: { 201: schemas.item } }),
     },
     async (request, reply) =>
@@ -87,7 +94,8 @@ export function crudRoutes<
         response: { 200: schemas.item },
       }),
     },
-    async (request) => await update.run(request.caller, idOf(request), request.body as Static<Changes>),
+    async (request) =>
+      await update.run(request.caller, idOf(request), request.body as Static<Changes>, request.assertMatch),
   );
 
   routes.delete(
@@ -96,7 +104,7 @@ export function crudRoutes<
       config: { ...ofItem, ...changing },
       schema: schemaOf(resource.delete, { params, response: { 200: schemas.item } }),
     },
-    async (request) => await resource.delete.run(request.caller, idOf(request)),
+    async (request) => await resource.delete.run(request.caller, idOf(request), request.assertMatch),
   );
 }
 

@@ -9,6 +9,7 @@ import type {
   RawServerDefault,
 } from 'fastify';
 import type { Caller } from './caller.ts';
+import type { AssertMatch } from './preconditions.ts';
 import type { Scope } from './scopes.ts';
 
 declare module 'fastify' {
@@ -24,9 +25,17 @@ declare module 'fastify' {
     reads?: boolean;
     /** Proxies learn of what the operation changes, so it accepts `?wait=propagated`. */
     propagates?: boolean;
+    /** A plan may contain the operation although proxies learn nothing of it: all that it does is undone by a rollback. */
+    plannable?: boolean;
+    /** The fields that make up the ETag of the resource that the operation answers with. A change of it may depend on its ETag. */
+    versioned?: readonly string[];
+    /** The fields of the ETag that a change may depend on, if it answers with something else. */
+    dependsOn?: readonly string[];
   }
   interface FastifyRequest {
     caller: Caller;
+    /** Called with the current state before a change of a `versioned` resource. */
+    assertMatch: AssertMatch;
   }
 }
 

@@ -16,6 +16,7 @@ export function aliasRoutes(app: App, deps: AliasDeps): void {
     path: '/aliases',
     idParam: 'alias_id',
     schemas: { item: Alias, create: NewAlias, update: AliasChanges, list: AliasQuery },
+    unversioned: ['usable', 'unusable_reason'],
     assertExists: (id) => existingAlias(deps.db, id),
     create: {
       operationId: 'createAlias',
@@ -35,12 +36,12 @@ export function aliasRoutes(app: App, deps: AliasDeps): void {
     update: {
       operationId: 'updateAlias',
       summary: 'Update an alias',
-      run: (caller, id, changes) => changeAlias(deps, caller, id, changes),
+      run: (caller, id, changes, assertMatch) => changeAlias(deps, caller, id, changes, assertMatch),
     },
     delete: {
       operationId: 'deleteAlias',
       summary: 'Delete an alias',
-      run: (caller, id) => deleteAlias(deps, caller, id),
+      run: (caller, id, assertMatch) => deleteAlias(deps, caller, id, assertMatch),
     },
   });
 }

@@ -4,6 +4,7 @@ import { AppError, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import { fieldChanges } from '../../shared/fieldChanges.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
+import type { AssertMatch } from '../../shared/preconditions.ts';
 import { catalogProviders, modelExists } from '../catalog/catalog.service.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { usableConnectors } from '../connectors/connectors.service.ts';
@@ -92,11 +93,13 @@ export async function changeAlias(
   caller: Caller,
   id: string,
   input: AliasChanges,
+  assertMatch: AssertMatch,
 ): Promise<Alias> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     await lockAliases(tx);
     const before = await existingAlias(tx, id);
+    assertMatch(await presented(deps, tx, before));
     const { name, target, policy_id } = before;
     const changed = fieldChanges<AliasSettings>({ name, target, policy_id }, input);
     if (Object.keys(changed).length === 0) return await presented(deps, tx, before);
@@ -114,11 +117,17 @@ export async function changeAlias(
   });
 }
 
-export async function deleteAlias(deps: AliasDeps, caller: Caller, id: string): Promise<Alias> {
+export async function deleteAlias(
+  deps: AliasDeps,
+  caller: Caller,
+  id: string,
+  assertMatch: AssertMatch,
+): Promise<Alias> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     await lockAliases(tx);
     const row = await existingAlias(tx, id);
+    assertMatch(await presented(deps, tx, row));
     await removeAlias(tx, id);
     await recordChange(tx, {
       actor: caller,

@@ -3,6 +3,7 @@ import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import type { Database } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
+import { recordWebhookEvents } from '@weighbridge/ledger';
 import { applyFeed, type FeedSummary } from './applyFeed.service.ts';
 import {
   claimFetch,
@@ -92,13 +93,19 @@ async function apply(
 
 async function recordFailure({ db, now }: CatalogFeedDeps, error: string): Promise<void> {
   const at = now();
-  const row = await findFeed(db);
-  await updateFeed(db, {
-    fetched_at: at,
-    result: 'failed',
-    error,
-    failing_since: row?.failing_since ?? at,
-    next_fetch_at: new Date(at.getTime() + HOUR_MS + Math.random() * 10 * MINUTE_MS),
+  await db.transaction().execute(async (tx) => {
+    const row = await findFeed(tx);
+    const since = row?.failing_since ?? at;
+    await updateFeed(tx, {
+      fetched_at: at,
+      result: 'failed',
+      error,
+      failing_since: since,
+      next_fetch_at: new Date(at.getTime() + HOUR_MS + Math.random() * 10 * MINUTE_MS),
+    });
+    const data = { reason: error, feed: row?.url ?? null, since: since.toISOString() };
+    const onceKey = `${row?.url_sha256 ?? ''}/${since.getTime()}`;
+    await recordWebhookEvents(tx, [{ type: 'feed.refused', onceKey, data }], at);
   });
 }
 

@@ -1,8 +1,7 @@
-import { lookup } from 'node:dns';
-import { type ClientRequestArgs, request as httpRequest, type IncomingMessage } from 'node:http';
-import { request as httpsRequest } from 'node:https';
-import { isIP, type LookupFunction } from 'node:net';
-import { assertPublicHost, NOT_PUBLIC, publicLookup, SettingsError } from '@weighbridge/runtime';
+import type { IncomingMessage } from 'node:http';
+import { isIP } from 'node:net';
+import { NOT_PUBLIC, SettingsError } from '@weighbridge/runtime';
+import { outgoingRequest } from '../../shared/outgoingRequest.ts';
 import type { UpstreamHosts } from '../connectors/upstreamHosts.ts';
 import { FeedError } from './readFeed.ts';
 
@@ -85,24 +84,11 @@ async function get(
   if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isPrivateAllowed)) {
     throw new FeedError(`it redirects to ${url.protocol}//${url.host}, which is not https`);
   }
-  if (!isPrivateAllowed) assertPublicHost(url.hostname);
-  const args: ClientRequestArgs = {
-    headers: {
-      accept: 'application/json',
-      'accept-encoding': 'identity',
-      'user-agent': 'weighbridge',
-      ...(etag && { 'if-none-match': etag }),
-    },
-    // No agent: a pooled connection would skip the check of the address.
-    agent: false,
-    lookup: (isPrivateAllowed ? lookup : publicLookup) as LookupFunction,
+  return await outgoingRequest({
+    url,
+    headers: { accept: 'application/json', ...(etag && { 'if-none-match': etag }) },
+    allowPrivateAddress: isPrivateAllowed,
     signal,
-  };
-  return await new Promise<IncomingMessage>((resolve, reject) => {
-    const call =
-      url.protocol === 'https:' ? httpsRequest(url, args, resolve) : httpRequest(url, args, resolve);
-    call.on('error', reject);
-    call.end();
   });
 }
 

@@ -134,6 +134,8 @@ describe('whoami', () => {
     const whoami = async (key: string) => (await api.call('GET', '/whoami', { key })).body;
     expect(await whoami(issued.key)).toEqual({
       principal_id: 'ada',
+      roles: ['member'],
+      teams: [],
       credential: 'key',
       key_id: issued.id,
       key_name: 'ci',

@@ -1,10 +1,11 @@
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import { isOperator } from '../../shared/caller.ts';
+import { ledTeamsOf, readsAll } from '../../shared/caller.ts';
 import type { App } from '../../shared/fastify.ts';
 import { policyOfCaller } from '../keys/effectiveKey.ts';
 import type { PolicyRow } from '../policies/policies.service.ts';
 import { existingPolicy, policyNotFound } from '../policies/policyAdmin.service.ts';
+import { isPolicyOfTeams } from '../teams/teams.service.ts';
 import { CounterQuery, PolicyCounters } from './counters.schemas.ts';
 import { type CounterDeps, countersOfPolicy } from './counters.service.ts';
 
@@ -12,11 +13,14 @@ const Params = Type.Object({ policy_id: Type.String() });
 
 export function counterRoutes(app: App, deps: CounterDeps): void {
   const idOf = ({ params }: FastifyRequest) => (params as Static<typeof Params>).policy_id;
-  /** Without the scope operator, only the policy that governs the caller exists. */
+  /** For who does not see all, only the policy that governs it exists, and those of the teams that it leads. */
   const visiblePolicy = async (request: FastifyRequest): Promise<PolicyRow> => {
     const policy = await existingPolicy(deps.db, idOf(request));
+    const { caller } = request;
     const isVisible =
-      isOperator(request.caller) || (await policyOfCaller(deps.db, request.caller))?.id === policy.id;
+      readsAll(caller) ||
+      (await policyOfCaller(deps.db, caller))?.id === policy.id ||
+      (await isPolicyOfTeams(deps.db, policy.id, ledTeamsOf(caller)));
     if (!isVisible) throw policyNotFound();
     return policy;
   };
@@ -28,7 +32,7 @@ export function counterRoutes(app: App, deps: CounterDeps): void {
         operationId: 'listPolicyCounters',
         summary: "The counters of a policy's current window",
         description:
-          'What each key or principal, or all together, have spent and may still spend; those that were used in this window. Without the scope `operator`: of the policy that governs you, the counters that your own requests count in.',
+          'What each key or principal, or all together, have spent and may still spend; those that were used in this window. Without a role that sees all: of the policy that governs you, the counters that your own requests count in; a lead sees those of its team.',
         params: Params,
         querystring: CounterQuery,
         response: { 200: PolicyCounters },

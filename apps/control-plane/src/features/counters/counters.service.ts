@@ -8,10 +8,15 @@ import {
   principalSubject,
   readCounters,
 } from '@weighbridge/ledger';
-import { type Caller, visiblePrincipal } from '../../shared/caller.ts';
+import { type Caller, type VisibleObjects, visibleObjects } from '../../shared/caller.ts';
 import { page, pageRequest } from '../../shared/paging.ts';
 import type { PolicyRow } from '../policies/policies.service.ts';
-import { type CountedKeyRow, findCountedKeys, findCountersOfPrincipal } from './counters.repository.ts';
+import {
+  type CountedKeyRow,
+  findCountedKeys,
+  findCountersOfPrincipals,
+  findPrincipalsWithin,
+} from './counters.repository.ts';
 import type { CounterQuery, PolicyCounter, PolicyCounters } from './counters.schemas.ts';
 
 export interface CounterDeps {
@@ -26,7 +31,7 @@ export async function countersOfPolicy(
   policy: PolicyRow,
   query: CounterQuery,
 ): Promise<PolicyCounters> {
-  const principalId = visiblePrincipal(caller, query.principal_id, 'the counters');
+  const visible = visibleObjects(caller, query.principal_id, 'the counters');
   const window = windowAt(policy.window_kind, policy.timezone, now());
   const order = query.sort ?? '-spent';
   const list = JSON.stringify(['counters', policy.id, policy.counter_version, window.start, order]);
@@ -40,7 +45,7 @@ export async function countersOfPolicy(
       counterVersion: policy.counter_version,
       windowStart: window.start,
       scope: policy.counter_scope,
-      subjects: principalId === undefined ? undefined : await subjectsOf(db, policy, principalId),
+      subjects: await subjectsOf(db, policy, visible),
     },
     { order, after: request.after && { amount: BigInt(amount), bucketKey }, limit: request.size + 1 },
   );
@@ -66,11 +71,17 @@ export async function countersOfPolicy(
   };
 }
 
-/** The counters that a principal's requests count in. */
-async function subjectsOf(db: Database, policy: PolicyRow, principalId: string): Promise<string[]> {
+/** The counters in which the requests count that the caller sees; undefined: all. */
+async function subjectsOf(
+  db: Database,
+  policy: PolicyRow,
+  { principalId, within }: VisibleObjects,
+): Promise<string[] | undefined> {
+  if (principalId === undefined && within === undefined) return undefined;
   if (policy.counter_scope === 'policy') return [POLICY_SUBJECT];
-  if (policy.counter_scope === 'principal') return [principalSubject(principalId)];
-  return (await findCountersOfPrincipal(db, principalId)).map(keySubject);
+  const principals = within ? await findPrincipalsWithin(db, within, principalId) : [principalId ?? ''];
+  if (policy.counter_scope === 'principal') return principals.map(principalSubject);
+  return (await findCountersOfPrincipals(db, principals)).map(keySubject);
 }
 
 function present(

@@ -1,8 +1,10 @@
 import {
   compileModelPatterns,
+  type NamedAtCloud,
   type Offer,
   observedOf,
   parseModelId,
+  priceInRegion,
   type RoutingProfile,
   type Strata,
   type TokenPrices,
@@ -15,11 +17,13 @@ import {
   type ConnectorRow,
   connectorsWithUsability,
 } from '../connectors/connectors.service.ts';
+import { regionOf } from '../connectors/connectors.ts';
 import type { PolicyRow } from '../policies/policies.service.ts';
 
 /** A usable connector of a model, with its price. */
 export interface Account {
   readonly row: ConnectorRow;
+  readonly model: NamedAtCloud;
   readonly price: TokenPrices;
   readonly priceSource: 'catalog' | 'connector';
 }
@@ -73,7 +77,8 @@ export async function candidatesOf(
       return [
         {
           row,
-          price: negotiatedPrice ?? catalogPrice,
+          model: { id: model, upstreamName: upstreamNameAt(row, facts) },
+          price: priceInRegion(negotiatedPrice ?? catalogPrice, regionOf(row)),
           priceSource: negotiatedPrice ? 'connector' : 'catalog',
         },
       ];
@@ -91,4 +96,12 @@ export async function candidatesOf(
     };
   });
   return { candidates, unusable };
+}
+
+function upstreamNameAt(
+  { upstream_names }: ConnectorRow,
+  { id, upstream_name }: { readonly id: string; readonly upstream_name: string },
+): string {
+  const names = upstream_names as Record<string, string>;
+  return (Object.hasOwn(names, id) && names[id]) || upstream_name;
 }

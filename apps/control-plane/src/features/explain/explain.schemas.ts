@@ -4,18 +4,18 @@ import { Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 import { Money, PriceSource } from '../catalog/prices.schemas.ts';
 import { Strategy } from '../profiles/profiles.schemas.ts';
 
-const Route = OneOf(
-  [
-    'chat_completions',
-    'responses',
-    'messages',
-    'embeddings',
-    'generate_content',
-    'embed_content',
-    'completions',
-  ],
-  { title: 'Route' },
-);
+const ROUTES = [
+  'chat_completions',
+  'responses',
+  'messages',
+  'embeddings',
+  'generate_content',
+  'embed_content',
+  'completions',
+] as const;
+const Route = OneOf(ROUTES, { title: 'Route' });
+/** No client asks for the last one. */
+const VendorRoute = OneOf([...ROUTES, 'converse'], { title: 'VendorRoute' });
 
 const requestFields = {
   route: Type.Optional(Route),
@@ -60,7 +60,7 @@ const ExplainedConnector = Type.Object(
     input_price: Money,
     output_price: Money,
     /** The route to which the request is translated for it; null: it takes the request as it is. */
-    translated_to: Nullable(Route),
+    translated_to: Nullable(VendorRoute),
     price_source: PriceSource,
   },
   { title: 'ExplainedConnector' },

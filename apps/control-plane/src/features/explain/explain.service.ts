@@ -86,12 +86,13 @@ async function explain(
   const facts = { policies, workloadType: workloadOf(request), strata };
   const { candidates, unusable } = await candidatesOf(deps, rule, facts);
   const selection = selectModels(rule, candidates, {
-    servesRoute: ({ row }) => routeTaken(row, route) !== undefined,
+    servesRoute: ({ row, model }) => routeTaken(row, route, model) !== undefined,
     inOrder: (accounts) =>
       accounts.toSorted(
         (a, b) =>
           // Those that take the request as it is come first.
-          Number(routeTaken(a.row, route) !== route) - Number(routeTaken(b.row, route) !== route) ||
+          Number(routeTaken(a.row, route, a.model) !== route) -
+            Number(routeTaken(b.row, route, b.model) !== route) ||
           a.row.priority - b.row.priority ||
           b.row.weight - a.row.weight,
       ),
@@ -179,7 +180,7 @@ function explainedModel(
   return {
     model,
     why,
-    connectors: connectors.map(({ row, price, priceSource }) => ({
+    connectors: connectors.map(({ row, model: named, price, priceSource }) => ({
       connector_id: row.id,
       name: row.name,
       priority: row.priority,
@@ -187,14 +188,14 @@ function explainedModel(
       input_price: moneyFromNano(price.input),
       output_price: moneyFromNano(price.output),
       price_source: priceSource,
-      translated_to: translationOf(row, route),
+      translated_to: translationOf(row, route, named),
     })),
   };
 }
 
 /** Null: the request passes as it is. */
-function translationOf(row: Account['row'], route: RouteName): RouteName | null {
-  const taken = routeTaken(row, route);
+function translationOf(row: Account['row'], route: RouteName, model: Account['model']): RouteName | null {
+  const taken = routeTaken(row, route, model);
   return taken === undefined || taken === route ? null : taken;
 }
 

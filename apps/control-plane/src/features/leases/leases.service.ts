@@ -64,6 +64,7 @@ async function leaseBudgets(
         seq: call.seq,
         returnedNanoUsd: call.returnedNanoUsd,
         minimumNanoUsd: call.minimumNanoUsd,
+        standingNanoUsd: call.standingNanoUsd,
         wantNanoUsd: sliceOf(call, headroom.get(bucketKey(bucket)), liveProxies),
       };
     }),
@@ -145,6 +146,7 @@ function leaseMessage(result: LeaseResult): MessageInitShape<typeof BudgetLeaseS
     grantedNanoUsd: result.grantedNanoUsd,
     spentNanoUsd: result.spentNanoUsd,
     leasedNanoUsd: result.leasedNanoUsd,
+    standingNanoUsd: result.standingNanoUsd,
     outcome: OUTCOMES[result.outcome],
     ...(result.limitNanoUsd !== null && { limitNanoUsd: result.limitNanoUsd }),
   };

@@ -9,7 +9,7 @@ const PlannedCall = Strict(
     path: Type.String({
       pattern: '^/api/v1/[^\\u0000-\\u0020]+$',
       maxLength: 2_000,
-      description: 'The path of an operation that proxies learn of.',
+      description: 'The path of an operation that changes the configuration.',
     }),
     body: Type.Optional(Type.Unknown({ description: 'The body of the call.' })),
     creates: Type.Optional(

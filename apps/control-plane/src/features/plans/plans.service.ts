@@ -51,11 +51,12 @@ export function createPlans({ db, buildApi }: PlanDeps): Plans {
   };
 }
 
-/** Only what proxies learn of: nothing else that an operation does, such as asking a vendor, would be undone. */
+/** Only what is in the database: nothing else that an operation does, such as asking a vendor, would be undone. */
 function onlyChanges(api: FastifyInstance): FastifyInstance {
   api.addHook('onRequest', async ({ routeOptions, method }) => {
     const isFeed = routeOptions.url?.startsWith('/api/v1/catalog/feed');
-    if ((routeOptions.config.propagates && !isFeed) || routeOptions.url === undefined) return;
+    const { propagates, plannable } = routeOptions.config;
+    if ((propagates && !isFeed) || plannable || routeOptions.url === undefined) return;
     const message = `${method} ${routeOptions.url}: a plan can't contain this operation.`;
     throw new AppError('invalid_request', 'not_plannable', message);
   });

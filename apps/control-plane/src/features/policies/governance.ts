@@ -7,7 +7,7 @@ const GOVERNANCE_LOCK = 5_213_844_108;
 
 /**
  * Protects the invariant that every issued key has a governing policy. A transaction that issues or assigns a key takes
- * the lock shared; one that changes what governs keys (policies, defaults, principals) takes it exclusively.
+ * the lock shared; one that changes what governs keys (policies, defaults, principals, teams) takes it exclusively.
  */
 export async function lockGovernance(tx: Tx, mode: 'shared' | 'exclusive'): Promise<void> {
   await (mode === 'shared'
@@ -22,7 +22,9 @@ export async function assertEveryKeyGoverned(tx: Tx): Promise<void> {
     SELECT keys.id
     FROM keys
     JOIN principals ON principals.id = keys.principal_id
+    LEFT JOIN teams ON teams.id = principals.team_id
     WHERE keys.revoked_at IS NULL AND keys.policy_id IS NULL AND principals.policy_id IS NULL
+      AND teams.member_policy_id IS NULL AND teams.policy_id IS NULL
       AND NOT EXISTS (SELECT FROM policies WHERE default_for IN (keys.kind, 'all'))
     LIMIT 1`.execute(tx);
   if (rows.length === 0) return;

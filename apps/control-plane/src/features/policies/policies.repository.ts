@@ -4,12 +4,12 @@ import { containsText } from '../../shared/containsText.ts';
 
 export type PolicyRow = Selectable<Policies>;
 
-/** The policy that governs a key, and which of the key, its principal or the defaults names it. */
-export type GoverningPolicy = PolicyRow & { source: 'key' | 'principal' | 'default' };
+/** The policy that governs a key, and which of the key, its principal, the team or the defaults names it. */
+export type GoverningPolicy = PolicyRow & { source: 'key' | 'principal' | 'team' | 'default' };
 
-/** A key, principal, policy or alias that names a policy. */
+/** A key, principal, team, policy or alias that names a policy. */
 export interface PolicyUser {
-  readonly kind: 'key' | 'principal' | 'policy' | 'alias';
+  readonly kind: 'key' | 'principal' | 'team' | 'policy' | 'alias';
   readonly id: string;
 }
 
@@ -19,7 +19,10 @@ export interface GovernedBy {
   readonly kind: 'service' | 'user';
 }
 
-/** The key's own policy, else its principal's, else the default for its kind, else the default for all. */
+/**
+ * The key's own policy, else its principal's, else that of the team for its members, else the team's own, else the default for
+ * its kind, else the default for all.
+ */
 export async function findGoverningPolicy(
   db: Database,
   key: GovernedBy,
@@ -29,13 +32,77 @@ export async function findGoverningPolicy(
     FROM (
       SELECT 1 AS rank, 'key' AS source, ${key.policyId}::text AS id
       UNION ALL SELECT 2, 'principal', policy_id FROM principals WHERE id = ${key.principalId}
-      UNION ALL SELECT 3, 'default', id FROM policies WHERE default_for = ${key.kind}
-      UNION ALL SELECT 4, 'default', id FROM policies WHERE default_for = 'all'
+      UNION ALL SELECT 3, 'team', coalesce(teams.member_policy_id, teams.policy_id)
+        FROM principals JOIN teams ON teams.id = principals.team_id WHERE principals.id = ${key.principalId}
+      UNION ALL SELECT 4, 'default', id FROM policies WHERE default_for = ${key.kind}
+      UNION ALL SELECT 5, 'default', id FROM policies WHERE default_for = 'all'
     ) AS choice
     JOIN policies ON policies.id = choice.id
     ORDER BY choice.rank
     LIMIT 1`.execute(db);
   return rows[0];
+}
+
+/** The policy that governs the keys of each of these principals, if they have none of their own; as for a key of a user. */
+export async function findPolicyOfMembers(
+  db: Database,
+  principalIds: readonly string[],
+): Promise<ReadonlyMap<string, PolicyRow>> {
+  if (principalIds.length === 0) return new Map();
+  const { rows } = await sql<PolicyRow & { principal_id: string }>`
+    SELECT principals.id AS principal_id, policies.*
+    FROM principals
+    LEFT JOIN teams ON teams.id = principals.team_id
+    JOIN policies ON policies.id = coalesce(
+      principals.policy_id,
+      teams.member_policy_id,
+      teams.policy_id,
+      (SELECT id FROM policies WHERE default_for = 'user'),
+      (SELECT id FROM policies WHERE default_for = 'all')
+    )
+    WHERE principals.id = ANY (${principalIds}::text[])`.execute(db);
+  return new Map(rows.map((row) => [row.principal_id, row]));
+}
+
+/** A policy that counts for a key, and the team of the key's principal. */
+interface BindingPolicy extends PolicyRow {
+  readonly team_id: string | null;
+  /** That team, or one above it, is frozen. */
+  readonly team_frozen: boolean;
+}
+
+/**
+ * The policies that count for a principal's key beside the one that governs it, which comes first: its parents, and the policies
+ * of the principal's team and of each team above, with their parents. Nearest first; a policy may be there twice.
+ */
+export async function findBindingPolicies(
+  db: Database,
+  governingId: string,
+  principalId: string,
+): Promise<BindingPolicy[]> {
+  const { rows } = await sql<BindingPolicy>`
+    WITH RECURSIVE line AS (
+      SELECT teams.id, teams.parent_team_id, teams.policy_id, teams.frozen_at, 1 AS level
+      FROM principals JOIN teams ON teams.id = principals.team_id
+      WHERE principals.id = ${principalId}
+      UNION ALL
+      SELECT teams.id, teams.parent_team_id, teams.policy_id, teams.frozen_at, line.level + 1
+      FROM line JOIN teams ON teams.id = line.parent_team_id
+    ), chain AS (
+      SELECT ${governingId}::text AS policy_id, 0 AS level, 0 AS depth
+      UNION ALL
+      SELECT policy_id, level, 0 FROM line WHERE policy_id IS NOT NULL
+      UNION ALL
+      SELECT policies.parent_policy_id, chain.level, chain.depth + 1
+      FROM chain JOIN policies ON policies.id = chain.policy_id
+      WHERE policies.parent_policy_id IS NOT NULL
+    )
+    SELECT policies.*,
+      (SELECT id FROM line WHERE level = 1) AS team_id,
+      EXISTS (SELECT FROM line WHERE frozen_at IS NOT NULL) AS team_frozen
+    FROM chain JOIN policies ON policies.id = chain.policy_id
+    ORDER BY chain.level, chain.depth`.execute(db);
+  return rows;
 }
 
 /** The parents of a policy, nearest first. */
@@ -103,6 +170,8 @@ export async function findPolicyUser(db: Database, id: string): Promise<PolicyUs
   const { rows } = await sql<PolicyUser>`
     SELECT 'key' AS kind, id FROM keys WHERE policy_id = ${id} AND revoked_at IS NULL
     UNION ALL SELECT 'principal', id FROM principals WHERE policy_id = ${id}
+    UNION ALL SELECT 'team', id FROM teams
+      WHERE (policy_id = ${id} OR member_policy_id = ${id}) AND deleted_at IS NULL
     UNION ALL SELECT 'policy', id FROM policies WHERE parent_policy_id = ${id} AND deleted_at IS NULL
     UNION ALL SELECT 'alias', id FROM aliases WHERE policy_id = ${id}
     LIMIT 1`.execute(db);

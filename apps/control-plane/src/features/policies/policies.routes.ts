@@ -35,12 +35,12 @@ export function policyRoutes(app: App, deps: PolicyAdminDeps): void {
     update: {
       operationId: 'updatePolicy',
       summary: 'Update a policy',
-      run: (caller, id, changes) => changePolicy(deps, caller, id, changes),
+      run: (caller, id, changes, assertMatch) => changePolicy(deps, caller, id, changes, assertMatch),
     },
     delete: {
       operationId: 'deletePolicy',
       summary: 'Delete a policy',
-      run: (caller, id) => deletePolicy(deps, caller, id),
+      run: (caller, id, assertMatch) => deletePolicy(deps, caller, id, assertMatch),
     },
   });
 }

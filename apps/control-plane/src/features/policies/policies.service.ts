@@ -1,7 +1,9 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { isId, nanoFromMicro, newId, type Window, windowAt } from '@weighbridge/domain';
+import { raise } from '@weighbridge/errors';
 import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/ledger';
 import {
+  findBindingPolicies,
   findGoverningPolicy,
   findParents,
   findPolicy,
@@ -11,6 +13,7 @@ import {
   type PolicyRow,
 } from './policies.repository.ts';
 
+export { findPolicy, findPolicyOfMembers } from './policies.repository.ts';
 export type { GoverningPolicy, PolicyRow };
 
 /** The fields of a key that decide which counters its spend goes to. */
@@ -36,22 +39,35 @@ export async function policyExists(db: Database, id: string): Promise<boolean> {
   return isId('pol', id) && (await findPolicy(db, id)) !== undefined;
 }
 
-/** The counters of a key at `now`: the governing policy's first, then its parents'. Throws if no policy governs the key. */
-export async function countersOf(
-  db: Database,
-  key: CountedKey,
-  now: Date,
-): Promise<{ governing: GoverningPolicy; counters: [Counter, ...Counter[]] }> {
+/** What a key's requests count against. */
+export interface KeyCounters {
+  readonly governing: GoverningPolicy;
+  /** The governing policy's first, then those of its parents and of the teams of its principal. Each policy is there once. */
+  readonly counters: [Counter, ...Counter[]];
+  /** The team of its principal. */
+  readonly team: { readonly id: string; readonly isFrozen: boolean } | undefined;
+}
+
+/** The counters of a key at `now`. Throws if no policy governs the key. */
+export async function countersOf(db: Database, key: CountedKey, now: Date): Promise<KeyCounters> {
   const governing = await findGoverningPolicy(db, {
     policyId: key.policy_id,
     principalId: key.principal_id,
     kind: key.kind,
   });
   if (!governing) throw new Error('the key has no governing policy');
-  const parents = await findParents(db, governing.id);
+  const binding = await findBindingPolicies(db, governing.id, key.principal_id);
+  const others = new Map(binding.map((policy) => [policy.id, policy]));
+  others.delete(governing.id);
+  const { team_id: teamId, team_frozen: isFrozen } =
+    binding[0] ?? raise(new Error('the policy is not there'));
   return {
     governing,
-    counters: [counterOf(governing, key, now), ...parents.map((parent) => counterOf(parent, key, now))],
+    counters: [
+      counterOf(governing, key, now),
+      ...[...others.values()].map((policy) => counterOf(policy, key, now)),
+    ],
+    team: teamId === null ? undefined : { id: teamId, isFrozen },
   };
 }
 

@@ -6,6 +6,7 @@ import type { Caller } from '../../shared/caller.ts';
 import { validDisplayName } from '../../shared/displayName.ts';
 import { fieldChanges } from '../../shared/fieldChanges.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
+import type { AssertMatch } from '../../shared/preconditions.ts';
 import type { CacheSettings } from '../../shared/schemas.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { reclaimExcess } from '../leases/reclaims.ts';
@@ -102,12 +103,14 @@ export async function changePolicy(
   caller: Caller,
   id: string,
   input: PolicyChanges,
+  assertMatch: AssertMatch,
 ): Promise<Policy> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     await lockGovernance(tx, 'exclusive');
     const row = await existingPolicy(tx, id);
     const before = toPolicy(row);
+    assertMatch(before);
     const changed = fieldChanges<PolicySettings>(before, input);
     const names = Object.keys(changed);
     if (names.length === 0) return before;
@@ -144,11 +147,17 @@ export async function changePolicy(
 }
 
 /** Deletes a policy; a 409 while a key, a principal, an alias or another policy names it. */
-export async function deletePolicy(deps: PolicyAdminDeps, caller: Caller, id: string): Promise<Policy> {
+export async function deletePolicy(
+  deps: PolicyAdminDeps,
+  caller: Caller,
+  id: string,
+  assertMatch: AssertMatch,
+): Promise<Policy> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     await lockGovernance(tx, 'exclusive');
     const before = await existingPolicy(tx, id);
+    assertMatch(toPolicy(before));
     const user = await findPolicyUser(tx, id);
     if (user) {
       throw new AppError('conflict', 'policy_in_use', inUse(user), { details: { used_by: user.kind } });

@@ -35,12 +35,12 @@ export function profileRoutes(app: App, deps: ProfileDeps): void {
     update: {
       operationId: 'updateProfile',
       summary: 'Update a routing profile',
-      run: (caller, id, changes) => changeProfile(deps, caller, id, changes),
+      run: (caller, id, changes, assertMatch) => changeProfile(deps, caller, id, changes, assertMatch),
     },
     delete: {
       operationId: 'deleteProfile',
       summary: 'Delete a routing profile',
-      run: (caller, id) => deleteProfile(deps, caller, id),
+      run: (caller, id, assertMatch) => deleteProfile(deps, caller, id, assertMatch),
     },
   });
 }

@@ -5,6 +5,7 @@ import type { Caller } from '../../shared/caller.ts';
 import { fieldChanges } from '../../shared/fieldChanges.ts';
 import { hasInvalidCharacter } from '../../shared/invalidText.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
+import type { AssertMatch } from '../../shared/preconditions.ts';
 import type { CacheSettings } from '../../shared/schemas.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import {
@@ -121,10 +122,12 @@ export async function changeProfile(
   caller: Caller,
   id: string,
   input: ProfileChanges,
+  assertMatch: AssertMatch,
 ): Promise<Profile> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     const before = toProfile((await lockProfile(tx, id)) ?? raise(profileNotFound()));
+    assertMatch(before);
     const changed = fieldChanges<ProfileSettings>(before, input);
     if (Object.keys(changed).length === 0) return before;
     if (changed.name) {
@@ -156,10 +159,16 @@ export async function changeProfile(
 }
 
 /** Deletes a profile; a 409 while a policy names it. */
-export async function deleteProfile(deps: ProfileDeps, caller: Caller, id: string): Promise<Profile> {
+export async function deleteProfile(
+  deps: ProfileDeps,
+  caller: Caller,
+  id: string,
+  assertMatch: AssertMatch,
+): Promise<Profile> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     const row = (await lockProfile(tx, id)) ?? raise(profileNotFound());
+    assertMatch(toProfile(row));
     const policy = await findProfileUser(tx, id);
     if (policy !== undefined) {
       throw new AppError(

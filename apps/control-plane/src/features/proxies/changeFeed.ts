@@ -21,7 +21,7 @@ export interface ChangeFeedDeps {
 export const MAX_CHANGES = 10_000;
 
 /** Changes of these kinds affect only keys. All others may affect the models, connectors, profiles and aliases of every proxy. */
-const KEY_KINDS = new Set(['key', 'policy', 'principal']);
+const KEY_KINDS = new Set(['key', 'policy', 'principal', 'team']);
 
 /**
  * The committed changes that this control plane has read, in order. States: empty → following. Another history of the

@@ -33,7 +33,7 @@ import type { NegotiatedPrice } from '../connectors/connectorPrices.service.ts';
 import type { Identity, UsableConnector } from '../connectors/connectors.service.ts';
 import { headersOf, type RouteName, routesOf } from '../connectors/providers.ts';
 import type { KeyRow } from '../keys/keys.service.ts';
-import type { Counter } from '../policies/policies.service.ts';
+import type { Counter, KeyCounters } from '../policies/policies.service.ts';
 
 /** Rows of the control plane as the protobuf messages that proxies get. */
 
@@ -55,7 +55,7 @@ export function connectorMessage(
     prices: Object.fromEntries(
       negotiated.map(({ modelId, version, price }) => [modelId, priceMessage(version, price)]),
     ),
-    routes: routesOf(row.provider, row.dialect).map((route) => ROUTES[route]),
+    routes: routesOf(row).map((route) => ROUTES[route]),
     allowPrivateAddress: row.allowPrivateAddress,
     ...(row.max_parallel !== null && { maxParallel: row.max_parallel }),
     ...(row.connect_timeout_ms !== null && { connectTimeoutMs: row.connect_timeout_ms }),
@@ -71,6 +71,14 @@ function identityMessage(identity: Identity | undefined) {
   if (identity.kind === 'aws') {
     const { kind: _kind, ...value } = identity;
     return { case: 'aws' as const, value };
+  }
+  if (identity.kind === 'google') {
+    const { kind: _kind, ...value } = identity;
+    return { case: 'google' as const, value };
+  }
+  if (identity.kind === 'azure') {
+    const { kind: _kind, ...value } = identity;
+    return { case: 'azure' as const, value };
   }
   const { kind: _kind, clientAuthentication, ...client } = identity;
   const value = { ...client, basicAuthentication: clientAuthentication === 'basic' };
@@ -90,6 +98,7 @@ const ROUTES: Record<RouteName, Route> = {
   generate_content: Route.GENERATE_CONTENT,
   embed_content: Route.EMBED_CONTENT,
   completions: Route.COMPLETIONS,
+  converse: Route.CONVERSE,
 };
 
 export function feedbackResult(result: FeedbackResult): RecordFeedbackResponse_Result {
@@ -153,6 +162,7 @@ const STRATEGIES: Readonly<Record<RoutingProfile['strategy'], Strategy>> = {
 export function keyMessage(
   row: KeyRow,
   counters: readonly Counter[],
+  team: KeyCounters['team'],
   now: Date,
 ): MessageInitShape<typeof KeySchema> {
   const attribution = row.attribution as LockedAttribution;
@@ -165,6 +175,7 @@ export function keyMessage(
     ...(row.expires_at && { expiresAtMs: BigInt(row.expires_at.getTime()) }),
     attribution: { ...attribution, labels: { ...attribution.labels } },
     ...(profileId && { profileId }),
+    ...(team && { teamId: team.id, teamFrozen: team.isFrozen }),
     policies: counters.map((counter) => ({
       ...limitsMessage(counter),
       ...(counter.window.end && {

@@ -21,6 +21,7 @@ export interface ProducerRun {
   readonly producerId: string;
   readonly epoch: string;
   readonly name: string;
+  readonly signsUsage: boolean;
 }
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

@@ -82,6 +82,16 @@ export async function countLiveProxies(db: Database): Promise<number> {
   return rows[0]?.count ?? 0;
 }
 
+/** The proxies that `countLiveProxies` counts, the longest connected first; at most 100. */
+export async function findLiveProxies(db: Database): Promise<{ id: string; name: string }[]> {
+  const { rows } = await sql<{ id: string; name: string }>`
+    SELECT id, name FROM proxies
+    WHERE may_serve_until > clock_timestamp() AND last_seen_at > clock_timestamp() - interval '5 seconds'
+    ORDER BY connected_at, id
+    LIMIT 100`.execute(db);
+  return rows;
+}
+
 /**
  * Proxies by id, after a given one: those that may serve now, and those whose usage may not all be in the ledger. With
  * `all`, every recorded proxy.

@@ -19,11 +19,11 @@ export async function resolveKey(
   const row = await findKeyByTokenSha256(deps, tokenSha256);
   if (!row) return { revision, maxAgeMs: 0 };
   const now = deps.now();
-  const { counters } = await countersOf(deps.db, row, now);
+  const { counters, team } = await countersOf(deps.db, row, now);
   const ends = [row.expires_at, row.secret_expires_at].filter((at) => at !== null).map((at) => at.getTime());
   // A proxy checks the expiry at every request, so a rotated secret ends on time in each proxy.
   const expiresAt = ends.length > 0 ? new Date(Math.min(...ends)) : null;
-  const key = keyMessage({ ...row, expires_at: expiresAt }, counters, now);
+  const key = keyMessage({ ...row, expires_at: expiresAt }, counters, team, now);
   return { key, revision, maxAgeMs: maxAgeMs(counters, now) };
 }
 

@@ -3,6 +3,7 @@ import type { ServerDuplexStream } from '@grpc/grpc-js';
 import {
   type Hello,
   type ProxyStatus,
+  type TestConnectorSchema,
   type WatchRequest,
   type WatchResponse,
   WatchResponseSchema,
@@ -14,6 +15,9 @@ import type { SeenProxy } from './proxies.repository.ts';
 
 /** The gRPC call on which a proxy watches this control plane. */
 export type WatchCall = ServerDuplexStream<WatchRequest, WatchResponse>;
+
+/** A request to test a connector. */
+export type ConnectorTestMessage = MessageInitShape<typeof TestConnectorSchema>;
 
 type Message = MessageInitShape<typeof WatchResponseSchema>['message'];
 
@@ -39,6 +43,7 @@ export interface AppliedStatus {
 export class WatchedProxy {
   /** The spool that it writes to; empty for a proxy of an earlier release, which does not report it. */
   readonly producerId: string;
+  readonly signsUsage: boolean;
   readonly #call: WatchCall;
   #seen: SeenProxy;
   /** It was sent everything up to this revision; undefined: it needs a snapshot. */
@@ -56,6 +61,7 @@ export class WatchedProxy {
   constructor(call: WatchCall, hello: Hello, connectedAt: Date) {
     this.#call = call;
     this.producerId = hello.producerId;
+    this.signsUsage = hello.signsUsage;
     this.#seen = {
       id: hello.proxyId,
       name: hello.name,
@@ -140,6 +146,11 @@ export class WatchedProxy {
     if (this.#isBlocked) return;
     const bucket = { ...counter, windowStartMs: BigInt(windowStart.getTime()) };
     this.#send({ case: 'recall', value: { buckets: [bucket] } });
+  }
+
+  /** Asks it to test a connector. A blocked proxy does not answer in time. */
+  sendTest(value: ConnectorTestMessage): void {
+    if (!this.#isBlocked) this.#send({ case: 'testConnector', value });
   }
 
   applyStatus(status: ProxyStatus, receivedAt: Date): AppliedStatus {

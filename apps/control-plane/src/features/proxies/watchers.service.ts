@@ -4,12 +4,20 @@ import { isId } from '@weighbridge/domain';
 import { readModelOutputs } from '@weighbridge/ledger';
 import type { Logger, Metrics } from '@weighbridge/runtime';
 import { CHANGES_CHANNEL, changesAfter, currentPosition, pruneChanges } from '../changes/changes.service.ts';
+import { credentialOf, existingConnector, mayBePrivate } from '../connectors/connectors.service.ts';
+import {
+  type ProxyTests,
+  TESTED_CHANNEL,
+  TESTS_CHANNEL,
+  type TestRequest,
+} from '../connectors/proxyTests.ts';
 import { evidenceFeed } from '../evidence/evidence.service.ts';
 import type { KeyUses } from '../keys/keyUses.service.ts';
 import { pruneOldRates } from '../leases/leases.service.ts';
 import { RECLAIMS_CHANNEL, reclaimedBucket } from '../leases/reclaims.ts';
 import type { ModelDeps } from '../models/models.service.ts';
 import { ChangeFeed, MAX_CHANGES } from './changeFeed.ts';
+import { connectorMessage } from './messages.ts';
 import { recordRunWatermarks, registerRun } from './producers.service.ts';
 import { countLiveProxies, pruneProxies, recordGoodbye, recordSeen } from './proxies.repository.ts';
 import { readSnapshot } from './snapshot.service.ts';
@@ -23,6 +31,7 @@ type WatcherServiceDeps = ModelDeps & {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly keyUses: Pick<KeyUses, 'note'>;
+  readonly proxyTests: Pick<ProxyTests, 'heard' | 'tell'>;
 };
 
 /** Serves the streams of proxies. */
@@ -47,6 +56,15 @@ export function startWatchers(deps: WatcherServiceDeps, databaseUrl: string): Wa
       [CHANGES_CHANNEL]: () => watchers.wake(),
       [RECLAIMS_CHANNEL]: (text) => {
         if (text !== undefined) watchers.reclaim(reclaimedBucket(text));
+      },
+      [TESTS_CHANNEL]: (text) => {
+        if (text === undefined) return;
+        testHere(deps, watchers, JSON.parse(text) as TestRequest).catch((error) =>
+          logger.warn({ err: error }, 'failed to have proxies test a connector'),
+        );
+      },
+      [TESTED_CHANNEL]: (text) => {
+        if (text !== undefined) deps.proxyTests.heard(text);
       },
     },
     {
@@ -93,10 +111,30 @@ function createWatchers(deps: WatcherServiceDeps): Watchers {
     registerRun: (run) => registerRun(deps, run),
     recordWatermarks: (watermarks) => recordRunWatermarks(db, watermarks),
     onKeyUses: (uses) => noteKeyUses(deps, uses),
+    onConnectorTested: (proxy, tested) => {
+      deps.proxyTests
+        .tell(proxy, tested)
+        .catch((error) => logger.warn({ err: error }, 'failed to pass on the test of a connector'));
+    },
     countLive: () => countLiveProxies(db),
     readModelOutputs: () => readModelOutputs(db),
     onApplied: (seconds) => lag.observe(seconds),
   });
+}
+
+/** Asks the proxies among the wanted ones that are connected to this control plane. */
+async function testHere(
+  deps: WatcherServiceDeps,
+  watchers: Watchers,
+  { testId, connectorId, proxies, timeoutMs }: TestRequest,
+): Promise<void> {
+  if (!watchers.hasAny(proxies)) return;
+  const row = await existingConnector(deps.db, connectorId);
+  const access = await credentialOf(deps, row);
+  if ('unusable' in access) return;
+  const { value: credential, identity } = access;
+  const usable = { ...row, credential, identity, allowPrivateAddress: mayBePrivate(deps, row) };
+  watchers.test(proxies, { testId, connector: connectorMessage(usable, []), timeoutMs });
 }
 
 /** Of one status; a proxy sends fewer. */

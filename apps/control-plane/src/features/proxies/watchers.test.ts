@@ -31,6 +31,7 @@ function startWatchers(registerRun: () => Promise<void>): void {
     registerRun,
     recordWatermarks: async () => [],
     onKeyUses: () => {},
+    onConnectorTested: () => {},
     countLive: async () => 1,
     readModelOutputs: async () => [],
     onApplied: () => {},

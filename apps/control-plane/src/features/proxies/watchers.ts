@@ -1,12 +1,13 @@
-import type { Hello, KeyUse, ProxyStatus, WatchRequest } from '@weighbridge/contracts';
+import type { ConnectorTested, Hello, KeyUse, ProxyStatus, WatchRequest } from '@weighbridge/contracts';
 import { AppError, toGrpcError } from '@weighbridge/errors';
 import type { BucketRef, ModelOutput, Watermark } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
+import type { ProxyFinding } from '../connectors/proxyTests.ts';
 import type { EvidenceFeed } from '../evidence/evidenceFeed.ts';
 import type { ChangeFeed } from './changeFeed.ts';
 import { epochSuperseded, type ProducerRun } from './producers.service.ts';
 import type { SeenProxy } from './proxies.repository.ts';
-import { type WatchCall, WatchedProxy } from './watchedProxy.ts';
+import { type ConnectorTestMessage, type WatchCall, WatchedProxy } from './watchedProxy.ts';
 
 export interface WatchersDeps {
   readonly logger: Logger;
@@ -22,6 +23,8 @@ export interface WatchersDeps {
   readonly recordWatermarks: (watermarks: readonly Watermark[]) => Promise<readonly string[]>;
   /** Keys that requests used since a proxy last reported it. */
   readonly onKeyUses: (uses: readonly KeyUse[]) => void;
+  /** What a proxy found with a connector that it was asked to test. */
+  readonly onConnectorTested: (proxy: ProxyFinding['proxy'], tested: ConnectorTested) => void;
   readonly countLive: () => Promise<number>;
   readonly readModelOutputs: () => Promise<readonly ModelOutput[]>;
   /** Called with the time that a proxy took to apply a change, counted from when it was sent. */
@@ -87,6 +90,7 @@ export class Watchers {
   #receive(call: WatchCall, { message }: WatchRequest): void {
     if (!this.#calls.has(call)) return;
     if (message.case === 'status') this.#applyStatus(call, message.value);
+    else if (message.case === 'connectorTested') this.#applyTest(call, message.value);
     else if (message.case === 'goodbye') this.#sayGoodbye(call);
     else if (message.case === 'hello') {
       this.#greet(call, message.value).catch((error) => {
@@ -107,7 +111,8 @@ export class Watchers {
     logger.info({ proxyId: proxy.id, name, version }, 'proxy connected');
     if (!feed.position && !(await this.#advance())) return void call.end();
     if (proxy.producerId !== '') {
-      await registerRun({ producerId: proxy.producerId, epoch: proxy.id, name });
+      const { producerId, signsUsage } = proxy;
+      await registerRun({ producerId, epoch: proxy.id, name, signsUsage });
       this.#endEarlierRuns(proxy);
     }
     await recordSeen([proxy.seen]);
@@ -245,6 +250,21 @@ export class Watchers {
   /** Asks all connected proxies to return the idle part of their leases on a bucket. */
   reclaim(bucket: BucketRef): void {
     for (const proxy of this.#proxies.values()) proxy.sendReclaim(bucket);
+  }
+
+  /** Whether any of these proxies is connected to this control plane. */
+  hasAny(proxyIds: readonly string[]): boolean {
+    return [...this.#proxies.values()].some(({ id }) => proxyIds.includes(id));
+  }
+
+  /** Asks those of the proxies that are connected here to test a connector. */
+  test(proxyIds: readonly string[], test: ConnectorTestMessage): void {
+    for (const proxy of this.#proxies.values()) if (proxyIds.includes(proxy.id)) proxy.sendTest(test);
+  }
+
+  #applyTest(call: WatchCall, tested: ConnectorTested): void {
+    const proxy = this.#proxies.get(call);
+    if (proxy) this.#deps.onConnectorTested({ id: proxy.id, name: proxy.seen.name }, tested);
   }
 
   #sayGoodbye(call: WatchCall): void {

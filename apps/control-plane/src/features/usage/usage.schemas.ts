@@ -19,7 +19,7 @@ const HeadroomCounter = Type.Object(
 );
 export type HeadroomCounter = Static<typeof HeadroomCounter>;
 
-export const PolicySource = OneOf(['key', 'principal', 'default'], {
+export const PolicySource = OneOf(['key', 'principal', 'team', 'default'], {
   title: 'PolicySource',
   description: 'Where the governing policy comes from.',
 });

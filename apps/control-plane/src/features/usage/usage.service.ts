@@ -1,6 +1,6 @@
 import { microFromNano } from '@weighbridge/domain';
 import { readSpend } from '@weighbridge/ledger';
-import { type Caller, isOperator } from '../../shared/caller.ts';
+import { type Caller, readsAll } from '../../shared/caller.ts';
 import { type EffectiveKey, governedKeyOf } from '../keys/effectiveKey.ts';
 import { type KeyDeps, visibleKey } from '../keys/keys.service.ts';
 import { countersOf } from '../policies/policies.service.ts';
@@ -8,12 +8,12 @@ import { headroomOf } from './headroom.ts';
 import type { UsageReport } from './usage.schemas.ts';
 
 export async function usageOfKey(deps: KeyDeps, caller: Caller, keyId: string): Promise<UsageReport> {
-  return await report(deps, await visibleKey(deps, caller, keyId), isOperator(caller));
+  return await report(deps, await visibleKey(deps, caller, keyId), readsAll(caller));
 }
 
 /** The report for the calling key, or for the principal of the calling token. */
 export async function usageOfCaller(deps: KeyDeps, caller: Caller): Promise<UsageReport> {
-  return await report(deps, await governedKeyOf(deps.db, caller), isOperator(caller));
+  return await report(deps, await governedKeyOf(deps.db, caller), readsAll(caller));
 }
 
 async function report(deps: KeyDeps, key: EffectiveKey, showsParents: boolean): Promise<UsageReport> {

@@ -1,10 +1,22 @@
 import { type Static, Type } from 'typebox';
-import type { Caller } from '../../shared/caller.ts';
+import { type Caller, rightsOf } from '../../shared/caller.ts';
 import type { App } from '../../shared/fastify.ts';
 import { DateTime, Nullable, OneOf } from '../../shared/schemas.ts';
 import { policyOfCaller } from '../keys/effectiveKey.ts';
 import { type KeyDeps, visibleKey } from '../keys/keys.service.ts';
+import { TeamRole } from '../teams/teams.schemas.ts';
+import { findLine } from '../teams/teams.service.ts';
 import { PolicySource } from '../usage/usage.schemas.ts';
+
+const WhoamiTeam = Type.Object(
+  {
+    id: Type.String(),
+    name: Type.String(),
+    role: Nullable(TeamRole),
+    frozen: Type.Boolean({ description: 'The team or one above it is frozen: requests are refused.' }),
+  },
+  { title: 'WhoamiTeam' },
+);
 
 const Whoami = Type.Object(
   {
@@ -16,6 +28,15 @@ const Whoami = Type.Object(
     key_id: Nullable(Type.String()),
     key_name: Nullable(Type.String()),
     scopes: Type.Array(Type.String()),
+    roles: Type.Array(
+      OneOf(['operator', 'finance', 'auditor', 'lead', 'member'], {
+        title: 'CallerRole',
+        description: 'Over whose objects the scopes reach: both must allow an operation.',
+      }),
+    ),
+    teams: Type.Array(WhoamiTeam, {
+      description: 'Its own team, and those above it: their policies count for it.',
+    }),
     expires_at: Nullable(DateTime),
     secret_expires_at: Nullable(
       Type.String({
@@ -59,10 +80,30 @@ async function whoami(deps: KeyDeps, caller: Caller): Promise<Whoami> {
     key_id: key?.id ?? null,
     key_name: key?.name ?? null,
     scopes: [...scopes],
+    roles: rolesOf(caller),
+    teams: await teamsOf(deps, caller),
     expires_at: expiresAt?.toISOString() ?? null,
     secret_expires_at: identity.kind === 'key' ? (identity.graceEndsAt?.toISOString() ?? null) : null,
     policy_id: policy?.id ?? null,
     policy_name: policy?.name ?? null,
     policy_source: policy?.source ?? null,
   };
+}
+
+function rolesOf(caller: Caller): Whoami['roles'] {
+  const { role, team } = rightsOf(caller);
+  // Who leads a team has its own objects and those of the team, whatever its role.
+  const inTeam = team ? [team.role] : [];
+  return role ? [role, ...inTeam.filter((one) => one === 'lead')] : [inTeam[0] ?? 'member'];
+}
+
+async function teamsOf({ db }: KeyDeps, caller: Caller): Promise<Whoami['teams']> {
+  const { team } = rightsOf(caller);
+  const line = team ? await findLine(db, team.id) : [];
+  return line.map(({ id, name }, at) => ({
+    id,
+    name,
+    role: id === team?.id ? team.role : null,
+    frozen: line.slice(at).some(({ frozen_at }) => frozen_at !== null),
+  }));
 }

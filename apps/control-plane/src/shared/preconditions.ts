@@ -1,0 +1,126 @@
+import { createHash } from 'node:crypto';
+import { AppError } from '@weighbridge/errors';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { type TObject, Type } from 'typebox';
+
+/**
+ * Throws a 412 if a request names another state of its resource than the current one; undefined: there is no such resource. The
+ * caller holds a lock on the resource, and changes it in the same transaction: so no one's change is lost.
+ */
+export type AssertMatch = (current: object | undefined) => void;
+
+/** What an ETag is made of: the fields of the resource's schema, without those that change by themselves. */
+export function versionedFields(schema: TObject, ...without: readonly string[]): readonly string[] {
+  return Object.keys(schema.properties).filter((name) => !without.includes(name));
+}
+
+/**
+ * When a change was made: later than the change before it, also within a millisecond. So a change of what is never shown, such as a
+ * secret, changes the ETag too.
+ */
+export function changedAt(before: Date, now: Date): Date {
+  return now > before ? now : new Date(before.getTime() + 1);
+}
+
+const IF_MATCH = Type.Optional(Type.String());
+const IF_NONE_MATCH = Type.Optional(Type.String());
+const WRITES = new Set(['PATCH', 'PUT', 'DELETE']);
+const ENTITY_TAG = /^(W\/)?"[\x21\x23-\x7e]*"$/;
+
+/**
+ * Gives the responses of every route whose config has `versioned` an ETag, and lets its changes depend on one. Call it before these
+ * routes are registered.
+ */
+export function acceptPreconditions(api: FastifyInstance): void {
+  api.decorateRequest('assertMatch', null as unknown as AssertMatch);
+  api.addHook('onRoute', (route) => {
+    const { versioned, dependsOn } = route.config ?? {};
+    const methods = [route.method].flat();
+    const changes = dependsOn !== undefined || methods.some((method) => WRITES.has(method));
+    if (versioned === undefined && dependsOn === undefined) return;
+    if (changes) {
+      const { properties = {} } = (route.schema?.headers ?? {}) as Partial<TObject>;
+      const ofPut = methods.includes('PUT') && { 'if-none-match': IF_NONE_MATCH };
+      route.schema = {
+        ...route.schema,
+        headers: Type.Object({ ...properties, 'if-match': IF_MATCH, ...ofPut }),
+      };
+    }
+    if (versioned === undefined) return;
+    route.preSerialization = [
+      ...[route.preSerialization ?? []].flat(),
+      async (_request, reply, payload) => {
+        if (reply.statusCode < 300) reply.header('etag', etagOf(payload as object, versioned));
+        return payload;
+      },
+    ];
+  });
+  api.addHook('preValidation', async (request) => {
+    request.assertMatch = preconditionOf(request);
+  });
+}
+
+function preconditionOf({ headers, method, routeOptions }: FastifyRequest): AssertMatch {
+  const { versioned, dependsOn = versioned, reads } = routeOptions.config;
+  const match = headers['if-match'];
+  const noneMatch = headers['if-none-match'];
+  // Of a read they would only save the body.
+  if (reads || !(WRITES.has(method) || method === 'POST')) return () => undefined;
+  const supported = dependsOn !== undefined && (WRITES.has(method) || routeOptions.config.dependsOn);
+  if (match !== undefined && !supported) throw notSupported('If-Match');
+  if (noneMatch !== undefined && !(supported && method === 'PUT')) throw notSupported('If-None-Match');
+  if (noneMatch !== undefined && noneMatch !== '*') {
+    throw malformed('If-None-Match: can only be *, which refuses to change what exists.', 'if-none-match');
+  }
+  const wanted = match === undefined ? undefined : tagsOf(match);
+  return (current) => {
+    if (noneMatch !== undefined && current !== undefined) throw exists(current, dependsOn ?? []);
+    if (wanted === undefined) return;
+    if (current === undefined) throw absent();
+    const etag = etagOf(current, dependsOn ?? []);
+    if (wanted !== '*' && !wanted.includes(etag)) throw changed(current, etag);
+  };
+}
+
+/** A strong tag for the same values, whoever asks; a number that counts versions is its own. */
+function etagOf(resource: object, fields: readonly string[]): string {
+  const values = fields.map((name) => (resource as Readonly<Record<string, unknown>>)[name] ?? null);
+  const [only] = values;
+  if (values.length === 1 && typeof only === 'number') return `"${only}"`;
+  return `"${createHash('sha256').update(JSON.stringify(values)).digest('base64url').slice(0, 27)}"`;
+}
+
+function tagsOf(header: string): '*' | readonly string[] {
+  if (header.trim() === '*') return '*';
+  const tags = header.split(',').map((tag) => tag.trim());
+  if (tags.every((tag) => ENTITY_TAG.test(tag))) return tags;
+  throw malformed('If-Match: must be * or an ETag with its quotes, as a response had it.', 'if-match');
+}
+
+function malformed(message: string, param: string): AppError {
+  return new AppError('invalid_request', 'invalid_request', message, { param });
+}
+
+function notSupported(header: string): AppError {
+  const message = `${header}: this operation can't depend on an ETag. Leave the header out.`;
+  return malformed(message, header.toLowerCase());
+}
+
+function changed(current: object, etag: string): AppError {
+  const message =
+    'The resource is not what If-Match names: it was changed since it was read. Nothing was changed. Look at `current`, and repeat the request with its ETag.';
+  const options = { param: 'if-match', details: { current }, headers: { etag } };
+  return new AppError('precondition', 'precondition_failed', message, options);
+}
+
+function absent(): AppError {
+  const message = 'If-Match: the resource does not exist, so nothing was changed.';
+  return new AppError('precondition', 'precondition_failed', message, { param: 'if-match' });
+}
+
+function exists(current: object, fields: readonly string[]): AppError {
+  const message = 'If-None-Match: the resource exists already, so nothing was changed. Look at `current`.';
+  const etag = etagOf(current, fields);
+  const options = { param: 'if-none-match', details: { current }, headers: { etag } };
+  return new AppError('precondition', 'precondition_failed', message, options);
+}

@@ -1,0 +1,193 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type OpenApiDocument, operations } from '../src/openapi/types.ts';
+import { fixtures } from './fixtures.ts';
+import { startTestApi, type TestApi } from './testApi.ts';
+
+/** No change is lost: every operation that changes a resource with an ETag, also a new one, can depend on it. */
+
+const document: OpenApiDocument = JSON.parse(
+  readFileSync(new URL('../openapi.json', import.meta.url), 'utf8'),
+);
+const all = operations(document).filter(([path]) => path.startsWith('/api/v1/'));
+const takes = (header: string) =>
+  all
+    .filter(([, , { parameters = [] }]) => parameters.some(({ name }) => name === header))
+    .map(([path, method, { operationId }]) => ({
+      path: path.replace('/api/v1', ''),
+      method: method.toUpperCase() as 'PATCH' | 'PUT' | 'POST' | 'DELETE',
+      operation: operationId,
+    }));
+const conditional = takes('if-match');
+type Conditional = (typeof conditional)[number];
+
+const price = (units: number) => {
+  const amount = { currency_code: 'USD', units, nanos: 0 };
+  return { input_price: amount, output_price: amount };
+};
+
+/** A body that changes the resource, another one for each number. Without a body: undefined. */
+const BODIES: Readonly<Record<string, (n: number) => object | undefined>> = {
+  // None is the role that a new principal has: that would change nothing, so another change could follow.
+  putPrincipal: (n) =>
+    [{ role: 'finance' }, { role: 'auditor' }, { role: 'operator' }, { active: false }][n % 4],
+  putCatalogModel: (n) => ({ context_window: 2_000 + n }),
+  updateCatalogModel: (n) => ({ context_window: 3_000 + n }),
+  createCatalogPrice: (n) => price(10 + n),
+  putConnectorPrice: (n) => price(20 + n),
+  updateAlias: (n) => ({ name: `changed-${n}-${Math.random()}` }),
+  updateConnector: (n) => ({ weight: 2 + n }),
+  updateKey: (n) => ({ name: `changed ${n}` }),
+  updatePolicy: (n) => ({ limit_micro_usd: 1_000_000 + n }),
+  updateProfile: (n) => ({ targets: [{ model: 'mock/echo', weight: 2 + n }] }),
+  updateTeam: (n) => ({ name: `changed-${n}-${Math.random()}` }),
+  updateWebhook: (n) => ({ name: `changed-${n}` }),
+  rotateKey: () => ({}),
+  rotateWebhook: () => ({}),
+};
+/** Has no operation that reads it alone: its ETag is its version. */
+const BY_VERSION = new Set(['putConnectorPrice', 'deleteConnectorPrice']);
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await startTestApi({
+    OPENAI_API_KEY: 'sk-vendor',
+    WEIGHBRIDGE_KEY_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'),
+  });
+});
+afterAll(() => api.close());
+
+async function pathOf({ path, operation }: Conditional): Promise<string> {
+  let filled = path;
+  for (const [placeholder, name = ''] of path.matchAll(/\{(\w+)\}/g)) {
+    const value = await fixtures.parameter(api, name, operation);
+    filled = filled.replace(placeholder, encodeURIComponent(value));
+  }
+  if (operation === 'deleteCatalogPrice') await api.call('POST', filled, { body: price(1) });
+  if (operation === 'putConnectorPrice') await api.call('PUT', filled, { body: price(1) });
+  if (operation === 'unfreezeTeam') await api.call('POST', filled.replace('/un', '/'));
+  return filled;
+}
+
+/** The resource of an operation's path, and its ETag. */
+async function current({ operation }: Conditional, path: string) {
+  if (BY_VERSION.has(operation)) return { path: undefined, etag: '"1"' };
+  const own = path.replace(/\/(rotate|prices|freeze|unfreeze)$/, '');
+  const { status, headers } = await api.call('GET', own);
+  expect(status).toBe(200);
+  return { path: own, etag: headers.etag as string };
+}
+
+const send = async (operation: Conditional, path: string, ifMatch: string, n = 0) => {
+  const body = operation.method === 'DELETE' ? undefined : BODIES[operation.operation]?.(n);
+  return await api.call(operation.method, path, {
+    headers: { 'if-match': ifMatch },
+    ...(body && { body }),
+  });
+};
+
+it('covers every operation that changes a resource with an ETag', () => {
+  const withEtag = new Set(
+    all
+      .filter(([, method, { responses }]) => {
+        const { headers } = (responses[200] ?? {}) as { headers?: object };
+        return method === 'get' && headers && 'etag' in headers;
+      })
+      .map(([path]) => path),
+  );
+  expect(withEtag.size).toBe(9);
+  const missing = all
+    .filter(([path, method]) => withEtag.has(path) && method !== 'get')
+    .filter(([, , { operationId }]) => !conditional.some(({ operation }) => operation === operationId))
+    .map(([, , { operationId }]) => operationId);
+  expect(missing).toEqual([]);
+  expect(conditional.length).toBeGreaterThan(25);
+  const withBody = conditional.filter(({ method }) => method !== 'DELETE').map(({ operation }) => operation);
+  expect(withBody.filter((name) => !BODIES[name] && !/freezeTeam/i.test(name))).toEqual([]);
+});
+
+describe.each(conditional)('$operation', (operation) => {
+  it('is refused with 412 and what there is, if it names another state', async () => {
+    const path = await pathOf(operation);
+    const before = await current(operation, path);
+    for (const stale of ['"stale"', `W/${before.etag}`, '"a", "b"', '""']) {
+      const { status, body, headers } = await send(operation, path, stale);
+      expect([stale, status]).toEqual([stale, 412]);
+      expect(body.error).toMatchObject({ code: 'precondition_failed', param: 'if-match' });
+      expect((body.error as { current: object }).current).toEqual(expect.any(Object));
+      expect(headers.etag).toBe(before.etag);
+    }
+    for (const malformed of ['stale', '"a', '"a" "b"']) {
+      expect((await send(operation, path, malformed)).status).toBe(400);
+    }
+    expect((await current(operation, path)).etag).toBe(before.etag);
+  });
+
+  it('is made once, if several who read the same state make it at once', async () => {
+    const path = await pathOf(operation);
+    const { etag } = await current(operation, path);
+    const calls = Array.from({ length: 4 }, (_, n) => send(operation, path, `"other", ${etag}`, n));
+    const statuses = (await Promise.all(calls)).map(({ status }) => status);
+    const [done, ...others] = statuses.sort();
+    expect(done === 200 || done === 201).toBe(true);
+    // What was deleted is not there, also for those who waited.
+    for (const status of others) expect([412, 404]).toContain(status);
+    expect(others).toHaveLength(3);
+  });
+
+  it('answers with the ETag of what it made, so that changes can follow each other', async () => {
+    if (operation.method === 'DELETE' || BY_VERSION.has(operation.operation)) return;
+    const path = await pathOf(operation);
+    const { headers, status } = await send(operation, path, '*');
+    expect(status).toBeLessThan(300);
+    const { etag } = await current(operation, path);
+    if (operation.operation !== 'createCatalogPrice') expect(headers.etag).toBe(etag);
+    expect((await send(operation, path, etag, 1)).status).toBeLessThan(300);
+  });
+});
+
+describe('If-None-Match: *', () => {
+  const creating = takes('if-none-match');
+
+  it('creates only what does not exist', async () => {
+    const headers = { 'if-none-match': '*' };
+    expect(creating.map(({ operation }) => operation).sort()).toEqual([
+      'putCatalogModel',
+      'putConnectorPrice',
+      'putPrincipal',
+    ]);
+    for (const path of ['/principals/brand-new', '/catalog/models/mock%2Fbrand-new']) {
+      const body = path.includes('models') ? { context_window: 1_000 } : { role: 'finance' };
+      const other = path.includes('models') ? { context_window: 9 } : { role: 'auditor' };
+      const statuses = await Promise.all(
+        [body, other].map(async (one) => (await api.call('PUT', path, { body: one, headers })).status),
+      );
+      expect(statuses.filter((status) => status === 412)).toHaveLength(1);
+      expect((await api.call('PUT', path, { body, headers })).status).toBe(412);
+    }
+  });
+
+  it('can be nothing else', async () => {
+    const headers = { 'if-none-match': '"a"' };
+    const { status, body } = await api.call('PUT', '/principals/ada', { body: {}, headers });
+    expect([status, (body.error as { param: string }).param]).toEqual([400, 'if-none-match']);
+  });
+});
+
+it('refuses a condition where it would be ignored', async () => {
+  for (const header of ['if-match', 'if-none-match']) {
+    const { status, body } = await api.call('POST', '/policies', {
+      body: { name: 'unconditional' },
+      headers: { [header]: '*' },
+    });
+    expect([status, (body.error as { param: string }).param]).toEqual([400, header]);
+  }
+});
+
+it('does not change an ETag by use', async () => {
+  const { id } = await api.issue();
+  const etagOf = async () => (await api.call('GET', `/keys/${id}`)).headers.etag;
+  const before = await etagOf();
+  await api.db.updateTable('keys').set({ last_used_at: new Date() }).where('id', '=', id).execute();
+  expect(await etagOf()).toBe(before);
+});
