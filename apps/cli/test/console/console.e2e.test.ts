@@ -1,0 +1,213 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { mainJob, manage, type Service } from '../mainJob.ts';
+import type { RunningProcess } from '../processes.ts';
+import { newDataDir, removeDataDir, startUp } from '../startUp.ts';
+import { launchChromium } from './chromium.ts';
+import { newPerson, type Person, settled } from './person.ts';
+
+/** A folder for screenshots of all pages; unset: none are taken. */
+const SCREENSHOTS = process.env.CONSOLE_SCREENSHOTS;
+/** What the API lets a name contain; `visible` in the console's text.ts shows what it doesn't. */
+const HOSTILE = `<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}}`;
+const PATHS = [
+  ['/', 'Overview'],
+  ['/usage', 'Usage'],
+  ['/requests', 'Requests'],
+  ['/keys', 'Keys'],
+  ['/teams', 'Principals & teams'],
+  ['/policies', 'Policies'],
+  ['/models', 'Models & prices'],
+  ['/connectors', 'Connectors'],
+  ['/profiles', 'Profiles & evidence'],
+  ['/webhooks', 'Alerts & webhooks'],
+  ['/health', 'Health'],
+  ['/audit', 'Audit'],
+  ['/connect', 'Connect a client'],
+] as const;
+
+let dataDir: string;
+let service: Service;
+let running: RunningProcess;
+let browser: Browser;
+beforeAll(async () => {
+  dataDir = await newDataDir('weighbridge-console-');
+  [{ process: running, service }, browser] = await Promise.all([startUp(dataDir), launchChromium()]);
+}, 180_000);
+afterAll(async () => {
+  await browser?.close();
+  await running?.stop();
+  await removeDataDir(dataDir);
+});
+
+const person = (scheme?: 'light' | 'dark') => newPerson(browser, service.managementUrl, scheme);
+
+async function issueKey(fields: Record<string, unknown>): Promise<string> {
+  const { status, body } = await manage(service, 'POST', '/api/v1/keys', { body: fields });
+  expect([status, body]).toEqual([201, expect.anything()]);
+  return body.key as string;
+}
+
+describe('an operator', () => {
+  let operator: Person;
+  beforeAll(async () => {
+    await mainJob(service, 'mock/echo');
+    await manage(service, 'POST', '/api/v1/teams', { body: { name: 'research' } });
+    operator = await person();
+    await operator.signIn(service.operatorKey);
+  }, 120_000);
+  afterAll(() => operator?.context.close());
+
+  it('finds every page in the navigation, each with one heading, a title and nothing that bars anyone', async () => {
+    const { page } = operator;
+    for (const [path, title] of PATHS) {
+      await page
+        .getByRole('navigation', { name: 'Pages' })
+        .getByRole('link', { name: title, exact: true })
+        .click();
+      await page.getByRole('heading', { level: 1, name: title, exact: true }).waitFor();
+      await settled(page);
+      expect(new URL(page.url()).pathname).toBe(`/console${path}`);
+      expect(await page.locator('h1').count()).toBe(1);
+      expect(await page.locator('nav[aria-label=Pages]').count()).toBe(1);
+      expect(await page.title()).toBe(`${title} · Weighbridge`);
+      expect([path, await page.getByRole('alert').allTextContents()]).toEqual([path, []]);
+      expect(await operator.violations()).toEqual([]);
+      if (SCREENSHOTS) {
+        await mkdir(SCREENSHOTS, { recursive: true });
+        for (const colorScheme of ['light', 'dark'] as const) {
+          await page.emulateMedia({ colorScheme });
+          const name = `${path.slice(1) || 'overview'}-${colorScheme}.png`;
+          await page.screenshot({ path: join(SCREENSHOTS, name), fullPage: true });
+        }
+        await page.emulateMedia({ colorScheme: 'light' });
+      }
+    }
+    expect(operator.faults).toEqual([]);
+  }, 120_000);
+
+  it('issues a key whose secret is shown once and works, and revokes it', async () => {
+    const { page } = operator;
+    await operator.open('/keys');
+    await page.getByRole('button', { name: 'Issue a key' }).click();
+    await page.getByLabel('Name', { exact: false }).last().fill('from the console');
+    await page.getByRole('button', { name: 'Issue', exact: true }).click();
+    const dialog = page.getByRole('dialog');
+    const secret = (await dialog.locator('code').textContent()) ?? '';
+    expect(secret).toMatch(/^sk-svc-/);
+    expect(await operator.violations()).toEqual([]);
+    const use = async () =>
+      await fetch(`${service.managementUrl}/api/v1/whoami`, {
+        headers: { authorization: `Bearer ${secret}` },
+      });
+    expect((await use()).status).toBe(200);
+    await dialog.getByRole('button', { name: 'Done' }).click();
+    const row = page.getByRole('row', { name: /from the console/ });
+    await row.waitFor();
+    expect(await page.content()).not.toContain(secret);
+
+    await row.getByRole('button', { name: 'Revoke' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Revoke the key' }).click();
+    await row.getByText('revoked').waitFor();
+    expect((await use()).status).toBe(401);
+    expect(operator.faults).toEqual([]);
+  }, 60_000);
+
+  it('sees what a request cost, and finds it by its address', async () => {
+    const { page } = operator;
+    await operator.open('/requests');
+    await page.getByRole('row').nth(1).getByRole('link').click();
+    await page.getByRole('heading', { level: 1, name: /^Request req_/ }).waitFor();
+    await page.reload();
+    await page.getByRole('table', { name: 'Attempts' }).waitFor();
+    expect(await page.getByText('mock/echo').count()).toBeGreaterThan(0);
+    expect(await operator.violations()).toEqual([]);
+    await operator.open('/usage?group=principal&range=7');
+    await page.getByRole('columnheader', { name: 'Principal' }).waitFor();
+    expect(operator.faults).toEqual([]);
+  }, 60_000);
+
+  it('reads names as text, whatever they contain', async () => {
+    await issueKey({ name: HOSTILE });
+    const { page } = operator;
+    await operator.open(`/keys?name_contains=${encodeURIComponent('onerror')}`);
+    await page.getByRole('cell', { name: HOSTILE }).waitFor();
+    expect(await page.locator('td img, td script').count()).toBe(0);
+    expect(operator.faults).toEqual([]);
+  }, 60_000);
+
+  it('is told what failed, and can try again, when the service answers 503', async () => {
+    const { page } = operator;
+    const body = {
+      error: { code: 'database_unavailable', message: 'Database unavailable.', request_id: 'req_1' },
+    };
+    await page.route('**/api/v1/keys*', (route) => route.fulfill({ status: 503, json: body }));
+    await operator.open('/keys');
+    await page.getByRole('alert').getByText('Database unavailable.').waitFor();
+    await page.unroute('**/api/v1/keys*');
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await page.getByRole('table', { name: 'Keys' }).waitFor();
+  }, 60_000);
+
+  it('leaves with everything: the session ends wherever its cookie was copied', async () => {
+    const { page, context } = await person();
+    const other = await person();
+    await newSession(page);
+    const cookies = await context.cookies();
+    await other.context.addCookies(cookies);
+    await other.open('/keys');
+    await other.page.getByRole('heading', { level: 1, name: 'Keys' }).waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Sign in to Weighbridge' }).waitFor();
+    await other.page.reload();
+    await other.page.getByRole('heading', { level: 1, name: 'Sign in to Weighbridge' }).waitFor();
+    expect(await other.violations()).toEqual([]);
+    await Promise.all([context.close(), other.context.close()]);
+  }, 60_000);
+
+  async function newSession(page: Person['page']): Promise<void> {
+    await page.goto(`${service.managementUrl}/console/`);
+    await page.locator('input').first().fill(service.operatorKey);
+    await page.locator('input').first().press('Enter');
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+  }
+});
+
+describe('a person without rights', () => {
+  it('sees its own keys and spend, and is refused the pages of others by their address', async () => {
+    const key = await issueKey({
+      name: 'of ada',
+      principal_id: 'ada',
+      scopes: ['inference', 'models:read', 'usage:read', 'keys:read', 'keys:write'],
+    });
+    const ada = await person('dark');
+    await ada.signIn(key);
+    const links = await ada.page
+      .getByRole('navigation', { name: 'Pages' })
+      .getByRole('link')
+      .allTextContents();
+    expect(links).toEqual(['Overview', 'Usage', 'Requests', 'Keys', 'Models & prices', 'Connect a client']);
+    await ada.open('/keys');
+    await ada.page.getByRole('row', { name: /of ada/ }).waitFor();
+    expect(await ada.page.getByRole('row').count()).toBe(2);
+    expect(await ada.violations()).toEqual([]);
+    for (const path of ['/audit', '/connectors', '/policies', '/webhooks', '/health']) {
+      await ada.open(path);
+      await ada.page.getByRole('alert').first().getByText('lacks the scope operator').waitFor();
+    }
+    expect(ada.faults).toEqual([]);
+    await ada.context.close();
+  }, 60_000);
+
+  it('is told why a wrong key is refused', async () => {
+    const stranger = await person();
+    await stranger.page.goto(`${service.managementUrl}/`);
+    await stranger.page.locator('input').first().fill('sk-svc-wrong');
+    await stranger.page.locator('input').first().press('Enter');
+    await stranger.page.getByRole('alert').waitFor();
+    expect(await stranger.violations()).toEqual([]);
+    await stranger.context.close();
+  }, 60_000);
+});

@@ -1,0 +1,73 @@
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { expect } from 'vitest';
+
+const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+const WAIT_MS = 20_000;
+
+/** Someone who uses the console in a browser of their own. */
+export interface Person {
+  readonly context: BrowserContext;
+  readonly page: Page;
+  open(path: string): Promise<void>;
+  signIn(key: string): Promise<void>;
+  /** Rules of accessibility that the page breaks. */
+  violations(): Promise<string[]>;
+  /** What the page wrote to the console of the browser as errors, and what it asked of other origins. */
+  readonly faults: string[];
+}
+
+export async function newPerson(
+  browser: Browser,
+  url: string,
+  colorScheme: 'light' | 'dark' = 'light',
+): Promise<Person> {
+  const context = await browser.newContext({ colorScheme, viewport: { width: 1_360, height: 860 } });
+  context.setDefaultTimeout(WAIT_MS);
+  const page = await context.newPage();
+  const faults: string[] = [];
+  page.on('console', (message) => {
+    // Of a refused request the browser writes a line of its own; what the page shows then is asserted by each test.
+    if (message.type() !== 'error' || /Failed to load resource/.test(message.text())) return;
+    faults.push(`${page.url()}: ${message.text()}`);
+  });
+  page.on('pageerror', (error) => faults.push(`${page.url()}: ${error.message}`));
+  page.on('request', (request) => {
+    if (!request.url().startsWith(`${url}/`)) faults.push(`a foreign request: ${request.url()}`);
+  });
+  const axe = await readFile(AXE, 'utf8');
+  return {
+    context,
+    page,
+    faults,
+    async open(path) {
+      await page.goto(`${url}/console${path}`);
+    },
+    async signIn(key) {
+      await page.goto(`${url}/`);
+      const first = page.locator('input').first();
+      await first.fill(key);
+      await first.press('Enter');
+      await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+    },
+    async violations() {
+      // By the protocol of the browser: the page's own policy would not run it.
+      await page.evaluate(axe);
+      const found = await page.evaluate(async () => {
+        const { axe: loaded } = globalThis as unknown as {
+          axe: { run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
+        };
+        const { violations } = await loaded.run();
+        return violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`);
+      });
+      return found.map((one) => `${page.url()}: ${one}`);
+    },
+  };
+}
+
+/** Waits until a page shows its data or why it can't: it never loads for ever. */
+export async function settled(page: Page): Promise<void> {
+  await page.getByRole('heading', { level: 1 }).waitFor();
+  await expect.poll(() => page.getByText('Loading …').count(), { timeout: WAIT_MS }).toBe(0);
+}

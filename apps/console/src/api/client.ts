@@ -1,0 +1,91 @@
+import { ApiError, type paths, readApiError } from '@weighbridge/client';
+import createFetchClient from 'openapi-fetch';
+import createReactQuery from 'openapi-react-query';
+
+/** A page never waits longer than this for an answer. */
+const TIMEOUT_MS = 30_000;
+
+let csrfToken = '';
+
+/** Every later write repeats it. */
+function keepCsrfToken(token: string): void {
+  csrfToken = token;
+}
+
+async function send(request: Request): Promise<Response> {
+  try {
+    return await fetch(request, {
+      signal: AbortSignal.any([request.signal, AbortSignal.timeout(TIMEOUT_MS)]),
+    });
+  } catch (error) {
+    if (request.signal.aborted) throw error;
+    const isTimeout = error instanceof DOMException && error.name === 'TimeoutError';
+    const message = isTimeout
+      ? `The service has not answered for ${TIMEOUT_MS / 1_000} s. Check before you repeat a change: it may have been made.`
+      : 'The service is unreachable. Check your network, and whether Weighbridge runs.';
+    throw new ApiError({
+      status: 0,
+      code: isTimeout ? 'no_answer_yet' : 'unreachable',
+      message,
+      cause: error,
+    });
+  }
+}
+
+/** Calls the operator API of this page's own origin, with the session's cookie. */
+export const client = createFetchClient<paths>({ baseUrl: '', fetch: send });
+client.use({
+  onRequest({ request }) {
+    if (request.method !== 'GET') request.headers.set('x-csrf-token', csrfToken);
+  },
+  async onResponse({ response }) {
+    if (!response.ok) throw await readApiError(response);
+  },
+});
+
+export const api = createReactQuery(client);
+
+export interface Session {
+  readonly principal_id: string;
+  readonly csrf_token: string;
+  readonly ends_at: string;
+}
+
+async function sessionCall(method: 'GET' | 'POST' | 'DELETE', body?: object): Promise<Response> {
+  const response = await send(
+    new Request('/api/v1/session', {
+      method,
+      headers: { 'x-csrf-token': csrfToken, ...(body && { 'content-type': 'application/json' }) },
+      ...(body && { body: JSON.stringify(body) }),
+    }),
+  );
+  if (!response.ok) throw await readApiError(response);
+  return response;
+}
+
+/** The person's session; null: not signed in. */
+export async function readSession(): Promise<Session | null> {
+  try {
+    const session: Session = await (await sessionCall('GET')).json();
+    keepCsrfToken(session.csrf_token);
+    return session;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 401) return null;
+    throw error;
+  }
+}
+
+export async function signIn(key: string): Promise<Session> {
+  const session: Session = await (await sessionCall('POST', { key })).json();
+  keepCsrfToken(session.csrf_token);
+  return session;
+}
+
+export async function signOut(): Promise<void> {
+  try {
+    await sessionCall('DELETE');
+  } catch (error) {
+    // Ended already.
+    if (!(error instanceof ApiError && error.status === 401)) throw error;
+  }
+}

@@ -1,0 +1,107 @@
+import { Link } from '@tanstack/react-router';
+import type { components } from '@weighbridge/client';
+import { api } from '../api/client.ts';
+import { Badge, Code, Money, Name, Time } from '../ui/bits.tsx';
+import { Filters } from '../ui/fields.tsx';
+import { Loaded, Page } from '../ui/Page.tsx';
+import { useSearch } from '../ui/search.ts';
+import { Pager, Table } from '../ui/Table.tsx';
+import { count } from '../ui/text.ts';
+import { daysAgo } from './period.ts';
+
+export type RequestRecord = components['schemas']['RequestRecord'];
+
+const FILTERS = ['request_id', 'model', 'principal_id', 'outcome', 'session_id', 'estimated'] as const;
+const OUTCOMES = ['ok', 'upstream_error', 'client_gone', 'refused'] as const;
+
+export function Requests() {
+  const [search] = useSearch();
+  const given = [...FILTERS, 'page_token' as const].filter((name) => search[name]);
+  const asked = Object.fromEntries(given.map((name) => [name, search[name]]));
+  const query = api.useQuery('get', '/api/v1/requests', {
+    params: {
+      query: { ...asked, from: daysAgo(new Date(), Number(search.days ?? 7)), page_size: 50 } as object,
+    },
+  });
+  return (
+    <Page title="Requests" lead="The newest first. A refused request is a row that says why.">
+      <Filters
+        filters={[
+          {
+            name: 'days',
+            label: 'Days',
+            options: [
+              ['1', '1'],
+              ['7', '7'],
+              ['30', '30'],
+            ],
+          },
+          { name: 'request_id', label: 'Request id' },
+          { name: 'model', label: 'Model' },
+          { name: 'principal_id', label: 'Principal' },
+          { name: 'outcome', label: 'Outcome', options: OUTCOMES.map((one) => [one, one] as const) },
+          { name: 'estimated', label: 'Estimated', options: [['true', 'Yes']] },
+        ]}
+      />
+      <Loaded query={query}>
+        {({ data, next_page_token }) => (
+          <>
+            <Table<RequestRecord>
+              caption="Requests"
+              rows={data}
+              rowKey={({ request_id, admitted_at }) => request_id + admitted_at}
+              columns={[
+                { title: 'At', value: ({ admitted_at }) => <Time at={admitted_at} /> },
+                {
+                  title: 'Request',
+                  value: ({ request_id }) => (
+                    <Link to={`/requests/${encodeURIComponent(request_id)}` as string}>
+                      <Code text={request_id} />
+                    </Link>
+                  ),
+                },
+                { title: 'Outcome', value: (row) => <Outcome row={row} /> },
+                {
+                  title: 'Model',
+                  value: ({ model_requested }) => <Name text={model_requested} />,
+                  wrap: true,
+                },
+                {
+                  title: 'Key',
+                  value: ({ key_name, key_id }) => <Name text={key_name ?? key_id} />,
+                  wrap: true,
+                },
+                { title: 'Principal', value: ({ principal_id }) => <Name text={principal_id} /> },
+                {
+                  title: 'Input',
+                  value: ({ attempts }) => count(sum(attempts.map((one) => one.input_tokens))),
+                  end: true,
+                },
+                {
+                  title: 'Output',
+                  value: ({ attempts }) => count(sum(attempts.map((one) => one.output_tokens))),
+                  end: true,
+                },
+                { title: 'Cost', value: ({ cost_micro_usd }) => <Money micro={cost_micro_usd} />, end: true },
+              ]}
+              empty={<p>No request matches. Widen the filters, or connect a client.</p>}
+            />
+            <Pager next={next_page_token} />
+          </>
+        )}
+      </Loaded>
+    </Page>
+  );
+}
+
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+
+export function Outcome({ row }: { row: Pick<RequestRecord, 'outcome' | 'refusal' | 'attempts'> }) {
+  const { outcome, refusal, attempts } = row;
+  return (
+    <>
+      <Badge tone={outcome === 'ok' ? 'good' : 'bad'}>{refusal?.code ?? outcome}</Badge>{' '}
+      {attempts.some(({ estimated }) => estimated) && <Badge tone="warn">estimated</Badge>}
+    </>
+  );
+}

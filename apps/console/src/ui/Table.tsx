@@ -1,0 +1,76 @@
+import type { ReactNode } from 'react';
+import { Button } from './bits.tsx';
+import { Note } from './Page.tsx';
+import styles from './page.module.css';
+import { useSearch } from './search.ts';
+
+export interface Column<T> {
+  readonly title: string;
+  readonly value: (row: T) => ReactNode;
+  /** A figure. */
+  readonly end?: boolean;
+  /** A long text. */
+  readonly wrap?: boolean;
+}
+
+/** A table of rows; `caption` names it for those who can't see it, `empty` says what to do when there are none. */
+export function Table<T>({
+  caption,
+  rows,
+  columns,
+  rowKey,
+  empty,
+}: {
+  caption: string;
+  rows: readonly T[];
+  columns: readonly Column<T>[];
+  rowKey: (row: T) => string;
+  empty: ReactNode;
+}) {
+  if (rows.length === 0) return <Note>{empty}</Note>;
+  return (
+    // A table that is wider than the window is scrolled by keyboard too.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must take the focus.
+    <section className={styles.tableBox} tabIndex={0} aria-label={caption}>
+      <table className={styles.table}>
+        <caption>{caption}</caption>
+        <thead>
+          <tr>
+            {columns.map(({ title, end }) => (
+              <th key={title} scope="col" data-end={end || undefined}>
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={rowKey(row)}>
+              {columns.map(({ title, value, end, wrap }) => (
+                <td key={title} data-end={end || undefined} data-wrap={wrap || undefined}>
+                  {value(row)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+/** Goes on in a list. The page is part of the address; Back returns to the one before. */
+export function Pager({ next }: { next: string }) {
+  const [search, setSearch] = useSearch();
+  if (next === '' && search.page_token === undefined) return null;
+  return (
+    <nav className={styles.pager} aria-label="Pages of the list">
+      <Button disabled={search.page_token === undefined} onClick={() => setSearch({ page_token: undefined })}>
+        First page
+      </Button>
+      <Button disabled={next === ''} onClick={() => setSearch({ page_token: next })}>
+        Next page
+      </Button>
+    </nav>
+  );
+}

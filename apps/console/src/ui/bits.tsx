@@ -1,0 +1,65 @@
+import type { ButtonHTMLAttributes, ReactNode } from 'react';
+import styles from './controls.module.css';
+import { money, visible } from './text.ts';
+
+/** Someone else's text. */
+export function Name({ text }: { text: string }) {
+  return <bdi>{visible(text)}</bdi>;
+}
+
+export function Code({ text }: { text: string }) {
+  return <code>{visible(text)}</code>;
+}
+
+const WHEN = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+
+/** A time in the reader's zone; the exact one is its title. */
+export function Time({ at }: { at: string | null | undefined }) {
+  if (!at) return <>–</>;
+  return (
+    <time dateTime={at} title={at}>
+      {WHEN.format(new Date(at))}
+    </time>
+  );
+}
+
+export function Money({ micro }: { micro: number | null | undefined }) {
+  return <>{micro === null || micro === undefined ? '–' : money(micro)}</>;
+}
+
+export type Tone = 'good' | 'bad' | 'warn' | 'plain';
+
+export function Badge({ tone = 'plain', children }: { tone?: Tone; children: ReactNode }) {
+  return (
+    <span className={styles.badge} data-tone={tone}>
+      {children}
+    </span>
+  );
+}
+
+type Kind = 'primary' | 'danger' | 'plain';
+
+export function Button({
+  kind = 'plain',
+  small = false,
+  ...rest
+}: ButtonHTMLAttributes<HTMLButtonElement> & { kind?: Kind; small?: boolean }) {
+  const classes = [styles.button, kind === 'plain' ? '' : styles[kind], small ? styles.small : ''];
+  return <button type="button" {...rest} className={classes.filter(Boolean).join(' ')} />;
+}
+
+/** How much of a limit is spent. Beyond 80 % it warns. */
+export function LimitBar({ spent, limit, label }: { spent: number; limit: number; label: string }) {
+  return (
+    <meter
+      className={styles.bar}
+      aria-label={label}
+      min={0}
+      max={Math.max(limit, 1)}
+      low={0.8 * limit}
+      high={limit}
+      optimum={0}
+      value={spent}
+    />
+  );
+}

@@ -1,0 +1,29 @@
+import { expect, it } from 'vitest';
+import { money, percent, span, visible } from './text.ts';
+
+it('shows money in USD with every digit down to the micro-dollar', () => {
+  expect([0, 1, 10_000, 1_234_567, 1_234_500_000, -5, 9_007_199_254].map(money)).toEqual([
+    '$0.00',
+    '$0.000001',
+    '$0.01',
+    '$1.234567',
+    '$1,234.50',
+    '−$0.000005',
+    '$9,007.199254',
+  ]);
+});
+
+it('makes controls and marks of direction in names visible', () => {
+  expect(visible('a\u0000b\nc\u202Ed\u200b')).toBe('a␀b␊c⟨U+202E⟩d⟨U+200B⟩');
+  expect(visible('<b>Ünïcode 名前</b>')).toBe('<b>Ünïcode 名前</b>');
+});
+
+it('says shares and durations as people do', () => {
+  expect([percent(1, 3), percent(1, 0)]).toEqual(['33.3%', '–']);
+  expect([span(-1), span(45 * 60_000), span(5 * 3_600_000), span(72 * 3_600_000)]).toEqual([
+    '0 min',
+    '45 min',
+    '5 h',
+    '3 d',
+  ]);
+});

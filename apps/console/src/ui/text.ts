@@ -1,0 +1,37 @@
+/** Characters that would change how the text around them reads: controls, and marks of direction. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for.
+const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+/** Someone else's text with what can't be seen in it made visible, so that no name looks like another. */
+export function visible(text: string): string {
+  return text.replace(INVISIBLE, (character) => {
+    const code = character.charCodeAt(0);
+    if (code < 0x20) return String.fromCharCode(0x2400 + code);
+    return `⟨U+${code.toString(16).toUpperCase().padStart(4, '0')}⟩`;
+  });
+}
+
+const WHOLE = new Intl.NumberFormat('en-US');
+
+export function count(value: number): string {
+  return WHOLE.format(value);
+}
+
+/** USD, exact to the micro-dollar: at least cents, and no digit that isn't zero left out. */
+export function money(microUsd: number): string {
+  const [whole = '0', fraction = ''] = (Math.abs(microUsd) / 1_000_000).toFixed(6).split('.');
+  const digits = fraction.replace(/0+$/, '').padEnd(2, '0');
+  return `${microUsd < 0 ? '−' : ''}$${WHOLE.format(Number(whole))}.${digits}`;
+}
+
+export function percent(part: number, whole: number): string {
+  return whole === 0 ? '–' : `${((100 * part) / whole).toFixed(1)}%`;
+}
+
+/** A duration as people say it, such as `3 d` or `45 min`. */
+export function span(ms: number): string {
+  const minutes = Math.max(0, Math.round(ms / 60_000));
+  if (minutes < 120) return `${minutes} min`;
+  if (minutes < 48 * 60) return `${Math.round(minutes / 60)} h`;
+  return `${Math.round(minutes / 1_440)} d`;
+}
