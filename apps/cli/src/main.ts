@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rename, stat, writeFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { createProgram, runProgram } from './commands/program.ts';
 import type { WriteOptions } from './session/session.ts';
@@ -17,8 +17,12 @@ const cli = {
     const isFolder = (await stat(path).catch(() => undefined))?.isDirectory();
     return isFolder ? await readdir(path) : undefined;
   },
-  writeFile: (path: string, content: string, { mode = 0o666, isNew = false }: WriteOptions = {}) =>
-    writeFile(path, content, { mode, flag: isNew ? 'wx' : 'w' }),
+  writeFile: async (path: string, content: string, options: WriteOptions = {}) => {
+    const { mode = 0o666, isNew = false, isWhole = false } = options;
+    const part = isWhole ? `${path}.part` : path;
+    await writeFile(part, content, { mode, flag: isNew ? 'wx' : 'w' });
+    if (isWhole) await rename(part, path);
+  },
   now: () => new Date(),
 };
 

@@ -190,6 +190,17 @@ models:
       'gateway.yaml:6: models.0.price.tool_prices.web_search: must',
     ],
     [
+      'an id of no one',
+      'teams:\n  - name: a\n    members:\n      - ada\n      - " x"\n',
+      'gateway.yaml:5: A principal id',
+    ],
+    [
+      'a role of a team',
+      'principals:\n  - id: ada\n    role: lead\n',
+      'gateway.yaml:3: principals.0.role: must',
+    ],
+    ['the id of a team', 'teams:\n  - name: a\n    parent_team_id: b\n', 'Did you mean parent?'],
+    [
       'patterns of another provider',
       'connectors:\n  - name: a\n    provider: openai\n    models: ["anthropic/*"]\n',
       'gateway.yaml:4: "anthropic/*" cannot match a model of the provider',
@@ -210,7 +221,9 @@ models:
 
   it('is refused with all its errors at once', () => {
     expect(
-      errorsOf('policies:\n  - name: a\n    window: year\n    colour: red\nprincipals:\n  - id: 5\n'),
+      errorsOf(
+        'policies:\n  - name: a\n    window: year\n    colour: red\nprincipals:\n  - id: 5\n    team: b\n',
+      ),
     ).toHaveLength(4);
   });
 

@@ -1,14 +1,17 @@
 import type { DesiredResource, Json } from './desiredState.ts';
+import { withValue } from './indexed.ts';
 import { matchesDesired } from './values.ts';
 
 /** The resources of the service, by section. `prices` are those of the connectors, by connector id. */
 export interface CurrentState {
   readonly profiles: readonly Json[];
   readonly policies: readonly Json[];
+  readonly teams: readonly Json[];
   readonly principals: readonly Json[];
   readonly models: readonly Json[];
   readonly connectors: readonly Json[];
   readonly aliases: readonly Json[];
+  readonly webhooks: readonly Json[];
   readonly prices: Readonly<Record<string, readonly Json[]>>;
 }
 
@@ -43,7 +46,7 @@ export function idOf(section: string, name: string): string {
 
 /** Creates a resource with an id and a name, or changes the fields that differ. */
 export function resourceChange(
-  section: 'profiles' | 'policies' | 'connectors' | 'aliases',
+  section: 'profiles' | 'policies' | 'connectors' | 'aliases' | 'webhooks',
   desired: Json,
   found: Json | undefined,
 ): Change[] {
@@ -84,7 +87,7 @@ export function modelChange(
   const { model, price, ...facts } = desired.fields;
   const name = String(model);
   const path = `/api/v1/catalog/models/${encodeURIComponent(name)}`;
-  const found = current.models.find((entry) => entry.model === name);
+  const [found] = withValue(current.models, 'model', name);
   if (!found) {
     if (facts.context_window === undefined)
       addError(desired, `${name} is not in the catalog yet: give its context_window`);
@@ -116,7 +119,7 @@ export function priceChanges(
   const id = found ? String(found.id) : idOf('connectors', connector);
   const path = (model: string) => `/api/v1/connectors/${id}/prices/${encodeURIComponent(model)}`;
   const set = Object.entries(prices).flatMap(([model, price]) => {
-    const before = known.find((entry) => entry.model === model)?.price;
+    const before = withValue(known, 'model', model)[0]?.price;
     const calls: Call[] = [{ method: 'PUT', path: path(model), body: price }];
     return changeOf(
       'prices',

@@ -1,7 +1,18 @@
 import { ApiError } from '@weighbridge/client';
 import { type Change, idOf } from './changes.ts';
-import { type ApplyFile, type DesiredResource, identityOf, placeOf, type Section } from './desiredState.ts';
+import {
+  type ApplyFile,
+  ApplyFileError,
+  type DesiredResource,
+  identityOf,
+  placeOf,
+  type Section,
+} from './desiredState.ts';
 import type { Send } from './runPlan.ts';
+import { teamOfMember } from './teamChanges.ts';
+
+/** As the operation says. */
+const MAX_CALLS = 20_000;
 
 interface PlannedCall {
   readonly method: string;
@@ -17,6 +28,11 @@ interface PlannedCall {
 export async function checkPlan(changes: readonly Change[], file: ApplyFile, send: Send): Promise<string[]> {
   if (changes.length === 0) return [];
   const { calls, changeOf } = plannedCalls(changes);
+  if (calls.length > MAX_CALLS) {
+    throw new ApplyFileError(
+      `Nothing was changed. The files need ${calls.length} calls, and the service checks at most ${MAX_CALLS} at once: apply them in parts, what others refer to first.`,
+    );
+  }
   const { errors } = (await send('POST', '/api/v1/plans/check', { calls }).catch((error: unknown) => {
     // A service of an earlier release checks each change only when it is made.
     if (error instanceof ApiError && error.status === 404) return { errors: [] };
@@ -66,6 +82,7 @@ function withShort(value: unknown, short: ReadonlyMap<string, string>): unknown 
 function desiredOf({ kind, name }: Change, file: ApplyFile): DesiredResource | undefined {
   if (kind === 'prices')
     return file.connectors.find(({ fields }) => name.startsWith(`${String(fields.name)} `));
+  if (kind === 'members') return teamOfMember(file, name);
   const section = kind as Section;
   return file[section]?.find(({ fields }) => identityOf(section, fields) === name);
 }

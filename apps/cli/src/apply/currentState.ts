@@ -1,6 +1,7 @@
-import { allItems, bodyOf, type Client, type PageOf } from '@weighbridge/client';
+import { allItems, type Client, type PageOf } from '@weighbridge/client';
 import type { CurrentState } from './changes.ts';
 import type { ApplyFile, Json } from './desiredState.ts';
+import type { Call } from './lostUpdates.ts';
 import type { Prunable } from './prune.ts';
 import type { Send } from './runPlan.ts';
 
@@ -20,12 +21,14 @@ export async function readCurrentState(
     profiles: await list('/api/v1/profiles', uses('profiles') || uses('policies')),
     policies: await list(
       '/api/v1/policies',
-      uses('policies') || uses('aliases') || file.principals.length > 0,
+      (['policies', 'teams', 'aliases', 'webhooks'] as const).some(uses) || file.principals.length > 0,
     ),
-    principals: await list('/api/v1/principals', file.principals.length > 0),
+    teams: await list('/api/v1/teams', uses('teams') || uses('webhooks')),
+    principals: await list('/api/v1/principals', file.principals.length > 0 || uses('teams')),
     models: await list('/api/v1/catalog/models', uses('models')),
     connectors,
     aliases: await list('/api/v1/aliases', uses('aliases')),
+    webhooks: await list('/api/v1/webhooks', uses('webhooks')),
     prices: await pricesOf(send, priced),
   };
 }
@@ -34,14 +37,16 @@ export async function readCurrentState(
 export async function readWholeState(client: Client): Promise<CurrentState> {
   const send = sender(client);
   // What others refer to comes last: what was created meanwhile is found, so that most changes do no harm.
+  const webhooks = await listAll(send, '/api/v1/webhooks');
   const aliases = await listAll(send, '/api/v1/aliases');
   const principals = await listAll(send, '/api/v1/principals');
+  const teams = await listAll(send, '/api/v1/teams');
   const connectors = await listAll(send, '/api/v1/connectors');
   const prices = await pricesOf(send, connectors);
   const models = await listAll(send, '/api/v1/catalog/models');
   const policies = await listAll(send, '/api/v1/policies');
   const profiles = await listAll(send, '/api/v1/profiles');
-  return { profiles, policies, principals, models, connectors, aliases, prices };
+  return { profiles, policies, teams, principals, models, connectors, aliases, webhooks, prices };
 }
 
 async function pricesOf(send: Send, connectors: readonly Json[]): Promise<Record<string, Json[]>> {
@@ -61,9 +66,16 @@ export async function listAll(send: Send, path: string): Promise<Json[]> {
 }
 
 /** Sends calls that the plan built at run time: types don't check their paths and bodies, the plan and the service do. */
-export function sender(client: Client): Send {
-  return async (method, path, body) => {
-    const call = client.request(method.toLowerCase() as 'get', path as never, { body } as never);
-    return await bodyOf<Json>(call as Promise<{ data?: Json; response: Response }>);
+export function caller(client: Client): Call {
+  return async (method, path, body, headers = {}) => {
+    const options = { body, headers } as never;
+    const call = client.request(method.toLowerCase() as 'get', path as never, options);
+    const { data, response } = (await call) as { data?: Json; response: Response };
+    return { body: data as Json, etag: response.headers.get('etag') ?? undefined };
   };
+}
+
+export function sender(client: Client): Send {
+  const call = caller(client);
+  return async (method, path, body) => (await call(method, path, body)).body;
 }

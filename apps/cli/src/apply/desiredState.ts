@@ -11,10 +11,12 @@ export interface DesiredResource {
 export interface ApplyFile {
   readonly profiles: readonly DesiredResource[];
   readonly policies: readonly DesiredResource[];
+  readonly teams: readonly DesiredResource[];
   readonly principals: readonly DesiredResource[];
   readonly models: readonly DesiredResource[];
   readonly connectors: readonly DesiredResource[];
   readonly aliases: readonly DesiredResource[];
+  readonly webhooks: readonly DesiredResource[];
 }
 
 export type Section = keyof ApplyFile;
@@ -23,10 +25,12 @@ export type Section = keyof ApplyFile;
 export const NAME_FIELD: Readonly<Record<Section, string>> = {
   profiles: 'name',
   policies: 'name',
+  teams: 'name',
   principals: 'id',
   models: 'model',
   connectors: 'name',
   aliases: 'name',
+  webhooks: 'name',
 };
 
 /** What tells a resource of the file from the others of its section: an alias may be named once for each policy. */

@@ -1,6 +1,7 @@
 import type { CurrentState } from './changes.ts';
 import { type Json, NAME_FIELD, type Section } from './desiredState.ts';
 import type { OpenApiSchemas } from './fileSchema.ts';
+import { peopleOf } from './teamChanges.ts';
 
 /** What an export can't contain as it is: a service changed while it was read, or two resources have one name. */
 export class ExportError extends Error {
@@ -17,9 +18,11 @@ export interface Exported {
 const SCHEMA_OF = {
   profiles: 'NewProfile',
   policies: 'NewPolicy',
+  teams: 'NewTeam',
   models: 'NewCatalogModel',
   connectors: 'NewConnector',
   aliases: 'NewAlias',
+  webhooks: 'NewWebhook',
 } as const;
 
 /** The service's resources as an apply file in which `apply` finds nothing to change. */
@@ -30,7 +33,7 @@ export function exportFile(current: CurrentState, published: OpenApiSchemas): Ex
   for (const section of ['profiles', 'policies', 'connectors'] as const) {
     assertUnique(section, current[section]);
   }
-  const named = (section: 'policies' | 'profiles', id: unknown) => {
+  const named = (section: 'policies' | 'profiles' | 'teams', id: unknown) => {
     if (id === null || id === undefined) return undefined;
     const found = current[section].find((resource) => resource.id === id);
     if (found) return String(found.name);
@@ -50,9 +53,19 @@ export function exportFile(current: CurrentState, published: OpenApiSchemas): Ex
         ...given('profile', named('profiles', profile_id)),
       };
     }),
-    principals: current.principals.map(({ id, policy_id }) => ({
+    teams: current.teams.map((team) => ({
+      name: team.name,
+      ...given('parent', named('teams', team.parent_team_id)),
+      ...given('policy', named('policies', team.policy_id)),
+      ...given('member_policy', named('policies', team.member_policy_id)),
+      ...(team.frozen === true && { frozen: true }),
+      ...peopleOf(team, current.principals),
+    })),
+    principals: current.principals.map(({ id, policy_id, role, active }) => ({
       id,
       policy: named('policies', policy_id) ?? null,
+      role,
+      ...(active === false && { active }),
     })),
     models: current.models.flatMap((model) => modelOf(model, fieldsOf('models', model))),
     connectors: current.connectors.flatMap((connector) => {
@@ -71,13 +84,23 @@ export function exportFile(current: CurrentState, published: OpenApiSchemas): Ex
       const { policy_id, ...fields } = fieldsOf('aliases', alias);
       return { ...fields, ...given('policy', named('policies', policy_id)) };
     }),
+    webhooks: current.webhooks.map((webhook) => {
+      notes.push(`The secret of the webhook ${String(webhook.name)} is not in the file.`);
+      const { filter, ...fields } = fieldsOf('webhooks', webhook);
+      const { policy_ids = [], team_ids = [] } = filter as Partial<Record<string, readonly string[]>>;
+      const names = {
+        ...(policy_ids.length > 0 && { policies: policy_ids.map((id) => named('policies', id)) }),
+        ...(team_ids.length > 0 && { teams: team_ids.map((id) => named('teams', id)) }),
+      };
+      return { ...fields, ...(Object.keys(names).length > 0 && { filter: names }) };
+    }),
   };
   const filled = Object.entries(file).filter(([, resources]) => resources.length > 0);
   return { file: Object.fromEntries(filled) as Exported['file'], notes };
 }
 
 function hasSealedSecret({ auth }: Json): boolean {
-  return (auth as { client_secret?: unknown } | undefined)?.client_secret === 'sealed';
+  return Object.values((auth ?? {}) as Json).includes('sealed');
 }
 
 /** A file names secrets by references only. Without `auth`, apply keeps what is stored. */

@@ -8,12 +8,18 @@ interface ObjectSchema extends Schema {
 export type OpenApiSchemas = Readonly<Record<string, ObjectSchema>>;
 
 const NameOrNone: Schema = { type: ['string', 'null'], minLength: 1 };
+const Names: Schema = { type: 'array', items: { type: 'string', minLength: 1 } };
+const PrincipalId: Schema = { type: 'string', minLength: 1, maxLength: 200 };
+const PrincipalIds: Schema = { type: 'array', items: PrincipalId };
 /** Checked when it is read. */
 const Dollars: Schema = { type: ['string', 'number', 'null'] };
 /** A file is read by many: it names where a secret is. */
 const Reference: Schema = { type: 'string', pattern: '^(env|file):' };
+/** Read where the file is applied. */
+const Variable: Schema = { type: 'string', pattern: '^env:[A-Za-z_][A-Za-z0-9_]*$' };
 const SECRETS_OF_AUTH = {
   client_secret: Reference,
+  credentials: Reference,
   secret_access_key: Reference,
   session_token: Reference,
 };
@@ -32,10 +38,24 @@ export function fileSchema(published: OpenApiSchemas): Schema {
       { limit_usd: Dollars, parent: NameOrNone, profile: NameOrNone },
       ['parent_policy_id', 'profile_id'],
     ),
-    principals: strict({ id: { type: 'string', minLength: 1, maxLength: 200 }, policy: NameOrNone }, [
-      'id',
-      'policy',
-    ]),
+    teams: withFields(
+      published.NewTeam,
+      {
+        parent: NameOrNone,
+        policy: NameOrNone,
+        member_policy: NameOrNone,
+        frozen: { type: 'boolean' },
+        leads: PrincipalIds,
+        members: PrincipalIds,
+      },
+      ['parent_team_id', 'policy_id', 'member_policy_id'],
+    ),
+    principals: withFields(
+      published.PrincipalChanges,
+      { id: PrincipalId, policy: NameOrNone },
+      ['policy_id'],
+      ['id'],
+    ),
     models: withFields(published.NewCatalogModel, { model: { type: 'string' }, price }, ['price'], ['model']),
     connectors: withFields(
       published.NewConnector,
@@ -46,6 +66,11 @@ export function fileSchema(published: OpenApiSchemas): Schema {
       ['credential'],
     ),
     aliases: withFields(published.NewAlias, { policy: NameOrNone }, ['policy_id']),
+    webhooks: withFields(published.NewWebhook, {
+      filter: strict({ policies: Names, teams: Names }),
+      secret: Variable,
+      routing_key: Variable,
+    }),
   };
   const known = Object.entries(sections).filter(([, schema]) => schema !== undefined);
   return {

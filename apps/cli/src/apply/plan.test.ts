@@ -1,13 +1,24 @@
 import { describe, expect, it } from 'vitest';
 import type { CurrentState } from './changes.ts';
+import { checkPlan } from './checkPlan.ts';
 import type { ApplyFile, DesiredResource, Json } from './desiredState.ts';
 import { plan } from './plan.ts';
 import type { Prunable } from './prune.ts';
 import { runPlan } from './runPlan.ts';
 import { showPlan, summary } from './showPlan.ts';
+import { withSecrets } from './webhookChanges.ts';
 
 type Section = keyof ApplyFile;
-const SECTIONS: Section[] = ['profiles', 'policies', 'principals', 'models', 'connectors', 'aliases'];
+const SECTIONS: Section[] = [
+  'profiles',
+  'policies',
+  'teams',
+  'principals',
+  'models',
+  'connectors',
+  'aliases',
+  'webhooks',
+];
 
 function fileOf(sections: Partial<Record<Section, Json[]>>): ApplyFile {
   let line = 0;
@@ -24,10 +35,12 @@ function fileOf(sections: Partial<Record<Section, Json[]>>): ApplyFile {
 const NOTHING: CurrentState = {
   profiles: [],
   policies: [],
+  teams: [],
   principals: [],
   models: [],
   connectors: [],
   aliases: [],
+  webhooks: [],
   prices: {},
 };
 
@@ -383,6 +396,36 @@ describe('plan', () => {
   });
 });
 
+describe('ten thousand resources', () => {
+  const policies = Array.from({ length: 10_000 }, (_, n) => ({
+    name: `p${n}`,
+    limit_micro_usd: n,
+    ...(n > 0 && { parent: `p${n - (n % 7 || 7)}` }),
+  }));
+
+  it('are planned, made and planned again without comparing each with each', async () => {
+    const { send, calls } = service();
+    const changes = planned({ policies });
+    await runPlan(changes, send, () => {});
+    expect(calls).toHaveLength(policies.length);
+    const current = policies.map(({ name }, n) => ({ id: `pol_${n}`, name, limit_micro_usd: -1 }));
+    expect(planned({ policies }, { policies: current })).toHaveLength(policies.length);
+  });
+
+  it('are refused before the first is changed, if they are more than the service checks at once', async () => {
+    const twice = [
+      ...planned({ policies }),
+      ...planned({ policies }),
+      ...planned({ policies: [{ name: 'x' }] }),
+    ];
+    const file = fileOf({ policies: [] });
+    const send = async () => Promise.reject(new Error('nothing is sent'));
+    await expect(checkPlan(twice, file, send)).rejects.toThrow(
+      '20001 calls, and the service checks at most 20000',
+    );
+  });
+});
+
 describe('aliases', () => {
   const file = {
     policies: [{ name: 'team' }],
@@ -419,5 +462,178 @@ describe('aliases', () => {
       ['delete', 'policies', 'gone', '/api/v1/policies/pol_2'],
     ]);
     expect(changes[0]?.calls[0]?.body).toEqual({ target: 'router/cheap' });
+  });
+});
+
+describe('webhooks', () => {
+  const url = 'https://hooks.example.com/a';
+  const desired = {
+    name: 'on-call',
+    url,
+    secret: 'env:HOOK',
+    filter: { policies: ['new'], teams: ['near'] },
+  };
+  const found = { id: 'whk_1', name: 'on-call', url, events: [], filter: { policy_ids: [] } };
+
+  it('are created with the policies of their filter, also new ones, and with what their variables have', () => {
+    const teams = [{ id: 'team_near', name: 'near' }];
+    const changes = planned({ policies: [{ name: 'new' }], webhooks: [desired] }, { teams });
+    const [, change] = withSecrets(changes, { HOOK: 'whsec_x' });
+    expect(change?.calls[0]?.body).toMatchObject({
+      secret: 'whsec_x',
+      filter: { policy_ids: ['{policies:new}'], team_ids: ['team_near'] },
+    });
+    // What is shown has the name of the variable.
+    expect(JSON.stringify(change?.fields)).not.toContain('whsec_x');
+    expect(() => withSecrets(changes, {})).toThrow('the variable HOOK');
+  });
+
+  it('keep their secret when they are changed, and are deleted with --prune', () => {
+    expect(planned({ webhooks: [{ ...desired, filter: {} }] }, { webhooks: [found] })).toEqual([]);
+    const [change] = planned(
+      { webhooks: [{ ...desired, filter: {}, enabled: false }] },
+      { webhooks: [found] },
+    );
+    expect(change?.calls).toEqual([
+      { method: 'PATCH', path: '/api/v1/webhooks/whk_1', body: { enabled: false } },
+    ]);
+    const [removed] = planned({}, { webhooks: [found] }, ['webhooks']);
+    expect(removed?.calls).toEqual([{ method: 'DELETE', path: '/api/v1/webhooks/whk_1' }]);
+  });
+
+  it('can filter by no policy or team that does not exist', () => {
+    expect(() => planned({ webhooks: [desired] })).toThrow('there is no policy new');
+    const filter = { teams: ['near'] };
+    expect(() => planned({ webhooks: [{ ...desired, filter }] })).toThrow(
+      'filter.teams: there is no team near',
+    );
+  });
+});
+
+describe('teams', () => {
+  const person = (id: string, team?: string, role = 'member') => ({
+    ...{ id, policy_id: null, role: null, active: true },
+    ...{ team_id: team ? `team_${team}` : null, team_name: team ?? null, team_role: team ? role : null },
+  });
+  const found = (name: string, more: object = {}) => ({
+    ...{ id: `team_${name}`, name, parent_team_id: null, policy_id: null, member_policy_id: null },
+    ...{ frozen: false, ...more },
+  });
+  const called = (...args: Parameters<typeof planned>) =>
+    planned(...args)
+      .flatMap(({ calls }) => calls)
+      .map(({ method, path, body }) => [`${method} ${path}`, body]);
+
+  it('come after the one above, and before their people, who have a policy at any time', () => {
+    const changes = called(
+      {
+        teams: [
+          { name: 'vision', parent: 'research', members: ['ada'] },
+          { name: 'research', policy: 'pool', frozen: true },
+          { name: 'old', members: [] },
+        ],
+        policies: [{ name: 'pool' }],
+        principals: [
+          { id: 'ada', policy: null },
+          { id: 'leaver', policy: 'pool' },
+        ],
+      },
+      {
+        teams: [found('old')],
+        principals: [{ ...person('ada'), policy_id: 'pol_1' }, person('leaver', 'old')],
+      },
+    );
+    expect(changes).toEqual([
+      ['POST /api/v1/policies', { name: 'pool' }],
+      ['POST /api/v1/teams', { name: 'research', policy_id: '{policies:pool}' }],
+      ['POST /api/v1/teams/{teams:research}/freeze', undefined],
+      ['POST /api/v1/teams', { name: 'vision', parent_team_id: '{teams:research}' }],
+      ['PUT /api/v1/teams/{teams:vision}/members/ada', { role: 'member' }],
+      ['PUT /api/v1/principals/ada', { policy_id: null }],
+      ['PUT /api/v1/principals/leaver', { policy_id: '{policies:pool}' }],
+      ['DELETE /api/v1/teams/team_old/members/leaver', undefined],
+    ]);
+  });
+
+  it('keep the people of a list that is left out, and whether they are frozen', () => {
+    const current = {
+      teams: [found('a', { frozen: true })],
+      principals: [person('lead', 'a', 'lead'), person('member', 'a')],
+    };
+    expect(called({ teams: [{ name: 'a' }] }, current)).toEqual([]);
+    expect(called({ teams: [{ name: 'a', leads: ['lead'] }] }, current)).toEqual([]);
+    expect(called({ teams: [{ name: 'a', members: [], frozen: false }] }, current)).toEqual([
+      ['POST /api/v1/teams/team_a/unfreeze', undefined],
+      ['DELETE /api/v1/teams/team_a/members/member', undefined],
+    ]);
+  });
+
+  it('take a person from another team in one call', () => {
+    const current = { teams: [found('a'), found('b')], principals: [person('ada', 'a', 'lead')] };
+    expect(
+      called(
+        {
+          teams: [
+            { name: 'a', leads: [] },
+            { name: 'b', leads: ['ada'] },
+          ],
+        },
+        current,
+      ),
+    ).toEqual([['PUT /api/v1/teams/team_b/members/ada', { role: 'lead' }]]);
+  });
+
+  it('leave the one above before others come below them', () => {
+    const current = { teams: [found('a'), found('b', { parent_team_id: 'team_a' })] };
+    expect(
+      called(
+        {
+          teams: [
+            { name: 'a', parent: 'b' },
+            { name: 'b', parent: null },
+          ],
+        },
+        current,
+      ),
+    ).toEqual([
+      ['PATCH /api/v1/teams/team_b', { parent_team_id: null }],
+      ['PATCH /api/v1/teams/team_a', { parent_team_id: 'team_b' }],
+    ]);
+  });
+
+  it('are pruned without their people, and from below', () => {
+    const current = {
+      teams: [found('a'), found('b', { parent_team_id: 'team_a' }), found('kept')],
+      principals: [person('ada', 'b'), person('grace', 'b')],
+    };
+    expect(called({ teams: [{ name: 'kept', members: ['grace'] }] }, current, ['teams'])).toEqual([
+      ['PUT /api/v1/teams/team_kept/members/grace', { role: 'member' }],
+      ['DELETE /api/v1/teams/team_b/members/ada', undefined],
+      ['DELETE /api/v1/teams/team_b', undefined],
+      ['DELETE /api/v1/teams/team_a', undefined],
+    ]);
+  });
+
+  it.each([
+    [
+      'a circle',
+      [
+        { name: 'a', parent: 'b' },
+        { name: 'b', parent: 'a' },
+      ],
+      /gateway\.yaml:\d: parent: . would be its own ancestor/,
+    ],
+    ['a person named twice', [{ name: 'a', leads: ['x'], members: ['x'] }], /a: x is named twice/],
+    [
+      'a person in two',
+      [
+        { name: 'a', leads: ['x'] },
+        { name: 'b', members: ['x'] },
+      ],
+      /gateway\.yaml:2: b: x is in the team a too/,
+    ],
+    ['one above that is not there', [{ name: 'a', parent: 'z' }], /no z among the teams/],
+  ])('with %s are refused', (_, teams, message) => {
+    expect(() => planned({ teams })).toThrow(message);
   });
 });

@@ -15,8 +15,12 @@ import {
   type Json,
   placeOf,
   type Rule,
+  type Section,
 } from './desiredState.ts';
-import { deletions, type Prunable } from './prune.ts';
+import { withValue } from './indexed.ts';
+import { deletions, type Prunable, surplusOf } from './prune.ts';
+import { memberChanges, placesOf, teamChange } from './teamChanges.ts';
+import { filteredIdOf, webhookChange } from './webhookChanges.ts';
 
 /**
  * The changes that make the service match the file, in an order in which each call can succeed; empty if it matches
@@ -31,6 +35,8 @@ export function plan(
 ): Change[] {
   const planner = new Planner(file, current);
   const addError = planner.addError;
+  const prunedTeams = surplusOf('teams', file, current, prune);
+  const members = memberChanges(file, current, placesOf(file, addError), prunedTeams);
   const changes = [
     ...file.profiles.flatMap((desired) =>
       resourceChange('profiles', desired.fields, planner.find('profiles', desired)),
@@ -38,12 +44,17 @@ export function plan(
     ...clearedDefaultsFirst(
       parentsFirst(file.policies, addError).flatMap((desired) => planner.policyChange(desired)),
     ),
+    ...toTheTopFirst(parentsFirst(file.teams, addError).flatMap((desired) => planner.teamChange(desired))),
+    // A principal is at no time without a policy: it joins a team before it loses its own, and gets one before it leaves.
+    ...members.put,
     ...file.principals.flatMap((desired) => planner.principalChange(desired)),
+    ...members.removed,
     ...releasedNamesFirst(file.models.flatMap((desired) => modelChange(desired, current, addError))),
     ...file.connectors.flatMap((desired) =>
       planner.connectorChanges(desired, rule, prune.includes('prices')),
     ),
     ...file.aliases.flatMap((desired) => planner.aliasChange(desired)),
+    ...file.webhooks.flatMap((desired) => planner.webhookChange(desired)),
     ...deletions(file, current, prune, pruneNamed),
   ];
   if (planner.errors.length > 0) throw new ApplyFileError(planner.errors.join('\n'));
@@ -54,6 +65,8 @@ class Planner {
   readonly errors: string[] = [];
   readonly #file: ApplyFile;
   readonly #current: CurrentState;
+  /** Of the resources in the file. */
+  readonly #names = new Map<Section, ReadonlySet<unknown>>();
 
   constructor(file: ApplyFile, current: CurrentState) {
     this.#file = file;
@@ -65,9 +78,12 @@ class Planner {
   };
 
   /** The service's resource with the name of the desired one. */
-  find(section: 'profiles' | 'policies' | 'connectors', desired: DesiredResource): Json | undefined {
+  find(
+    section: 'profiles' | 'policies' | 'teams' | 'connectors' | 'webhooks',
+    desired: DesiredResource,
+  ): Json | undefined {
     const name = String(desired.fields.name).trim();
-    const found = this.#current[section].filter((resource) => resource.name === name);
+    const found = withValue(this.#current[section], 'name', name);
     if (found.length > 1)
       this.addError(
         desired,
@@ -82,7 +98,7 @@ class Planner {
     const profile_id = this.#reference('profiles', desired, 'profile');
     const found = this.find('policies', desired);
     const { default_for } = fields;
-    const holder = this.#current.policies.find((policy) => policy.default_for === default_for);
+    const [holder] = default_for == null ? [] : withValue(this.#current.policies, 'default_for', default_for);
     if (default_for != null && holder && holder.id !== found?.id && !this.#clearsDefault(holder)) {
       this.addError(
         desired,
@@ -111,12 +127,37 @@ class Planner {
     }));
   }
 
+  webhookChange(desired: DesiredResource): Change[] {
+    const idsOf = (section: 'policies' | 'teams', names: readonly string[]) => {
+      const isInFile = (name: string) => this.#isInFile(section, name);
+      return names.map(filteredIdOf(section, this.#current[section], isInFile, desired));
+    };
+    return webhookChange(desired, this.find('webhooks', desired), idsOf);
+  }
+
+  teamChange(desired: DesiredResource): Change[] {
+    const { parent: _, policy, member_policy, frozen, leads, members, ...fields } = desired.fields;
+    const parent_team_id = this.#reference('teams', desired, 'parent');
+    const policy_id = this.#reference('policies', desired, 'policy');
+    const member_policy_id = this.#reference('policies', desired, 'member_policy');
+    const settings = {
+      ...fields,
+      name: String(fields.name).trim(),
+      ...(parent_team_id !== undefined && { parent_team_id }),
+      ...(policy_id !== undefined && { policy_id }),
+      ...(member_policy_id !== undefined && { member_policy_id }),
+    };
+    return teamChange(settings, frozen, this.find('teams', desired));
+  }
+
   principalChange(desired: DesiredResource): Change[] {
     const id = String(desired.fields.id);
-    const policy_id = this.#reference('policies', desired, 'policy') ?? null;
-    const found = this.#current.principals.find((principal) => principal.id === id);
-    return changeOf('principals', id, { policy_id }, found, [
-      { method: 'PUT', path: `/api/v1/principals/${encodeURIComponent(id)}`, body: { policy_id } },
+    const { id: _, policy, ...others } = desired.fields;
+    const policy_id = this.#reference('policies', desired, 'policy');
+    const body = { ...(policy !== undefined && { policy_id }), ...others };
+    const [found] = withValue(this.#current.principals, 'id', id);
+    return changeOf('principals', id, body, found, [
+      { method: 'PUT', path: `/api/v1/principals/${encodeURIComponent(id)}`, body },
     ]);
   }
 
@@ -145,14 +186,14 @@ class Planner {
 
   /** The id of the named resource, or a placeholder if it is still to be created; undefined if the field is omitted. */
   #reference(
-    section: 'profiles' | 'policies',
+    section: 'profiles' | 'policies' | 'teams',
     desired: DesiredResource,
     field: string,
   ): string | null | undefined {
     const name = desired.fields[field];
     if (name === undefined || name === null) return name;
-    const found = this.#current[section].filter((resource) => resource.name === name);
-    const isInFile = this.#file[section].some(({ fields }) => fields.name === name);
+    const found = withValue(this.#current[section], 'name', name);
+    const isInFile = this.#isInFile(section, name);
     if (found.length > 1)
       this.addError(
         desired,
@@ -161,6 +202,12 @@ class Planner {
     if (found.length === 0 && !isInFile)
       this.addError(desired, `${field}: there is no ${String(name)} among the ${section}`);
     return (found[0]?.id as string | undefined) ?? idOf(section, String(name));
+  }
+
+  #isInFile(section: Section, name: unknown): boolean {
+    const names = this.#names.get(section) ?? new Set(this.#file[section].map(({ fields }) => fields.name));
+    this.#names.set(section, names);
+    return names.has(name);
   }
 
   /** Whether the file changes this policy so that it is no longer the default. */
@@ -179,6 +226,13 @@ function clearedDefaultsFirst(changes: readonly Change[]): Change[] {
   return [...changes.filter(clearsDefault), ...changes.filter((change) => !clearsDefault(change))];
 }
 
+/** Puts teams that leave the one above first: the tree is then never deeper than before or after. */
+function toTheTopFirst(changes: readonly Change[]): Change[] {
+  const leaves = ({ fields }: Change) =>
+    fields.some(({ field, before, after }) => field === 'parent_team_id' && before != null && after === null);
+  return [...changes.filter(leaves), ...changes.filter((change) => !leaves(change))];
+}
+
 /** Puts models that give up a name before those that may take it. */
 function releasedNamesFirst(changes: readonly Change[]): Change[] {
   const namesOf = (value: unknown) => (Array.isArray(value) ? (value as unknown[]) : []);
@@ -191,22 +245,23 @@ function releasedNamesFirst(changes: readonly Change[]): Change[] {
   return [...changes.filter(releases), ...changes.filter((change) => !releases(change))];
 }
 
-/** Puts each policy after its parent, if the file has both. */
+/** Puts each policy or team after its parent, if the file has both. */
 function parentsFirst(
-  policies: readonly DesiredResource[],
+  resources: readonly DesiredResource[],
   addError: (desired: DesiredResource, message: string) => void,
 ): DesiredResource[] {
-  const ordered: DesiredResource[] = [];
+  const ordered = new Set<DesiredResource>();
+  const byName = new Map([...resources].reverse().map((one) => [one.fields.name, one]));
   const place = (desired: DesiredResource, below: readonly DesiredResource[]): void => {
-    if (ordered.includes(desired)) return;
+    if (ordered.has(desired)) return;
     if (below.includes(desired)) {
       addError(desired, `parent: ${String(desired.fields.name)} would be its own ancestor`);
       return;
     }
-    const parent = policies.find(({ fields }) => fields.name === desired.fields.parent);
+    const parent = byName.get(desired.fields.parent);
     if (parent) place(parent, [...below, desired]);
-    if (!ordered.includes(desired)) ordered.push(desired);
+    ordered.add(desired);
   };
-  for (const desired of policies) place(desired, []);
-  return ordered;
+  for (const desired of resources) place(desired, []);
+  return [...ordered];
 }

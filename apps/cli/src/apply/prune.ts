@@ -1,8 +1,17 @@
 import { type Call, type Change, type CurrentState, deletion } from './changes.ts';
 import { type ApplyFile, type Json, NAME_FIELD, type Section } from './desiredState.ts';
 
-/** The kinds that `--prune` may delete; principals stay, since their spend is on record. */
-export const PRUNABLE = ['aliases', 'profiles', 'policies', 'models', 'connectors', 'prices'] as const;
+/** The kinds that `--prune` may delete; principals stay, also those of a deleted team, since their spend is on record. */
+export const PRUNABLE = [
+  'webhooks',
+  'aliases',
+  'teams',
+  'profiles',
+  'policies',
+  'models',
+  'connectors',
+  'prices',
+] as const;
 export type Prunable = (typeof PRUNABLE)[number];
 
 /** Whether a pruning may delete a policy or profile: what applies where nothing else does stays, unless it is named. */
@@ -28,32 +37,43 @@ export function deletions(
   prune: readonly Prunable[],
   named: readonly string[] = [],
 ): Change[] {
-  const isNamed = (section: Section, resource: Json) =>
-    file[section].some(
-      ({ fields }) => String(fields[NAME_FIELD[section]]).trim() === resource[NAME_FIELD[section]],
-    );
-  const surplus = (section: 'profiles' | 'policies' | 'connectors' | 'models') =>
-    prune.includes(section)
-      ? current[section].filter(
-          (resource) => !isNamed(section, resource) && mayPrune(section, resource, named),
-        )
-      : [];
+  const surplus = (section: 'profiles' | 'policies' | 'connectors' | 'models' | 'webhooks') =>
+    surplusOf(section, file, current, prune).filter((resource) => mayPrune(section, resource, named));
   const byId = (section: string) => (resource: Json) =>
     deletion(section, String(resource.name), `/api/v1/${section}/${String(resource.id)}`);
   const isOperators = ({ origin }: Json) => origin === 'operator';
-  const policies = surplus('policies');
-  // Children before parents: a policy with children can't be deleted.
-  const depth = ({ parent_policy_id }: Json): number => {
-    const parent = policies.find(({ id }) => id === parent_policy_id);
-    return parent ? 1 + depth(parent) : 0;
-  };
   return [
+    ...surplus('webhooks').map(byId('webhooks')),
     ...surplusAliases(file, current, prune).map(byId('aliases')),
+    ...childrenFirst(surplusOf('teams', file, current, prune), 'parent_team_id').map(byId('teams')),
     ...surplus('connectors').filter(isOperators).map(byId('connectors')),
     ...surplus('models').flatMap(modelRemoval),
-    ...[...policies].sort((one, other) => depth(other) - depth(one)).map(byId('policies')),
+    ...childrenFirst(surplus('policies'), 'parent_policy_id').map(byId('policies')),
     ...surplus('profiles').map(byId('profiles')),
   ];
+}
+
+/** What the service has of a kind that is pruned, and the file does not name. */
+export function surplusOf(
+  section: Exclude<Section, 'principals' | 'aliases'>,
+  file: ApplyFile,
+  current: CurrentState,
+  prune: readonly Prunable[],
+): readonly Json[] {
+  if (!prune.includes(section)) return [];
+  const field = NAME_FIELD[section];
+  const names = new Set(file[section].map(({ fields }) => String(fields[field]).trim()));
+  return current[section].filter((resource) => !names.has(String(resource[field])));
+}
+
+/** What others are below can't be deleted before them. */
+function childrenFirst(resources: readonly Json[], parentField: string): Json[] {
+  const byId = new Map(resources.map((resource) => [resource.id, resource]));
+  const depth = (resource: Json): number => {
+    const parent = byId.get(resource[parentField]);
+    return parent ? 1 + depth(parent) : 0;
+  };
+  return [...resources].sort((one, other) => depth(other) - depth(one));
 }
 
 function surplusAliases(

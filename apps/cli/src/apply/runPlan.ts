@@ -4,6 +4,9 @@ import type { Json } from './desiredState.ts';
 /** Calls the service; rejects if it refuses. */
 export type Send = (method: string, path: string, body?: unknown) => Promise<Json>;
 
+/** A name may contain anything, also a slash; it is followed by the end of the path or by another segment. */
+const PLACEHOLDER = /\{\w+:.*\}(?=\/|$)/;
+
 /** Makes the changes, one call after the other, and fills in the ids of new resources. `onDone` follows each change. */
 export async function runPlan(
   changes: readonly Change[],
@@ -13,7 +16,7 @@ export async function runPlan(
   const ids = new Map<string, string>();
   for (const change of changes) {
     for (const { method, path, body } of change.calls) {
-      const filled = [...ids].reduce((text, [placeholder, id]) => text.replace(placeholder, id), path);
+      const filled = path.replace(PLACEHOLDER, (placeholder) => ids.get(placeholder) ?? placeholder);
       const created = await send(method, filled, withIds(body, ids));
       if (typeof created.id === 'string') ids.set(idOf(change.kind, change.name), created.id);
     }

@@ -27,8 +27,14 @@ const SYNONYMS: Readonly<Record<string, readonly string[]>> = {
   policy: ['policies'],
   profile: ['profiles'],
   principal: ['principals'],
+  team: ['teams'],
+  parent_team_id: ['parent'],
+  member_policy_id: ['member_policy'],
+  lead: ['leads'],
+  member: ['members'],
   connector: ['connectors'],
   alias: ['aliases'],
+  webhook: ['webhooks'],
   model: ['target', 'name', 'models'],
   name: ['id', 'model'],
   input: ['input_price'],
@@ -41,9 +47,12 @@ const SYNONYMS: Readonly<Record<string, readonly string[]>> = {
 const SHAPES: Readonly<Record<string, string>> = {
   profiles: '{name: chat, strategy: ordered, targets: [{model: openai/gpt-4o-mini}]}',
   policies: '{name: team, limit_usd: 50, window: month, counter_scope: policy}',
-  principals: '{id: ada@example.com, policy: team}',
+  teams:
+    '{name: research, policy: research pool, member_policy: each, leads: [ada@example.com], members: [grace@example.com]}',
+  principals: '{id: ada@example.com, policy: team, role: finance}',
   models: '{model: acme/support-1, context_window: 128000, price: {input_price: 0.15, output_price: 0.60}}',
   connectors: '{name: openai, provider: openai, credential_ref: "env:OPENAI_API_KEY"}',
+  webhooks: '{name: on-call, url: "https://hooks.example.com/weighbridge", events: [budget.exhausted]}',
   aliases: '{name: fast, target: openai/gpt-4o-mini}',
   price: '{input_price: 0.15, output_price: 0.60} (dollars per million tokens)',
 };

@@ -16,6 +16,7 @@ export async function loadServiceRules(): Promise<{ published: OpenApiSchemas; r
       if (section === 'profiles') rules.checkProfile(resource);
       if (section === 'aliases') rules.checkAlias(resource);
       if (section === 'policies') rules.checkPolicy(resource);
+      if (section === 'teams') rules.checkTeam(resource);
       if (section === 'principals') rules.checkPrincipal(resource);
       if (section === 'models') rules.checkModel(resource);
       if (section !== 'connectors') return;

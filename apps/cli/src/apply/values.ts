@@ -54,6 +54,14 @@ function normal(field: string, value: unknown): unknown {
       return String(value).trim();
     case 'deprecated_at':
       return new Date(value as string).getTime();
+    case 'events':
+      return [...new Set(value as string[])].sort();
+    case 'filter':
+      return Object.fromEntries(
+        ['policy_ids', 'team_ids'].map((ids) => [ids, [...new Set((value as Json)[ids] as string[])].sort()]),
+      );
+    case 'url':
+      return URL.canParse(String(value)) ? new URL(String(value)).href : value;
     case 'base_url':
       return URL.canParse(String(value)) ? new URL(String(value)).href.replace(/\/+$/, '') : value;
     case 'targets':

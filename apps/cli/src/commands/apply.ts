@@ -1,17 +1,22 @@
 import { join } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
-import type { Change } from '../apply/changes.ts';
+import type { Change, CurrentState } from '../apply/changes.ts';
 import { checkPlan } from '../apply/checkPlan.ts';
-import { readCurrentState, sender } from '../apply/currentState.ts';
+import { caller, readCurrentState, sender } from '../apply/currentState.ts';
 import { type ApplyFile, ApplyFileError, mergeFiles } from '../apply/desiredState.ts';
+import { withoutLostUpdates } from '../apply/lostUpdates.ts';
 import { plan } from '../apply/plan.ts';
 import { PRUNABLE, parsePrune } from '../apply/prune.ts';
 import { runPlan } from '../apply/runPlan.ts';
 import { showPlan, summary } from '../apply/showPlan.ts';
+import { withSecrets } from '../apply/webhookChanges.ts';
 import { ExitCode } from '../session/exitCode.ts';
 import { type Cli, openSession, type Session } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
 import { collectList } from './options.ts';
+
+/** Thousands of changes take a minute. */
+const PROGRESS_EVERY = 500;
 
 const HELP = `
 All files are checked before the service is contacted, and all changes are checked by the service before the first is made.
@@ -25,7 +30,9 @@ Examples:
 
 export function applyCommand(cli: Cli): Command {
   return new Command('apply')
-    .description('make policies, principals, profiles, aliases, connectors and the catalog match YAML files')
+    .description(
+      'make policies, teams, principals, profiles, aliases, webhooks, connectors and the catalog match YAML files',
+    )
     .requiredOption(
       '-f, --file <file>',
       'a YAML file, a folder with *.yaml and *.yml files, or - for standard input; may be repeated',
@@ -57,8 +64,9 @@ export function applyCommand(cli: Cli): Command {
       const isDryRun: boolean = options.dryRun ?? false;
 
       if (!session.json && changes.length > 0) session.out(showPlan(changes));
-      await assertPossible(session, changes, file);
-      if (!isDryRun) await makeChanges(session, changes);
+      const calls = withSecrets(changes, cli.env);
+      await assertPossible(session, calls, file);
+      if (!isDryRun) await makeChanges(session, calls, current);
       if (session.json) {
         const listed = changes.map(({ action, kind, name, fields }) => ({ action, kind, name, fields }));
         session.out(JSON.stringify({ dry_run: isDryRun, changes: listed }, null, 2));
@@ -81,10 +89,17 @@ async function assertPossible(session: Session, changes: readonly Change[], file
   if (reasons.length > 0) throw new ApplyFileError(`Nothing was changed.\n${reasons.join('\n')}`);
 }
 
-async function makeChanges(session: Session, changes: readonly Change[]): Promise<void> {
+async function makeChanges(
+  session: Session,
+  changes: readonly Change[],
+  current: CurrentState,
+): Promise<void> {
   let done = 0;
   try {
-    await runPlan(changes, sender(session.client), () => done++);
+    await runPlan(changes, withoutLostUpdates(current, caller(session.client)), () => {
+      done++;
+      if (done % PROGRESS_EVERY === 0) session.err(`Made ${done} of ${changes.length} changes.`);
+    });
   } catch (error) {
     const next = changes[done];
     session.err(`Stopped at ${next?.kind} ${next?.name}; made ${done} of ${changes.length} changes.`);

@@ -1,6 +1,7 @@
 import { Command, Option } from 'commander';
-import { listAll, sender } from '../apply/currentState.ts';
+import { caller, listAll, sender } from '../apply/currentState.ts';
 import type { ApplyFile, Json } from '../apply/desiredState.ts';
+import { withoutLostUpdates } from '../apply/lostUpdates.ts';
 import { plan } from '../apply/plan.ts';
 import { runPlan } from '../apply/runPlan.ts';
 import { showPlan, summary } from '../apply/showPlan.ts';
@@ -71,17 +72,21 @@ export function catalogCommand(cli: Cli): Command {
       const file: ApplyFile = {
         profiles: [],
         policies: [],
+        teams: [],
         principals: [],
         connectors: [],
         aliases: [],
+        webhooks: [],
         models: wanted,
       };
       const present = {
         profiles: [],
         policies: [],
+        teams: [],
         principals: [],
         connectors: [],
         aliases: [],
+        webhooks: [],
         prices: {},
         models: known,
       };
@@ -100,7 +105,8 @@ export function catalogCommand(cli: Cli): Command {
           session.err(`Skipped, ${why}: ${names.length} (${examples}${names.length > 3 ? ', …' : ''})`);
         }
       }
-      if (!options.dryRun) await runPlan(changes, send, () => {});
+      const guarded = withoutLostUpdates(present, caller(session.client));
+      if (!options.dryRun) await runPlan(changes, guarded, () => {});
       if (session.json) {
         const listed = changes.map(({ action, kind, name, fields }) => ({ action, kind, name, fields }));
         session.out(

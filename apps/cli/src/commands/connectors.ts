@@ -41,7 +41,7 @@ export function connectorsCommand(cli: Cli): Command {
 
   connectors
     .command('test <connector_id>')
-    .description("check a connector's credential at its vendor; nothing is generated or billed")
+    .description('have the proxies check a connector at its vendor; nothing is generated or billed')
     .action(async (connector_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       const params = { path: { connector_id } };
@@ -134,7 +134,8 @@ function secretOf({
   credential_sealed,
   credential_ref,
 }: components['schemas']['Connector']): string | null {
-  return credential_sealed ? 'sealed' : (auth.client_secret ?? auth.secret_access_key ?? credential_ref);
+  if (credential_sealed) return 'sealed';
+  return auth.client_secret ?? auth.secret_access_key ?? auth.credentials ?? credential_ref;
 }
 
 function amount(text: string) {

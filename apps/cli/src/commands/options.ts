@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 
 /** `--limit` and `--all`. */
 export function listOptions(command: Command): Command {
@@ -9,6 +9,11 @@ export function listOptions(command: Command): Command {
 
 export function limitOf(options: { limit: number; all?: boolean }): number | undefined {
   return options.all ? undefined : options.limit;
+}
+
+/** Where commander puts the value of the option `--NAME`. */
+export function attributeOf(name: string): string {
+  return new Option(`--${name} <value>`).attributeName();
 }
 
 export function parsePositiveInteger(text: string): number {

@@ -94,6 +94,11 @@ describe('the exit code', () => {
       ['keys', 'rotate', 'key_1', '--grace', '1 hour'],
       ['policies', 'create', 'p', '--limit-usd', '0.1234567'],
       ['policies', 'update', 'pol_1'],
+      ['principals', 'set', 'ada'],
+      ['principals', 'set', 'ada', '--role', 'lead'],
+      ['teams', 'update', 'team_1'],
+      ['teams', 'members', 'add', 'research'],
+      ['teams', 'members', 'role', 'research', 'ada', 'owner'],
       ['proxies', 'retire'],
       ['quarantine', 'discard', '7'],
       ['quarantine', 'list', '--state', 'lost'],
@@ -199,6 +204,69 @@ describe('policies update', () => {
     });
     expect(await bodyOf('--foreign-objects', 'own')).toEqual({ foreign_objects: 'own' });
     expect(await bodyOf('--translation', 'strict')).toEqual({ translation: 'strict' });
+  });
+});
+
+describe('teams', () => {
+  const id = (last: string) => `team_01k2vey1z0f1r800000000000${last}`;
+  const named = (...teams: readonly (readonly [string, string])[]) => ({
+    data: teams.map(([last, name]) => ({ id: id(last), name })),
+    next_page_token: '',
+  });
+
+  it('are found by their whole name, also on a later page', async () => {
+    respond = (path) => {
+      if (!path.startsWith('/api/v1/teams?')) return [200, {}];
+      const isFirst = !path.includes('page_token=more');
+      const page = isFirst ? named(['1', 'research lab']) : named(['2', 'research']);
+      return [200, { ...page, next_page_token: isFirst ? 'more' : '' }];
+    };
+    expect((await run(['teams', 'freeze', 'research'])).code).toBe(0);
+    expect(received.at(-1)).toMatchObject({ method: 'POST', path: `/api/v1/teams/${id('2')}/freeze` });
+    const { code, err } = await run(['teams', 'delete', 'Research']);
+    expect([code, err]).toEqual([1, expect.stringContaining('no team with the id or name Research')]);
+    expect(received.some(({ method }) => method === 'DELETE')).toBe(false);
+  });
+
+  it('are changed in what was given, and none clears a field', async () => {
+    await run([
+      'teams',
+      'update',
+      id('1'),
+      '--parent',
+      'none',
+      '--policy',
+      'none',
+      '--member-policy',
+      'pol_1',
+    ]);
+    expect(received.map(({ method, path }) => `${method} ${path}`)).toEqual([
+      `PATCH /api/v1/teams/${id('1')}`,
+    ]);
+    expect(JSON.parse(received[0]?.body ?? '')).toEqual({
+      parent_team_id: null,
+      policy_id: null,
+      member_policy_id: 'pol_1',
+    });
+  });
+
+  it('do not take a principal of another team when its role is set', async () => {
+    respond = (path) =>
+      path.startsWith('/api/v1/principals/')
+        ? [200, { id: 'ada', team_id: id('2') }]
+        : [200, { id: id('1'), name: 'research' }];
+    const { code, err } = await run(['teams', 'members', 'role', id('1'), 'ada', 'lead']);
+    expect([code, err]).toEqual([1, 'weighbridge: ada is not in the team research: use teams members add.']);
+    expect(received.every(({ method }) => method === 'GET')).toBe(true);
+  });
+
+  it('set of a principal only what was given', async () => {
+    await run(['principals', 'set', 'ada', '--role', 'none', '--no-active']);
+    await run(['principals', 'set', 'ada', '--active']);
+    expect(received.map(({ body }) => JSON.parse(body))).toEqual([
+      { role: null, active: false },
+      { active: true },
+    ]);
   });
 });
 

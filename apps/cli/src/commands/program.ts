@@ -27,7 +27,9 @@ import { quarantineCommand } from './quarantine.ts';
 import { requestsCommand } from './requests.ts';
 import { spendCommand } from './spend.ts';
 import { spoolCommand } from './spool.ts';
+import { teamsCommand } from './teams.ts';
 import { usageCommand } from './usage.ts';
+import { webhooksCommand } from './webhooks.ts';
 import { whoamiCommand } from './whoami.ts';
 
 /** All commands except `up`, which main.ts adds. */
@@ -53,9 +55,11 @@ export function createProgram(cli: Cli): Command {
     modelsCommand(cli),
     policiesCommand(cli),
     principalsCommand(cli),
+    teamsCommand(cli),
     connectorsCommand(cli),
     profilesCommand(cli),
     aliasesCommand(cli),
+    webhooksCommand(cli),
     evidenceCommand(cli),
     spendCommand(cli),
     requestsCommand(cli),

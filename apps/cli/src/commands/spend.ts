@@ -3,7 +3,15 @@ import { Command, Option } from 'commander';
 import { type Column, time, usd } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
-import { collectList, limitOf, listOptions, parsePositiveInteger, parseTime } from './options.ts';
+import { exportFocus } from './focus.ts';
+import {
+  attributeOf,
+  collectList,
+  limitOf,
+  listOptions,
+  parsePositiveInteger,
+  parseTime,
+} from './options.ts';
 
 type Row = components['schemas']['SpendRow'];
 type Total = components['schemas']['SpendTotal'];
@@ -17,6 +25,7 @@ const FILTERS = {
   provider: 'provider',
   user: 'user',
   team: 'team',
+  'team-id': 'team_id',
   project: 'project',
   env: 'env',
   label: 'label',
@@ -50,14 +59,22 @@ export function spendCommand(cli: Cli): Command {
   for (const name of Object.keys(FILTERS)) command.option(`--${name} <value>`, `only this ${name}`);
   return command
     .option('--csv', 'print all rows as CSV')
+    .option('--focus', 'print whole days (UTC) as a FOCUS 1.2 dataset in CSV; by default yesterday')
+    .option(
+      '-o, --output <folder>',
+      'with --focus: write a file for each day, but for days that have one; repeat it to go on where it stopped',
+    )
     .addHelpText(
       'after',
-      '\nExamples:\n  weighbridge spend --by team,model\n  weighbridge spend --by key --top 10 --compare\n  weighbridge spend --bucket day --from 2026-11-01T00:00:00Z --provider openai --csv > november.csv',
+      '\nExamples:\n  weighbridge spend --by team,model\n  weighbridge spend --by key --top 10 --compare\n  weighbridge spend --bucket day --from 2026-11-01T00:00:00Z --provider openai --csv > november.csv\n  weighbridge spend --focus --from 2026-11-01 --to 2026-12-01 -o focus/',
     )
     .action(async (options, self: Command) => {
       const session = await openSession(cli, self);
       if (options.csv && session.json) throw new UsageError('Use either --csv or --json, not both.');
-      const filters = Object.entries(FILTERS).map(([name, field]) => [field, options[name]] as const);
+      const filters = Object.entries(FILTERS).map(
+        ([name, field]) => [field, options[attributeOf(name)]] as const,
+      );
+      if (options.output && !options.focus) throw new UsageError('--output is for --focus.');
       const query = {
         ...Object.fromEntries(filters.filter(([, value]) => value !== undefined)),
         ...(options.by && { group_by: options.by.join(',') }),
@@ -69,6 +86,11 @@ export function spendCommand(cli: Cli): Command {
         ...(options.top && { limit: options.top }),
         ...(options.compare && { compare: 'previous' as const }),
       };
+      if (options.focus) {
+        const { from, to, ...others } = query;
+        await exportFocus(session, { from, to, others, folder: options.output });
+        return;
+      }
       if (options.csv) {
         const csv = session.client.GET('/api/v1/spend', {
           params: { query },

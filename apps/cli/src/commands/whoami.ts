@@ -1,4 +1,4 @@
-import { bodyOf } from '@weighbridge/client';
+import { bodyOf, type components } from '@weighbridge/client';
 import { Command } from 'commander';
 import { time } from '../session/output.ts';
 import { type Cli, openSession } from '../session/session.ts';
@@ -14,6 +14,8 @@ export function whoamiCommand(cli: Cli): Command {
         [who.credential]:
           who.key_id === null ? 'of the OIDC issuer' : `${who.key_name ?? ''} (${who.key_id})`,
         scopes: who.scopes,
+        roles: who.roles,
+        teams: who.teams.map(teamText),
         policy:
           who.policy_id === null
             ? null
@@ -25,4 +27,8 @@ export function whoamiCommand(cli: Cli): Command {
         service: session.connection.baseUrl,
       });
     });
+}
+
+function teamText({ name, id, role, frozen }: components['schemas']['WhoamiTeam']): string {
+  return `${name} (${[id, role, frozen && 'frozen'].filter(Boolean).join(', ')})`;
 }

@@ -46,7 +46,7 @@ function adviceOn(error: unknown, hasTls: boolean): string {
   const tls = hasTls
     ? 'that it serves TLS and trusts the issuer of CONTROL_TLS_CERTIFICATE_FILE'
     : 'that it serves plain text (CONTROL_TLS_* is not set here)';
-  return `Check that CONTROL_PLANE_ADDRESS is right, that the control plane runs, ${tls}, and that no network policy blocks it.`;
+  return `Check that CONTROL_PLANE_ADDRESS is the host and the gRPC port (8082 by default, not 8081), that the control plane runs, ${tls}, and that no network policy blocks it.`;
 }
 
 /** Checks the certificate that the control plane serves, trusted or not. Rejects if it serves none. */

@@ -1,5 +1,5 @@
 import { checkDatabase, type DatabaseStatus } from '@weighbridge/database';
-import { clockFinding, type Finding, fail, ok, why } from './finding.ts';
+import { clockFinding, type Finding, fail, ok, warn, why } from './finding.ts';
 
 /** Checks that a service of this release can use a database as this user. */
 export async function databaseChecks(databaseUrl: string, now: () => Date): Promise<Finding[]> {
@@ -24,11 +24,18 @@ export async function databaseChecks(databaseUrl: string, now: () => Date): Prom
           'Point DATABASE_URL to the primary, such as the service `-rw` of CloudNativePG.',
         )
       : ok('database', `Postgres ${facts.version}`),
+    ...(facts.isPooled ? [POOLED] : []),
     schemaFinding(facts),
     rightsFinding(facts),
     clockFinding("database's clock", facts.now, before, now()),
   ];
 }
+
+const POOLED = warn(
+  'connection',
+  'a pooler answers, such as PgBouncer: per transaction or statement, it loses notifications and locks, so that proxies learn of changes late',
+  'Let DATABASE_URL name Postgres itself, or a pool that keeps a session per client (pool_mode = session); each app has a bounded pool of its own.',
+);
 
 function schemaFinding({ schemaMismatch, isSchemaReadable }: DatabaseStatus): Finding {
   if (schemaMismatch === undefined) {

@@ -62,9 +62,10 @@ const CHECKS: readonly Check[] = [
     settings: ['SPOOL_DIR'],
     run: async (env) => {
       const { checkSpools, spoolSettings } = await import('@weighbridge/data-plane');
-      const { spoolChecks } = await import('./spoolChecks.ts');
+      const { spoolChecks, spoolDiskCheck } = await import('./spoolChecks.ts');
       const { dir, maxBytes } = spoolSettings(env);
-      return spoolChecks(await checkSpools(dir), dir, maxBytes);
+      const disk = await spoolDiskCheck(dir, maxBytes);
+      return disk.level === 'fail' ? [disk] : [...spoolChecks(await checkSpools(dir), dir, maxBytes), disk];
     },
   },
 ];

@@ -72,7 +72,7 @@ async function connectorFindings(
   }
   const findings: Finding[] = [];
   for (const connector of enabled) {
-    const { id, name, base_url, usable, unusable_reason, credential_bound } = connector;
+    const { name, base_url, usable, unusable_reason, credential_bound } = connector;
     const check = `connector ${name}`;
     if (!usable) {
       findings.push(
@@ -82,35 +82,43 @@ async function connectorFindings(
           'Set its credential again, or restore what it refers to: the variable or file it names, or, if the key-encryption key was replaced, WEIGHBRIDGE_PREVIOUS_KEY_ENCRYPTION_KEYS.',
         ),
       );
-    } else if (isCalledByPods(connector)) {
-      findings.push(ok(check, `${base_url}, by the identity of the proxies' pods, which requests show`));
-    } else if (live) {
-      const params = { path: { connector_id: id } };
-      const { ok: isAccepted, message } = await bodyOf(
-        client.POST('/api/v1/connectors/{connector_id}/test', { params }),
-      );
-      findings.push(
-        isAccepted
-          ? ok(check, `${base_url}: ${message}`)
-          : fail(
-              check,
-              `${base_url}: ${message}`,
-              'Correct its base_url or its credential, or allow connections to that address.',
-            ),
-      );
+    } else if (live) findings.push(await testedFinding(client, connector));
+    else if (isCalledByPods(connector)) {
+      findings.push(ok(check, `${base_url}, by the proxies' own identity; use --live to have them show it`));
     } else findings.push(ok(check, `${base_url}; use --live to check the credential at its vendor`));
     if (credential_bound === false) findings.push(unboundFinding(name, referenceOf(connector)));
   }
   return findings;
 }
 
+/** By its proxies, with their identity. */
+async function testedFinding(client: Session['client'], { id, name, base_url }: Connector): Promise<Finding> {
+  const params = { path: { connector_id: id } };
+  const tested = await bodyOf(client.POST('/api/v1/connectors/{connector_id}/test', { params }));
+  const { identity, region, proxies } = tested;
+  const facts = [
+    identity && `identity: ${identity}`,
+    region && `region: ${region}`,
+    proxies.length > 0 && `tested by ${proxies.map((proxy) => proxy.name || proxy.proxy_id).join(', ')}`,
+  ].filter((fact) => typeof fact === 'string');
+  const detail = `${base_url}: ${tested.message}${facts.length > 0 ? ` (${facts.join('; ')})` : ''}`;
+  if (tested.ok) return ok(`connector ${name}`, detail);
+  return fail(
+    `connector ${name}`,
+    detail,
+    'Correct its base_url, its credential or auth, or the identity of the proxies, or allow connections to that address.',
+  );
+}
+
 /** The connector has no keys: each proxy finds its pod's identity, and only the proxy can tell which. */
 function isCalledByPods({ auth }: Connector): boolean {
+  if (auth.kind === 'google') return auth.credentials === undefined;
+  if (auth.kind === 'azure') return auth.client_secret === undefined;
   return auth.kind === 'aws' && auth.access_key_id === undefined;
 }
 
 function referenceOf({ auth, credential_ref }: Connector): string {
-  return auth.client_secret ?? auth.secret_access_key ?? credential_ref ?? 'its secret';
+  return auth.client_secret ?? auth.secret_access_key ?? auth.credentials ?? credential_ref ?? 'its secret';
 }
 
 function unboundFinding(name: string, ref: string): Finding {
@@ -137,7 +145,7 @@ function proxyFindings(proxies: readonly Proxy[], now: Date, version: string): F
 function stateOf(proxy: Proxy, now: Date, version: string): Finding {
   const { id, name, usage, lag } = proxy;
   const check = `proxy ${name || id}`;
-  const advice = usage?.advice ?? 'Check its log.';
+  const advice = usage?.advice ?? 'Check whether it still runs, and what its log says.';
   const silentMs = now.getTime() - new Date(proxy.last_seen_at).getTime();
   if (usage?.state === 'lost')
     return fail(check, `lost with its spool ${proxy.producer_id ?? ''}`.trim(), advice);

@@ -27,7 +27,7 @@ export async function serviceChecks(
     };
   }
   const state = (await ready.json().catch(() => undefined)) as
-    | { status?: string; reason?: string }
+    | { status?: string; reason?: string; degraded?: string }
     | undefined;
   if (state?.status === undefined) {
     return {
@@ -42,11 +42,18 @@ export async function serviceChecks(
     };
   }
   const detail = `${baseUrl} is ${state.status}${state.reason ? `: ${state.reason}` : ''}`;
-  const findings = [
-    ready.ok ? ok('service', detail) : fail('service', detail, 'Check the log of the app that is not ready.'),
-    serviceClock(ready, before, after),
-  ];
+  const findings = [serviceState(ready.ok, detail, state.degraded), serviceClock(ready, before, after)];
   const usage = await tryCall('usage:read', () => bodyOf(client.GET('/api/v1/usage')));
+  if (usage.error?.status === 404) {
+    findings.push(
+      fail(
+        'service',
+        `${baseUrl} has no operator API: it is a data plane or metering`,
+        'Give the address of the control plane (port 8081 by default), or one base URL that sends /api/v1 there.',
+      ),
+    );
+    return { findings, canContinue: false };
+  }
   if (usage.error && isRefused(usage.error)) {
     findings.push(
       fail(
@@ -76,6 +83,16 @@ const TIMEOUT_MS = 10_000;
 const OLD_MS = 120_000;
 
 /** The `Date` header is rounded down to seconds. */
+function serviceState(isReady: boolean, detail: string, degraded: string | undefined): Finding {
+  if (!isReady) return fail('service', detail, 'Check the log of the app that is not ready.');
+  if (degraded === undefined) return ok('service', detail);
+  return warn(
+    'service',
+    `${detail}, but degraded: ${degraded}`,
+    'Check whether its control plane and Postgres answer.',
+  );
+}
+
 function serviceClock(ready: Response, before: Date, after: Date): Finding {
   const date = ready.headers.get('date');
   if (!date) return skipped("service's clock", 'its response has no Date header');

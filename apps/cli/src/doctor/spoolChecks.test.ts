@@ -1,5 +1,7 @@
-import { expect, it } from 'vitest';
-import { spoolChecks } from './spoolChecks.ts';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { spoolChecks, spoolDiskCheck } from './spoolChecks.ts';
 
 const MIB = 1_048_576;
 const spool = { folder: '/spools/a', producerId: 'p', bytes: 0, epochs: 1, isHeld: true };
@@ -23,4 +25,21 @@ it('warns of an orphaned spool', () => {
   ]);
   expect(check({ isHeld: false, epochs: 0 })).toMatchObject([{ level: 'ok' }]);
   expect(spoolChecks([], '/spools/a', MIB)).toMatchObject([{ level: 'ok' }]);
+});
+
+describe('the disk of a spool', () => {
+  it('must have room for what the spool may hold', async () => {
+    const missing = join(tmpdir(), 'not', 'there', 'yet');
+    expect(await spoolDiskCheck(missing, 1)).toMatchObject({ level: expect.stringMatching(/ok|warn/) });
+    const tooLarge = await spoolDiskCheck(tmpdir(), 2 ** 70);
+    expect(tooLarge).toMatchObject({
+      level: 'warn',
+      detail: expect.stringMatching(/are free, and SPOOL_MAX_BYTES/),
+    });
+  });
+
+  it('must be a folder that may be written to', async () => {
+    const inFile = await spoolDiskCheck('/dev/null/spools', 1);
+    expect(inFile).toMatchObject({ level: 'fail', detail: expect.stringContaining('ENOTDIR') });
+  });
 });

@@ -8,6 +8,8 @@ export interface WriteOptions {
   readonly mode?: number;
   /** Fails if the file exists. */
   readonly isNew?: boolean;
+  /** Appears with all of its content, whenever the process is killed. */
+  readonly isWhole?: boolean;
 }
 
 /** The environment of the commands: I/O, settings, clock. */

@@ -6,6 +6,7 @@ const FACTS = {
   dataDir: '/data',
   operatorKeyFile: undefined,
   providers: [],
+  execInContainer: undefined,
 };
 
 it('recommends Node 24 in one line, only where an older one runs the service', () => {
@@ -16,4 +17,15 @@ it('recommends Node 24 in one line, only where an older one runs the service', (
   expect(next).toBe(before);
   const added = old?.split('\n').filter((line) => !before?.split('\n').includes(line));
   expect(added).toEqual([expect.stringMatching(/^Node v22\.20\.0 works\. Node 24, /)]);
+});
+
+it('reads the operator key inside the container, where it runs in one', () => {
+  const text = banner({
+    ...FACTS,
+    operatorKeyFile: '/data/operator-key',
+    execInContainer: 'docker exec 0123456789ab',
+    nodeVersion: 'v24.9.0',
+  });
+  expect(text).toContain('Bearer $(docker exec 0123456789ab cat /data/operator-key)');
+  expect(text).not.toContain('$(cat ');
 });

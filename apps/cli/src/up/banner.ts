@@ -5,13 +5,17 @@ export interface BannerFacts {
   readonly operatorKeyFile: string | undefined;
   /** The providers with a connector from the environment. */
   readonly providers: readonly string[];
+  /** How to run a command in the container that this is, such as `docker exec 0123456789ab`; undefined outside of one. */
+  readonly execInContainer: string | undefined;
   /** Of Node, such as `v24.9.0`. */
   readonly nodeVersion: string;
 }
 
 /** Commands to start with, ready to paste in any folder. */
-export function banner({ url, dataDir, operatorKeyFile, providers, nodeVersion }: BannerFacts): string {
-  const operator = operatorKeyFile ? `$(cat ${shellQuoted(operatorKeyFile)})` : '<OPERATOR_KEY>';
+export function banner(facts: BannerFacts): string {
+  const { url, dataDir, operatorKeyFile, providers, execInContainer, nodeVersion } = facts;
+  const cat = execInContainer ? `${execInContainer} cat` : 'cat';
+  const operator = operatorKeyFile ? `$(${cat} ${shellQuoted(operatorKeyFile)})` : '<OPERATOR_KEY>';
   return `
 Weighbridge is ready at ${url}
 Operator key: ${operatorKeyFile ?? 'the one this database was set up with'}

@@ -26,6 +26,10 @@ const Settings = Type.Object({
   PORT: Port(8080, 'everything'),
   ...MetricsSettings,
   WEIGHBRIDGE_DATA_DIR: Type.String({ default: '.weighbridge', description: 'the folder for all data' }),
+  WEIGHBRIDGE_STANDALONE_IMAGE: Type.Boolean({
+    default: false,
+    description: 'set by the image `standalone`: what is printed at the start runs commands in the container',
+  }),
   DATABASE_URL: Type.Optional(DatabaseUrl),
   NATS_URL: Type.Optional(NatsUrl),
   ...NatsStreamSettings,
@@ -44,6 +48,7 @@ export interface UpConfig {
   readonly limits: HttpLimits;
   /** Absolute. */
   readonly dataDir: string;
+  readonly isStandaloneImage: boolean;
   readonly databaseUrl: string | undefined;
   readonly natsUrl: string | undefined;
   readonly natsStream: { readonly replicas: number; readonly maxBytes: number };
@@ -61,6 +66,7 @@ export function loadUpConfig(env: Readonly<Record<string, string | undefined>>):
     metrics: metricsAddress(settings, { PORT: settings.PORT }),
     limits: httpLimits(settings),
     dataDir: resolve(settings.WEIGHBRIDGE_DATA_DIR),
+    isStandaloneImage: settings.WEIGHBRIDGE_STANDALONE_IMAGE,
     databaseUrl: settings.DATABASE_URL,
     natsUrl: settings.NATS_URL,
     natsStream: { replicas: settings.NATS_STREAM_REPLICAS, maxBytes: settings.NATS_STREAM_MAX_BYTES },

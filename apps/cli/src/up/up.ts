@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import type { RequestListener } from 'node:http';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { createInProcessUsageStream, openJetStreamUsageStream, type UsageStream } from '@weighbridge/bus';
 import {
@@ -35,6 +36,7 @@ import {
 import { URL_FILE } from '../session/settings.ts';
 import { banner } from './banner.ts';
 import { loadUpConfig, type UpConfig } from './config.ts';
+import { execInContainer } from './container.ts';
 import { openDataDir } from './dataDir.ts';
 import { lockInstance } from './instanceLock.ts';
 import { dataDirKeyEncryptionKey } from './keyEncryptionKey.ts';
@@ -46,6 +48,8 @@ export interface UpOptions {
   readonly print: (text: string) => void;
 }
 
+/** In the data folder: the address of embedded mode's own Postgres, with its password. */
+const DATABASE_URL_FILE = 'database-url';
 /** The advisory lock of embedded mode; no other lock uses this number. */
 const INSTANCE_LOCK = 9_071_336_025;
 const WITHOUT_TLS = { CONTROL_TLS_CERTIFICATE_FILE: '', CONTROL_TLS_KEY_FILE: '', CONTROL_TLS_CA_FILE: '' };
@@ -123,6 +127,7 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
       providers: controlPlaneConfig.connectors
         .map(({ provider }) => provider)
         .filter((provider) => provider !== 'mock'),
+      execInContainer: config.isStandaloneImage ? execInContainer(hostname()) : undefined,
       nodeVersion: process.version,
     }),
   );
@@ -205,10 +210,15 @@ async function openDatabase(
     print('Starting Postgres …');
     const postgres = await startLocalPostgres({
       dataDir: join(config.dataDir, 'postgres'),
+      onRestart: (detail) => logger.error({ detail }, 'Postgres ended and is started again'),
       onExit: (detail) => fail(new Error(`Postgres stopped unexpectedly: ${detail}`)),
     });
     onShutdown('postgres', () => postgres.stop(), 20_000);
     databaseUrl = postgres.url;
+    // For tools of Postgres; the port changes with every start.
+    const file = join(config.dataDir, DATABASE_URL_FILE);
+    await rm(file, { force: true });
+    await writeFile(file, `${databaseUrl}\n`, { mode: 0o600, flag: 'wx' });
   }
   const db = createDb(databaseUrl, {
     applicationName: 'weighbridge',
