@@ -38,15 +38,18 @@ const BETWEEN_APPS: readonly HostileCase[] = [
 
 const OF_METERING = [
   'publish usage.confirms.0198e7b1-6f3a-7c55-8d1e-4f2a9b3c7d60',
+  'publish $JS.ACK.USAGE_EVENTS.metering-s0.1.1.1.1.1',
+  'publish $JS.API.CONSUMER.MSG.NEXT.USAGE_EVENTS.metering-s0',
+  'publish $JS.API.CONSUMER.CREATE.USAGE_EVENTS',
+  // The stream of release 0.1.0.
   'publish $JS.ACK.USAGE.metering-s0.1.1.1.1.1',
   'publish $JS.API.CONSUMER.MSG.NEXT.USAGE.metering-s0',
-  'publish $JS.API.CONSUMER.CREATE.USAGE',
   'publish events.v1.budget_threshold',
-  'subscribe usage.v1.>',
+  'subscribe usage.v2.>',
   'subscribe _INBOX.metering.>',
 ];
 const OF_PROXIES = [
-  'publish usage.v1.s0.0198e7b1-6f3a-7c55-8d1e-4f2a9b3c7d60',
+  'publish usage.v2.s0.0198e7b1-6f3a-7c55-8d1e-4f2a9b3c7d60',
   'publish $KV.SESSION_PINS.x',
   'publish $JS.API.STREAM.MSG.GET.KV_SESSION_PINS',
   'publish $JS.API.STREAM.MSG.GET.KV_RESPONSE_CACHE',
@@ -54,12 +57,14 @@ const OF_PROXIES = [
   'subscribe _INBOX.data-plane.>',
 ];
 const OF_NO_APP = [
+  // As release 0.1.0, which knows no users.
+  'publish usage.v1.s0',
   // On a name that does not exist: a server that allows it must not lose what the other cases need.
   'publish $JS.API.STREAM.DELETE.NONE',
   'publish $JS.API.STREAM.PURGE.NONE',
   'publish $JS.API.STREAM.CREATE.NONE',
-  'publish $JS.API.STREAM.MSG.GET.USAGE',
-  'publish $JS.API.STREAM.SNAPSHOT.USAGE',
+  'publish $JS.API.STREAM.MSG.GET.USAGE_EVENTS',
+  'publish $JS.API.STREAM.SNAPSHOT.USAGE_EVENTS',
   'subscribe >',
   'subscribe _INBOX.>',
 ];
@@ -108,7 +113,7 @@ async function foreignUsageIsRefused({ product }: Scene): Promise<void> {
     callback: (_error, { subject }) => void acks.push(subject),
   });
   // As an earlier release, and as this one.
-  for (const subject of ['usage.v1.s0', `usage.v1.s0.${own}`])
+  for (const subject of ['usage.v1.s0', `usage.v2.s0.${own}`])
     connection.publish(subject, toBinary(UsageBatchSchema, batch));
   await connection.flush();
   type Held = { id: string; kind: string; reason: string };

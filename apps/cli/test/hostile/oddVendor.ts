@@ -19,15 +19,20 @@ export interface OddVendor {
   close(): Promise<void>;
 }
 
+/** What requests of other formats are translated to. */
+export type VendorFormat = 'chat' | 'messages' | 'responses' | 'gemini';
+
+/** The provider, where only some providers have the format. */
+const PROVIDERS = { responses: 'openai', gemini: 'gemini' } as const;
+
 let vendors = 0;
 
 /** Starts one, and makes a model of its; resolves once the model can be used. */
-export async function startOddVendor(
-  { product, tenant }: Scene,
-  dialect: 'openai' | 'anthropic',
-): Promise<OddVendor> {
-  const provider = `odd${++vendors}`;
-  const model = `${provider}/plain`;
+export async function startOddVendor({ product, tenant }: Scene, format: VendorFormat): Promise<OddVendor> {
+  const name = `odd${++vendors}`;
+  const known = format === 'responses' || format === 'gemini' ? PROVIDERS[format] : undefined;
+  const provider = known ?? name;
+  const model = known ? `${provider}/${name}` : `${name}/plain`;
   const odd = { model, reply: { type: 'application/json', pieces: [] } as OddReply };
   const server = createServer((request, response) => {
     request.resume();
@@ -43,11 +48,14 @@ export async function startOddVendor(
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   await operate(product, 'POST', '/api/v1/connectors', {
-    name: provider,
+    name,
     provider,
-    dialect,
-    base_url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    dialect: format === 'messages' ? 'anthropic' : 'openai',
+    base_url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/${format === 'gemini' ? 'v1beta/openai' : 'v1'}`,
     credential: 'sk-odd-0123456789',
+    // The others of its provider serve all models.
+    models: [model],
+    priority: 0,
   });
   const price = { currency_code: 'USD', units: 1, nanos: 0 };
   await operate(product, 'PUT', `/api/v1/catalog/models/${encodeURIComponent(model)}`, {

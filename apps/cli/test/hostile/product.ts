@@ -1,9 +1,9 @@
-import { readFile, rm } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { type FeedServer, startFeedServer } from '@weighbridge/testing';
 import { type Cluster, startCluster } from '../faults/cluster.ts';
 import { manage, type Service } from '../mainJob.ts';
 import { testedCheckout } from '../processes.ts';
-import { newDataDir, startUp } from '../startUp.ts';
+import { newDataDir, removeDataDir, startUp } from '../startUp.ts';
 
 /** The product as a tenant meets it: addresses, and nothing of its inside but the memory that the system shows. */
 export interface Product extends Service {
@@ -34,6 +34,7 @@ const MANAGEMENT = {
   ...SLOW_CLIENTS,
   MAX_KEYS_PER_PRINCIPAL: String(MAX_KEYS),
   ALLOWED_UPSTREAM_HOSTS: '127.0.0.1',
+  ALLOWED_WEBHOOK_HOSTS: '127.0.0.1',
   BOUND_KEY: 'sk-referenced-0123456789',
   UNLISTED_KEY: 'sk-unlisted-0123456789',
   CREDENTIAL_REF_HOSTS: 'env:BOUND_KEY=api.groq.com',
@@ -75,7 +76,7 @@ async function startEmbedded(settings: Settings): Promise<StartedProduct> {
     output: process.output,
     async close() {
       await process.stop('SIGKILL');
-      await rm(dataDir, { recursive: true, force: true });
+      await removeDataDir(dataDir);
     },
   };
 }
@@ -107,15 +108,21 @@ async function residentBytes(pid: number): Promise<number> {
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1024;
 }
 
+/** What a process, in embedded mode that of all apps, may have not given back yet of what the cases before did to it. */
+const MAX_RETAINED_BYTES = 384 * 2 ** 20;
+
 /**
- * How far a process is above what it had when it was started, at most while `work` runs. Not above what it had before the
- * work: memory that an earlier attack took, and that is not given back, would hide the next one's.
+ * How much a process grows, at most, while `work` runs. Throws if it kept too much of what was before: memory that an earlier
+ * attack took, and that was not given back, would hide the next one's.
  */
 export async function growthDuring(
   { pids, residentAtStart }: Product,
   part: keyof Product['pids'],
   work: () => Promise<unknown>,
 ): Promise<number> {
+  const before = await residentBytes(pids[part]);
+  const retained = before - residentAtStart[part];
+  if (retained > MAX_RETAINED_BYTES) throw new Error(`${part} kept ${retained} bytes of earlier cases`);
   let most = 0;
   const timer = setInterval(async () => {
     most = Math.max(most, await residentBytes(pids[part]).catch(() => 0));
@@ -126,7 +133,7 @@ export async function growthDuring(
   } finally {
     clearInterval(timer);
   }
-  return most - residentAtStart[part];
+  return most - before;
 }
 
 /** The processor time that a process has used, in seconds; unlike the clock, it does not depend on what else runs. */

@@ -63,7 +63,7 @@ export interface Tenant {
   billed(): number;
   /** The same by the value of a header of its requests. */
   billedBy(header: string): ReadonlyMap<string, number>;
-  /** The rows of the ledger, once there are this many requests. */
+  /** The rows of the ledger, without those of refused requests, once there are this many requests. */
   rows(requests?: number): Promise<readonly Json[]>;
   /** What the ledger charges, in micro-USD, once it has this many requests. */
   charged(requests?: number): Promise<number>;
@@ -114,6 +114,8 @@ async function connect(product: Product, provider: VendorName, vendor: MockVendo
     // Google has its compatible API below its own.
     base_url: provider === 'gemini' ? vendor.url.replace(/\/v1$/, '/v1beta/openai') : vendor.url,
     credential: `sk-${provider}`,
+    // A case may have another account of the provider.
+    priority: 1,
     ...FORWARDED,
   });
   for (const name of Object.keys(VENDOR_PRICES)) {
@@ -198,7 +200,7 @@ async function newTenant(
     return await eventually(
       async () => {
         const { data } = await operate(product, 'GET', `/api/v1/requests${query}`);
-        const found = data as Json[];
+        const found = (data as Json[]).filter(({ outcome }) => outcome !== 'refused');
         if (found.length < requests)
           throw new Error(`the ledger has ${found.length} of ${requests} requests`);
         return found;

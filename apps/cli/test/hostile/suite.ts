@@ -8,6 +8,7 @@ import { DIMENSIONS } from './dimensions.cases.ts';
 import { FEED } from './feed.cases.ts';
 import { GEMINI } from './gemini.cases.ts';
 import type { HostileCase } from './hostileCase.ts';
+import { IDENTITIES } from './identities.cases.ts';
 import { INFERENCE } from './inference.cases.ts';
 import { KEYS } from './keys.cases.ts';
 import { LIMITS } from './limits.cases.ts';
@@ -18,14 +19,17 @@ import { OBJECTS } from './objects.cases.ts';
 import { PIPELINING } from './pipelining.cases.ts';
 import type { Mode } from './product.ts';
 import { PROTOCOL } from './protocol.cases.ts';
+import { REFUSALS } from './refusals.cases.ts';
 import { openScene, type Scene } from './scene.ts';
 import { STREAMS } from './streams.cases.ts';
+import { TEAMS } from './teams.cases.ts';
 import { TOOL_CASES } from './tools.cases.ts';
 import { TRANSLATED_ANSWERS, TRANSLATION_MEMORY } from './translatedAnswers.cases.ts';
 import { TRANSLATION } from './translation.cases.ts';
 import { forgeryCases } from './usageForgery.cases.ts';
 import { VENDORS } from './vendors.cases.ts';
 import { WALLS } from './walls.cases.ts';
+import { WEBHOOKS } from './webhooks.cases.ts';
 
 const MONEY: readonly HostileCase[] = [...ANSWERS, ...DIMENSIONS, ...LIMITS, ...TOOL_CASES, ...STREAMS];
 
@@ -57,7 +61,7 @@ export function hostileSuite(mode: Mode): void {
       it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('vendors', () => {
-    for (const { row, title, run } of [...VENDORS, ...CREDENTIAL_REFUSALS])
+    for (const { row, title, run } of [...VENDORS, ...CREDENTIAL_REFUSALS, ...IDENTITIES])
       it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('gemini', () => {
@@ -70,6 +74,13 @@ export function hostileSuite(mode: Mode): void {
   describe.concurrent('management', () => {
     for (const { row, title, run } of MANAGEMENT) it(`${row}: ${title}`, () => run(scene));
   });
+  describe.concurrent('teams', () => {
+    for (const { row, title, run } of TEAMS) it(`${row}: ${title}`, () => run(scene));
+  });
+  // One after the other: there can be 50.
+  describe('webhooks', () => {
+    for (const { row, title, run } of WEBHOOKS) it(`${row}: ${title}`, () => run(scene));
+  });
   describe('clients', () => {
     for (const { row, title, run } of CLIENTS) it(`${row}: ${title}`, () => run(scene));
   });
@@ -80,7 +91,7 @@ export function hostileSuite(mode: Mode): void {
     for (const { row, title, run } of [...PROTOCOL, ...PIPELINING]) it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('walls', () => {
-    for (const { row, title, run } of [...WALLS, ...OBJECTS, ...NAMES])
+    for (const { row, title, run } of [...WALLS, ...OBJECTS, ...NAMES, ...REFUSALS])
       it(`${row}: ${title}`, () => run(scene));
   });
   // One after the other: there is one feed.

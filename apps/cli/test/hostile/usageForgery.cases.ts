@@ -83,7 +83,7 @@ function messages(victim: Producer, caller: Tenant, row: Record<string, unknown>
   return Array.from({ length: USAGE_SHARDS }, (_, shard) => {
     const events = Array.from({ length: FORGED_NUMBERS }, () => chargeTo(caller, row));
     const payload = signBatch({ ...victim, shard, firstN, events }, key);
-    return { subject: `usage.v1.s${shard}.${victim.producerId}`, payload };
+    return { subject: `usage.v2.s${shard}.${victim.producerId}`, payload };
   });
 }
 

@@ -166,7 +166,8 @@ class Framing {
       const page = await operate(this.#scene.product, 'GET', `/api/v1/requests${query}`);
       for (const { attribution, attempts } of page.data as Row[]) {
         const marker = attribution.labels?.n;
-        if (marker === undefined) continue;
+        // A refused request has a row without attempts.
+        if (marker === undefined || attempts.length === 0) continue;
         of.set(marker, [...(of.get(marker) ?? []), ...attempts.map(({ outcome }) => outcome)]);
       }
       token = String(page.next_page_token ?? '');
