@@ -92,7 +92,7 @@ function send(
 }
 
 /** What the vendor charges for an entry, at the prices of mock/echo in nano-USD per token. */
-function charge(entry: BillEntry): bigint {
+export function charge(entry: BillEntry): bigint {
   const { cachedInputTokens: cached, inputTokens, outputTokens } = entry;
   return BigInt(inputTokens - cached) * 1_000n + BigInt(cached) * 100n + BigInt(outputTokens) * 2_000n;
 }

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createDb, type Database } from '@weighbridge/database';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, eventually, freePort, testRun } from '@weighbridge/testing';
+import { createEmptyDatabase, createTestDatabase, eventually, freePort, testRun } from '@weighbridge/testing';
 import { manage, type Service } from '../mainJob.ts';
 import { testedCheckout } from '../processes.ts';
 import { type Balancer, startBalancer } from './balancer.ts';
@@ -25,6 +25,7 @@ export interface Caller {
 export interface Cluster extends Service {
   readonly vendor: MockVendor;
   readonly db: Database;
+  readonly databaseUrl: string;
   readonly nats: FaultyNats;
   /** Undefined unless requested: the tests' shared server is never restarted. */
   readonly postgres: FaultyPostgres | undefined;
@@ -56,8 +57,12 @@ export interface ClusterOptions {
   readonly balanced?: boolean;
   /** A separate Postgres, which may be broken. */
   readonly ownPostgres?: boolean;
+  /** That Postgres can be restored to a point in time. */
+  readonly archivesPostgres?: boolean;
   /** Spools with one parent folder, so that a proxy finds the orphaned spool of another. */
   readonly sharedSpools?: boolean;
+  /** The folder of an earlier release: its apps start on an empty database, and on a NATS without users, which it knows none of. */
+  readonly release?: string;
   /** How far the clock of the app with this name is ahead. */
   readonly clockOffsetMs?: (name: string) => number;
   readonly env?: {
@@ -86,11 +91,15 @@ async function startAll(
   options: ClusterOptions,
   onClose: (closeOne: () => Promise<unknown>) => void,
 ): Promise<Omit<Cluster, 'close'>> {
-  const postgres = options.ownPostgres ? await startFaultyPostgres() : undefined;
+  const { ownPostgres, archivesPostgres: archives = false } = options;
+  const postgres = ownPostgres ? await startFaultyPostgres({ archives }) : undefined;
   if (postgres) onClose(() => postgres.close());
-  const database = postgres ?? (await createTestDatabase());
+  const database =
+    postgres ?? (await (options.release === undefined ? createTestDatabase() : createEmptyDatabase()));
   if ('drop' in database) onClose(() => database.drop());
-  const nats = await startFaultyNats(folder, { hasUsers: testedCheckout === undefined });
+  const nats = await startFaultyNats(folder, {
+    hasUsers: (options.release ?? testedCheckout) === undefined,
+  });
   onClose(() => nats.close());
   const vendor = await startMockVendor({ keep: KEPT_REQUESTS });
   onClose(() => vendor.close());
@@ -107,7 +116,8 @@ async function startAll(
     const offsetMs = options.clockOffsetMs?.(name) ?? 0;
     const settings = { ...env, FAULTS_CLOCK_OFFSET_MS: String(offsetMs) };
     const [port, metricsPort] = [await freePort(), await freePort()];
-    const added = faultyApp({ app, name, folder, port, metricsPort, env: settings });
+    const { release } = options;
+    const added = faultyApp({ app, name, folder, port, metricsPort, env: settings, release });
     await added.start();
     onClose(() => added.stop('SIGKILL'));
     return added;
@@ -168,6 +178,7 @@ async function startAll(
         CONTROL_PLANE_ADDRESS: controlPlaneAddress,
         PROXY_NAME: `proxy-${at}`,
         SPOOL_DIR: spoolDir(`proxy-${at}`),
+        STATE_FILE: join(folder, `proxy-${at}.state`),
         DRAIN_TIMEOUT_MS: '500',
         UPSTREAM_CHUNK_TIMEOUT_MS: '5000',
         ...options.env?.dataPlane,
@@ -184,6 +195,7 @@ async function startAll(
     ...service,
     vendor,
     db,
+    databaseUrl: database.url,
     nats,
     postgres,
     controlPlane,
@@ -214,10 +226,12 @@ async function startAll(
       await eventually(
         async () => {
           // Not the stream's messages: after a crash, NATS 2.9 retains some that were acknowledged, and never delivers them.
-          const { waiting: undelivered, unacknowledged } = await nats.deliveries();
+          const { waiting: undelivered, unacknowledged, where } = await nats.deliveries();
           const waiting = [
             ...(await waitingProxies(service, proxies)),
-            ...(undelivered + unacknowledged > 0 ? ['the stream'] : []),
+            ...(undelivered + unacknowledged > 0
+              ? [`the stream (not delivered and not acknowledged: ${where})`]
+              : []),
           ];
           if (waiting.length > 0) quietSince = undefined;
           else quietSince ??= performance.now();

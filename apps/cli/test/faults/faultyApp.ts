@@ -49,6 +49,8 @@ export interface FaultyApp {
   readonly isUp: boolean;
   /** Starts it, and resolves when it is ready. `changes` to its environment also apply to later starts. */
   start(changes?: Record<string, string>): Promise<void>;
+  /** Its later starts are of the release in this folder; undefined: of the tested one. */
+  use(release: string | undefined): void;
   /** Takes it out of the load balancer, before it is stopped. */
   takeOut(): void;
   /** Sends SIGTERM or the given signal; resolves when it has ended. */
@@ -77,9 +79,12 @@ export interface FaultyAppOptions {
   readonly port: number;
   readonly metricsPort: number;
   readonly env: Readonly<Record<string, string>>;
+  readonly release?: string | undefined;
 }
 
-export function faultyApp({ app, name, folder, port, metricsPort, env }: FaultyAppOptions): FaultyApp {
+export function faultyApp(options: FaultyAppOptions): FaultyApp {
+  const { app, name, folder, port, metricsPort, env } = options;
+  let { release } = options;
   const file = join(folder, `${name}.faults`);
   const log = `${file}.log`;
   let settings: Record<string, string> = {
@@ -110,7 +115,7 @@ export function faultyApp({ app, name, folder, port, metricsPort, env }: FaultyA
     },
     async start(changes = {}) {
       settings = { ...settings, ...changes };
-      const started = await startApp(app, settings, /is ready/);
+      const started = await startApp(app, settings, /is ready/, [], release);
       running = started;
       isUp = true;
       hasEnded = false;
@@ -120,6 +125,9 @@ export function faultyApp({ app, name, folder, port, metricsPort, env }: FaultyA
         isUp = false;
         hasEnded = true;
       });
+    },
+    use(next) {
+      release = next;
     },
     takeOut() {
       isUp = false;

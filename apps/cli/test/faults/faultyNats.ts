@@ -7,8 +7,11 @@ import { connect, type NatsConnection, nanos } from '@nats-io/transport-node';
 import { NATS_USERS, type NatsRole, natsAddress, natsConfiguration, permissionsOf } from '@weighbridge/bus';
 import { USAGE_SHARDS } from '@weighbridge/contracts';
 import { eventually, freePort, startNats, type TestNats } from '@weighbridge/testing';
+import { testedCheckout } from '../processes.ts';
 
-const STREAM = 'USAGE';
+/** Earlier releases have another stream, which is read too. */
+const EARLIER_STREAM = 'USAGE';
+const STREAM = testedCheckout === undefined ? 'USAGE_EVENTS' : EARLIER_STREAM;
 const DURABLES = Array.from({ length: USAGE_SHARDS }, (_, shard) => `metering-s${shard}`);
 const SHORT_ACK_WAIT_MS = 100;
 
@@ -43,10 +46,27 @@ export interface FaultyNats {
   read(sequence: number): Promise<Captured>;
   remove(sequence: number): Promise<void>;
   /** Over all shards: the number of deliveries, of messages not yet delivered, and of those not yet acknowledged. */
-  deliveries(): Promise<{ done: number; waiting: number; unacknowledged: number }>;
+  deliveries(): Promise<{ done: number; waiting: number; unacknowledged: number; where: string }>;
   /** Redelivers unacknowledged messages now instead of after a minute. No worker may run. */
   redeliver(): Promise<void>;
   close(): Promise<void>;
+}
+
+/** Of all streams that hold messages: after a crash, NATS 2.9 counts as unacknowledged some that it has removed. */
+async function consumersOf(manager: JetStreamManager): Promise<ConsumerInfo[]> {
+  const held = new Map<string, number>();
+  for await (const { config, state } of manager.streams.list()) held.set(config.name, state.messages);
+  const streams = [STREAM, EARLIER_STREAM].filter(
+    (stream, at, all) => held.has(stream) && all.indexOf(stream) === at,
+  );
+  if (streams.length === 0) throw new Error('there is no stream of usage');
+  const found = streams.flatMap((stream) =>
+    DURABLES.map((durable) => manager.consumers.info(stream, durable)),
+  );
+  const infos = await Promise.all(found);
+  return infos.map((info) =>
+    held.get(info.stream_name) === 0 ? { ...info, num_pending: 0, num_ack_pending: 0 } : info,
+  );
 }
 
 /** Each app has its own user, with the permissions of deploy/nats/users.conf and of shared responses. */
@@ -111,7 +131,7 @@ export async function startFaultyNats(
     },
     capture() {
       const messages: Captured[] = [];
-      const subscription = connection.subscribe('usage.v1.*.*', {
+      const subscription = connection.subscribe('usage.v2.*.*', {
         callback: (_error, message) => {
           const messageId = message.headers?.get('Nats-Msg-Id') ?? '';
           messages.push({ subject: message.subject, messageId, payload: message.data });
@@ -133,13 +153,20 @@ export async function startFaultyNats(
       await manager.streams.deleteMessage(STREAM, sequence);
     },
     async deliveries() {
-      const infos = await Promise.all(DURABLES.map((durable) => manager.consumers.info(STREAM, durable)));
+      const infos = await consumersOf(manager);
       const sum = (figure: (info: ConsumerInfo) => number) =>
         infos.reduce((all, one) => all + figure(one), 0);
       return {
         done: sum(({ delivered }) => delivered.consumer_seq),
         waiting: sum(({ num_pending }) => num_pending),
         unacknowledged: sum(({ num_ack_pending }) => num_ack_pending),
+        where: infos
+          .filter(({ num_pending, num_ack_pending }) => num_pending + num_ack_pending > 0)
+          .map(
+            (one) =>
+              `${one.stream_name} ${one.name}: ${one.num_pending} and ${one.num_ack_pending}, acknowledged to ${one.ack_floor.stream_seq}, delivered to ${one.delivered.stream_seq}`,
+          )
+          .join(', '),
       };
     },
     async redeliver() {

@@ -1,12 +1,17 @@
 import { randomUUID } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type LocalPostgres, startLocalPostgres } from '@weighbridge/local-postgres';
 import { eventually, freePort, testRun } from '@weighbridge/testing';
 import pg from 'pg';
+import { openArchive } from './pointInTime.ts';
 
 /** A Postgres that may be restarted under the apps, with the same port and all committed data. */
 export interface FaultyPostgres {
   readonly url: string;
+  /** SIGSTOP to the server and all of its processes: connections stay open, and nothing is answered. Linux only. */
+  freeze(): Promise<void>;
+  thaw(): Promise<void>;
   /** An orderly restart: it aborts open transactions. */
   restart(): Promise<void>;
   /** Blocks every writer of existing buckets in the middle of its transaction, until the returned function is called. */
@@ -15,16 +20,32 @@ export interface FaultyPostgres {
   waitingWriters(applicationName?: string): Promise<number>;
   /** Kills the backend of a blocked writer; Postgres then ends all others and recovers. */
   crashWriter(): Promise<void>;
+  /** Copies the running server, which archives its log; only if it was started so. */
+  backUp(): Promise<void>;
+  /** As a disaster and its mending: the server is what it was at this moment after the backup. */
+  restoreTo(moment: Date): Promise<void>;
   close(): Promise<void>;
 }
 
-export async function startFaultyPostgres(): Promise<FaultyPostgres> {
+export interface FaultyPostgresOptions {
+  /** It archives its log, so that it can be restored to a point in time. */
+  readonly archives?: boolean;
+}
+
+export async function startFaultyPostgres({
+  archives = false,
+}: FaultyPostgresOptions = {}): Promise<FaultyPostgres> {
   const dataDir = join(testRun().folder, `postgres-${randomUUID()}`);
   const port = await freePort();
   // A commit is written before it is confirmed: a killed server must not lose one, only a power failure could.
   const settings = { port: String(port), fsync: 'off', max_connections: '200' };
-  const start = () => startLocalPostgres({ dataDir, settings });
+  const start = (more = {}) => startLocalPostgres({ dataDir, settings: { ...settings, ...more } });
   let server: LocalPostgres = await start();
+  const archive = archives ? await openArchive(dataDir) : undefined;
+  if (archive) {
+    await server.stop();
+    server = await start(archive.settings);
+  }
   const url = new URL(server.url);
   url.port = String(port);
 
@@ -66,10 +87,54 @@ export async function startFaultyPostgres(): Promise<FaultyPostgres> {
       if (pid === undefined) throw new Error('no writer waits');
       process.kill(pid, 'SIGKILL');
     },
+    async freeze() {
+      for (const pid of await processesOf(dataDir)) process.kill(pid, 'SIGSTOP');
+    },
+    async thaw() {
+      for (const pid of await processesOf(dataDir)) process.kill(pid, 'SIGCONT');
+    },
     async restart() {
       await server.stop();
-      server = await start();
+      server = await start(archive?.settings);
     },
-    close: () => server.stop(),
+    async backUp() {
+      await archive?.backUp(url.href);
+    },
+    async restoreTo(moment) {
+      if (!archive) throw new Error('this Postgres has no archive');
+      const client = await connect();
+      await client.query('SELECT pg_switch_wal()');
+      await client.end();
+      // Its archiver ends once it has archived all.
+      await server.stop();
+      server = await start(await archive.putBack(moment));
+      await eventually(
+        async () => {
+          const restored = await connect();
+          const { rows } = await restored.query<{ is: boolean }>('SELECT pg_is_in_recovery() AS is');
+          await restored.end();
+          if (rows[0]?.is !== false) throw new Error('it is still in recovery');
+        },
+        { timeoutMs: 60_000 },
+      );
+    },
+    async close() {
+      await server.stop();
+      await archive?.remove();
+    },
   };
+}
+
+/** The server's process, and those that it started. */
+async function processesOf(dataDir: string): Promise<number[]> {
+  const [first = ''] = (await readFile(join(dataDir, 'cluster', 'postmaster.pid'), 'utf8')).split('\n');
+  const all = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+  const children: number[] = [];
+  for (const pid of all) {
+    const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+    // After the name, which may contain spaces: state, parent.
+    const [, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    if (parent === first) children.push(Number(pid));
+  }
+  return [Number(first), ...children];
 }

@@ -229,7 +229,7 @@ describe('metering', () => {
       cluster.nats,
       loads.flatMap(({ sent }) => sent),
     );
-    await cluster.nats.manager.streams.purge('USAGE');
+    await cluster.nats.manager.streams.purge('USAGE_EVENTS');
     const deliveries = random.shuffled(
       originals.flatMap((message) => Array.from({ length: 1 + random.integer(5) }, () => message)),
     );

@@ -33,6 +33,8 @@ export interface SdkLoad {
   readonly underWay: number;
   /** The number of keys issued meanwhile. */
   readonly issued: number;
+  /** Whether keys are issued and used at once; they are at first. */
+  issueKeys(isOn: boolean): void;
   stop(): Promise<void>;
 }
 
@@ -41,18 +43,20 @@ export interface SdkLoadOptions {
   readonly caller: Caller;
   readonly seed: number;
   readonly atOnce: number;
+  /** Part of the numbers, if a caller has several loads. */
+  readonly series?: string;
 }
 
 /** Load as from applications: the vendor's SDK with reused connections, without retries. */
-export function startSdkLoad({ cluster, caller, seed, atOnce }: SdkLoadOptions): SdkLoad {
+export function startSdkLoad({ cluster, caller, seed, atOnce, series = '' }: SdkLoadOptions): SdkLoad {
   const random = randomFrom(seed);
   const [sent, failures]: [SentRequest[], string[]] = [[], []];
-  let [next, underWay, issued, isOver] = [1, 0, 0, false];
+  let [next, underWay, issued, isIssuing, isOver] = [1, 0, 0, true, false];
   let key = caller.key;
 
   async function sendOne(): Promise<void> {
-    const number = `${caller.name}.${next++}`;
-    if (next % NEW_KEY_EACH === 0) key = await issueKey();
+    const number = `${caller.name}.${series}${next++}`;
+    if (isIssuing && next % NEW_KEY_EACH === 0) key = await issueKey();
     const request = nextRequest(random);
     const startedAt = performance.now();
     underWay++;
@@ -96,6 +100,9 @@ export function startSdkLoad({ cluster, caller, seed, atOnce }: SdkLoadOptions):
     },
     get issued() {
       return issued;
+    },
+    issueKeys(isOn) {
+      isIssuing = isOn;
     },
     async stop() {
       isOver = true;

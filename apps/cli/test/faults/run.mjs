@@ -13,7 +13,19 @@ const { values } = parseArgs({
   },
 });
 const seed = values.seed ?? String(Math.floor(Math.random() * 1_000_000_000));
-const FORMS = ['random', 'rolling', 'soak', 'memory', 'bill', 'leases', 'hostile', 'framing', 'differential'];
+const FORMS = [
+  'random',
+  'rolling',
+  'soak',
+  'memory',
+  'bill',
+  'leases',
+  'hostile',
+  'framing',
+  'differential',
+  'upgrade',
+  'restore',
+];
 if (!FORMS.includes(values.form) || !/^\d{1,9}$/.test(seed) || !/^\d{1,4}(\.\d+)?$/.test(values.minutes)) {
   process.stderr.write(`Usage: pnpm test:faults --form ${FORMS.join('|')} --seed N --minutes M\n`);
   process.exit(2);
