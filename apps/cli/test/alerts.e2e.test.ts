@@ -163,7 +163,7 @@ describe('the alerts, with the real metrics of the apps,', () => {
   it('fire for lost spools, gaps, late usage, quarantine and budgets', async () => {
     await metering.stop();
     const connection = await connect({ servers: nats.url });
-    connection.publish('usage.v1.s0.nobody', 'no usage at all');
+    connection.publish('usage.v2.s0.nobody', 'no usage at all');
     await connection.drain();
     const ago = (time: string) => sql.raw(`now() - interval '${time}'`);
     for (const [id, state, name] of [

@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { RunningProcess } from './processes.ts';
-import { newDataDir, startUp } from './startUp.ts';
+import { newDataDir, removeDataDir, startUp } from './startUp.ts';
 
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await running?.stop();
-  await rm(dataDir, { recursive: true, force: true });
+  await removeDataDir(dataDir);
 });
 
 interface Ran {
@@ -318,6 +318,46 @@ describe("an operator's commands", () => {
   });
 });
 
+describe('teams', () => {
+  it('are created, filled, read, frozen and deleted by name', async () => {
+    const pool = await json<{ id: string }>([
+      ...['policies', 'create', 'optics pool', '--limit-usd', '5', '--counter-scope', 'policy'],
+    ]);
+    const top = await json<{ id: string }>(['teams', 'create', 'optics', '--policy', pool.id]);
+    await json(['teams', 'create', 'lenses', '--parent', 'optics']);
+    expect(await json(['teams', 'list', '--parent', 'optics'])).toMatchObject([
+      { name: 'lenses', parent_team_id: top.id },
+    ]);
+    await json(['teams', 'members', 'add', 'optics', 'ernst@example.com', 'carl@example.com']);
+    await json(['teams', 'members', 'role', 'optics', 'ernst@example.com', 'lead']);
+    const shown = await weighbridge(['teams', 'show', 'optics']);
+    expect(shown.out).toMatch(/policy_id +optics pool \(pol_/);
+    expect(shown.out).toMatch(/limit +\$5\.00/);
+    expect(shown.out).toMatch(/ernst@example\.com +lead +yes/);
+    expect(shown.out).toMatch(/carl@example\.com +member +yes/);
+    expect(await json(['principals', 'list', '--team', 'optics'])).toMatchObject([
+      { id: 'carl@example.com', team_role: 'member' },
+      { id: 'ernst@example.com', team_role: 'lead' },
+    ]);
+    await json(['principals', 'set', 'carl@example.com', '--role', 'finance', '--no-active']);
+    expect((await weighbridge(['principals', 'list', '--team', 'optics', '--no-active'])).out).toMatch(
+      /carl@example\.com +- +optics +finance +no/,
+    );
+    expect(await json(['teams', 'freeze', 'lenses'])).toMatchObject({ frozen: true });
+    expect((await weighbridge(['teams', 'list', '--frozen'])).out).toContain('lenses');
+    expect(await json(['teams', 'unfreeze', 'lenses'])).toMatchObject({ frozen: false });
+    expect(await json(['teams', 'update', 'lenses', '--name', 'glass', '--parent', 'none'])).toMatchObject({
+      name: 'glass',
+      parent_team_id: null,
+    });
+    const inUse = await weighbridge(['teams', 'delete', 'optics']);
+    expect([inUse.code, inUse.err]).toEqual([1, expect.stringContaining('team_in_use')]);
+    await json(['teams', 'members', 'remove', 'optics', 'ernst@example.com', 'carl@example.com']);
+    for (const name of ['optics', 'glass']) await json(['teams', 'delete', name]);
+    expect(await json(['spend', '--team-id', top.id])).toEqual([]);
+  });
+});
+
 describe('apply', () => {
   const file = () => join(dataDir, 'gateway.yaml');
   const GATEWAY = `
@@ -499,9 +539,9 @@ aliases: [{ name: nowhere, target: acme/unheard-of }]
   });
 
   it('export writes a file in which apply finds nothing to change', async () => {
-    await weighbridge(
+    const applied = await weighbridge(
       ['apply', '-f', '-'],
-      {},
+      { PD_KEY: 'R0UT1NGKEY' },
       `
 profiles: [{ name: chat, strategy: weighted, targets: [{ model: mock/echo, weight: 3 }], constraints: { min_score: 1 }, cache: { scope: policy, ttl_seconds: 60 } }]
 policies: [{ name: child, parent: steady, profile: chat, thresholds: [80], allowed_models: ["mock/*"], limit_usd: 0.000001 }]
@@ -510,14 +550,26 @@ models:
   - { model: mock/echo, own: true, price: { input_price: 1, output_price: 2.5 } }
 connectors: [{ name: exported, provider: acme, dialect: openai, base_url: "https://api.acme.test/v1", credential_ref: "env:ACME", weight: 2, upstream_names: { "acme/exported": x }, prices: { acme/exported: { input_price: 1, output_price: 2 } } }]
 aliases: [{ name: exported-alias, target: router/chat, policy: child }]
-principals: [{ id: "o'brien: x", policy: child }]
+webhooks: [{ name: exported-hook, url: "https://hooks.acme.test/a?b=1", format: pagerduty, routing_key: "env:PD_KEY", events: [usage.gap, budget.exhausted], filter: { policies: [child], teams: [exported-team] } }]
+teams: [{ name: exported-team, policy: child, leads: ["o'brien: x"], members: ["team:x/y"], frozen: true }, { name: below, parent: exported-team, members: [] }]
+principals: [{ id: "o'brien: x", policy: child, role: auditor, active: false }]
 `,
     );
+    expect(applied).toMatchObject({ code: 0, err: '' });
+    expect(applied.out).not.toContain('R0UT1NGKEY');
     const { code, out } = await weighbridge(['export']);
     expect(code).toBe(0);
+    expect(out).toContain('exported-hook');
     expect(out).toMatch(/exported-alias/);
     const again = await weighbridge(
-      ['apply', '-f', '-', '--exit-code', '--prune', 'policies,profiles,aliases,models,connectors,prices'],
+      [
+        'apply',
+        '-f',
+        '-',
+        '--exit-code',
+        '--prune',
+        'policies,profiles,webhooks,aliases,teams,models,connectors,prices',
+      ],
       {},
       out,
     );

@@ -1,11 +1,11 @@
-import { readFile, rm, stat } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { createTestDatabase, eventually, type TestDatabase } from '@weighbridge/testing';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { manage, type Service, sdk } from './mainJob.ts';
 import type { RunningProcess } from './processes.ts';
-import { newDataDir, startUp } from './startUp.ts';
+import { newDataDir, removeDataDir, startUp } from './startUp.ts';
 
 const CREDENTIAL = 'sk-canary-of-the-vendor-1234567890';
 const MODEL = 'acme/tuned/model';
@@ -33,7 +33,7 @@ afterAll(async () => {
   await process?.stop();
   await vendor?.close();
   await database?.drop();
-  await rm(dataDir, { recursive: true, force: true });
+  await removeDataDir(dataDir);
 });
 
 const usd = (units: number) => ({ currency_code: 'USD', units, nanos: 0 });

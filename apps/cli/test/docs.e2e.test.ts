@@ -36,6 +36,7 @@ beforeAll(async () => {
     ...CREDENTIALS,
     GROQ_TEAM_KEY: 'sk-none',
     ALLOWED_UPSTREAM_HOSTS: '127.0.0.1',
+    ALLOWED_WEBHOOK_HOSTS: '127.0.0.1',
   }));
   // On a busy machine, the first request may be refused because its proxy has no lease yet.
   await eventually(
@@ -71,6 +72,7 @@ const PLACEHOLDERS = {
   'con_…': '/api/v1/connectors',
   'prf_…': '/api/v1/profiles',
   'req_…': '/api/v1/requests',
+  'whk_…': '/api/v1/webhooks',
 } as const;
 
 async function filledIn({ text }: CommandBlock): Promise<string> {
@@ -85,7 +87,8 @@ async function filledIn({ text }: CommandBlock): Promise<string> {
 
 async function newest(path: string): Promise<string> {
   const { body } = await manage(service, 'GET', `${path}?page_size=500`);
-  const data = body.data as { id?: string; request_id?: string; created_at?: string }[];
+  const all = body.data as { id?: string; request_id?: string; created_at?: string; outcome?: string }[];
+  const data = all.filter(({ outcome }) => outcome !== 'refused');
   const [first] = data.toSorted((a, b) => (b.created_at ?? '').localeCompare(a.created_at ?? ''));
   const id = first?.id ?? first?.request_id;
   if (!id) throw new Error(`nothing at ${path} yet`);

@@ -54,13 +54,16 @@ describe('weighbridge doctor: database', () => {
       await empty.drop();
     }
     const newer = '9999-of-tomorrow';
-    await sql`INSERT INTO kysely_migration (name, timestamp) VALUES (${newer}, '')`.execute(database.db);
+    await sql`INSERT INTO schema_migrations (name, timestamp) VALUES (${newer}, '')`.execute(database.db);
+    expect((await diagnose({ DATABASE_URL: database.url })).levels('schema')).toEqual(['ok']);
+    await sql`INSERT INTO schema_requirements VALUES (${newer}, ${newer})`.execute(database.db);
     const { code, said } = await diagnose({ DATABASE_URL: database.url });
     expect([code, said('schema')]).toEqual([
       1,
       expect.stringMatching(/newer than this release.*9999-of-tomorrow/),
     ]);
-    await sql`DELETE FROM kysely_migration WHERE name = ${newer}`.execute(database.db);
+    await sql`DELETE FROM schema_requirements`.execute(database.db);
+    await sql`DELETE FROM schema_migrations WHERE name = ${newer}`.execute(database.db);
   });
 
   it('reports missing rights of the user', async () => {
@@ -83,7 +86,7 @@ describe('weighbridge doctor: database', () => {
         /may not read and write .* more tables; may not create tables .*; does not own/,
       );
       expect(said('rights')).toMatch(/GRANT/);
-      await sql.raw(`REVOKE SELECT ON kysely_migration FROM ${role}`).execute(database.db);
+      await sql.raw(`REVOKE SELECT ON schema_migrations FROM ${role}`).execute(database.db);
       expect((await diagnose({ DATABASE_URL: url.href })).said('schema')).toMatch(/can't be read/);
     } finally {
       await sql.raw(`DROP OWNED BY ${role}`).execute(database.db);
@@ -128,7 +131,7 @@ describe('weighbridge doctor: NATS', () => {
     await (await openResponseBucket(nats.url, 1, onError))?.close();
   });
   afterEach(async () => {
-    for (const name of ['USAGE', 'KV_SESSION_PINS', 'KV_STORED_RESPONSES', 'KV_RESPONSE_CACHE']) {
+    for (const name of ['USAGE_EVENTS', 'KV_SESSION_PINS', 'KV_STORED_RESPONSES', 'KV_RESPONSE_CACHE']) {
       await (await manager()).streams.delete(name).catch(() => {});
     }
   });
@@ -207,9 +210,9 @@ describe('weighbridge doctor: NATS', () => {
   it('reports how stream, consumers and buckets differ, and how to fix it', async () => {
     await (await usage()).close();
     const streams = (await manager()).streams;
-    await streams.update('USAGE', { max_bytes: 3 * MIB, max_age: nanos(3_600_000) });
+    await streams.update('USAGE_EVENTS', { max_bytes: 3 * MIB, max_age: nanos(3_600_000) });
     await streams.update('KV_SESSION_PINS', { max_age: nanos(600_000) });
-    await (await manager()).consumers.update('USAGE', 'metering-s2', { ack_wait: nanos(1_000) });
+    await (await manager()).consumers.update('USAGE_EVENTS', 'metering-s2', { ack_wait: nanos(1_000) });
     const { code, levels, said } = await diagnose(env());
     expect([code, levels('usage'), levels('bucket SESSION_PINS')]).toEqual([1, ['fail', 'fail'], ['fail']]);
     expect(said('usage stream')).toMatch(/max_bytes is 3145728 and should be 1048576.*max_age.*To fix it/);
@@ -326,7 +329,7 @@ describe("weighbridge doctor: permissions of NATS' users", () => {
     connection.subscribe('>', { callback: (_error, { subject }) => void seen.push(subject) });
     const state = async () => {
       const { streams } = await jetstreamManager(connection);
-      const found = await Promise.all(['USAGE', 'KV_SESSION_PINS'].map((name) => streams.info(name)));
+      const found = await Promise.all(['USAGE_EVENTS', 'KV_SESSION_PINS'].map((name) => streams.info(name)));
       return found.map(({ config, state: { messages, consumer_count } }) => ({
         config,
         messages,
@@ -336,7 +339,7 @@ describe("weighbridge doctor: permissions of NATS' users", () => {
     const before = await state();
     await diagnose({ NATS_URL: urlOf('operator') });
     expect(await state()).toEqual(before);
-    expect(seen).toContain('usage.v1.weighbridge-doctor.weighbridge-doctor');
+    expect(seen).toContain('usage.v2.weighbridge-doctor.weighbridge-doctor');
     await connection.close();
   });
 });

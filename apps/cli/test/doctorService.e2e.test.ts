@@ -79,8 +79,9 @@ describe('weighbridge doctor: running service', () => {
       async () => {
         const { code, findings } = await diagnose(env, { args: ['--live'] });
         const problems = findings.filter(({ level }) => level === 'warn' || level === 'fail');
-        // This NATS server has no users.
-        expect(problems.map(({ check }) => check)).toEqual(["nats user's permissions"]);
+        // This NATS server has no users; the disk is that of whoever runs the tests.
+        const found = problems.map(({ check }) => check).filter((check) => check !== 'disk of the spool');
+        expect(found).toEqual(["nats user's permissions"]);
         expect(code).toBe(0);
         const checks = findings.filter(({ level }) => level === 'ok').map(({ check }) => check);
         for (const check of [

@@ -159,7 +159,7 @@ describe('weighbridge doctor: connection to a control plane', () => {
     const nowhere = { ...(await settings()), CONTROL_PLANE_ADDRESS: `127.0.0.1:${await freePort()}` };
     const { code, levels, said } = await diagnose(nowhere);
     expect([code, levels('control plane')]).toEqual([1, ['fail']]);
-    expect(said('control plane')).toMatch(/ECONNREFUSED[\s\S]*CONTROL_PLANE_ADDRESS is right/);
+    expect(said('control plane')).toMatch(/ECONNREFUSED[\s\S]*CONTROL_PLANE_ADDRESS is the host/);
   });
 
   it('reports the TLS error of a certificate', async () => {

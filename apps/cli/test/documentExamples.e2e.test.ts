@@ -1,10 +1,9 @@
-import { rm } from 'node:fs/promises';
 import { createTestDatabase, eventually, type TestDatabase } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Service } from './mainJob.ts';
 import type { RunningProcess } from './processes.ts';
 import { addRareRecords } from './rareRecords.ts';
-import { newDataDir, startUp } from './startUp.ts';
+import { newDataDir, removeDataDir, startUp } from './startUp.ts';
 
 /** Sends the examples of the published document as they are, on the paths that its links lead to. */
 
@@ -42,12 +41,12 @@ const TOO_LATE: Readonly<Record<string, number>> = {
 };
 /** Creates first, and deletes last: what comes first is what the links of others lead to. */
 const STAGES: readonly ((method: string, operation: Operation) => boolean)[] = [
-  (method, { operationId }) => method === 'put' && !operationId.endsWith('Price'),
+  (method, { operationId }) => method === 'put' && !/(Price|Member)$/.test(operationId),
   (method, { operationId }) => method === 'post' && /^create(?!Correction|CatalogPrice)/.test(operationId),
   (method) => method === 'get',
   (method, { operationId }) => method !== 'delete' && !/^(rotate|cancel)/.test(operationId),
   (method) => method !== 'delete',
-  (_, { operationId }) => /Price|Response/.test(operationId),
+  (_, { operationId }) => /Price|Response|Member/.test(operationId),
   () => true,
 ];
 
@@ -77,7 +76,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await process?.stop();
   await database?.drop();
-  await rm(dataDir, { recursive: true, force: true });
+  await removeDataDir(dataDir);
 });
 
 async function send(method: string, path: string, key: string, body?: unknown): Promise<Exchange> {

@@ -12,7 +12,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { documentedMetrics, labelsOf, typesOf } from './documentedMetrics.ts';
 import { mainJob, manage, type Service, sdk } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
-import { newDataDir, startUp } from './startUp.ts';
+import { newDataDir, removeDataDir, startUp } from './startUp.ts';
 
 /** Runs `weighbridge up` to its end and returns its output. */
 async function failedUp(dataDir: string, env: Record<string, string> = {}): Promise<string> {
@@ -43,7 +43,7 @@ describe('weighbridge up', () => {
   afterAll(async () => {
     await process?.stop();
     await vendor?.close();
-    await rm(dataDir, { recursive: true, force: true });
+    await removeDataDir(dataDir);
   });
 
   it('meters a completion of the mock provider to the micro-USD', async () => {
@@ -143,7 +143,8 @@ describe('weighbridge up', () => {
       const answer = await new Promise<IncomingMessage>((resolve, reject) => {
         request({ port, host: '127.0.0.1', path: target }, resolve).on('error', reject).end();
       });
-      return JSON.parse(await text(answer)).error?.code ?? answer.statusCode;
+      const body = await text(answer);
+      return (body && JSON.parse(body).error?.code) || answer.statusCode;
     };
     const own = service.managementUrl;
     expect(await code(`${own}/v1/models`)).toBe('missing_api_key');
@@ -151,7 +152,8 @@ describe('weighbridge up', () => {
     expect(await code(`${own}/healthz`)).toBe(200);
     // The inference surface answers; the operator API does not have these paths.
     expect(await code('/v1?x=1')).toBe(await code('/v1'));
-    expect(await code(`${own}?x=1`)).toBe(await code('/?x=1'));
+    // This path leads to the console.
+    expect([await code(`${own}?x=1`), await code('/?x=1')]).toEqual([302, 302]);
   });
 
   it("shows the spend of a parent policy to an operator's key", async () => {
@@ -372,6 +374,6 @@ describe('weighbridge up with external Postgres and NATS', () => {
     expect(service.operatorKey).toBe(operatorKey);
     await mainJob(service, 'mock/echo');
     await process.stop();
-    await Promise.all([nats.stop(), database.drop(), rm(dataDir, { recursive: true })]);
+    await Promise.all([nats.stop(), database.drop(), removeDataDir(dataDir)]);
   });
 });

@@ -1,4 +1,3 @@
-import { rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
@@ -6,7 +5,7 @@ import { createTestDatabase, eventually, type TestDatabase } from '@weighbridge/
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { manage, type Service, sdk } from './mainJob.ts';
 import type { RunningProcess } from './processes.ts';
-import { newDataDir, startUp } from './startUp.ts';
+import { newDataDir, removeDataDir, startUp } from './startUp.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
 
@@ -96,7 +95,7 @@ afterAll(async () => {
   await vendor?.close();
   for (const one of [north, south]) one?.server.close();
   await database?.drop();
-  await rm(dataDir, { recursive: true, force: true });
+  await removeDataDir(dataDir);
 });
 
 /** Sends a request to the profile; returns the model that served it, and the request id. */

@@ -42,6 +42,14 @@ describe('weighbridge migrate', () => {
   it('migrates once; a control plane that may not migrate waits for it', async () => {
     const early = await startControlPlane({ MIGRATE_ON_START: 'false' }, /lacks the migration 0001-initial/);
     expect(await early.ended).toMatchObject({ code: 1 });
+    const settings = {
+      DATABASE_URL: database.url,
+      NATS_URL: 'nats://127.0.0.1:1',
+      PORT: String(await freePort()),
+    };
+    const metering = await startApp('metering', settings, /waiting for the schema of the database/);
+    expect(metering.output()).toContain('lacks the migration 0001-initial');
+    await metering.stop('SIGKILL');
 
     const first = await migrate({ DATABASE_URL: database.url });
     expect(first).toMatchObject({
@@ -57,12 +65,24 @@ describe('weighbridge migrate', () => {
     expect(await started.stop()).toMatchObject({ code: 0 });
   });
 
-  it('refuses a database that is newer than the release, and so does the control plane', async () => {
+  it('leaves a database alone that a newer release migrated, and the control plane runs on it', async () => {
     expect(await migrate({ DATABASE_URL: database.url })).toMatchObject({ code: 0 });
-    await sql`INSERT INTO kysely_migration (name, timestamp) VALUES ('9999-later', 'now')`.execute(
+    await sql`INSERT INTO schema_migrations (name, timestamp) VALUES ('9999-later', 'now')`.execute(
       database.db,
     );
-    const newer = /newer than this release: it has the migration 9999-later/;
+    expect(await migrate({ DATABASE_URL: database.url })).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('nothing to do'),
+    });
+    for (const MIGRATE_ON_START of ['true', 'false']) {
+      const started = await startControlPlane({ MIGRATE_ON_START }, /is ready/);
+      expect(await started.stop()).toMatchObject({ code: 0 });
+    }
+  });
+
+  it('refuses a database that takes only newer releases, and so does the control plane', async () => {
+    await sql`INSERT INTO schema_requirements VALUES ('9998-new', '9999-later')`.execute(database.db);
+    const newer = /newer than this release: since the migration 9999-later .*the migration 9998-new/;
     expect(await migrate({ DATABASE_URL: database.url })).toMatchObject({
       code: 1,
       err: expect.stringMatching(newer),

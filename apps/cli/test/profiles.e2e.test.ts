@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { createTestDatabase, eventually, type TestDatabase } from '@weighbridge/
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { manage, type Service, sdk } from './mainJob.ts';
 import type { RunningProcess } from './processes.ts';
-import { newDataDir, startUp } from './startUp.ts';
+import { newDataDir, removeDataDir, startUp } from './startUp.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
@@ -93,7 +93,7 @@ afterAll(async () => {
   for (const vendor of vendors ?? []) await vendor.close();
   broken?.close();
   await database?.drop();
-  await rm(dataDir, { recursive: true, force: true });
+  await removeDataDir(dataDir);
 });
 
 it('the proxy follows edits of a profile, and explain predicts its choice', async () => {

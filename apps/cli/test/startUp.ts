@@ -1,4 +1,4 @@
-import { chmod, mkdtemp, readFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '@weighbridge/testing';
@@ -10,6 +10,11 @@ export async function newDataDir(prefix = 'weighbridge-'): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), prefix));
   await chmod(folder, 0o711);
   return folder;
+}
+
+/** Removes such a folder. A killed service's Postgres ends by itself some seconds later, and writes until then. */
+export async function removeDataDir(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true, maxRetries: 12, retryDelay: 200 });
 }
 
 /** Runs `weighbridge up` on a folder, and reads everything from its banner, as a user would. */

@@ -7,7 +7,7 @@ import { type MockVendor, startMockVendor, type VendorTraits } from '@weighbridg
 import { eventually } from '@weighbridge/testing';
 import { expect } from 'vitest';
 import { manage } from '../mainJob.ts';
-import { newDataDir, startUp } from '../startUp.ts';
+import { newDataDir, removeDataDir, startUp } from '../startUp.ts';
 import { type DeadEnd, startDeadEnd, startTap, type Tap } from './tap.ts';
 import { vendorPrices } from './vendorPrices.ts';
 
@@ -124,7 +124,7 @@ export async function openClientScene(
     async close() {
       await running.stop();
       await Promise.all([...vendors.values(), tap, deadEnd].map((one) => one.close()));
-      await rm(dataDir, { recursive: true, force: true });
+      await removeDataDir(dataDir);
     },
   };
 }
@@ -163,7 +163,7 @@ async function ledgerRows(operate: Operate, keyId: string, count: number): Promi
   return await eventually(
     async () => {
       const { data } = await operate('GET', `/api/v1/requests?key_id=${keyId}&page_size=500`);
-      const found = data as Json[];
+      const found = (data as Json[]).filter(({ outcome }) => outcome !== 'refused');
       if (found.length < count) throw new Error(`the ledger has ${found.length} of ${count} requests`);
       return found.map(rowOf);
     },

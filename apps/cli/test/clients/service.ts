@@ -1,10 +1,9 @@
-import { rm } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { createTestDatabase, startTestIssuer, TEST_AUDIENCE } from '@weighbridge/testing';
 import { expect } from 'vitest';
 import { manage } from '../mainJob.ts';
 import { addRareRecords } from '../rareRecords.ts';
-import { newDataDir, startUp } from '../startUp.ts';
+import { newDataDir, removeDataDir, startUp } from '../startUp.ts';
 
 /** A new embedded service for a client to do anything with. It can't reach other machines. */
 export interface ServiceForClients {
@@ -56,7 +55,7 @@ export async function startServiceForClients(): Promise<ServiceForClients> {
       await process.stop();
       await issuer.close();
       await database.drop();
-      await rm(dataDir, { recursive: true, force: true });
+      await removeDataDir(dataDir);
     },
   };
 }

@@ -4,6 +4,7 @@ import type { Scenario } from './scenarios.ts';
 export interface MatrixResult {
   readonly surface: string;
   readonly sdk: string;
+  /** By a model of its. */
   readonly vendor: string;
   readonly scenario: string;
   /** Why it does not work; empty if it does. */
@@ -11,12 +12,15 @@ export interface MatrixResult {
 }
 
 const TITLES: Readonly<Record<string, string>> = {
-  openai: 'OpenAI',
-  anthropic: 'Anthropic',
-  gemini: 'Gemini',
-  azure: 'Azure',
-  mistral: 'Mistral',
-  acme: 'others like Anthropic',
+  'openai/gpt-6.1-sol': 'OpenAI',
+  'anthropic/claude-opus-5-5': 'Anthropic',
+  'gemini/gemini-3.8-flash': 'Gemini',
+  'azure/gpt-6.1-sol': 'Azure OpenAI',
+  'bedrock/anthropic.claude-opus-5-5-v1:0': 'Claude on Bedrock',
+  'vertex/gemini-3.8-flash': 'Gemini on Vertex',
+  'vertex/claude-opus-5-5@20260901': 'Claude on Vertex',
+  'mistral/mistral-large-latest': 'Mistral',
+  'acme/claude-opus-5-5': 'others like Anthropic',
 };
 
 /** The part of docs/clients.md that says which client works with which vendor. */
@@ -38,9 +42,12 @@ export function matrixSection(results: readonly MatrixResult[], scenarios: reado
 
 Each cell is run by \`pnpm test\` with the official SDK and a simulator of the vendor, which refuses what the vendor refuses. In each,
 the SDK parses the answer, and the ledger has the tokens and the cost that the vendor bills. ✓: all of the cases below.
-Chat completions pass as they are to all of these vendors but the last, since they serve them too, without signed reasoning.
+Azure, Bedrock and Vertex get identities that are [computed](connectors.md#credentials).
+Chat completions pass as they are, without signed reasoning, to all of these vendors that serve them too: not to Claude on
+Bedrock and on Vertex, nor to the last.
 Everything else is [translated](api.md#translation) where the vendor's own dialect is another one. Mistral does not reason, and
-refuses \`stream_options\`.
+refuses \`stream_options\`. Mistral cites no sources, nor do
+chat completions that pass, but for OpenAI's models that search: the case is then that none are made up.
 
 ${table(['client', ...vendors.map((vendor) => TITLES[vendor] ?? vendor)], rows)}
 

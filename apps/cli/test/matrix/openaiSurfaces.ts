@@ -65,6 +65,7 @@ export function chatSurface(service: Service): Surface {
             ? [{ id: call.id, name: call.function.name, input: JSON.parse(call.function.arguments) }]
             : [],
         ),
+        cited: (message?.annotations ?? []).map(({ url_citation: { url, title } }) => ({ url, title })),
         turns: [sentBack(message)],
         usage: { input: usage?.prompt_tokens ?? -1, output: usage?.completion_tokens ?? -1 },
       };
@@ -134,6 +135,10 @@ export function responsesSurface(service: Service): Surface {
             ? [{ id: item.call_id, name: item.name, input: JSON.parse(item.arguments) }]
             : [],
         ),
+        cited: output
+          .flatMap((item) => (item.type === 'message' ? item.content : []))
+          .flatMap((part) => (part.type === 'output_text' ? part.annotations : []))
+          .flatMap((one) => (one.type === 'url_citation' ? [{ url: one.url, title: one.title }] : [])),
         turns: output.map(withoutParsed),
         usage: { input: usage?.input_tokens ?? -1, output: usage?.output_tokens ?? -1 },
       };
@@ -141,7 +146,13 @@ export function responsesSurface(service: Service): Surface {
   };
 }
 
+/** The SDK adds what it has parsed to items and to their parts. */
 function withoutParsed(item: OpenAI.Responses.ResponseOutputItem): object {
   const { parsed_arguments: _, ...rest } = item as typeof item & { parsed_arguments?: unknown };
-  return rest;
+  if (rest.type !== 'message') return rest;
+  const content = rest.content.map((part) => {
+    const { parsed: __, ...sent } = part as typeof part & { parsed?: unknown };
+    return sent;
+  });
+  return { ...rest, content };
 }

@@ -56,6 +56,11 @@ export function messagesSurface({ url, key }: Service): Surface {
         calls: content.flatMap((block) =>
           block.type === 'tool_use' ? [{ id: block.id, name: block.name, input: block.input }] : [],
         ),
+        cited: content
+          .flatMap((block) => (block.type === 'text' ? (block.citations ?? []) : []))
+          .flatMap((one) =>
+            one.type === 'web_search_result_location' ? [{ url: one.url, title: one.title }] : [],
+          ),
         turns: [{ role: 'assistant', content: content.map(withoutParsed) }],
         usage: {
           input:
@@ -114,6 +119,9 @@ export function generateContentSurface({ url, key }: Service): Surface {
         calls: parts.flatMap(({ functionCall: call }) =>
           call ? [{ id: call.id ?? '', name: call.name ?? '', input: call.args }] : [],
         ),
+        cited: chunks
+          .flatMap((chunk) => chunk.candidates?.[0]?.groundingMetadata?.groundingChunks ?? [])
+          .map(({ web }) => ({ url: web?.uri, title: web?.title })),
         turns: [{ role: 'model', parts }],
         usage: {
           input: usage?.promptTokenCount ?? -1,

@@ -17,12 +17,18 @@ const FORMAT = {
 };
 const WEIGHS = { 'x-mock-tool': 'weigh {"truck":1}' };
 
+/** The header that makes a simulator cite a source. */
+export const CITES = 'x-mock-cites';
+const SOURCE = 'https://example.com/source';
+
 interface Cell {
   readonly surface: Surface;
   readonly vendor: MockVendor;
   readonly model: string;
   /** What the vendor gets back of its reasoning. */
   readonly signs: RegExp | undefined;
+  /** What is reached of the vendor cites sources. */
+  readonly cites: boolean;
 }
 
 export interface Scenario {
@@ -120,6 +126,24 @@ export const SCENARIOS: readonly Scenario[] = [
       const answered = await twoTurns(cell, true, 1, true);
       if (cell.signs) expect(String(cell.vendor.requests[1]?.body)).toMatch(cell.signs);
       return answered;
+    },
+  },
+  {
+    name: 'citations',
+    says: 'an answer that cites a source, as a document and as a stream, and a second turn with both in the history',
+    script: { [CITES]: SOURCE },
+    billed: 3,
+    async run({ surface, model, cites }) {
+      const turns = [surface.say(TEXT)];
+      const answers: Answered[] = [];
+      for (const stream of [false, true, false]) {
+        const answered = await surface.ask({ model, stream, turns: [...turns] });
+        expect(answered.text).toBe(TEXT);
+        expect(answered.cited).toEqual(cites ? [{ url: SOURCE, title: 'The source' }] : []);
+        answers.push(answered);
+        turns.push(...answered.turns, surface.say(TEXT));
+      }
+      return answers;
     },
   },
   {

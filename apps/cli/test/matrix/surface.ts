@@ -19,10 +19,17 @@ export interface Call {
   readonly input: unknown;
 }
 
+/** A source that an answer names. */
+interface Cited {
+  readonly url: unknown;
+  readonly title: unknown;
+}
+
 /** What an SDK makes of the answer. */
 export interface Answered {
   readonly text: string;
   readonly calls: readonly Call[];
+  readonly cited: readonly Cited[];
   /** As the conversation goes on with them. */
   readonly turns: readonly unknown[];
   readonly usage: { readonly input: number; readonly output: number };

@@ -1,11 +1,12 @@
 import { fileURLToPath } from 'node:url';
-import type { BillEntry } from '@weighbridge/mock-vendor';
+import type { BillEntry, MockVendor } from '@weighbridge/mock-vendor';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type ClientScene, openClientScene, type VendorName } from '../clients/clientScene.ts';
+import { type CloudModel, type Clouds, openClouds } from './clouds.ts';
 import { type MatrixResult, matrixSection } from './matrixSection.ts';
 import { chatSurface, responsesSurface } from './openaiSurfaces.ts';
 import { generateContentSurface, messagesSurface } from './otherSurfaces.ts';
-import { SCENARIOS, type Scenario } from './scenarios.ts';
+import { CITES, SCENARIOS, type Scenario } from './scenarios.ts';
 import type { Answered, Service, Surface } from './surface.ts';
 
 const SECTION = fileURLToPath(new URL('translationMatrix.md', import.meta.url));
@@ -15,22 +16,51 @@ const SURFACES: readonly ((service: Service) => Surface)[] = [
   messagesSurface,
   generateContentSurface,
 ];
-const MODELS: readonly (readonly [vendor: VendorName, model: string, signs: RegExp | undefined])[] = [
-  ['openai', 'gpt-6.1-sol', /"encrypted_content"/],
-  ['anthropic', 'claude-opus-5-5', /"type":"thinking"/],
-  // What stands for a signature is not in base64.
-  ['gemini', 'gemini-3.8-flash', /"thoughtSignature":"[A-Za-z0-9+/=]{40}"/],
-  ['azure', 'gpt-6.1-sol', /"encrypted_content"/],
-  // It does not reason.
-  ['mistral', 'mistral-large-latest', undefined],
-  ['acme', 'claude-opus-5-5', /"type":"thinking"/],
+
+interface Column {
+  readonly model: `${VendorName}/${string}` | CloudModel;
+  /** Chat completions pass there. */
+  readonly servesChat: boolean;
+  /** It gets back of its reasoning; undefined: it does not reason. */
+  readonly signs: RegExp | undefined;
+  readonly isCloud?: boolean;
+}
+
+const ENCRYPTED = /"encrypted_content"/;
+const THINKING = /"type":"thinking"/;
+// What stands for a signature is not in base64.
+const SIGNATURE = /"thoughtSignature":"[A-Za-z0-9+/=]{40}"/;
+const COLUMNS: readonly Column[] = [
+  { model: 'openai/gpt-6.1-sol', servesChat: true, signs: ENCRYPTED },
+  { model: 'anthropic/claude-opus-5-5', servesChat: true, signs: THINKING },
+  { model: 'gemini/gemini-3.8-flash', servesChat: true, signs: SIGNATURE },
+  { model: 'azure/gpt-6.1-sol', servesChat: true, signs: ENCRYPTED, isCloud: true },
+  {
+    model: 'bedrock/anthropic.claude-opus-5-5-v1:0',
+    servesChat: false,
+    signs: THINKING,
+    isCloud: true,
+  },
+  { model: 'vertex/gemini-3.8-flash', servesChat: true, signs: SIGNATURE, isCloud: true },
+  { model: 'vertex/claude-opus-5-5@20260901', servesChat: false, signs: THINKING, isCloud: true },
+  { model: 'mistral/mistral-large-latest', servesChat: true, signs: undefined },
+  { model: 'acme/claude-opus-5-5', servesChat: false, signs: THINKING },
 ];
 
 let scene: ClientScene;
+let clouds: Clouds;
 beforeAll(async () => {
   scene = await openClientScene({}, { checksHistory: true });
+  clouds = await openClouds(scene);
 }, 60_000);
-afterAll(() => scene?.close());
+afterAll(async () => {
+  await scene?.close();
+  await clouds?.close();
+});
+
+function vendorOf({ model, isCloud = false }: Column): MockVendor {
+  return isCloud ? clouds.vendor : scene.vendor(model.slice(0, model.indexOf('/')) as VendorName);
+}
 
 interface Ran {
   readonly keyId: string;
@@ -41,18 +71,23 @@ interface Ran {
 
 async function runCell(
   make: (service: Service) => Surface,
-  [vendorName, name, signs]: (typeof MODELS)[number],
+  column: Column,
   scenario: Scenario,
 ): Promise<Ran> {
-  const model = `${vendorName}/${name}`;
+  const { model, servesChat, signs } = column;
   const body = { name: 'matrix', principal_id: 'matrix', scopes: ['inference'] };
   const { id, key } = await scene.manage('POST', '/api/v1/keys', body);
-  const vendor = scene.vendor(vendorName);
-  scene.begin(scenario.script);
+  const vendor = vendorOf(column);
   const surface = make({ url: scene.tap.url, key: String(key) });
   // Where chat completions pass, they neither show reasoning nor take it back.
-  const passes = surface.name === 'chat completions' && vendorName !== 'acme';
-  const cell = { surface, vendor, model, signs: passes ? undefined : signs };
+  const passes = surface.name === 'chat completions' && servesChat;
+  const cites = !model.startsWith('mistral/') && !passes;
+  const { [CITES]: source, ...script } = scenario.script ?? {};
+  const followed = cites && source !== undefined ? { ...script, [CITES]: source } : script;
+  scene.begin(followed);
+  clouds.vendor.script(followed);
+  clouds.vendor.clear();
+  const cell = { surface, vendor, model, cites, signs: passes ? undefined : signs };
   let failure = '';
   let answered: readonly Answered[] = [];
   try {
@@ -73,7 +108,7 @@ async function runCell(
   const result = {
     surface: surface.name,
     sdk: surface.sdk,
-    vendor: vendorName,
+    vendor: model,
     scenario: scenario.name,
     failure,
   };
@@ -99,8 +134,8 @@ async function unequal({ keyId, scenario, bill, result }: Ran): Promise<string> 
 it('every SDK uses every vendor, and the ledger has what each bills', { timeout: 180_000 }, async () => {
   const ran: Ran[] = [];
   for (const make of SURFACES) {
-    for (const model of MODELS) {
-      for (const scenario of SCENARIOS) ran.push(await runCell(make, model, scenario));
+    for (const column of COLUMNS) {
+      for (const scenario of SCENARIOS) ran.push(await runCell(make, column, scenario));
     }
   }
   const unbilled: unknown[] = [];
@@ -109,6 +144,7 @@ it('every SDK uses every vendor, and the ledger has what each bills', { timeout:
     if (difference !== '') unbilled.push([one.result, difference]);
   }
   expect(unbilled).toEqual([]);
+  expect(new Set(clouds.refusals())).toEqual(new Set(['ThrottlingException', '429']));
   await expect(
     matrixSection(
       ran.map(({ result }) => result),

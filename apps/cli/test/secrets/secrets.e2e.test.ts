@@ -261,7 +261,7 @@ async function everythingWritten(): Promise<Written[]> {
   };
   await infer('/chat/completions', { key: given('a rotated key'), body });
   await eventually(async () => {
-    holds(await messagesOf(natsUrl), 'the stream USAGE', 'sealed/echo');
+    holds(await messagesOf(natsUrl), 'the stream USAGE_EVENTS', 'sealed/echo');
     expect((await filesBelow(folder)).map(({ where }) => where)).toContain('the file state');
     holds(tracesSent(), 'the traces', 'sealed/echo');
   });
@@ -274,7 +274,7 @@ async function everythingWritten(): Promise<Written[]> {
   holds(tables, 'the table audit_log', 'key.created');
   holds(tables, 'the table usage_events', 'sealed/echo');
   holds(tables, 'the table idempotent_answers', 'once');
-  holds(messages, 'the stream USAGE', 'sealed/echo');
+  holds(messages, 'the stream USAGE_EVENTS', 'sealed/echo');
   holds(messages, 'the stream KV_RESPONSE_CACHE', '$KV.RESPONSE_CACHE');
   holds(messages, 'the stream KV_SESSION_PINS', '$KV.SESSION_PINS');
   holds(files, 'the file spools/own', 'sealed/echo');
