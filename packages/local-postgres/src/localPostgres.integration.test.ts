@@ -1,5 +1,6 @@
 import { execFile, spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -102,12 +103,27 @@ describe('a start after an accident', () => {
     const dataDir = await usedDataDir();
     const owner = await startOwner(dataDir);
     await query(owner, 'CREATE TABLE kept AS SELECT 42 AS answer');
+    await killWatch(dataDir); // As after an accident that ended it too.
     owner.kill();
     await query(owner, 'SELECT 1'); // The server outlives it.
 
     const postgres = await start(dataDir);
     expect(await query(postgres, 'SELECT answer FROM kept')).toEqual([{ answer: 42 }]);
     await expect(query(owner, 'SELECT 1')).rejects.toThrow(/ECONNREFUSED/);
+  });
+
+  test('finds no server of a killed owner, for it stopped by itself, with its rows', async () => {
+    const dataDir = await usedDataDir();
+    const owner = await startOwner(dataDir);
+    await query(owner, 'CREATE TABLE kept AS SELECT 42 AS answer');
+    owner.kill();
+    await expect
+      .poll(() => existsSync(join(dataDir, 'cluster/postmaster.pid')), { timeout: 10_000 })
+      .toBe(false);
+    await expect(query(owner, 'SELECT 1')).rejects.toThrow(/ECONNREFUSED/);
+
+    const postgres = await start(dataDir);
+    expect(await query(postgres, 'SELECT answer FROM kept')).toEqual([{ answer: 42 }]);
   });
 
   test('does not touch another process that has the pid of the pid file', async () => {
@@ -201,11 +217,45 @@ describe('the server process', () => {
     const deaths = new EventEmitter();
     const postgres = await start(dataDir, { onExit: (detail) => deaths.emit('death', detail) });
     const death = once(deaths, 'death');
-    const pid = Number.parseInt(await readFile(join(dataDir, 'cluster/postmaster.pid'), 'utf8'), 10);
-    process.kill(pid, 'SIGKILL');
+    await killServer(dataDir);
     expect(String(await death)).toMatch(/ended by itself \(signal SIGKILL\).*server\.log/);
     await postgres.stop();
     expect(await query(await start(dataDir), 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
+  });
+});
+
+describe('a server that is started again', () => {
+  test('has its rows, on the same port; one that keeps ending is reported in the end', async () => {
+    const dataDir = await usedDataDir();
+    const events = new EventEmitter();
+    const postgres = await start(dataDir, {
+      onRestart: (detail) => events.emit('restart', detail),
+      onExit: (detail) => events.emit('exit', detail),
+    });
+    await query(postgres, 'CREATE TABLE kept AS SELECT 42 AS answer');
+    const exit = once(events, 'exit');
+    for (const time of ['first', 'second', 'third']) {
+      const restart = once(events, 'restart');
+      await killServer(dataDir);
+      expect(String(await restart), time).toMatch(/ended by itself \(signal SIGKILL\)/);
+      await expect
+        .poll(() => query(postgres, 'SELECT answer FROM kept').catch(String), { timeout: 30_000 })
+        .toEqual([{ answer: 42 }]);
+    }
+    await killServer(dataDir);
+    expect(String(await exit)).toMatch(/ended by itself \(signal SIGKILL\)/);
+    await postgres.stop();
+  });
+
+  test('is not left running by a stop while it starts again', async () => {
+    const dataDir = await usedDataDir();
+    const events = new EventEmitter();
+    const postgres = await start(dataDir, { onRestart: () => events.emit('restart') });
+    const restart = once(events, 'restart');
+    await killServer(dataDir);
+    await restart;
+    await postgres.stop();
+    await expect(query(postgres, 'SELECT 1')).rejects.toThrow(/ECONNREFUSED/);
   });
 });
 
@@ -252,6 +302,18 @@ async function startOwner(dataDir: string): Promise<{ url: string; kill(): void 
   cleanups.push(async () => kill());
   const [url] = await once(owner.stdout, 'data');
   return { url: String(url).trim(), kill };
+}
+
+async function killServer(dataDir: string): Promise<void> {
+  const pidFile = await readFile(join(dataDir, 'cluster/postmaster.pid'), 'utf8');
+  process.kill(Number.parseInt(pidFile, 10), 'SIGKILL');
+}
+
+/** Ends the shell that would stop the server after its owner. */
+async function killWatch(dataDir: string): Promise<void> {
+  const { stdout } = await promisify(execFile)('/bin/ps', ['-ww', '-axo', 'pid=,command=']);
+  const line = stdout.split('\n').find((row) => row.includes('kill -INT') && row.includes(dataDir));
+  process.kill(Number.parseInt(line ?? '', 10), 'SIGKILL');
 }
 
 async function query({ url }: Pick<LocalPostgres, 'url'>, sql: string): Promise<Record<string, unknown>[]> {

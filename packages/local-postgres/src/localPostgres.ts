@@ -1,10 +1,11 @@
 import { serverAccount } from './account.ts';
 import { locateBinaries } from './binaries.ts';
 import { prepareCluster, SUPERUSER } from './cluster.ts';
-import { LocalPostgresError, systemCode, tailOfFile } from './errors.ts';
+import { LocalPostgresError, systemCode } from './errors.ts';
 import { openFolder } from './folder.ts';
 import { stopOrphanedServer } from './orphanedServer.ts';
 import { startServer } from './server.ts';
+import { supervise } from './supervise.ts';
 
 export interface LocalPostgresOptions {
   /**
@@ -17,8 +18,13 @@ export interface LocalPostgresOptions {
   readonly database?: string;
   /** Server settings, as in postgresql.conf; they override ours. */
   readonly settings?: Readonly<Record<string, string>>;
-  /** Called once if the server ends without `stop`, with its exit code and the last lines of its log. */
+  /** Called once if the server has ended without `stop` for good, with its exit code and the last lines of its log. */
   readonly onExit?: (detail: string) => void;
+  /**
+   * If given, a server that ends without `stop` is started again on the same port, and this is called with the reason: up to
+   * three times in ten minutes, for one that keeps ending needs a person.
+   */
+  readonly onRestart?: (detail: string) => void;
   /** The limit for recovery after a crash. Default: 60 s. */
   readonly startTimeoutMs?: number;
   /** How long `stop` waits for the server before an immediate shutdown. Default: 10 s. */
@@ -51,7 +57,7 @@ export async function startLocalPostgres(options: LocalPostgresOptions): Promise
 }
 
 async function start(options: LocalPostgresOptions): Promise<LocalPostgres> {
-  const { dataDir, database = 'weighbridge', settings = {}, onExit } = options;
+  const { dataDir, database = 'weighbridge', settings = {}, onExit, onRestart } = options;
   const { startTimeoutMs = 60_000, stopTimeoutMs = 10_000 } = options;
 
   const account = serverAccount();
@@ -60,20 +66,23 @@ async function start(options: LocalPostgresOptions): Promise<LocalPostgres> {
   await stopOrphanedServer(folder.cluster, stopTimeoutMs);
   const unsafe = settings.fsync === 'off';
   const { firstStart, password } = await prepareCluster({ account, binaries, folder, database, unsafe });
-  const server = await startServer({ account, binaries, folder, settings, startTimeoutMs });
-
-  let stopping: Promise<void> | undefined;
-  server.ended.then(async (how) => {
-    if (stopping) return;
-    onExit?.(
-      `Postgres ended by itself (${how}). The end of its log ${folder.log}:${await tailOfFile(folder.log)}`,
-    );
+  const serverOptions = { account, binaries, folder, settings, startTimeoutMs };
+  const server = await startServer(serverOptions);
+  const supervised = supervise(server, {
+    startAgain: async () => {
+      await stopOrphanedServer(folder.cluster, stopTimeoutMs);
+      return startServer({ ...serverOptions, port: server.port });
+    },
+    log: folder.log,
+    onExit,
+    onRestart,
   });
+  let stopping: Promise<void> | undefined;
   return {
     url: `postgresql://${SUPERUSER}:${password}@127.0.0.1:${server.port}/${database}`,
     firstStart,
     stop: () => {
-      stopping ??= server.stop(stopTimeoutMs);
+      stopping ??= supervised.stop(stopTimeoutMs);
       return stopping;
     },
   };

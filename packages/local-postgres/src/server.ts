@@ -8,6 +8,7 @@ import { type Account, notRunnable, SERVER_ENV } from './account.ts';
 import type { Binaries } from './binaries.ts';
 import { LocalPostgresError, tailOfFile } from './errors.ts';
 import type { Folder } from './folder.ts';
+import { watchOwner } from './ownerWatch.ts';
 
 const POLL_MS = 10;
 const IMMEDIATE_STOP_TIMEOUT_MS = 10_000;
@@ -19,6 +20,8 @@ export interface ServerOptions {
   readonly folder: Folder;
   readonly settings: Readonly<Record<string, string>>;
   readonly startTimeoutMs: number;
+  /** Default: a free one. */
+  readonly port?: number;
 }
 
 /** A server process. Its states are starting → ready → stopping → ended; it may also end by itself in any state. */
@@ -32,11 +35,11 @@ export interface Server {
 
 /** Starts the server and waits until it accepts connections. */
 export async function startServer(options: ServerOptions): Promise<Server> {
-  const { folder, startTimeoutMs } = options;
+  const { folder, startTimeoutMs, port } = options;
   const deadline = Date.now() + startTimeoutMs;
   if (existsSync(folder.log)) renameSync(folder.log, folder.previousLog);
   for (;;) {
-    const { pid, server } = spawnServer(options, await freePort());
+    const { pid, server } = spawnServer(options, port ?? (await freePort()));
     const outcome = await readyOrEnded(pid, server, folder, deadline);
     if (outcome === 'ready') return server;
     if (outcome === 'timeout') {
@@ -90,10 +93,14 @@ function spawnServer({ account, binaries, folder, settings }: ServerOptions, por
   // owner's own exit handlers.
   const stopWithOwner = () => child.kill('SIGINT');
   process.prependListener('exit', stopWithOwner);
+  const watch = watchOwner(account, child.pid, pidFileOf(folder));
   const ended = new Promise<string>((resolve, reject) => {
     child.once('error', (error) => reject(notRunnable(binaries.postgres, error)));
     child.once('exit', (code, signal) => resolve(signal ? `signal ${signal}` : `exit code ${code}`));
-  }).finally(() => process.off('exit', stopWithOwner));
+  }).finally(() => {
+    process.off('exit', stopWithOwner);
+    watch?.kill('SIGKILL');
+  });
   const stop = (timeoutMs: number) => stopServer(child, ended, timeoutMs);
   return { pid: child.pid, server: { port, ended, stop } };
 }
@@ -112,12 +119,14 @@ async function readyOrEnded(
   while (Date.now() < deadline) {
     await Promise.race([watch, sleep(POLL_MS)]);
     if (end !== undefined) return end;
-    const lines = (await readFile(join(folder.cluster, 'postmaster.pid'), 'utf8').catch(() => '')).split(
-      '\n',
-    );
+    const lines = (await readFile(pidFileOf(folder), 'utf8').catch(() => '')).split('\n');
     if (lines[0] === String(pid) && lines[7]?.trim() === 'ready') return 'ready';
   }
   return 'timeout';
+}
+
+function pidFileOf(folder: Folder): string {
+  return join(folder.cluster, 'postmaster.pid');
 }
 
 async function stopServer(child: ChildProcess, ended: Promise<string>, timeoutMs: number): Promise<void> {
