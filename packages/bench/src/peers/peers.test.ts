@@ -73,5 +73,7 @@ it('compares with the best of those with keys and budgets, round by round', () =
 it('names every peer once, also those that it cannot start', () => {
   const names = PEERS.map(({ name }) => name);
   expect(new Set(names).size).toBe(names.length);
-  expect(names).toEqual(expect.arrayContaining(['GoModel', 'Bifrost', 'agentgateway']));
+  expect(names).toEqual(
+    expect.arrayContaining(['GoModel, with a budget', 'GoModel, without budgets', 'Bifrost', 'agentgateway']),
+  );
 });

@@ -12,10 +12,11 @@ import {
   PLAIN,
   STREAMED,
   TEN_KB,
+  TOKENED,
 } from './plan.ts';
 import type { ProxyFigures } from './proxy.ts';
 import type { Cell, Round } from './rounds.ts';
-import { BARE_NAMED, keysName, OURS, PREFIXED } from './weighbridge.ts';
+import { BARE_NAMED, BY_TOKEN, keysName, OURS, PREFIXED } from './weighbridge.ts';
 import type { Workload } from './workload.ts';
 
 /** A figure with its target and its measured value. */
@@ -113,6 +114,11 @@ export function proxyBars(figures: ProxyFigures): Bar[] {
     most(
       'a bare name: CPU of a request, of one with its provider',
       ratio(cell(BARE_NAMED, NAMES), cell(PREFIXED, NAMES), cpu),
+      GROWTH_MARGIN,
+    ),
+    most(
+      'access token: CPU per request, of that with a static key',
+      ratio(cell(BY_TOKEN, TOKENED), cell(PREFIXED, TOKENED), cpu),
       GROWTH_MARGIN,
     ),
   ];

@@ -5,7 +5,7 @@ import { shippedNode } from '../shared/shippedNode.ts';
 import type { LoadOrder } from './loadOrder.ts';
 
 /** Workloads that are measured together. Each contender lists the groups in which it takes part. */
-export type Group = 'plain' | 'small' | 'sizes' | 'streamed' | 'open' | 'keys' | 'names';
+export type Group = 'plain' | 'small' | 'sizes' | 'streamed' | 'open' | 'keys' | 'names' | 'tokens';
 
 /** A way for requests to the vendor: a proxy, or none. */
 export interface Contender
@@ -23,6 +23,8 @@ export interface Contender
   readonly isGoverned?: boolean;
   /** Whether the ledger must have its requests. */
   readonly isOurs: boolean;
+  /** The processes that share its connections; default: one. */
+  readonly processes?: number;
   /** Whether it may be stopped while another is measured. */
   readonly mayBeStopped?: boolean;
 }

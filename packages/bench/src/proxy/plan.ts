@@ -45,6 +45,7 @@ export const PACED = {
 } satisfies Workload;
 export const KEYS = { ...PLAIN, name: '1 KB, keys in turns' } satisfies Workload;
 export const NAMES = { ...PLAIN, name: '1 KB, names of one model' } satisfies Workload;
+export const TOKENED = { ...PLAIN, name: '1 KB, static key and access token' } satisfies Workload;
 
 const CONNECTIONS = 32;
 const FEW_CONNECTIONS = 8;
@@ -95,6 +96,7 @@ export function planWorkloads({ repeats, roundMs, warmUpRequests }: Effort): Pla
     closed('1mb', 'sizes', LARGE, few),
     closed('keys', 'keys', KEYS, share),
     closed('names', 'names', NAMES),
+    closed('tokens', 'tokens', TOKENED),
   ];
 }
 

@@ -1,9 +1,10 @@
+import { startAuthorizationServer } from '@weighbridge/mock-vendor';
 import type { TestRun } from '@weighbridge/testing';
 import { createNodeObserver, type NodeObserver } from '../observe/nodeFigures.ts';
 import { loadLine } from '../shared/machine.ts';
 import { residentMiBOfTree } from '../shared/residentMemory.ts';
 import { canRunInRealTime, lowerPriority } from '../shared/scheduling.ts';
-import { type Service, startBenchProgram, startService } from '../shared/service.ts';
+import { CLIENT_SECRET, type Service, startBenchProgram, startService } from '../shared/service.ts';
 import { chosen } from './choice.ts';
 import {
   type Absent,
@@ -21,6 +22,7 @@ import type { Cores } from './cores.ts';
 import { checkLedgerSum, watchRecorded } from './ledgerSum.ts';
 import { type Effort, LANES, planWorkloads, warmUpWorkload } from './plan.ts';
 import { type Cell, measureWorkload, type Setup, warmUpAll } from './rounds.ts';
+import { CLIENT_ID } from './tokenedModel.ts';
 import { Turns } from './turns.ts';
 import { OURS, startWeighbridge } from './weighbridge.ts';
 
@@ -224,7 +226,10 @@ async function startContenders(
   contenders.push(...extraContenders.map(otherContender));
   if (wanted.has(OURS)) {
     options.onProgress('issuing keys');
-    const observed = { ...options, nodeArgs: observer.nodeArgs, isObserved: true };
+    const tokens = await startAuthorizationServer({ clientId: CLIENT_ID, clientSecret: CLIENT_SECRET });
+    closing.push(() => tokens.close());
+    const { tokenUrl } = tokens;
+    const observed = { ...options, nodeArgs: observer.nodeArgs, isObserved: true, tokenUrl };
     const ours = await startWeighbridge(run, service, observed);
     for (const { process } of ours.proxies) closing.push(() => process.stop());
     contenders.push(...ours.contenders);

@@ -123,7 +123,8 @@ function tooSlow({ workload }: PlannedWorkload, name: string, known: readonly Ce
 
 /** Sends the warm-up requests, in which the contender's code is compiled, for at most some rounds' time. */
 async function warmUp(setup: Setup, contender: Contender, planned: PlannedWorkload): Promise<void> {
-  const { warmUpRequests } = planned;
+  // Each process compiles for itself, and the system spreads connections unevenly over them.
+  const warmUpRequests = planned.warmUpRequests * (contender.processes ?? 1) ** 2;
   const { rate: _rate, isPaced: _paced, ...workload } = planned.workload;
   const connections = Math.max(planned.connections, MIN_WARM_UP_CONNECTIONS);
   const ms = Math.min(planned.ms, MAX_WARM_UP_MS);

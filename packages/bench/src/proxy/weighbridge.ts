@@ -10,12 +10,15 @@ import {
 } from '../shared/service.ts';
 import { CHAT_PATH, type Contender, EVERY_GROUP, type Group, onShippedNode } from './contender.ts';
 import type { Cores } from './cores.ts';
+import { addTokenedModel } from './tokenedModel.ts';
 import { MODEL } from './workload.ts';
 
 export const OURS = 'Weighbridge';
 /** With the provider before the model's name, which needs no look-up; and without. */
 export const PREFIXED = `${OURS}, provider and name`;
 export const BARE_NAMED = `${OURS}, bare name`;
+/** By an access token that the proxy got, instead of a static key. */
+export const BY_TOKEN = `${OURS}, access token`;
 const USE_IN_MEMORY_SPOOL = fileURLToPath(new URL('../../dist/spool/useInMemorySpool.js', import.meta.url));
 /** Rate limits that no benchmark reaches. */
 const AMPLE_RATES = {
@@ -25,6 +28,7 @@ const AMPLE_RATES = {
 };
 /** Calls of the operator API at once. */
 const AT_ONCE = 8;
+const PAIR = 2;
 const GROWTH = [1, 10, 100] as const;
 
 export interface RunningWeighbridge {
@@ -35,6 +39,8 @@ export interface RunningWeighbridge {
 export interface WeighbridgeOptions {
   readonly cores: Cores;
   readonly keys: number;
+  /** What issues access tokens for a connector; undefined: none has them. */
+  readonly tokenUrl?: string;
   /** Whether to start further contenders than the one with everything on. */
   readonly hasParts: boolean;
   readonly nodeArgs?: readonly string[];
@@ -58,6 +64,8 @@ export async function startWeighbridge(
   const parent = await createPolicy(service, { name: 'company', ...AMPLE_BUDGET });
   const own = { ...AMPLE_BUDGET, ...AMPLE_RATES, parent_policy_id: parent };
   const tokens = await issueKeysOf(service, 'key', keyCount, own);
+  const { tokenUrl } = options;
+  const tokenedModel = tokenUrl === undefined ? undefined : await addTokenedModel(service, tokenUrl);
   const proxies: RunningProxy[] = [];
   try {
     const start = async (name: string, more: ProxyStart = {}) => {
@@ -69,13 +77,14 @@ export async function startWeighbridge(
     const main = await start('main');
     const contender = (name: string, proxy: RunningProxy, of: readonly string[], groups: readonly Group[]) =>
       weighbridge(name, proxy, { tokens: of, groups, isObserved: options.isObserved === true });
-    const named = (name: string, model: string) => {
-      return { ...contender(name, main, tokens.slice(0, keys), ['names']), model };
+    const named = (name: string, model: string, groups: readonly Group[] = ['names']) => {
+      return { ...contender(name, main, tokens.slice(0, keys), groups), model };
     };
     const always = [
       contender(OURS, main, tokens.slice(0, keys), EVERY_GROUP),
-      named(PREFIXED, MODEL),
+      named(PREFIXED, MODEL, ['names', 'tokens']),
       named(BARE_NAMED, MODEL.slice(MODEL.indexOf('/') + 1)),
+      ...(tokenedModel === undefined ? [] : [named(BY_TOKEN, tokenedModel, ['tokens'])]),
     ];
     if (!hasParts) return { contenders: always, proxies };
 
@@ -83,7 +92,7 @@ export async function startWeighbridge(
     const unlimited = await issueKeysOf(service, 'unrated', keys, noRates);
     const unbudgeted = await issueKeysOf(service, 'unbudgeted', keys, AMPLE_RATES);
     const spoolless = await start('spoolless', { nodeArgs: ['--import', USE_IN_MEMORY_SPOOL] });
-    const pair = await start('pair', { core: cores.pair, processes: 2 });
+    const pair = await start('pair', { core: cores.pair, processes: PAIR });
     return {
       proxies,
       contenders: [
@@ -91,7 +100,10 @@ export async function startWeighbridge(
         contender(`${OURS} without rate limits`, main, unlimited, ['plain']),
         contender(`${OURS} without budgets`, main, unbudgeted, ['plain']),
         contender(`${OURS} without its spool`, spoolless, tokens.slice(0, keys), ['plain']),
-        contender(`${OURS}, two processes`, pair, tokens.slice(0, keys), ['plain']),
+        {
+          ...contender(`${OURS}, two processes`, pair, tokens.slice(0, keys), ['plain']),
+          processes: PAIR,
+        },
         ...GROWTH.map((times) =>
           contender(keysName(keys * times), main, tokens.slice(0, keys * times), ['keys']),
         ),

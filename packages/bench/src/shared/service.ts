@@ -14,6 +14,8 @@ import { inRealTime } from './scheduling.ts';
 import { shippedNode } from './shippedNode.ts';
 
 const READY_TIMEOUT_MS = 60_000;
+/** Of connectors with access tokens: `env:BENCH_CLIENT_SECRET`. */
+export const CLIENT_SECRET = 'secret-of-the-benchmark';
 const CONTROL_PLANE_TOKEN = 'the token of the measured apps';
 
 type App = 'control-plane' | 'data-plane' | 'metering';
@@ -162,8 +164,9 @@ export async function startService(
     const controlPlane = await startControlPlane(run, {
       DATABASE_URL: database.url,
       MOCK_VENDOR_URL: vendor.url,
-      // For connectors that a scenario adds.
-      ALLOWED_UPSTREAM_HOSTS: new URL(vendor.url).host,
+      // For connectors that a scenario adds, and what issues tokens for them.
+      ALLOWED_UPSTREAM_HOSTS: new URL(vendor.url).hostname,
+      BENCH_CLIENT_SECRET: CLIENT_SECRET,
     });
     closing.push(() => controlPlane.process.stop());
     const metering = await startBuiltApp(run, 'metering', {
