@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import { example, helm, manifests, notes, render } from './helm.ts';
+import { example, helm, manifests, manifestsOfVersion, notes, render } from './helm.ts';
 import { ofKind, workload, workloads } from './manifests.ts';
 import { violations } from './policy.ts';
 import { CHART, parseYaml, read } from './repository.ts';
@@ -37,6 +37,23 @@ describe.each(Object.entries(VARIANTS))('the chart with %s values', (name, optio
 
   it('follows the policy rules', async () => {
     expect(violations(await manifests(...options))).toEqual([]);
+  });
+});
+
+describe('a new version of the chart with the same image', () => {
+  it('restarts no pod, and changes no Job, which is immutable', async () => {
+    const options = ['--set', 'migration.kind=job'];
+    const [now, next] = await Promise.all([manifests(...options), manifestsOfVersion('99.0.0', ...options)]);
+    const podsOf = (all: typeof now, kinds: readonly string[]) =>
+      all
+        .filter(({ kind }) => kinds.includes(kind))
+        .map(({ metadata, spec }) => [metadata.name, spec.template]);
+    const running = podsOf(now, ['Deployment', 'StatefulSet']);
+    expect(running).toHaveLength(3);
+    expect(podsOf(next, ['Deployment', 'StatefulSet'])).toEqual(running);
+    const nameOfJob = (all: typeof now) => all.find(({ kind }) => kind === 'Job')?.metadata.name;
+    expect(nameOfJob(next)).toMatch(/-migrate-[0-9a-f]{10}$/);
+    expect(nameOfJob(next)).not.toBe(nameOfJob(now));
   });
 });
 
@@ -222,6 +239,47 @@ describe('the examples', () => {
     expect(used.length).toBeGreaterThan(10);
     expect(used.filter((one) => !made.has(one))).toEqual([]);
   });
+
+  it.each([
+    ['eks', 'eks.amazonaws.com/role-arn', 'AWS_REGION'],
+    ['gke', 'iam.gke.io/gcp-service-account', undefined],
+    ['aks', 'azure.workload.identity/client-id', undefined],
+    ['azure-token', 'weighbridge.example/used-for', 'AZURE_FEDERATED_TOKEN_FILE'],
+  ])('give an identity at a cloud to the data plane alone: %s', async (name, annotation, variable) => {
+    const production = ['production.values.yaml', `identity-${name}.values.yaml`];
+    const all = await manifests(...production.flatMap((file) => ['-f', example(file)]));
+    expect(all.flatMap(schemaErrors)).toEqual([]);
+    expect(violations(all)).toEqual([]);
+    const accounts = all.filter(({ kind }) => kind === 'ServiceAccount').map(({ metadata }) => metadata);
+    expect(
+      accounts.map((account) => [
+        account?.name,
+        Object.keys((account as { annotations?: object }).annotations ?? {}),
+      ]),
+    ).toEqual([
+      ['weighbridge', []],
+      ['weighbridge-data-plane', [annotation]],
+    ]);
+    const used = workloads(all).map(({ pod }) => (pod as { serviceAccountName?: string }).serviceAccountName);
+    expect(used.filter((account) => account === 'weighbridge-data-plane')).toHaveLength(1);
+    const { pod } = workload(all, 'data-plane');
+    const names = pod.containers[0]?.env?.map((one) => one.name) ?? [];
+    if (variable) expect(names).toContain(variable);
+    const text = JSON.stringify(pod);
+    expect(text.includes('"audience":"api://AzureADTokenExchange"')).toBe(name === 'azure-token');
+    if (name === 'azure-token') {
+      expect(text).toContain('"mountPath":"/var/run/secrets/weighbridge/azure"');
+      expect(text).toContain('"value":"/var/run/secrets/weighbridge/azure/token"');
+    }
+  });
+
+  it.each(['AZURE_CLIENT_SECRET', 'AWS_SECRET_ACCESS_KEY', 'AWS_SESSION_TOKEN', 'PATH'])(
+    'take no secret and no other variable as an identity: %s',
+    async (name) => {
+      const { ok } = await render('--set', `dataPlane.identityEnv.${name}=a`);
+      expect(ok).toBe(false);
+    },
+  );
 
   it('issue certificates for the name by which proxies call the control plane', async () => {
     const certificates = parseYaml(

@@ -11,12 +11,14 @@ export interface Instruction {
 
 /** The instructions of deploy/Dockerfile by stage, each stage starting with its FROM. */
 export async function stages(): Promise<Instruction[][]> {
-  const text = (await read('deploy/Dockerfile')).replace(/^\s*#.*\n/gm, '').replace(/\\\n\s*/g, '');
+  const content = (await read('deploy/Dockerfile')).replace(/^\s*#.*\n/gm, '').replace(/\\\n\s*/g, '');
   const found: Instruction[][] = [];
-  for (const line of text.split('\n').filter((one) => one.trim() !== '')) {
+  for (const line of content.split('\n').filter((one) => one.trim() !== '')) {
     const [name = '', ...words] = line.split(' ');
     if (name === 'FROM') found.push([]);
-    found.at(-1)?.push({ name, text: words.join(' ') });
+    // Mounts of secrets are the engine's.
+    const text = words.filter((word) => !(name === 'RUN' && word.startsWith('--mount='))).join(' ');
+    found.at(-1)?.push({ name, text });
   }
   return found;
 }

@@ -40,16 +40,32 @@ export async function manifests(...options: readonly string[]): Promise<Manifest
 }
 
 /** Renders the notes. Helm shows them only with a cluster, so this renders them as an ordinary template. */
-export async function notes(...options: readonly string[]): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'weighbridge-chart-'));
-  try {
-    await cp(CHART, folder, { recursive: true });
+export const notes = (...options: readonly string[]): Promise<string> =>
+  withCopy(async (folder) => {
     const text = await readFile(join(folder, 'templates/NOTES.txt'), 'utf8');
     const template = `{{ define "notes" }}${text}{{ end }}notes: {{ include "notes" . | toJson }}`;
     await writeFile(join(folder, 'templates/notes.yaml'), template);
     const shown = ['--show-only', 'templates/notes.yaml', '--kube-version', KUBE_VERSION];
     const { output } = await helm('template', 'weighbridge', folder, ...shown, ...options);
     return (parseYaml(output)[0] as { notes: string }).notes;
+  });
+
+/** Returns the manifests that another version of the chart, with the same templates, renders. */
+export const manifestsOfVersion = (version: string, ...options: readonly string[]): Promise<Manifest[]> =>
+  withCopy(async (folder) => {
+    const file = join(folder, 'Chart.yaml');
+    await writeFile(file, (await readFile(file, 'utf8')).replace(/^version: .*$/m, `version: ${version}`));
+    const [name = '', , ...rest] = RELEASE;
+    const { ok, output } = await helm('template', name, folder, ...rest, ...options);
+    if (!ok) throw new Error(output);
+    return parseYaml(output) as Manifest[];
+  });
+
+async function withCopy<T>(use: (folder: string) => Promise<T>): Promise<T> {
+  const folder = await mkdtemp(join(tmpdir(), 'weighbridge-chart-'));
+  try {
+    await cp(CHART, folder, { recursive: true });
+    return await use(folder);
   } finally {
     await rm(folder, { recursive: true });
   }

@@ -5,6 +5,7 @@ import { delimiter, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { createEmptyDatabase, eventually, freePort, startNats, startProcess } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { chartEnvironment } from './chartEnvironment.ts';
 import { copyContext, stages } from './dockerfile.ts';
 import { manifests } from './helm.ts';
 import { workload } from './manifests.ts';
@@ -83,7 +84,7 @@ async function files(dir: string): Promise<{ path: string; bytes: number }[]> {
 }
 
 describe('the content of the image', () => {
-  it('has no compiler, tests, source or native binaries, and stays below its maximum size', async () => {
+  it('has no compiler, tests, source, declarations, source maps or native binaries, and stays below its maximum size', async () => {
     const all = await files(out);
     const packages = await readdir(join(out, 'node_modules/.pnpm'));
     const names = packages.map((name) => name.replace(/(?<=.)@.*/, ''));
@@ -103,7 +104,8 @@ describe('the content of the image', () => {
       .map(({ path }) => path.split('node_modules/').at(-1) ?? '')
       .filter((path) => path.startsWith('@weighbridge/') || path.startsWith('dist/'));
     expect(ours.length).toBeGreaterThan(200);
-    expect(ours.filter((path) => /\.test\.|\.ts$(?<!\.d\.ts)|\/(src|test)\//.test(path))).toEqual([]);
+    expect(ours.filter((path) => /\.test\.|\/(src|test)\//.test(path))).toEqual([]);
+    expect(all.filter(({ path }) => /\.(?:map|d\.[cm]?ts)$/.test(path)).map(({ path }) => path)).toEqual([]);
     expect(all.filter(({ path }) => path.endsWith('.node')).map(({ path }) => path)).toEqual([]);
 
     const megabytes = all.reduce((sum, { bytes }) => sum + bytes, 0) / 1_000_000;
@@ -135,24 +137,8 @@ describe('the commands of the image', () => {
     const metrics = await Promise.all([1, 2, 3].map(() => freePort()));
     const before = (await files(out)).length;
     const rendered = await manifests('--set', 'tls.enabled=false,nats.replicas=1');
-    /** The environment of a container, with the values that a cluster provides, bound to the loopback interface. */
-    const variables = (of: string, own: Record<string, unknown>): Record<string, string> => {
-      const { env = [] } = workload(rendered, of).pod.containers[0] ?? {};
-      // Without a load balancer, the apps need not announce their shutdown.
-      const noDelay = { SHUTDOWN_DELAY_MS: 0 };
-      const filled = env.map(({ name, value }) => [
-        name,
-        { ...noDelay, ...own }[name] ?? SECRETS[name] ?? value,
-      ]);
-      expect(filled.filter(([, value]) => value === undefined)).toEqual([]);
-      const local = filled.map(([name, value]) => [
-        name,
-        String(value)
-          .replace(/^0\.0\.0\.0$/, '127.0.0.1')
-          .replace(/^\/var\/lib\/weighbridge/, join(folder, 'data')),
-      ]);
-      return Object.fromEntries(local);
-    };
+    const variables = (of: string, own: Record<string, unknown>) =>
+      chartEnvironment(rendered, of, own, join(folder, 'data'));
     const DATABASE_URL = database.url;
     const NATS_URL = nats.url;
     const running: Awaited<ReturnType<typeof start>>[] = [];
@@ -200,11 +186,3 @@ describe('the commands of the image', () => {
     expect((await files(out)).length).toBe(before);
   }, 300_000);
 });
-
-const SECRETS: Readonly<Record<string, string>> = {
-  CONTROL_PLANE_TOKEN: 'a token that the apps share',
-  WEIGHBRIDGE_BOOTSTRAP_KEY: `sk-svc-${'a'.repeat(32)}`,
-  WEIGHBRIDGE_KEY_ENCRYPTION_KEY: Buffer.alloc(32, 1).toString('base64'),
-  WEIGHBRIDGE_PEPPER: 'p'.repeat(32),
-  STATE_KEY: Buffer.alloc(32, 2).toString('base64'),
-};

@@ -32,6 +32,7 @@ const WORKFLOWS = ['audit.yml', 'ci.yml', 'release.yml'];
 const WRITERS: Readonly<Record<string, readonly string[]>> = {
   'release.yml image': ['packages', 'id-token', 'attestations'],
   'release.yml chart': ['packages', 'id-token', 'attestations'],
+  'release.yml notes': ['contents'],
 };
 
 /** Returns a message per rule that a workflow violates. */
@@ -152,6 +153,10 @@ describe('the workflows', () => {
         /attest-build-provenance@[\s\S]*outputs\.digest[\s\S]*"push-to-registry":true/,
       );
     }
+    // The changelog is checked before anything is published, and published last.
+    expect(textOf(release, 'verify')).toContain('.ci/release-notes');
+    expect(release.jobs.notes?.needs).toBe('chart');
+    expect(textOf(release, 'notes')).toMatch(/release-notes[\s\S]*gh release create[\s\S]*--verify-tag/);
     // The repository's owner sets the registry.
     const text = await read('.github/workflows/release.yml');
     expect(

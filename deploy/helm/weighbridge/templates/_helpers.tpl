@@ -17,10 +17,15 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- end }}
 
-{{- define "weighbridge.labels" -}}
+{{/* Labels of pods: none of the chart's version, so that a new chart with the same image restarts nothing. */}}
+{{- define "weighbridge.podLabels" -}}
 {{ include "weighbridge.selector" . }}
 app.kubernetes.io/version: {{ .root.Values.image.tag | default .root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+{{- end }}
+
+{{- define "weighbridge.labels" -}}
+{{ include "weighbridge.podLabels" . }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 
@@ -34,6 +39,14 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- define "weighbridge.serviceAccount" -}}
 {{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "weighbridge.fullname" .) }}
 {{- else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
+{{- end }}
+
+{{/* Of the data plane: its own if it has a name or annotations. */}}
+{{- define "weighbridge.dataPlaneAccount" -}}
+{{- $own := .Values.dataPlane.serviceAccount }}
+{{- if $own.name }}{{ $own.name }}
+{{- else if $own.annotations }}{{ include "weighbridge.fullname" . }}-data-plane
+{{- else }}{{ include "weighbridge.serviceAccount" . }}{{ end }}
 {{- end }}
 
 {{/* Helm reads YAML numbers as floats: 2147483648 must not become 2.147483648e+09. */}}

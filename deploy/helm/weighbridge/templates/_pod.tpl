@@ -1,7 +1,7 @@
 {{/* Common part of all pods: (dict "root" $ "component" "metering" "values" .Values.metering). */}}
 {{- define "weighbridge.podMetadata" -}}
 labels:
-  {{- include "weighbridge.labels" . | nindent 2 }}
+  {{- include "weighbridge.podLabels" . | nindent 2 }}
   {{- with .values.podLabels }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -12,7 +12,7 @@ annotations:
 {{- end }}
 
 {{- define "weighbridge.podSpec" -}}
-serviceAccountName: {{ include "weighbridge.serviceAccount" .root | quote }}
+serviceAccountName: {{ .account | default (include "weighbridge.serviceAccount" .root) | quote }}
 automountServiceAccountToken: false
 enableServiceLinks: false
 {{- with .root.Values.image.pullSecrets }}

@@ -1,0 +1,16 @@
+import { fileURLToPath } from 'node:url';
+import { defineConfig } from 'vitest/config';
+
+/** The images, built and run: `pnpm test:image`. They need a container engine, so `pnpm test` runs none. */
+export default defineConfig({
+  root: fileURLToPath(new URL('../..', import.meta.url)),
+  test: {
+    include: ['packages/deploy-checks/test/image/*.image.ts'],
+    globalSetup: [fileURLToPath(new URL('src/globalSetup.ts', import.meta.url))],
+    pool: 'forks',
+    fileParallelism: false,
+    reporters: [['default', { summary: false }]],
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+  },
+});
