@@ -1,6 +1,6 @@
 /** The rules of dependency of docs/architecture.md. `pnpm check:boundaries` runs them; checks.integration.test.ts plants a violation of each. */
 const APPS_BUT_CLI = '^apps/(?!cli/)([^/]+)/';
-const SOURCE = '\\.ts$';
+const SOURCE = '\\.tsx?$';
 const TEST = '(\\.test\\.ts$|/test/)';
 
 /** @type {import('dependency-cruiser').IConfiguration} */
@@ -12,7 +12,7 @@ module.exports = {
       severity: 'error',
       from: { path: APPS_BUT_CLI },
       to: {
-        path: '^(apps/|@weighbridge/(control-plane|data-plane|metering|cli)(/|$))',
+        path: '^(apps/|@weighbridge/(console|control-plane|data-plane|metering|cli)(/|$))',
         pathNot: '^apps/$1/',
       },
     },
@@ -30,7 +30,7 @@ module.exports = {
       name: 'package-not-to-app',
       severity: 'error',
       from: { path: '^packages/', pathNot: '^packages/bench/' },
-      to: { path: '^(apps/|@weighbridge/(control-plane|data-plane|metering|cli)(/|$))' },
+      to: { path: '^(apps/|@weighbridge/(console|control-plane|data-plane|metering|cli)(/|$))' },
     },
     {
       name: 'bench-only-to-what-is-measured',
@@ -39,7 +39,7 @@ module.exports = {
       severity: 'error',
       from: { path: '^packages/bench/' },
       to: {
-        path: '^(apps/|@weighbridge/(control-plane|data-plane|metering|cli)(/|$))',
+        path: '^(apps/|@weighbridge/(console|control-plane|data-plane|metering|cli)(/|$))',
         pathNot: '^(@weighbridge/data-plane/measured$|apps/data-plane/(src|dist)/measured\\.(d\\.)?[jt]s$)',
       },
     },
