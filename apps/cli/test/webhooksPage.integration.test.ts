@@ -77,7 +77,8 @@ it.each([
   ['unsigned', () => ({})],
   ['without a time', () => ({ ...signed(ago(0)), 'webhook-timestamp': '' })],
   ['replayed', () => signed(ago(301))],
-  ['from the future', () => signed(ago(-301))],
+  // By more than the 300 s allowed, since a slow machine takes a while to send it.
+  ['from the future', () => signed(ago(-360))],
   [
     'replayed with a new time',
     () => ({ ...signed(ago(3_600)), 'webhook-timestamp': signed(ago(0))['webhook-timestamp'] ?? '' }),

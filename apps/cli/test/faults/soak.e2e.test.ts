@@ -4,9 +4,9 @@ import { growth, inFigures, leaks, type Slice, soak } from './soak.ts';
 
 const SEED = 20_261_125;
 const AT_ONCE = 24;
-const SLICES = 6;
+const SLICES = 10;
 const REQUESTS_IN_SLICE = 600;
-/** Less than a retained response takes, or a listener with what it holds. In so short a run, compiled code adds up to 210. */
+/** Less than a retained response takes, or a listener with what it holds. In so short a run, compiled code adds up to 150. */
 const MOST_BYTES_PER_REQUEST = 192;
 
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 });

@@ -10,12 +10,14 @@ const BUSY = ['-c', 'sh -c "while :; do :; done" & wait'];
 
 async function busy(name: string): Promise<{ contender: Contender; stop: () => Promise<unknown> }> {
   const process = await startProcess({ command: 'sh', args: BUSY }, testRun());
+  // A child that starts while its parent is being stopped would run on.
+  await eventually(async () => expect(processTree(process.pid ?? 0)).toHaveLength(2));
   const contender = plainContender(name, 'http://127.0.0.1:1', { pid: process.pid, runsOn: undefined });
   return { contender: { ...contender, mayBeStopped: true }, stop: () => process.stop('SIGKILL') };
 }
 
-const stateOf = (pid = 0) =>
-  / ([A-Z]) /.exec(readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\)/, ' '))?.[1];
+const isStopped = (pid: number) =>
+  / ([A-Z]) /.exec(readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\)/, ' '))?.[1] === 'T';
 
 it.skipIf(process.platform !== 'linux')(
   'lets one of several processes run at a time, and all in the end',
@@ -23,11 +25,16 @@ it.skipIf(process.platform !== 'linux')(
     const [one, other] = [await busy('one'), await busy('other')];
     const direct = plainContender(DIRECT, 'http://127.0.0.1:1', { pid: process.pid, runsOn: undefined });
     const turns = new Turns([one.contender, other.contender, direct]);
-    const states = () => [one, other].map(({ contender }) => stateOf(contender.pid) === 'T');
-    await eventually(async () => expect(states()).toEqual([true, true]));
+    // Stopped are parent and child, and a signal reaches one after the other.
+    const states = () =>
+      [one, other].map(({ contender }) => {
+        const stopped = processTree(contender.pid ?? 0).map(isStopped);
+        return stopped.every(Boolean) ? 'stopped' : stopped.some(Boolean) ? 'partly' : 'runs';
+      });
+    await eventually(async () => expect(states()).toEqual(['stopped', 'stopped']));
     const before = turns.cpuOfOthers(one.contender);
     const result = await turns.of(one.contender, async () => {
-      await eventually(async () => expect(states()).toEqual([false, true]));
+      await eventually(async () => expect(states()).toEqual(['runs', 'stopped']));
       return 7;
     });
     expect(result).toBe(7);
@@ -35,9 +42,9 @@ it.skipIf(process.platform !== 'linux')(
     await expect(turns.of(other.contender, () => Promise.reject(new Error('wrong')))).rejects.toThrow(
       'wrong',
     );
-    await eventually(async () => expect(states()).toEqual([true, true]));
+    await eventually(async () => expect(states()).toEqual(['stopped', 'stopped']));
     turns.end();
-    await eventually(async () => expect(states()).toEqual([false, false]));
+    await eventually(async () => expect(states()).toEqual(['runs', 'runs']));
     for (const { contender } of [one, other]) {
       for (const pid of processTree(contender.pid ?? 0).slice(1)) process.kill(pid, 'SIGKILL');
     }
