@@ -37,7 +37,7 @@ for a program. [Command line](cli.md#connect-a-client) lists its options.
   [what was seen](budgets.md#what-an-attempt-is-charged), if the vendor then stops billing. Ending the loop is enough for the SDKs
   of OpenAI and Anthropic; Google's needs an \`abortSignal\`.
 - Refusals are the SDKs' own classes: a key that is not known is their \`AuthenticationError\` (401), a model that the policy
-  forbids \`PermissionDeniedError\` (403), one that nobody sells \`NotFoundError\` (404), a budget that is used up
+  forbids \`PermissionDeniedError\` (403), one that no one sells \`NotFoundError\` (404), a budget that is used up
   \`RateLimitError\` (429), asked once. Google's SDK has one class for them, \`ClientError\`, with the status in \`code\`;
   LiteLLM has no 403 of OpenAI and Google (\`APIError\`, \`BadRequestError\`).
 

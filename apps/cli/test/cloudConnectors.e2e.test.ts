@@ -18,7 +18,7 @@ import { type Service, sdk } from './mainJob.ts';
 import type { RunningProcess } from './processes.ts';
 import { newDataDir, removeDataDir, startUp } from './startUp.ts';
 
-// Commands are processes of their own.
+// Each command is a separate process.
 vi.setConfig({ testTimeout: 180_000 });
 
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));

@@ -9,7 +9,7 @@ import { newDataDir, removeDataDir, startUp } from './startUp.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
-/** How a vendor fails: on every account, for every model. Each is a provider of its own, since breakers remember. */
+/** How a vendor fails: on every account, for every model. Each has its own provider, since breakers remember failures. */
 const FAILURES = ['err-500', 'err-503', 'err-429', 'reset', 'silent'] as const;
 type Failure = (typeof FAILURES)[number];
 

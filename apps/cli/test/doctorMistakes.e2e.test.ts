@@ -66,7 +66,7 @@ const changed = (url: string, change: (changed: URL) => void): string => {
   return copy.href;
 };
 
-/** Like a pooler: it gives clients process ids of its own. */
+/** Like a pooler, it gives clients its own process ids. */
 async function startPooler(target: string): Promise<{ url: string; close(): Promise<unknown> }> {
   const { hostname, port } = new URL(target);
   const server = createServer((near) => {

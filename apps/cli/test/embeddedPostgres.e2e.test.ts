@@ -29,7 +29,7 @@ describe('the database of embedded mode', () => {
   const postgresPid = async () =>
     Number.parseInt(await readFile(join(dataDir, 'postgres/cluster/postmaster.pid'), 'utf8'), 10);
 
-  it('is started again by its service when it was killed, which refuses nobody meanwhile and loses nothing', async () => {
+  it('is restarted by its service after a kill, which refuses no request meanwhile and loses nothing', async () => {
     const { body: created } = await manage(service, 'POST', '/api/v1/keys', {
       body: { name: 'app', principal_id: 'app' },
     });

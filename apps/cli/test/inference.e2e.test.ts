@@ -77,7 +77,7 @@ async function everyRoute(service: Service): Promise<void> {
   });
 }
 
-/** A background response that nobody reads costs its reservation, until the proxy has learned what it used. */
+/** A background response that no one reads costs its reservation, until the proxy has learned what it used. */
 async function backgroundResponse(service: Service, principal: string): Promise<void> {
   const { id, key } = await issueKey(service, principal);
   const openai = sdk(service, key);

@@ -20,7 +20,7 @@ async function done(method: 'GET' | 'POST' | 'PUT' | 'PATCH', path: string, body
 }
 const created = async (path: string, body: Body) => (await done('POST', path, body)).id as string;
 
-/** A key of a principal under a policy of its own: what its team may spend binds it all the same. */
+/** A key of a principal under its own policy: the budget of its team binds it too. */
 async function keyOf(principal_id: string, policy_id?: string): Promise<string> {
   const body = { name: principal_id, principal_id, ...(policy_id && { policy_id }) };
   return (await done('POST', '/keys?wait=propagated', body)).key as string;
@@ -50,7 +50,7 @@ async function spentBy(teamId: string): Promise<{ nano: bigint; requests: number
 }
 
 describe('the budget of a team, over three proxies', () => {
-  it('holds for all its members under load, also for keys with a policy of their own', async () => {
+  it('holds for all its members under load, also for keys with their own policy', async () => {
     const limit = 2_000;
     const pool = await created('/policies', {
       ...{ name: 'pool', limit_micro_usd: limit, counter_scope: 'policy', budget_mode: 'hard' },

@@ -8,7 +8,7 @@ const MIN_GROWTH_BYTES = 40 * 1024 * 1024;
 
 /**
  * Collections of young objects, for a process that has one core: helper threads would only take turns with the thread that
- * serves requests, and wait for a slice of their own. Nor does V8 guess which objects live long: it guessed that a kilobyte of
+ * serves requests, and wait for their own slice. Nor does V8 guess which objects live long: it guessed that a kilobyte of
  * each request does, which filled the old generation with garbage, and full collections of it were the tail of the latencies.
  */
 const YOUNG_GENERATION = ['--no-parallel-scavenge', '--no-allocation-site-pretenuring'];

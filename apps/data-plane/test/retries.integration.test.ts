@@ -27,7 +27,7 @@ async function start(options: Partial<TestProxyOptions> = {}): Promise<void> {
 const hello = { model: 'mock/echo', messages: [{ role: 'user' as const, content: 'Hello there' }] };
 const ask = (key = ALICE) => post(proxy, '/v1/chat/completions', hello, { authorization: `Bearer ${key}` });
 
-/** The SDKs, as they are when nothing is set: two retries of their own. */
+/** The SDKs with their defaults: each retries twice. */
 const CALLS = {
   openai: () => new OpenAI({ baseURL: `${proxy.url}/v1`, apiKey: ALICE }).chat.completions.create(hello),
   '@anthropic-ai/sdk': () =>

@@ -360,7 +360,7 @@ describe('a translated request', () => {
     const ask = async (path: string, model: string, more: object, sent: Record<string, string> = {}) => {
       const response = await post(proxy, path, { model, max_tokens: 100, messages: SAID, ...more }, sent);
       expect(response.headers.get('content-encoding')).toBeNull();
-      // Each answer has an id of its own.
+      // Each answer has its own id.
       return (await response.text()).replaceAll(/"msg_\w+"/g, '"id"');
     };
     for (const model of ['openai/gpt-5', 'gemini/gemini-2.5-pro', 'xai/grok']) {

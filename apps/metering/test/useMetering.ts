@@ -74,9 +74,9 @@ export const batchOf = (source: Source, firstN: number, events: readonly UsageEv
 
 function producerIn(payload: Uint8Array): string {
   try {
-    return fromBinary(UsageBatchSchema, payload).producerId || 'nobody';
+    return fromBinary(UsageBatchSchema, payload).producerId || 'unknown';
   } catch {
-    return 'nobody';
+    return 'unknown';
   }
 }
 

@@ -1,20 +1,8 @@
 import { ApiError } from '@weighbridge/client';
 import { describe, expect, it } from 'vitest';
-import type { CurrentState } from './changes.ts';
+import { EMPTY_STATE } from '../../test/emptyState.ts';
 import type { Json } from './desiredState.ts';
 import { type Call, withoutLostUpdates } from './lostUpdates.ts';
-
-const NOTHING: CurrentState = {
-  profiles: [],
-  policies: [],
-  teams: [],
-  principals: [],
-  models: [],
-  connectors: [],
-  aliases: [],
-  webhooks: [],
-  prices: {},
-};
 
 /** A service that has these resources, by path; its calls, with their conditions. */
 function service(resources: Record<string, Json>, isOld = false) {
@@ -42,7 +30,7 @@ const path = '/api/v1/policies/pol_1';
 describe('a change', () => {
   it('depends on the state that was planned for', async () => {
     const { calls, call } = service({ [path]: { ...policy, usable: true } });
-    const send = withoutLostUpdates({ ...NOTHING, policies: [{ ...policy, usable: false }] }, call);
+    const send = withoutLostUpdates({ ...EMPTY_STATE, policies: [{ ...policy, usable: false }] }, call);
     await send('PATCH', path, { limit_micro_usd: 2 });
     // Its own change is no one else's.
     await send('DELETE', path);
@@ -51,7 +39,7 @@ describe('a change', () => {
 
   it('of what the run created depends on what it created, and creating depends on nothing', async () => {
     const { calls, call } = service({});
-    const send = withoutLostUpdates(NOTHING, call);
+    const send = withoutLostUpdates(EMPTY_STATE, call);
     await send('POST', '/api/v1/policies', { name: 'a' });
     await send('POST', '/api/v1/policies', { name: 'b' });
     await send('PATCH', '/api/v1/policies/made', { name: 'c' });
@@ -64,21 +52,21 @@ describe('a change', () => {
 
   it('is not made if someone else made one since the plan', async () => {
     const { calls, call } = service({ [path]: { ...policy, updated_at: '2026-11-20T10:00:00.001Z' } });
-    const send = withoutLostUpdates({ ...NOTHING, policies: [policy] }, call);
+    const send = withoutLostUpdates({ ...EMPTY_STATE, policies: [policy] }, call);
     await expect(send('PATCH', path, { limit_micro_usd: 2 })).rejects.toThrow('Run apply again');
     expect(calls).toEqual([`GET ${path}`]);
   });
 
   it('is made unconditionally by a service that has no ETags', async () => {
     const { calls, call } = service({ [path]: policy }, true);
-    await withoutLostUpdates({ ...NOTHING, policies: [policy] }, call)('DELETE', path);
+    await withoutLostUpdates({ ...EMPTY_STATE, policies: [policy] }, call)('DELETE', path);
     expect(calls).toEqual([`GET ${path}`, `DELETE ${path}`]);
   });
 
   it('of a negotiated price depends on its version, without a read', async () => {
     const prices = { con_1: [{ model: 'mock/a', version: 3, price: {} }] };
     const { calls, call } = service({});
-    const send = withoutLostUpdates({ ...NOTHING, prices }, call);
+    const send = withoutLostUpdates({ ...EMPTY_STATE, prices }, call);
     await send('PUT', '/api/v1/connectors/con_1/prices/mock%2Fa', {});
     await send('PUT', '/api/v1/connectors/con_1/prices/mock%2Fb', {});
     expect(calls).toEqual([
@@ -91,7 +79,7 @@ describe('a change', () => {
     const model = { model: 'mock/a', context_window: 1, updated_at: 'then' };
     const own = '/api/v1/catalog/models/mock%2Fa';
     const { calls, call } = service({ [own]: model });
-    const send = withoutLostUpdates({ ...NOTHING, models: [model] }, call);
+    const send = withoutLostUpdates({ ...EMPTY_STATE, models: [model] }, call);
     await send('PATCH', own, { context_window: 2 });
     await send('POST', `${own}/prices`, {});
     expect(calls).toEqual([`GET ${own}`, `PATCH ${own} if-match: "1"`, `POST ${own}/prices if-match: "2"`]);
@@ -102,18 +90,18 @@ describe('a principal or model that is new', () => {
   it('is created only if no one else created it', async () => {
     const own = '/api/v1/principals/ada';
     const { calls, call } = service({});
-    await withoutLostUpdates(NOTHING, call)('PUT', own, { policy_id: 'pol_1' });
+    await withoutLostUpdates(EMPTY_STATE, call)('PUT', own, { policy_id: 'pol_1' });
     expect(calls).toEqual([`PUT ${own} if-none-match: *`]);
     const taken = service({ [own]: { policy_id: 'pol_2', role: null, active: true } });
-    await expect(withoutLostUpdates(NOTHING, taken.call)('PUT', own, { policy_id: 'pol_1' })).rejects.toThrow(
-      'Run apply again',
-    );
+    await expect(
+      withoutLostUpdates(EMPTY_STATE, taken.call)('PUT', own, { policy_id: 'pol_1' }),
+    ).rejects.toThrow('Run apply again');
   });
 
   it('may have been created by being put into a team', async () => {
     const own = '/api/v1/principals/ada';
     const { calls, call } = service({ [own]: { policy_id: null, role: null, active: true, team_id: 't' } });
-    await withoutLostUpdates(NOTHING, call)('PUT', own, { policy_id: 'pol_1' });
+    await withoutLostUpdates(EMPTY_STATE, call)('PUT', own, { policy_id: 'pol_1' });
     expect(calls).toEqual([`PUT ${own} if-none-match: *`, `GET ${own}`, `PUT ${own} if-match: "1"`]);
   });
 });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { EMPTY_STATE } from '../../test/emptyState.ts';
 import type { CurrentState } from './changes.ts';
 import { checkPlan } from './checkPlan.ts';
 import type { ApplyFile, DesiredResource, Json } from './desiredState.ts';
@@ -32,24 +33,12 @@ function fileOf(sections: Partial<Record<Section, Json[]>>): ApplyFile {
   ) as unknown as ApplyFile;
 }
 
-const NOTHING: CurrentState = {
-  profiles: [],
-  policies: [],
-  teams: [],
-  principals: [],
-  models: [],
-  connectors: [],
-  aliases: [],
-  webhooks: [],
-  prices: {},
-};
-
 function planned(
   sections: Partial<Record<Section, Json[]>>,
   current: Partial<CurrentState> = {},
   prune: Prunable[] = [],
 ) {
-  return plan(fileOf(sections), { ...NOTHING, ...current }, prune);
+  return plan(fileOf(sections), { ...EMPTY_STATE, ...current }, prune);
 }
 
 const usd = (units: number, nanos = 0) => ({ currency_code: 'USD', units, nanos });
@@ -379,8 +368,8 @@ describe('plan', () => {
       throw new Error('Give a base_url');
     };
     const file = fileOf({ connectors: [{ name: 'c', provider: 'unheard-of' }] });
-    expect(() => plan(file, NOTHING, [], rule)).toThrow('gateway.yaml:1: Give a base_url');
-    const known = { ...NOTHING, connectors: [{ id: 'con_1', name: 'c', provider: 'unheard-of' }] };
+    expect(() => plan(file, EMPTY_STATE, [], rule)).toThrow('gateway.yaml:1: Give a base_url');
+    const known = { ...EMPTY_STATE, connectors: [{ id: 'con_1', name: 'c', provider: 'unheard-of' }] };
     expect(plan(file, known, [], rule)).toEqual([]);
   });
 

@@ -7,7 +7,7 @@ const LISTS = { lead: 'leads', member: 'members' } as const;
 type TeamRole = keyof typeof LISTS;
 const ROLES = Object.keys(LISTS) as TeamRole[];
 
-/** A team, without its people. A freeze is a call of its own; a file that does not say whether a team is frozen leaves that be. */
+/** A team, without its people. Freezing takes a separate call; a file without `frozen` leaves it as it is. */
 export function teamChange(settings: Json, frozen: unknown, found: Json | undefined): Change[] {
   const name = String(settings.name);
   const differing = Object.entries(settings).filter(

@@ -34,7 +34,7 @@ export async function databaseChecks(databaseUrl: string, now: () => Date): Prom
 const POOLED = warn(
   'connection',
   'a pooler answers, such as PgBouncer: per transaction or statement, it loses notifications and locks, so that proxies learn of changes late',
-  'Let DATABASE_URL name Postgres itself, or a pool that keeps a session per client (pool_mode = session); each app has a bounded pool of its own.',
+  'Set DATABASE_URL to Postgres itself, or to a pooler with pool_mode = session. Each app has its own bounded pool.',
 );
 
 function schemaFinding({ schemaMismatch, isSchemaReadable }: DatabaseStatus): Finding {

@@ -19,7 +19,7 @@ export const BEHIND_CLIENTS = [
   ...['instructor==1.17.0'],
   ...['llama-index-core==0.14.25', 'llama-index-llms-openai==0.8.3', 'smolagents[openai]==1.26.0'],
 ] as const;
-/** It wants versions of its own. */
+/** It needs its own versions of shared packages. */
 export const AIDER = ['aider-chat==0.86.2'] as const;
 /** It installs many packages in seconds where pip takes a quarter of an hour to agree on their versions. */
 const INSTALLER = 'uv==0.13.9';

@@ -109,7 +109,7 @@ describe.each(SDKS)('$recipe (behind: $isBehind)', ({ recipe, driver, classes, i
     await expectRefused(403, /not allow/i, { options: ['--policy', String(policy.id)] });
   });
 
-  it('a model that nobody sells', { timeout: 2 * MINUTE_MS }, async () => {
+  it('a model that no one sells', { timeout: 2 * MINUTE_MS }, async () => {
     await expectRefused(404, /no-such-model/, { name: `${prefix}no-such-model` });
   });
 

@@ -6,7 +6,7 @@ import { expect } from 'vitest';
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 const WAIT_MS = 20_000;
 
-/** Someone who uses the console in a browser of their own. */
+/** Someone who uses the console in their own browser. */
 export interface Person {
   readonly context: BrowserContext;
   readonly page: Page;
@@ -28,7 +28,7 @@ export async function newPerson(
   const page = await context.newPage();
   const faults: string[] = [];
   page.on('console', (message) => {
-    // Of a refused request the browser writes a line of its own; what the page shows then is asserted by each test.
+    // The browser itself logs each refused request; what the page shows then is asserted by each test.
     if (message.type() !== 'error' || /Failed to load resource/.test(message.text())) return;
     faults.push(`${page.url()}: ${message.text()}`);
   });

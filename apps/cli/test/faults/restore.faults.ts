@@ -2,6 +2,7 @@ import { eventually } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { manage } from '../mainJob.ts';
+import { budgetedCaller } from './budgetedCaller.ts';
 import { type Caller, type Cluster, startCluster } from './cluster.ts';
 import { createLoad } from './load.ts';
 import { longForm } from './longForm.ts';
@@ -87,15 +88,4 @@ async function drill(
     'done',
     `${keptLoad.sent.length} kept, ${spooledLoad.sent.length} from spools, ${lostLoad.sent.length} gone as documented`,
   );
-}
-
-async function budgetedCaller(cluster: Cluster, name: string): Promise<Caller> {
-  const body = { name, limit_micro_usd: 50_000_000, window: 'month', counter_scope: 'principal' };
-  const policy = await manage(cluster, 'POST', '/api/v1/policies', { body });
-  expect(policy.status).toBe(201);
-  const put = await manage(cluster, 'PUT', `/api/v1/principals/${name}`, {
-    body: { policy_id: policy.body.id },
-  });
-  expect(put.status).toBeLessThan(300);
-  return await cluster.caller(name);
 }

@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { eventually } from '@weighbridge/testing';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { manage } from '../mainJob.ts';
-import { type Caller, type Cluster, startCluster } from './cluster.ts';
+import { budgetedCaller } from './budgetedCaller.ts';
+import { type Cluster, startCluster } from './cluster.ts';
 import type { FaultyApp } from './faultyApp.ts';
 import { longForm } from './longForm.ts';
 import { buildPreviousRelease, type PreviousRelease } from './previousRelease.ts';
@@ -250,15 +250,4 @@ async function served(cluster: Cluster, app: FaultyApp): Promise<void> {
     },
     { timeoutMs: 60_000 },
   );
-}
-
-async function budgetedCaller(cluster: Cluster, name: string): Promise<Caller> {
-  const body = { name, limit_micro_usd: 50_000_000, window: 'month', counter_scope: 'principal' };
-  const policy = await manage(cluster, 'POST', '/api/v1/policies', { body });
-  expect(policy.status).toBe(201);
-  const put = await manage(cluster, 'PUT', `/api/v1/principals/${name}`, {
-    body: { policy_id: policy.body.id },
-  });
-  expect(put.status).toBeLessThan(300);
-  return await cluster.caller(name);
 }

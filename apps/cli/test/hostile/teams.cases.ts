@@ -11,7 +11,7 @@ const ROW = 'teams and roles';
 
 /** What members, leads, finance and auditors do to lift themselves, or to read what is others'. */
 export const TEAMS: readonly HostileCase[] = [
-  { row: ROW, title: 'nobody lifts itself, by any operation, or by a plan of them', run: nobodyLiftsItself },
+  { row: ROW, title: 'no one raises their own rights, by any operation or plan', run: raiseOwnRights },
   { row: ROW, title: 'a lead gets no role of a member by a key that it issues', run: keysOfMembers },
   { row: ROW, title: 'show nothing of another team, by any read or filter', run: readsNothing },
   { row: ROW, title: 'finance reads spend and an auditor all; neither changes anything', run: readers },
@@ -72,7 +72,7 @@ function lifts({ team, otherTeam, victim }: Company, { principal, keyId }: Perso
   ];
 }
 
-async function nobodyLiftsItself(scene: Scene): Promise<void> {
+async function raiseOwnRights(scene: Scene): Promise<void> {
   const { product } = scene;
   const company = await newCompany(scene);
   const { member, lead, otherLead, finance, auditor } = company;

@@ -27,7 +27,7 @@ export const TOOL_CASES: readonly HostileCase[] = [
   },
   {
     row: TOOLS,
-    title: 'images that a tool makes are charged as tokens of their own model',
+    title: 'images that a tool makes are charged as tokens of the model that makes them',
     async run({ tenant }) {
       const tried = await tenant();
       const tools = [{ type: 'image_generation', model: 'gpt-image-1' }];
@@ -41,7 +41,7 @@ export const TOOL_CASES: readonly HostileCase[] = [
   },
   {
     row: TOOLS,
-    title: 'an advisor is charged as tokens of its own model',
+    title: 'an advisor is charged as tokens of its model',
     async run({ tenant }) {
       const tried = await tenant();
       const tools = [{ type: 'advisor_20260301', name: 'advisor', model: 'dear', max_uses: 1 }];

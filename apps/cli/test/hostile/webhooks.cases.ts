@@ -326,7 +326,7 @@ async function secrets({ product }: Scene): Promise<void> {
     shown.push(await operate(product, 'GET', '/api/v1/webhooks?page_size=500'));
     const text = JSON.stringify(shown);
     for (const one of [secret, secret.slice(6), routingKey]) expect(text).not.toContain(one);
-    // The path of a chat's address is a secret of its own.
+    // The path of a chat's webhook URL is itself a secret.
     await eventually(() =>
       expect(product.output()).not.toMatch(/secret-of-the-path|whsec_|0123456789canary/),
     );

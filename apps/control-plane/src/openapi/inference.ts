@@ -265,7 +265,7 @@ export const inferencePaths: OpenApiDocument['paths'] = {
       operationId: 'countMessageTokens',
       summary: 'Count the tokens of a messages request',
       description:
-        'Nothing is generated. A vendor with a counter of its own counts; else the tokens are estimated, and `x-svc-estimated` is `true`. Errors have the shape of the messages API.',
+        'Nothing is generated. A vendor that has its own counter counts; else the tokens are estimated, and `x-svc-estimated` is `true`. Errors have the shape of the messages API.',
       streams: false,
       response: { input_tokens: 8 },
     }),
@@ -302,7 +302,7 @@ export const inferencePaths: OpenApiDocument['paths'] = {
       operationId: 'countResponseTokens',
       summary: 'Count the tokens that a response would read',
       description:
-        'Nothing is generated or charged. A vendor with a counter of its own counts; else the tokens are estimated, and `x-svc-estimated` is `true`.',
+        'Nothing is generated or charged. A vendor that has its own counter counts; else the tokens are estimated, and `x-svc-estimated` is `true`.',
       streams: false,
       response: { object: 'response.input_tokens', input_tokens: 8 },
     }),

@@ -20,7 +20,7 @@ const rates = {
 const price = { ...rates, tiers: [], version: 1, variants: [], toolPrices: {} };
 const model = { id: 'p/m', price, dearest: dearestPrices([price]), capabilities: [], contextWindow: 0 };
 
-/** What a request reserves for its output, in nano-USD, for a model whose responses have usually so many tokens. */
+/** What a request reserves for its output, in nano-USD, for a model whose responses usually have `tokens` tokens. */
 function reserved(operation: Operation, fields: object, usualTokens: number): bigint {
   const body = new RequestBody([Buffer.from(JSON.stringify({ model: 'p/m', ...fields }))]);
   const connector = { provider: 'mock', negotiated: new Map(), upstreamNames: {} };

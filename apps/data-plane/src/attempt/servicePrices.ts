@@ -33,7 +33,7 @@ export function expectedPrices(
   return withDearestOutput(prices, ({ outputImage, outputAudio }) => [outputImage, outputAudio]);
 }
 
-/** With the output at the dearest of its own price and those of `others`. */
+/** With the highest price of output: its own, or that of one of `others`. */
 function withDearestOutput(
   prices: ContextPrices,
   others: (rates: TokenPrices) => readonly (NanoUsd | undefined)[],

@@ -77,7 +77,7 @@ function readBytes(target: GeminiTarget, whole: RequestBody, body: Buffer): Gene
   };
 }
 
-/** The path for the vendor, below the base URL of its own API. A stream is asked for as events, whatever the client gets. */
+/** The path for the vendor, below the base URL of Gemini's own API. A stream is asked for as events, whatever the client gets. */
 export function geminiPath({ operation, stream }: GenerationRequest, upstreamModel: string): string {
   const method = stream ? 'streamGenerateContent?alt=sse' : operation.method;
   return `/models/${encodeURIComponent(upstreamModel)}:${method}`;

@@ -165,7 +165,7 @@ export function leastLimit({ operation, body, spans }: GenerationRequest): numbe
   });
 }
 
-/** Of a completion: each text, or list of tokens, in a list has choices of its own. */
+/** A completion of a list of texts, or of lists of tokens, has choices for each of them. */
 function prompts(body: Buffer, span: Span | undefined): number {
   if (!span || body[span.start] !== OPEN_ARRAY) return 1;
   const cursor = new JsonCursor(body);

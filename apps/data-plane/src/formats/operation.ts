@@ -327,7 +327,7 @@ export const INPUT_ITEMS: Operation = {
   responseFormat: itemListFormat,
 };
 
-/** Every operation with a generation route of its own, in the dialects of OpenAI and Anthropic. */
+/** Every operation that has its own generation route, in the dialects of OpenAI and Anthropic. */
 export const OPERATIONS: readonly Operation[] = [
   CHAT_COMPLETIONS,
   RESPONSES,

@@ -128,7 +128,7 @@ function whyUnknown(key: ResolvedKey, asked: string, table: RoutingTable): strin
   const id = parseModelId(asked);
   const name = id && table.connectors.has(id.provider) ? id.name : asked;
   if (FINE_TUNED.test(name)) {
-    return 'A fine-tuned model has prices of its own: an operator can add it by PUT /api/v1/catalog/models/<provider>/<model>.';
+    return 'A fine-tuned model has its own prices: an operator can add it by PUT /api/v1/catalog/models/<provider>/<model>.';
   }
   // Whatever a policy keeps from a key stays unknown to it.
   const unserved = table.unserved(asked);

@@ -40,7 +40,7 @@ export async function cloudModels(
   const region = identity.kind === 'aws' ? identity.region : identity.location;
   const answers = await Promise.all(
     calls.map(async ({ baseUrl, path, headers, secret, namesOf }) => {
-      // These lists are not among what a connector serves: they have connections and headers of their own.
+      // These lists are not operations that a connector serves: they have their own connections and headers.
       const listing = { ...connector, id: `${connector.id} models`, baseUrl, identity: NO_IDENTITY };
       const request = { method: 'GET' as const, path, headers: [...headers], body: undefined };
       const { status, body } = await upstreams.acquirePermit(listing).send(request, cancellation);

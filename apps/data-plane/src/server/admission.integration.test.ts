@@ -100,7 +100,7 @@ describe('admission', () => {
     }
   });
 
-  it('is 503, not 401, where nobody can be asked about the key', async () => {
+  it('is 503, not 401, if no control plane can be asked about the key', async () => {
     app.resolve = () => Promise.reject(new Error('the control plane is away'));
     expect(await refusal(app.ask())).toMatchObject({ status: 503, code: 'control_plane_unreachable' });
   });

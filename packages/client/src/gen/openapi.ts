@@ -1415,7 +1415,7 @@ export interface paths {
         put?: never;
         /**
          * Count the tokens of a messages request
-         * @description Nothing is generated. A vendor with a counter of its own counts; else the tokens are estimated, and `x-svc-estimated` is `true`. Errors have the shape of the messages API. The service reads `model` and forwards the rest of the body. The `X-Svc-*` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.
+         * @description Nothing is generated. A vendor that has its own counter counts; else the tokens are estimated, and `x-svc-estimated` is `true`. Errors have the shape of the messages API. The service reads `model` and forwards the rest of the body. The `X-Svc-*` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.
          */
         post: operations["countMessageTokens"];
         delete?: never;
@@ -1475,7 +1475,7 @@ export interface paths {
         put?: never;
         /**
          * Count the tokens that a response would read
-         * @description Nothing is generated or charged. A vendor with a counter of its own counts; else the tokens are estimated, and `x-svc-estimated` is `true`. The service reads `model` and forwards the rest of the body. The `X-Svc-*` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.
+         * @description Nothing is generated or charged. A vendor that has its own counter counts; else the tokens are estimated, and `x-svc-estimated` is `true`. The service reads `model` and forwards the rest of the body. The `X-Svc-*` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.
          */
         post: operations["countResponseTokens"];
         delete?: never;
@@ -8762,7 +8762,7 @@ export interface operations {
                 bucket?: components["schemas"]["SpendBucket"];
                 /** @description The order of the rows of a bucket; `-` puts the largest first. By default the values of the group; with limit -cost. */
                 sort?: components["schemas"]["SpendSort"];
-                /** @description Only so many groups, the first by sort over the whole range; the rest of each bucket is one row with `others`. */
+                /** @description The number of groups, the first by sort over the whole range. The rest of each bucket is one row with `others`. */
                 limit?: number;
                 /** @description Adds what each row and the total had in the range of the same length before. Not with bucket. */
                 compare?: components["schemas"]["SpendComparison"];

@@ -16,7 +16,7 @@ type PriceClass = TextClass | MediaClass;
 
 export const PRICE_CLASSES: readonly PriceClass[] = [...TEXT_CLASSES, ...MEDIA_CLASSES];
 
-/** Classes that cost the input where the vendor lists no price of their own. */
+/** Classes that cost the input where the vendor lists no price for them. */
 const MAY_COST_INPUT: ReadonlySet<PriceClass> = new Set([
   'cacheRead',
   'cacheWrite',

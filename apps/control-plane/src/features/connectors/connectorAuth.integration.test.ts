@@ -418,7 +418,7 @@ describe('the auth of the kind azure', () => {
     ]) {
       const url = `https://${host}/openai/v1`;
       expect(await refused({ base_url: url })).toEqual([422, 'base_url_invalid', 'base_url']);
-      // With a secret of its own, it may be a gateway.
+      // With its own secret, it may be a gateway.
       await create(azure({ base_url: url, auth: { kind: 'azure', ...APP } }));
     }
     const auth = { kind: 'azure', client_id: 'b', authority_host: 'https://login.evil.example' };

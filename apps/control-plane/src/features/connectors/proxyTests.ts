@@ -7,7 +7,7 @@ import { sql } from 'kysely';
 export const TESTS_CHANNEL = 'weighbridge_connector_tests';
 export const TESTED_CHANNEL = 'weighbridge_connector_tested';
 
-/** At most so many proxies are asked: more tell no more, and a vendor limits the rate of its list of models. */
+/** The most proxies that are asked: more would say the same, and a vendor limits the rate of its list of models. */
 const MAX_PROXIES = 5;
 const TEST_TIMEOUT_MS = 10_000;
 /** For what is not the test itself. */

@@ -9,7 +9,7 @@ export interface CountedKeyRow {
   readonly principal_id: string;
 }
 
-/** The keys whose counters have these ids. A key that draws on its issuer's counter has none of its own. */
+/** The keys whose counters have these ids. A key that draws on its issuer's counter has none itself. */
 export async function findCountedKeys(db: Database, ids: readonly string[]): Promise<CountedKeyRow[]> {
   if (ids.length === 0) return [];
   const { rows } = await sql<CountedKeyRow>`

@@ -121,7 +121,7 @@ export const SpendRequest = Strict({
       minimum: 1,
       maximum: MAX_LIMIT,
       description:
-        'Only so many groups, the first by sort over the whole range; the rest of each bucket is one row with `others`.',
+        'The number of groups, the first by sort over the whole range. The rest of each bucket is one row with `others`.',
     }),
   ),
   compare: Type.Optional(

@@ -78,7 +78,7 @@ function bucketOf(policy: PolicyRow, subject: string, now: Date): BucketRef {
   return { policyId: policy.id, counterVersion: policy.counter_version, subject, windowStart };
 }
 
-/** A sum over several counters, or a share of one, has no limit of its own. */
+/** A sum over several counters, or a share of one, has no limit itself. */
 function presentCounter(
   policy: PolicyRow,
   { spent, leased }: CounterUse,

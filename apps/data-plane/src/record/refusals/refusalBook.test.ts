@@ -98,7 +98,7 @@ describe('refused requests', () => {
     expect(counted).toBe(2_000 - ROWS_PER_PRINCIPAL_AND_MINUTE);
   });
 
-  it('that nobody takes never hold more memory than that, and no principal more than its share', () => {
+  it('that no one takes never hold more memory than that, and no principal more than its share', () => {
     const { kept, taken } = book();
     const long = '\u{1F4A5}'.repeat(20_000);
     const labels = Object.fromEntries(Array.from({ length: 32 }, (_, n) => [`${n}`, 'x'.repeat(256)]));

@@ -66,7 +66,7 @@ export class RefusalBook {
   readonly #bytesOf = new Map<string, number>();
   readonly #onDropped: (count: number) => void;
 
-  /** `onDropped`: so many are neither in a row nor counted. */
+  /** `onDropped` gets the number of refusals that are neither in a row nor counted. */
   constructor(onDropped: (count: number) => void) {
     this.#onDropped = onDropped;
   }
