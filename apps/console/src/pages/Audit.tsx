@@ -1,16 +1,15 @@
 import { api } from '../api/client.ts';
 import { Code, Name, Time } from '../ui/bits.tsx';
 import { Filters } from '../ui/fields.tsx';
-import { Loaded, Page } from '../ui/Page.tsx';
-import { useSearch } from '../ui/search.ts';
-import { Pager, Table } from '../ui/Table.tsx';
+import { Page } from '../ui/Page.tsx';
+import { given, useSearch } from '../ui/search.ts';
+import { List } from '../ui/Table.tsx';
 
 const FILTERS = ['resource_id', 'actor_principal_id', 'action', 'page_token'] as const;
 
 export function Audit() {
   const [search] = useSearch();
-  const given = FILTERS.filter((name) => search[name]).map((name) => [name, search[name]]);
-  const query = api.useQuery('get', '/api/v1/audit', { params: { query: Object.fromEntries(given) } });
+  const query = api.useQuery('get', '/api/v1/audit', { params: { query: given(search, FILTERS) } });
   return (
     <Page title="Audit" lead="Who changed what, the newest first.">
       <Filters
@@ -20,34 +19,27 @@ export function Audit() {
           { name: 'resource_id', label: 'Resource' },
         ]}
       />
-      <Loaded query={query}>
-        {({ data, next_page_token }) => (
-          <>
-            <Table
-              caption="Changes"
-              rows={data}
-              rowKey={({ id }) => id}
-              columns={[
-                { title: 'At', value: ({ at }) => <Time at={at} /> },
-                { title: 'Action', value: ({ action }) => <Code text={action} /> },
-                { title: 'Resource', value: ({ resource_id }) => <Name text={resource_id} /> },
-                { title: 'By', value: ({ actor_principal_id }) => <Name text={actor_principal_id} /> },
-                {
-                  title: 'Key or token',
-                  value: (row) => <Name text={row.actor_key_id ?? row.actor_oidc_subject ?? '–'} />,
-                },
-                {
-                  title: 'What changed',
-                  value: ({ detail }) => <Code text={JSON.stringify(detail)} />,
-                  wrap: true,
-                },
-              ]}
-              empty={<p>No change matches.</p>}
-            />
-            <Pager next={next_page_token} />
-          </>
-        )}
-      </Loaded>
+      <List
+        query={query}
+        caption="Changes"
+        rowKey={({ id }) => id}
+        columns={[
+          { title: 'At', value: ({ at }) => <Time at={at} /> },
+          { title: 'Action', value: ({ action }) => <Code text={action} /> },
+          { title: 'Resource', value: ({ resource_id }) => <Name text={resource_id} /> },
+          { title: 'By', value: ({ actor_principal_id }) => <Name text={actor_principal_id} /> },
+          {
+            title: 'Key or token',
+            value: (row) => <Name text={row.actor_key_id ?? row.actor_oidc_subject ?? '–'} />,
+          },
+          {
+            title: 'What changed',
+            value: ({ detail }) => <Code text={JSON.stringify(detail)} />,
+            wrap: true,
+          },
+        ]}
+        empty={<p>No change matches.</p>}
+      />
     </Page>
   );
 }

@@ -1,64 +1,107 @@
-import { useQueryClient } from '@tanstack/react-query';
 import type { components } from '@weighbridge/client';
 import { useState } from 'react';
+import { words } from '../api/choices.ts';
 import { api, client } from '../api/client.ts';
 import { isOperator, useWhoami } from '../app/session.ts';
 import { Badge, Button, Code, Name } from '../ui/bits.tsx';
-import controls from '../ui/controls.module.css';
+import type { FieldSpec } from '../ui/fieldSpecs.ts';
 import { Form } from '../ui/fields.tsx';
 import { Modal } from '../ui/Modal.tsx';
-import { Loaded, Page, Pairs } from '../ui/Page.tsx';
-import { useSearch } from '../ui/search.ts';
-import { Pager, Table } from '../ui/Table.tsx';
+import { Page, Pairs } from '../ui/Page.tsx';
+import {
+  type Action,
+  ConfirmModal,
+  CreateModal,
+  EditModal,
+  RowActions,
+  useDialog,
+} from '../ui/resources.tsx';
+import { given, useSearch } from '../ui/search.ts';
+import { List } from '../ui/Table.tsx';
+import { ConnectorPrices } from './ConnectorPrices.tsx';
 
 type Connector = components['schemas']['Connector'];
-type Change = { readonly what: 'test' | 'toggle'; readonly connector: Connector };
+interface ConnectorDialog {
+  readonly connector: Connector;
+  readonly onClose: () => void;
+}
 
 export function Connectors() {
   const [search] = useSearch();
-  const [change, setChange] = useState<Change>();
+  const { dialog, open, close } = useDialog();
   const mayWrite = isOperator(useWhoami());
-  const page = search.page_token === undefined ? {} : { page_token: search.page_token };
-  const query = api.useQuery('get', '/api/v1/connectors', { params: { query: page } });
-  const actions = (connector: Connector) => (
-    <span className={controls.actions}>
-      <Button small onClick={() => setChange({ what: 'test', connector })}>
-        Test
-      </Button>
-      <Button small onClick={() => setChange({ what: 'toggle', connector })}>
-        {connector.enabled ? 'Disable' : 'Enable'}
-      </Button>
-    </span>
-  );
+  const query = api.useQuery('get', '/api/v1/connectors', {
+    params: { query: given(search, ['page_token']) },
+  });
+  const actions = (connector: Connector): Action[] => [
+    { label: 'Prices', run: () => open(<ConnectorPrices connector={connector} onClose={close} />) },
+    ...(mayWrite
+      ? [
+          { label: 'Test', run: () => open(<Test connector={connector} onClose={close} />) },
+          { label: 'Edit', run: () => open(<Edit connector={connector} onClose={close} />) },
+          {
+            label: connector.enabled ? 'Disable' : 'Enable',
+            run: () => open(<Toggle connector={connector} onClose={close} />),
+          },
+          {
+            label: 'Delete',
+            danger: true,
+            run: () => open(<Delete connector={connector} onClose={close} />),
+          },
+        ]
+      : []),
+  ];
   return (
     <Page
       title="Connectors"
       lead="Accounts at vendors. The lowest priority comes first; the weight shares within it."
+      actions={
+        mayWrite && (
+          <Button kind="primary" onClick={() => open(<Create onClose={close} />)}>
+            Add a connector
+          </Button>
+        )
+      }
     >
-      <Loaded query={query}>
-        {({ data, next_page_token }) => (
-          <>
-            <Table<Connector>
-              caption="Connectors"
-              rows={data}
-              rowKey={({ id }) => id}
-              columns={[
-                { title: 'Name', value: ({ name }) => <Name text={name} />, wrap: true },
-                { title: 'State', value: (one) => <State of={one} />, wrap: true },
-                { title: 'Provider', value: ({ provider }) => <Name text={provider} /> },
-                { title: 'Dialect', value: ({ dialect }) => dialect },
-                { title: 'Address', value: ({ base_url }) => <Code text={base_url} />, wrap: true },
-                { title: 'Priority', value: ({ priority }) => priority, end: true },
-                { title: 'Weight', value: ({ weight }) => weight, end: true },
-                ...(mayWrite ? [{ title: 'Change', value: actions, end: true }] : []),
-              ]}
-              empty={<p>No connector. Create one to reach a vendor.</p>}
-            />
-            <Pager next={next_page_token} />
-          </>
-        )}
-      </Loaded>
-      {change && <Dialog change={change} onClose={() => setChange(undefined)} />}
+      <List<Connector>
+        query={query}
+        caption="Connectors"
+        rowKey={({ id }) => id}
+        columns={[
+          {
+            title: 'Name',
+            value: ({ name, provider }) => (
+              <>
+                <Name text={name} />
+                <small>
+                  <Name text={provider} />
+                </small>
+              </>
+            ),
+            wrap: true,
+          },
+          { title: 'State', value: (one) => <State of={one} />, wrap: true },
+          {
+            title: 'Address',
+            value: ({ base_url, dialect }) => (
+              <>
+                <Code text={base_url} />
+                <small>{dialect}</small>
+              </>
+            ),
+            wrap: true,
+          },
+          { title: 'Priority', value: ({ priority }) => priority, end: true },
+          { title: 'Weight', value: ({ weight }) => weight, end: true },
+          {
+            title: 'Actions',
+            value: (one) => <RowActions of={one.name} actions={actions(one)} />,
+            end: true,
+          },
+        ]}
+        empty={<p>No connector: no vendor can be reached. Add one with an account’s key.</p>}
+      />
+      {dialog}
     </Page>
   );
 }
@@ -73,30 +116,154 @@ function State({ of: { enabled, usable, unusable_reason } }: { of: Connector }) 
   );
 }
 
-function Dialog({ change: { what, connector }, onClose }: { change: Change; onClose: () => void }) {
-  const queries = useQueryClient();
-  const [result, setResult] = useState<components['schemas']['ConnectorTest']>();
-  const path = { connector_id: connector.id };
-  const run = async () => {
-    if (what === 'test') {
-      const { data } = await client.POST('/api/v1/connectors/{connector_id}/test', { params: { path } });
-      setResult(data);
-      return;
-    }
-    await client.PATCH('/api/v1/connectors/{connector_id}', {
-      params: { path },
-      body: { enabled: !connector.enabled },
-    });
-    await queries.invalidateQueries({ queryKey: ['get', '/api/v1/connectors'] });
-    onClose();
-  };
-  const verb = what === 'test' ? 'Test' : connector.enabled ? 'Disable' : 'Enable';
+const ORDER: readonly FieldSpec[] = [
+  {
+    name: 'priority',
+    label: 'Priority',
+    kind: 'number',
+    initial: '0',
+    hint: 'Lower numbers are tried first.',
+  },
+  {
+    name: 'weight',
+    label: 'Weight',
+    kind: 'number',
+    initial: '1',
+    hint: 'Its share among those of the same priority.',
+  },
+];
+const CREDENTIAL: readonly FieldSpec[] = [
+  {
+    name: 'credential_ref',
+    label: 'Where the credential is',
+    kind: 'text',
+    hint: 'env:NAME or file:/path of the proxies.',
+  },
+  {
+    name: 'credential',
+    label: 'Or the credential itself',
+    kind: 'secret',
+    hint: 'Stored sealed, and never shown.',
+  },
+];
+const LIMITS: readonly FieldSpec[] = [
+  { name: 'max_parallel', label: 'Requests in parallel', kind: 'number', hint: 'Empty: no limit.' },
+  {
+    name: 'first_byte_timeout_ms',
+    label: 'Time-out of the first byte, in ms',
+    kind: 'number',
+    hint: 'Empty: that of the proxy.',
+  },
+  {
+    name: 'models',
+    label: 'Models that it serves',
+    kind: 'lines',
+    hint: 'One pattern a line. Empty: all of its provider.',
+  },
+];
+const NAME: FieldSpec = { name: 'name', label: 'Name', kind: 'text', required: true };
+const ADDRESS: FieldSpec = { name: 'base_url', label: 'Address', kind: 'text' };
+
+function Create({ onClose }: { onClose: () => void }) {
+  const specs: readonly FieldSpec[] = [
+    NAME,
+    { name: 'provider', label: 'Provider', kind: 'text', required: true, hint: 'Such as openai.' },
+    { ...ADDRESS, hint: 'Empty: the provider’s own.' },
+    {
+      name: 'dialect',
+      label: 'Dialect',
+      kind: 'choice',
+      choices: words('', 'openai', 'anthropic'),
+      hint: 'None: the provider’s own.',
+    },
+    ...CREDENTIAL,
+    ...ORDER,
+    ...LIMITS,
+  ];
   return (
-    <Modal title={`${verb} ${connector.name}`} onClose={onClose}>
-      {what === 'test' && <p>Asks the vendor for its models, from the control plane and from a proxy.</p>}
-      {what === 'toggle' && connector.enabled && (
-        <p>No request goes to this account until it is enabled again.</p>
-      )}
+    <CreateModal
+      title="Add a connector"
+      specs={specs}
+      create={(values) => client.POST('/api/v1/connectors', { body: values as never })}
+      onClose={onClose}
+    />
+  );
+}
+
+const readConnector = (id: string) => () =>
+  client.GET('/api/v1/connectors/{connector_id}', { params: { path: { connector_id: id } } });
+
+function Edit({ connector: { id, name }, onClose }: ConnectorDialog) {
+  return (
+    <EditModal
+      title={`Edit ${name}`}
+      id={id}
+      specs={[NAME, ADDRESS, ...ORDER, ...CREDENTIAL, ...LIMITS]}
+      read={readConnector(id)}
+      save={(body, header) =>
+        client.PATCH('/api/v1/connectors/{connector_id}', {
+          params: { path: { connector_id: id }, header },
+          body,
+        })
+      }
+      onClose={onClose}
+    />
+  );
+}
+
+function Toggle({ connector: { id, name, enabled }, onClose }: ConnectorDialog) {
+  const verb = enabled ? 'Disable' : 'Enable';
+  return (
+    <ConfirmModal
+      title={`${verb} ${name}`}
+      submit={verb}
+      id={id}
+      read={readConnector(id)}
+      act={(header) =>
+        client.PATCH('/api/v1/connectors/{connector_id}', {
+          params: { path: { connector_id: id }, header },
+          body: { enabled: !enabled },
+        })
+      }
+      onClose={onClose}
+    >
+      <p>
+        {enabled
+          ? 'No request goes to this account until it is enabled again.'
+          : 'Requests go to this account again.'}
+      </p>
+    </ConfirmModal>
+  );
+}
+
+function Delete({ connector: { id, name }, onClose }: ConnectorDialog) {
+  return (
+    <ConfirmModal
+      title={`Delete ${name}`}
+      submit="Delete the connector"
+      danger
+      id={id}
+      read={readConnector(id)}
+      act={(header) =>
+        client.DELETE('/api/v1/connectors/{connector_id}', { params: { path: { connector_id: id }, header } })
+      }
+      onClose={onClose}
+    >
+      <p>Requests use the other accounts of its provider, if there are any. Its negotiated prices end too.</p>
+    </ConfirmModal>
+  );
+}
+
+function Test({ connector: { id, name }, onClose }: ConnectorDialog) {
+  const [result, setResult] = useState<components['schemas']['ConnectorTest']>();
+  const run = async () => {
+    const params = { path: { connector_id: id } };
+    const { data } = await client.POST('/api/v1/connectors/{connector_id}/test', { params });
+    setResult(data);
+  };
+  return (
+    <Modal title={`Test ${name}`} onClose={onClose}>
+      <p>Asks the vendor for its models, from the control plane and from a proxy.</p>
       {result && (
         <Pairs
           of={[
@@ -112,7 +279,7 @@ function Dialog({ change: { what, connector }, onClose }: { change: Change; onCl
           ]}
         />
       )}
-      <Form submit={verb} onSubmit={run} onCancel={onClose} />
+      <Form submit="Test" onSubmit={run} onCancel={onClose} cancel="Close" />
     </Modal>
   );
 }

@@ -1,71 +1,194 @@
 import type { components } from '@weighbridge/client';
-import { api } from '../api/client.ts';
+import { api, client } from '../api/client.ts';
+import { isOperator, useWhoami } from '../app/session.ts';
 import { Badge, Code, Name, Time } from '../ui/bits.tsx';
+import { TextField } from '../ui/fields.tsx';
 import { Loaded, Page, Section } from '../ui/Page.tsx';
-import { Table } from '../ui/Table.tsx';
-import { count } from '../ui/text.ts';
+import { ConfirmModal, RowActions, useDialog } from '../ui/resources.tsx';
+import { given, useSearch } from '../ui/search.ts';
+import { List, Table } from '../ui/Table.tsx';
+import { bytes, count } from '../ui/text.ts';
 
 type Proxy = components['schemas']['Proxy'];
 type Quarantined = components['schemas']['QuarantinedUsage'];
 
 export function Health() {
-  const proxies = api.useQuery('get', '/api/v1/proxies', { params: { query: { page_size: 500 } } });
-  const quarantine = api.useQuery('get', '/api/v1/quarantine', { params: { query: { state: 'held' } } });
   return (
     <Page title="Health" lead="Proxies, what waits in their spools, and usage that the ledger lacks.">
-      <Section title="Proxies">
-        <Loaded query={proxies}>
-          {({ data }) => (
-            <Table<Proxy>
-              caption="Proxies"
-              rows={data}
-              rowKey={({ id }) => id}
-              columns={[
-                { title: 'Name', value: ({ name }) => <Name text={name} />, wrap: true },
-                { title: 'Version', value: ({ version }) => <Name text={version} /> },
-                { title: 'Revisions behind', value: ({ lag }) => count(lag), end: true },
-                { title: 'In flight', value: (one) => count(one.in_flight_requests), end: true },
+      <Proxies />
+      <Quarantine />
+    </Page>
+  );
+}
+
+function Proxies() {
+  const { dialog, open, close } = useDialog();
+  const mayWrite = isOperator(useWhoami());
+  const query = api.useQuery('get', '/api/v1/proxies', { params: { query: { page_size: 500 } } });
+  return (
+    <Section title="Proxies">
+      <Loaded query={query}>
+        {({ data }) => (
+          <Table<Proxy>
+            caption="Proxies"
+            rows={data}
+            rowKey={({ id }) => id}
+            columns={[
+              {
+                title: 'Name',
+                value: ({ name, version }) => (
+                  <>
+                    <Name text={name} />
+                    <small>
+                      <Name text={version} />
+                    </small>
+                  </>
+                ),
+                wrap: true,
+              },
+              { title: 'Revisions behind', value: ({ lag }) => count(lag), end: true },
+              { title: 'In flight', value: (one) => count(one.in_flight_requests), end: true },
+              { title: 'Usage that waits', value: (one) => bytes(one.waiting_usage_bytes), end: true },
+              {
+                title: 'Usage',
+                value: ({ usage }) =>
+                  usage && <Badge tone={usage.state === 'open' ? 'good' : 'warn'}>{usage.state}</Badge>,
+              },
+              { title: 'In the ledger up to', value: ({ usage }) => <Time at={usage?.mark_at} /> },
+              { title: 'Last seen', value: ({ last_seen_at }) => <Time at={last_seen_at} /> },
+              {
+                title: 'What to do',
+                value: ({ usage }) => <Name text={usage?.advice ?? 'Nothing.'} />,
+                wrap: true,
+              },
+              ...(mayWrite
+                ? [
+                    {
+                      title: 'Actions',
+                      value: (proxy: Proxy) => (
+                        <RowActions
+                          of={proxy.name}
+                          actions={[
+                            {
+                              label: 'Retire',
+                              danger: true,
+                              run: () => open(<Retire proxy={proxy} onClose={close} />),
+                            },
+                          ]}
+                        />
+                      ),
+                      end: true,
+                    },
+                  ]
+                : []),
+            ]}
+            empty={<p>No proxy is connected: no request is served. Start a data plane.</p>}
+          />
+        )}
+      </Loaded>
+      {dialog}
+    </Section>
+  );
+}
+
+function Retire({ proxy: { id, name }, onClose }: { proxy: Proxy; onClose: () => void }) {
+  return (
+    <ConfirmModal
+      title={`Retire ${name}`}
+      submit="Retire the proxy"
+      danger
+      act={() => client.POST('/api/v1/proxies/{proxy_id}/retire', { params: { path: { proxy_id: id } } })}
+      onClose={onClose}
+    >
+      <p>
+        For a proxy that is gone for good. Its usage that never came is counted as lost, and spend up to now
+        as complete.
+      </p>
+    </ConfirmModal>
+  );
+}
+
+function Quarantine() {
+  const [search] = useSearch();
+  const { dialog, open, close } = useDialog();
+  const mayWrite = isOperator(useWhoami());
+  const query = api.useQuery('get', '/api/v1/quarantine', {
+    params: { query: { state: 'held', ...given(search, ['page_token']) } },
+  });
+  return (
+    <Section title="Quarantine">
+      <List<Quarantined>
+        query={query}
+        caption="Quarantine"
+        rowKey={({ id }) => id}
+        columns={[
+          { title: 'Id', value: ({ id }) => <Code text={id} /> },
+          { title: 'Kind', value: ({ kind }) => kind },
+          { title: 'Why', value: ({ reason }) => <Name text={reason} />, wrap: true },
+          { title: 'Principal', value: ({ principal_id }) => <Name text={principal_id ?? 'unknown'} /> },
+          { title: 'Received', value: ({ received_at }) => <Time at={received_at} /> },
+          ...(mayWrite
+            ? [
                 {
-                  title: 'Usage that waits',
-                  value: (one) => `${count(one.waiting_usage_bytes)} B`,
+                  title: 'Actions',
+                  value: ({ id }: Quarantined) => (
+                    <RowActions
+                      of={id}
+                      actions={[
+                        { label: 'Release', run: () => open(<Release id={id} onClose={close} />) },
+                        {
+                          label: 'Discard',
+                          danger: true,
+                          run: () => open(<Discard id={id} onClose={close} />),
+                        },
+                      ]}
+                    />
+                  ),
                   end: true,
                 },
-                {
-                  title: 'Usage',
-                  value: ({ usage }) =>
-                    usage && <Badge tone={usage.state === 'open' ? 'good' : 'warn'}>{usage.state}</Badge>,
-                },
-                { title: 'In the ledger up to', value: ({ usage }) => <Time at={usage?.mark_at} /> },
-                { title: 'Last seen', value: ({ last_seen_at }) => <Time at={last_seen_at} /> },
-                {
-                  title: 'What to do',
-                  value: ({ usage }) => usage?.advice && <Name text={usage.advice} />,
-                  wrap: true,
-                },
-              ]}
-              empty={<p>No proxy is connected: no request is served. Start a data plane.</p>}
-            />
-          )}
-        </Loaded>
-      </Section>
-      <Section title="Quarantine">
-        <Loaded query={quarantine}>
-          {({ data }) => (
-            <Table<Quarantined>
-              caption="Quarantine"
-              rows={data}
-              rowKey={({ id }) => id}
-              columns={[
-                { title: 'Id', value: ({ id }) => <Code text={id} /> },
-                { title: 'Kind', value: ({ kind }) => kind },
-                { title: 'Why', value: ({ reason }) => <Name text={reason} />, wrap: true },
-                { title: 'Received', value: ({ received_at }) => <Time at={received_at} /> },
-              ]}
-              empty={<p>Nothing is held.</p>}
-            />
-          )}
-        </Loaded>
-      </Section>
-    </Page>
+              ]
+            : []),
+        ]}
+        empty={<p>Nothing is held.</p>}
+      />
+      {dialog}
+    </Section>
+  );
+}
+
+function Release({ id, onClose }: { id: string; onClose: () => void }) {
+  return (
+    <ConfirmModal
+      title={`Release ${id}`}
+      submit="Release"
+      act={() =>
+        client.POST('/api/v1/quarantine/{quarantine_id}/release', {
+          params: { path: { quarantine_id: id } },
+        })
+      }
+      onClose={onClose}
+    >
+      <p>The ledger tries it again. What it still refuses is held again, with the reason.</p>
+    </ConfirmModal>
+  );
+}
+
+function Discard({ id, onClose }: { id: string; onClose: () => void }) {
+  return (
+    <ConfirmModal
+      title={`Discard ${id}`}
+      submit="Discard"
+      danger
+      act={(_header, { note = '' }) =>
+        client.POST('/api/v1/quarantine/{quarantine_id}/discard', {
+          params: { path: { quarantine_id: id } },
+          body: { note },
+        })
+      }
+      onClose={onClose}
+    >
+      <p>Its usage never counts. This can’t be undone.</p>
+      <TextField label="Why" name="note" required hint="The audit keeps it." />
+    </ConfirmModal>
   );
 }

@@ -1,18 +1,32 @@
-import { useQueryClient } from '@tanstack/react-query';
 import type { components } from '@weighbridge/client';
-import { useState } from 'react';
+import { usePolicyChoices } from '../api/choices.ts';
 import { api, client } from '../api/client.ts';
 import { isOperator, useWhoami } from '../app/session.ts';
 import { Badge, Button, Code, Name, Time } from '../ui/bits.tsx';
-import controls from '../ui/controls.module.css';
-import { Filters, Form, SelectField, TextField } from '../ui/fields.tsx';
+import type { FieldSpec } from '../ui/fieldSpecs.ts';
+import { Filters, Form, SelectField, TextField, type Texts } from '../ui/fields.tsx';
 import { Modal } from '../ui/Modal.tsx';
-import { Loaded, Page } from '../ui/Page.tsx';
-import { useSearch } from '../ui/search.ts';
-import { type Column, Pager, Table } from '../ui/Table.tsx';
+import { Page } from '../ui/Page.tsx';
+import {
+  type Action,
+  ConfirmModal,
+  EditModal,
+  KEEP_OPEN,
+  RowActions,
+  SecretModal,
+  useDialog,
+  useReload,
+} from '../ui/resources.tsx';
+import { given, useSearch } from '../ui/search.ts';
+import { List } from '../ui/Table.tsx';
+import { WhatIf } from './WhatIf.tsx';
 
 type Key = components['schemas']['Key'];
-type Change = { readonly what: 'issue' } | { readonly what: 'rotate' | 'revoke'; readonly key: Key };
+interface KeyDialog {
+  readonly of: Key;
+  readonly onClose: () => void;
+}
+type ShowSecret = (secret: string) => void;
 
 const YES_NO = [
   ['true', 'Yes'],
@@ -21,22 +35,30 @@ const YES_NO = [
 
 export function Keys() {
   const [search] = useSearch();
-  const [change, setChange] = useState<Change>();
+  const { dialog, open, close } = useDialog();
   const whoami = useWhoami();
   const mayWrite = whoami.scopes.includes('keys:write');
-  const { name_contains, principal_id, page_token } = search;
-  const revoked = search.revoked === 'true' ? 'true' : search.revoked === 'false' ? 'false' : undefined;
-  const given = { name_contains, principal_id, page_token, revoked };
   const query = api.useQuery('get', '/api/v1/keys', {
-    params: { query: Object.fromEntries(Object.entries(given).filter(([, value]) => value)) },
+    params: { query: given(search, ['name_contains', 'principal_id', 'page_token', 'revoked']) },
   });
+  const showSecret = (secret: string) => open(<Secret secret={secret} onClose={close} />);
+  const actions = (key: Key): Action[] => [
+    ...(isOperator(whoami) ? [{ label: 'What if', run: () => open(<Ask of={key} onClose={close} />) }] : []),
+    ...(mayWrite
+      ? [
+          { label: 'Edit', run: () => open(<Edit of={key} onClose={close} />) },
+          { label: 'Rotate', run: () => open(<Rotate of={key} onClose={close} onSecret={showSecret} />) },
+          { label: 'Revoke', danger: true, run: () => open(<Revoke of={key} onClose={close} />) },
+        ]
+      : []),
+  ];
   return (
     <Page
       title="Keys"
       lead="What clients send. The secret is shown once; only its hash is stored."
       actions={
         mayWrite && (
-          <Button kind="primary" onClick={() => setChange({ what: 'issue' })}>
+          <Button kind="primary" onClick={() => open(<Issue onClose={close} onSecret={showSecret} />)}>
             Issue a key
           </Button>
         )
@@ -49,21 +71,48 @@ export function Keys() {
           { name: 'revoked', label: 'Revoked', options: YES_NO },
         ]}
       />
-      <Loaded query={query}>
-        {({ data, next_page_token }) => (
-          <>
-            <Table
-              caption="Keys"
-              rows={data}
-              columns={columns(mayWrite, setChange)}
-              rowKey={({ id }) => id}
-              empty={<p>No key matches. Issue one for each application.</p>}
-            />
-            <Pager next={next_page_token} />
-          </>
-        )}
-      </Loaded>
-      {change && <Dialog change={change} onClose={() => setChange(undefined)} />}
+      <List<Key>
+        query={query}
+        caption="Keys"
+        rowKey={({ id }) => id}
+        columns={[
+          {
+            title: 'Name',
+            value: ({ name, key_hint }) => (
+              <>
+                <Name text={name} />
+                <small>
+                  <Code text={key_hint} />
+                </small>
+              </>
+            ),
+            wrap: true,
+          },
+          { title: 'State', value: stateOf },
+          { title: 'Principal', value: ({ principal_id }) => <Name text={principal_id} /> },
+          { title: 'Scopes', value: ({ scopes }) => scopes.join(', '), wrap: true },
+          {
+            title: 'Last used',
+            value: ({ last_used_at }) => (last_used_at ? <Time at={last_used_at} /> : 'never'),
+          },
+          {
+            title: 'Expires',
+            value: ({ expires_at }) => (expires_at ? <Time at={expires_at} /> : 'never'),
+          },
+          ...(mayWrite || isOperator(whoami)
+            ? [
+                {
+                  title: 'Actions',
+                  value: (key: Key) =>
+                    key.revoked_at === null && <RowActions of={key.name} actions={actions(key)} />,
+                  end: true,
+                },
+              ]
+            : []),
+        ]}
+        empty={<p>No key matches. Issue one for each application.</p>}
+      />
+      {dialog}
     </Page>
   );
 }
@@ -75,78 +124,101 @@ function stateOf({ revoked_at, disabled, expires_at }: Key) {
   return <Badge tone="good">active</Badge>;
 }
 
-function columns(mayWrite: boolean, start: (change: Change) => void): Column<Key>[] {
-  const shown: Column<Key>[] = [
-    { title: 'Name', value: ({ name }) => <Name text={name} />, wrap: true },
-    { title: 'State', value: stateOf },
-    { title: 'Key', value: ({ key_hint }) => <Code text={key_hint} /> },
-    { title: 'Principal', value: ({ principal_id }) => <Name text={principal_id} /> },
-    { title: 'Scopes', value: ({ scopes }) => scopes.join(', '), wrap: true },
-    {
-      title: 'Last used',
-      value: ({ last_used_at }) => (last_used_at ? <Time at={last_used_at} /> : 'never'),
-    },
-    { title: 'Expires', value: ({ expires_at }) => (expires_at ? <Time at={expires_at} /> : 'never') },
-  ];
-  if (!mayWrite) return shown;
-  const actions = (key: Key) =>
-    key.revoked_at === null && (
-      <span className={controls.actions}>
-        <Button small onClick={() => start({ what: 'rotate', key })}>
-          Rotate
-        </Button>
-        <Button small kind="danger" onClick={() => start({ what: 'revoke', key })}>
-          Revoke
-        </Button>
-      </span>
-    );
-  return [...shown, { title: 'Change', value: actions, end: true }];
+const readKey = (id: string) => () =>
+  client.GET('/api/v1/keys/{key_id}', { params: { path: { key_id: id } } });
+
+function Rotate({ of: { id, name }, onClose, onSecret }: KeyDialog & { onSecret: ShowSecret }) {
+  return (
+    <ConfirmModal
+      title={`Rotate ${name}`}
+      submit="Rotate"
+      id={id}
+      act={async (_header, { hours = '24' }) => {
+        const { data } = await client.POST('/api/v1/keys/{key_id}/rotate', {
+          params: { path: { key_id: id } },
+          body: { grace_seconds: Math.round(Number(hours) * 3_600) },
+        });
+        onSecret(data?.key ?? '');
+        return KEEP_OPEN;
+      }}
+      onClose={onClose}
+    >
+      <TextField
+        label="Hours that the old secret still works"
+        name="hours"
+        type="number"
+        min={0}
+        max={720}
+        defaultValue={24}
+        hint="0 ends it now. The key keeps its id, policy and spend."
+      />
+    </ConfirmModal>
+  );
 }
 
-function Dialog({ change, onClose }: { change: Change; onClose: () => void }) {
-  const queries = useQueryClient();
-  const [secret, setSecret] = useState<string>();
-  const reload = () => queries.invalidateQueries({ queryKey: ['get', '/api/v1/keys'] });
-  if (secret !== undefined) return <Secret secret={secret} onClose={onClose} />;
-  if (change.what === 'issue') {
-    return <Issue onClose={onClose} onIssued={(key) => void reload().then(() => setSecret(key))} />;
-  }
-  const { key } = change;
-  const path = { key_id: key.id };
-  if (change.what === 'rotate') {
-    const rotate = async ({ hours = '24' }: Readonly<Record<string, string>>) => {
-      const { data } = await client.POST('/api/v1/keys/{key_id}/rotate', {
-        params: { path },
-        body: { grace_seconds: Math.round(Number(hours) * 3_600) },
-      });
-      await reload();
-      setSecret(data?.key);
-    };
-    return (
-      <Modal title={`Rotate ${key.name}`} onClose={onClose}>
-        <Form submit="Rotate" onSubmit={rotate} onCancel={onClose}>
-          <TextField
-            label="Hours that the old secret still works"
-            name="hours"
-            type="number"
-            min={0}
-            max={720}
-            defaultValue={24}
-            hint="0 ends it now. The key keeps its id, policy and spend."
-          />
-        </Form>
-      </Modal>
-    );
-  }
-  const revoke = async () => {
-    await client.DELETE('/api/v1/keys/{key_id}', { params: { path } });
-    await reload();
-    onClose();
-  };
+function Revoke({ of: { id, name }, onClose }: KeyDialog) {
   return (
-    <Modal title={`Revoke ${key.name}`} onClose={onClose}>
+    <ConfirmModal
+      title={`Revoke ${name}`}
+      submit="Revoke the key"
+      danger
+      id={id}
+      read={readKey(id)}
+      act={(header) => client.DELETE('/api/v1/keys/{key_id}', { params: { path: { key_id: id }, header } })}
+      onClose={onClose}
+    >
       <p>Every request with this key is refused from now on. This can’t be undone.</p>
-      <Form submit="Revoke the key" danger onSubmit={revoke} onCancel={onClose} />
+    </ConfirmModal>
+  );
+}
+
+const OWN_SPECS: readonly FieldSpec[] = [
+  { name: 'name', label: 'Name', kind: 'text', required: true },
+  { name: 'expires_at', label: 'Expires', kind: 'date', hint: 'At 00:00 UTC. Empty: never.' },
+  { name: 'disabled', label: 'Disabled', kind: 'switch', hint: 'Its requests are refused meanwhile.' },
+];
+
+function Edit(dialog: KeyDialog) {
+  return isOperator(useWhoami()) ? (
+    <EditByOperator {...dialog} />
+  ) : (
+    <EditFields {...dialog} specs={OWN_SPECS} />
+  );
+}
+
+/** Only an operator sees the policies to choose from. */
+function EditByOperator(dialog: KeyDialog) {
+  const choices = usePolicyChoices();
+  const specs = choices && [
+    ...OWN_SPECS,
+    { name: 'policy_id', label: 'Policy', kind: 'choice', choices } as const,
+  ];
+  return <EditFields {...dialog} specs={specs} />;
+}
+
+function EditFields({
+  of: { id, name },
+  specs,
+  onClose,
+}: KeyDialog & { specs: readonly FieldSpec[] | undefined }) {
+  return (
+    <EditModal
+      title={`Edit ${name}`}
+      id={id}
+      specs={specs}
+      read={readKey(id)}
+      save={(body, header) =>
+        client.PATCH('/api/v1/keys/{key_id}', { params: { path: { key_id: id }, header }, body })
+      }
+      onClose={onClose}
+    />
+  );
+}
+
+function Ask({ of: { id, name }, onClose }: KeyDialog) {
+  return (
+    <Modal title={`Would a request with ${name} be allowed?`} onClose={onClose} wide>
+      <WhatIf keyId={id} onClose={onClose} />
     </Modal>
   );
 }
@@ -157,10 +229,10 @@ const KINDS = {
   operator: ['inference', 'models:read', 'usage:read', 'keys:read', 'keys:write', 'admin:read', 'operator'],
 } as const;
 
-function Issue({ onClose, onIssued }: { onClose: () => void; onIssued: (key: string) => void }) {
+function Issue({ onClose, onSecret }: { onClose: () => void; onSecret: ShowSecret }) {
   const whoami = useWhoami();
-  const issue = async (values: Readonly<Record<string, string>>) => {
-    const { name = '', principal_id, expires, use = 'inference' } = values;
+  const reload = useReload();
+  const issue = async ({ name = '', principal_id, expires, use = 'inference' }: Texts) => {
     const allowed = KINDS[use as keyof typeof KINDS].filter((scope) => whoami.scopes.includes(scope));
     const { data } = await client.POST('/api/v1/keys', {
       body: {
@@ -170,7 +242,8 @@ function Issue({ onClose, onIssued }: { onClose: () => void; onIssued: (key: str
         ...(expires && { expires_at: new Date(`${expires}T00:00:00Z`).toISOString() }),
       },
     });
-    if (data) onIssued(data.key);
+    onSecret(data?.key ?? '');
+    await reload();
   };
   const uses = [
     ['inference', 'An application: ask models, read its own usage'],
@@ -199,15 +272,8 @@ function Issue({ onClose, onIssued }: { onClose: () => void; onIssued: (key: str
 
 function Secret({ secret, onClose }: { secret: string; onClose: () => void }) {
   return (
-    <Modal title="Copy this key now" onClose={onClose}>
+    <SecretModal title="Copy this key now" secret={secret} onClose={onClose}>
       <p>It is shown once. Whoever has it can spend.</p>
-      <code className={controls.secret}>{secret}</code>
-      <div className={controls.actions}>
-        <Button onClick={() => void navigator.clipboard.writeText(secret)}>Copy</Button>
-        <Button kind="primary" onClick={onClose}>
-          Done
-        </Button>
-      </div>
-    </Modal>
+    </SecretModal>
   );
 }

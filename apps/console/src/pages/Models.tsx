@@ -1,68 +1,120 @@
 import type { components } from '@weighbridge/client';
-import { api } from '../api/client.ts';
-import { readsAll, useWhoami } from '../app/session.ts';
+import { api, client } from '../api/client.ts';
+import { isOperator, readsAll, useWhoami } from '../app/session.ts';
 import { Badge, Name, Time } from '../ui/bits.tsx';
-import { Loaded, Page, Section } from '../ui/Page.tsx';
-import { useSearch } from '../ui/search.ts';
-import { Pager, Table } from '../ui/Table.tsx';
-import { count, money } from '../ui/text.ts';
+import { enteredValues } from '../ui/fieldSpecs.ts';
+import { SpecFields } from '../ui/fields.tsx';
+import { Page } from '../ui/Page.tsx';
+import { ConfirmModal, RowActions, useDialog } from '../ui/resources.tsx';
+import { given, useSearch } from '../ui/search.ts';
+import { type Column, List } from '../ui/Table.tsx';
+import { count } from '../ui/text.ts';
+import { Aliases } from './Aliases.tsx';
+import { Feed } from './Feed.tsx';
+import { PRICE_SPECS, usd } from './prices.ts';
 
 type Model = components['schemas']['Model'];
-type Price = components['schemas']['Money'];
-
-const usd = ({ units, nanos }: Price) => money(units * 1_000_000 + nanos / 1_000);
+interface ModelDialog {
+  readonly model: string;
+  readonly onClose: () => void;
+}
 
 export function Models() {
   const [search] = useSearch();
-  const page = search.page_token === undefined ? {} : { page_token: search.page_token };
-  const query = api.useQuery('get', '/api/v1/models', { params: { query: { page_size: 100, ...page } } });
+  const { dialog, open, close } = useDialog();
   const whoami = useWhoami();
+  const query = api.useQuery('get', '/api/v1/models', {
+    params: { query: { page_size: 100, ...given(search, ['page_token']) } },
+  });
+  const columns: Column<Model>[] = [
+    {
+      title: 'Model',
+      value: ({ model, deprecated_at }) => (
+        <>
+          <Name text={model} /> {deprecated_at && <Badge tone="warn">deprecated</Badge>}
+        </>
+      ),
+      wrap: true,
+    },
+    { title: 'Input', value: ({ input_price }) => usd(input_price), end: true },
+    { title: 'From cache', value: ({ cache_read_price }) => usd(cache_read_price), end: true },
+    { title: 'To cache', value: ({ cache_write_price }) => usd(cache_write_price), end: true },
+    { title: 'Output', value: ({ output_price }) => usd(output_price), end: true },
+    { title: 'Context', value: ({ context_window }) => count(context_window), end: true },
+    { title: 'Price from', value: ({ price_origin }) => price_origin },
+    { title: 'Priced', value: ({ priced_at }) => <Time at={priced_at} /> },
+  ];
+  const actions = ({ model, price_origin }: Model) => [
+    { label: 'Set price', run: () => open(<SetPrice model={model} onClose={close} />) },
+    ...(price_origin === 'operator'
+      ? [{ label: 'End price', danger: true, run: () => open(<EndPrice model={model} onClose={close} />) }]
+      : []),
+  ];
   return (
     <Page title="Models & prices" lead="What you can ask, in USD for a million tokens.">
       {readsAll(whoami) && <Feed />}
-      <Loaded query={query}>
-        {({ data, next_page_token }) => (
-          <>
-            <Table<Model>
-              caption="Models"
-              rows={data}
-              rowKey={({ model }) => model}
-              columns={[
-                { title: 'Model', value: ({ model }) => <Name text={model} />, wrap: true },
-                { title: 'Input', value: ({ input_price }) => usd(input_price), end: true },
-                { title: 'From cache', value: ({ cache_read_price }) => usd(cache_read_price), end: true },
-                { title: 'To cache', value: ({ cache_write_price }) => usd(cache_write_price), end: true },
-                { title: 'Output', value: ({ output_price }) => usd(output_price), end: true },
-                { title: 'Context', value: ({ context_window }) => count(context_window), end: true },
-                { title: 'Price from', value: ({ price_origin }) => price_origin },
-                { title: 'Priced', value: ({ priced_at }) => <Time at={priced_at} /> },
+      {readsAll(whoami) && <Aliases />}
+      <List<Model>
+        query={query}
+        caption="Models"
+        rowKey={({ model }) => model}
+        columns={
+          isOperator(whoami)
+            ? [
+                ...columns,
                 {
-                  title: 'State',
-                  value: ({ deprecated_at }) => deprecated_at && <Badge tone="warn">deprecated</Badge>,
+                  title: 'Actions',
+                  value: (one) => <RowActions of={one.model} actions={actions(one)} />,
+                  end: true,
                 },
-              ]}
-              empty={<p>No model can be asked. An operator adds a connector first.</p>}
-            />
-            <Pager next={next_page_token} />
-          </>
-        )}
-      </Loaded>
+              ]
+            : columns
+        }
+        empty={<p>No model can be asked. An operator adds a connector first.</p>}
+      />
+      {dialog}
     </Page>
   );
 }
 
-function Feed() {
-  const query = api.useQuery('get', '/api/v1/catalog/feed');
+const readModel = (model: string) => () =>
+  client.GET('/api/v1/catalog/models/{model}', { params: { path: { model } } });
+
+function SetPrice({ model, onClose }: ModelDialog) {
   return (
-    <Section title="Feed of prices">
-      <Loaded query={query}>
-        {({ state, error, last_success_at, held_changes }) => (
-          <p>
-            <Badge tone={error ? 'bad' : 'plain'}>{state}</Badge> {error !== null && <Name text={error} />}{' '}
-            Last read: <Time at={last_success_at} />. {count(held_changes)} changes wait for a decision.
-          </p>
-        )}
-      </Loaded>
-    </Section>
+    <ConfirmModal
+      title={`Set the price of ${model}`}
+      submit="Set the price"
+      id={model}
+      read={readModel(model)}
+      act={(header, texts) =>
+        client.POST('/api/v1/catalog/models/{model}/prices', {
+          params: { path: { model }, header },
+          body: enteredValues(PRICE_SPECS, texts) as never,
+        })
+      }
+      onClose={onClose}
+    >
+      <p>In USD for a million tokens. It counts from now on, in place of the catalog’s.</p>
+      <SpecFields specs={PRICE_SPECS} />
+    </ConfirmModal>
+  );
+}
+
+function EndPrice({ model, onClose }: ModelDialog) {
+  return (
+    <ConfirmModal
+      title={`End the price of ${model}`}
+      submit="End the price"
+      danger
+      id={model}
+      read={readModel(model)}
+      act={(header) =>
+        client.DELETE('/api/v1/catalog/models/{model}/prices', { params: { path: { model }, header } })
+      }
+      onClose={onClose}
+    >
+      <p>From now on the model costs what the catalog or its feed says.</p>
+    </ConfirmModal>
   );
 }

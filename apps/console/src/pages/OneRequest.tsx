@@ -1,7 +1,11 @@
 import { useParams } from '@tanstack/react-router';
-import { api } from '../api/client.ts';
-import { Badge, Code, Money, Name, Time } from '../ui/bits.tsx';
+import { useState } from 'react';
+import { api, client } from '../api/client.ts';
+import { isOperator, useWhoami } from '../app/session.ts';
+import { Actions, Badge, Button, Code, CopyButton, Money, Name, Time } from '../ui/bits.tsx';
+import { SelectField, TextField } from '../ui/fields.tsx';
 import { Loaded, Page, Pairs, Section } from '../ui/Page.tsx';
+import { ConfirmModal, useDialog } from '../ui/resources.tsx';
 import { Table } from '../ui/Table.tsx';
 import { count } from '../ui/text.ts';
 import { Outcome, type RequestRecord } from './Requests.tsx';
@@ -14,9 +18,25 @@ export function OneRequest() {
   const query = api.useQuery('get', '/api/v1/requests/{request_id}', {
     params: { path: { request_id: requestId } },
   });
+  const { dialog, open, close } = useDialog();
+  const mayWrite = isOperator(useWhoami());
+  const { data: row } = query;
   return (
-    <Page title={`Request ${requestId}`}>
-      <Loaded query={query}>{(row) => <Details row={row} />}</Loaded>
+    <Page
+      title={`Request ${requestId}`}
+      actions={
+        row && (
+          <Actions>
+            <CopyButton label="Copy as curl" text={curlOf(row)} />
+            {mayWrite && row.attempts.length > 0 && (
+              <Button onClick={() => open(<Correct row={row} onClose={close} />)}>Correct the cost</Button>
+            )}
+          </Actions>
+        )
+      }
+    >
+      <Loaded query={query}>{(loaded) => <Details row={loaded} />}</Loaded>
+      {dialog}
     </Page>
   );
 }
@@ -77,11 +97,83 @@ function Details({ row }: { row: RequestRecord }) {
       </Section>
       {corrections.length > 0 && (
         <Section title="Corrections">
-          <pre>{JSON.stringify(corrections, null, 2)}</pre>
+          <Table<RequestRecord['corrections'][number]>
+            caption="Corrections"
+            rows={corrections}
+            rowKey={({ event_id }) => event_id}
+            columns={[
+              { title: 'At', value: ({ recorded_at }) => <Time at={recorded_at} /> },
+              { title: 'Amount', value: (one) => <Money micro={one.amount_micro_usd} />, end: true },
+              { title: 'Reason', value: ({ reason }) => <Name text={reason} />, wrap: true },
+            ]}
+            empty={null}
+          />
         </Section>
       )}
     </>
   );
+}
+
+interface RequestDialog {
+  readonly row: RequestRecord;
+  readonly onClose: () => void;
+}
+
+function Correct({ row: { request_id, attempts }, onClose }: RequestDialog) {
+  // Sent twice, the same correction counts once.
+  const [idempotencyKey] = useState(newId);
+  return (
+    <ConfirmModal
+      title="Correct the cost"
+      submit="Correct"
+      id={request_id}
+      act={(_header, { amount = '', reason = '', event_id = '' }) =>
+        client.POST('/api/v1/requests/{request_id}/corrections', {
+          params: { path: { request_id }, header: { 'idempotency-key': idempotencyKey } },
+          body: { amount_micro_usd: Math.round(Number(amount) * 1_000_000), reason, event_id },
+        })
+      }
+      onClose={onClose}
+    >
+      <p>A row of its own in the ledger: the attempt stays as it was recorded.</p>
+      <SelectField
+        label="Attempt"
+        name="event_id"
+        options={attempts.map(({ event_id, model, connector_name }) => [
+          event_id,
+          `${model} by ${connector_name}`,
+        ])}
+      />
+      <TextField
+        label="Amount in USD"
+        name="amount"
+        type="number"
+        step={0.000_001}
+        required
+        hint="Added to the cost; negative reduces it."
+      />
+      <TextField label="Why" name="reason" required />
+    </ConfirmModal>
+  );
+}
+
+/** A browser makes UUIDs only where the address is https. */
+function newId(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16)).join('-');
+}
+
+/** The operation and the model; what was asked is never stored. */
+function curlOf({ model_requested }: RequestRecord): string {
+  const body = JSON.stringify({
+    model: model_requested,
+    messages: [{ role: 'user', content: 'Hello' }],
+  }).replaceAll("'", "'\\''");
+  return [
+    `curl ${window.location.origin}/v1/chat/completions`,
+    '-H "Authorization: Bearer $KEY"',
+    '-H "Content-Type: application/json"',
+    `-d '${body}'`,
+  ].join(' \\\n  ');
 }
 
 function Marks({ attempt }: { attempt: Attempt }) {

@@ -1,70 +1,278 @@
 import type { components } from '@weighbridge/client';
-import { api } from '../api/client.ts';
-import { Badge, Money, Name } from '../ui/bits.tsx';
+import { usePolicyChoices, useProfileChoices, words } from '../api/choices.ts';
+import { api, client } from '../api/client.ts';
+import { isOperator, useWhoami } from '../app/session.ts';
+import { Badge, Button, LimitBar, Money, Name, Time } from '../ui/bits.tsx';
+import type { FieldSpec } from '../ui/fieldSpecs.ts';
 import { Filters } from '../ui/fields.tsx';
+import { Modal } from '../ui/Modal.tsx';
 import { Loaded, Page } from '../ui/Page.tsx';
-import { useSearch } from '../ui/search.ts';
-import { Pager, Table } from '../ui/Table.tsx';
+import { ConfirmModal, CreateModal, EditModal, RowActions, useDialog } from '../ui/resources.tsx';
+import { given, useSearch } from '../ui/search.ts';
+import { List, Table } from '../ui/Table.tsx';
 import { count } from '../ui/text.ts';
 
 type Policy = components['schemas']['Policy'];
+type Counter = components['schemas']['PolicyCounter'];
 
 export function Policies() {
   const [search] = useSearch();
-  const given = ['name_contains', 'page_token']
-    .filter((name) => search[name])
-    .map((name) => [name, search[name]]);
-  const query = api.useQuery('get', '/api/v1/policies', { params: { query: Object.fromEntries(given) } });
-  const limit = (value: number | null) => (value === null ? 'no limit' : count(value));
+  const { dialog, open, close } = useDialog();
+  const mayWrite = isOperator(useWhoami());
+  const query = api.useQuery('get', '/api/v1/policies', {
+    params: { query: given(search, ['name_contains', 'page_token']) },
+  });
+  const names = new Map(query.data?.data.map(({ id, name }) => [id, name]));
+  const actions = (policy: Policy) => [
+    { label: 'Spend', run: () => open(<Counters policy={policy} onClose={close} />) },
+    ...(mayWrite
+      ? [
+          { label: 'Edit', run: () => open(<Edit policy={policy} onClose={close} />) },
+          { label: 'Delete', danger: true, run: () => open(<Delete policy={policy} onClose={close} />) },
+        ]
+      : []),
+  ];
   return (
-    <Page title="Policies" lead="Budgets, rates and the models that keys may use.">
+    <Page
+      title="Policies"
+      lead="Budgets, rates and the models that keys may use."
+      actions={
+        mayWrite && (
+          <Button kind="primary" onClick={() => open(<Create onClose={close} />)}>
+            Create a policy
+          </Button>
+        )
+      }
+    >
       <Filters filters={[{ name: 'name_contains', label: 'Name contains' }]} />
+      <List<Policy>
+        query={query}
+        caption="Policies"
+        rowKey={({ id }) => id}
+        columns={[
+          {
+            title: 'Name',
+            value: ({ name, default_for }) => (
+              <>
+                <Name text={name} /> {default_for && <Badge>default for {default_for}</Badge>}
+              </>
+            ),
+            wrap: true,
+          },
+          {
+            title: 'Budget',
+            value: ({ limit_micro_usd: micro, window }) =>
+              micro === null ? (
+                'no limit'
+              ) : (
+                <>
+                  <Money micro={micro} />
+                  {window === 'none' ? ' in all' : ` a ${window}`}
+                </>
+              ),
+            end: true,
+          },
+          { title: 'Counted for each', value: ({ counter_scope }) => counter_scope },
+          { title: 'Rates', value: (policy) => rates(policy), wrap: true },
+          {
+            title: 'Models',
+            value: ({ allowed_models }) => <Name text={allowed_models.join(', ') || 'all'} />,
+            wrap: true,
+          },
+          {
+            title: 'Above it',
+            value: ({ parent_policy_id: above }) => above && <Name text={names.get(above) ?? above} />,
+          },
+          {
+            title: 'Actions',
+            value: (policy) => <RowActions of={policy.name} actions={actions(policy)} />,
+            end: true,
+          },
+        ]}
+        empty={<p>No policy matches.</p>}
+      />
+      {dialog}
+    </Page>
+  );
+}
+
+function rates({ requests_per_minute, tokens_per_minute, max_parallel }: Policy): string {
+  const limits = [
+    [requests_per_minute, 'requests a minute'],
+    [tokens_per_minute, 'tokens a minute'],
+    [max_parallel, 'in parallel'],
+  ] as const;
+  const given = limits.flatMap(([limit, of]) => (limit === null ? [] : [`${count(limit)} ${of}`]));
+  return given.join(', ') || 'no limit';
+}
+
+function useSpecs(): readonly FieldSpec[] | undefined {
+  const policies = usePolicyChoices();
+  const profiles = useProfileChoices();
+  if (!policies || !profiles) return undefined;
+  return [
+    { name: 'name', label: 'Name', kind: 'text', required: true },
+    { name: 'limit_micro_usd', label: 'Budget in USD', kind: 'usd', hint: 'Empty: no limit.' },
+    {
+      name: 'window',
+      label: 'For each',
+      kind: 'choice',
+      choices: words('month', 'week', 'day', 'hour', 'none'),
+      initial: 'month',
+    },
+    {
+      name: 'counter_scope',
+      label: 'Counted for each',
+      kind: 'choice',
+      choices: words('key', 'principal', 'policy'),
+      initial: 'key',
+    },
+    {
+      name: 'enforcement',
+      label: 'Enforcement',
+      kind: 'choice',
+      choices: words('enforce', 'shadow', 'off'),
+      initial: 'enforce',
+    },
+    {
+      name: 'budget_mode',
+      label: 'Mode',
+      kind: 'choice',
+      choices: words('balanced', 'hard'),
+      initial: 'balanced',
+      hint: 'hard: nothing passes whose cost could exceed the budget.',
+    },
+    { name: 'requests_per_minute', label: 'Requests a minute', kind: 'number', hint: 'Empty: no limit.' },
+    { name: 'tokens_per_minute', label: 'Tokens a minute', kind: 'number', hint: 'Empty: no limit.' },
+    { name: 'max_parallel', label: 'Requests in parallel', kind: 'number', hint: 'Empty: no limit.' },
+    { name: 'parent_policy_id', label: 'Policy above it', kind: 'choice', choices: policies },
+    {
+      name: 'default_for',
+      label: 'Default for keys of the kind',
+      kind: 'choice',
+      choices: words('', 'service', 'user', 'all'),
+    },
+    { name: 'profile_id', label: 'Profile', kind: 'choice', choices: profiles },
+    {
+      name: 'allowed_models',
+      label: 'Allowed models',
+      kind: 'lines',
+      hint: 'One pattern a line, such as openai/*. Empty: all.',
+    },
+    {
+      name: 'thresholds',
+      label: 'Tell at these percentages',
+      kind: 'numbers',
+      hint: 'One a line, such as 80.',
+    },
+    { name: 'self_service', label: 'People may issue keys of this policy themselves', kind: 'switch' },
+  ];
+}
+
+function Create({ onClose }: { onClose: () => void }) {
+  return (
+    <CreateModal
+      title="Create a policy"
+      specs={useSpecs()}
+      create={(values) => client.POST('/api/v1/policies', { body: values as never })}
+      onClose={onClose}
+    />
+  );
+}
+
+const readPolicy = (id: string) => () =>
+  client.GET('/api/v1/policies/{policy_id}', { params: { path: { policy_id: id } } });
+
+function Edit({ policy: { id, name }, onClose }: { policy: Policy; onClose: () => void }) {
+  return (
+    <EditModal
+      title={`Edit ${name}`}
+      id={id}
+      specs={useSpecs()}
+      read={readPolicy(id)}
+      save={(body, header) =>
+        client.PATCH('/api/v1/policies/{policy_id}', { params: { path: { policy_id: id }, header }, body })
+      }
+      onClose={onClose}
+    />
+  );
+}
+
+function Delete({ policy: { id, name }, onClose }: { policy: Policy; onClose: () => void }) {
+  return (
+    <ConfirmModal
+      title={`Delete ${name}`}
+      submit="Delete the policy"
+      danger
+      id={id}
+      read={readPolicy(id)}
+      act={(header) =>
+        client.DELETE('/api/v1/policies/{policy_id}', { params: { path: { policy_id: id }, header } })
+      }
+      onClose={onClose}
+    >
+      <p>What was spent under it stays in the ledger. A policy that governs keys can’t be deleted.</p>
+    </ConfirmModal>
+  );
+}
+
+/** Who spent how much of a policy's budget in the present window. */
+function Counters({ policy: { id, name }, onClose }: { policy: Policy; onClose: () => void }) {
+  const query = api.useQuery('get', '/api/v1/policies/{policy_id}/counters', {
+    params: { path: { policy_id: id }, query: { sort: '-spent', page_size: 50 } },
+  });
+  return (
+    <Modal title={`Spend under ${name}`} onClose={onClose}>
       <Loaded query={query}>
-        {({ data, next_page_token }) => (
+        {({ data, window_start, reset, next_page_token }) => (
           <>
-            <Table<Policy>
-              caption="Policies"
+            <p>
+              Since <Time at={window_start} />
+              {reset && (
+                <>
+                  {'; starts again '}
+                  <Time at={reset} />
+                </>
+              )}
+              .{next_page_token && ' The 50 that spent most.'}
+            </p>
+            <Table<Counter>
+              caption={`Spend under ${name}`}
               rows={data}
-              rowKey={({ id }) => id}
+              rowKey={({ principal_id, key_id }) => `${principal_id} ${key_id}`}
               columns={[
-                { title: 'Name', value: ({ name }) => <Name text={name} />, wrap: true },
                 {
-                  title: 'Default for',
-                  value: ({ default_for }) => default_for && <Badge>{default_for}</Badge>,
+                  title: 'Whose',
+                  value: ({ key_name, principal_id }) => (
+                    <Name text={key_name ?? principal_id ?? 'all keys together'} />
+                  ),
+                  wrap: true,
                 },
+                { title: 'Spent', value: (one) => <Money micro={one.spent_micro_usd} />, end: true },
+                { title: 'On lease', value: (one) => <Money micro={one.leased_micro_usd} />, end: true },
                 {
-                  title: 'Budget',
-                  value: ({ limit_micro_usd: micro, window }) =>
-                    micro === null ? (
+                  title: 'Left',
+                  value: (one) =>
+                    one.limit_micro_usd === null ? (
                       'no limit'
                     ) : (
                       <>
-                        <Money micro={micro} /> a {typeof window === 'string' ? window : 'window'}
+                        <Money micro={one.headroom_micro_usd} />
+                        <LimitBar
+                          spent={one.spent_micro_usd}
+                          limit={one.limit_micro_usd}
+                          label="Spent of the budget"
+                        />
                       </>
                     ),
                   end: true,
                 },
-                { title: 'Counted for', value: ({ counter_scope }) => counter_scope },
-                { title: 'Requests a minute', value: (one) => limit(one.requests_per_minute), end: true },
-                { title: 'Tokens a minute', value: (one) => limit(one.tokens_per_minute), end: true },
-                { title: 'In parallel', value: (one) => limit(one.max_parallel), end: true },
-                {
-                  title: 'Models',
-                  value: ({ allowed_models }) => <Name text={allowed_models.join(', ') || 'all'} />,
-                  wrap: true,
-                },
-                {
-                  title: 'Above it',
-                  value: ({ parent_policy_id: parent }) =>
-                    parent && <Name text={data.find(({ id }) => id === parent)?.name ?? parent} />,
-                },
               ]}
-              empty={<p>No policy matches.</p>}
+              empty={<p>Nothing was spent in this window.</p>}
             />
-            <Pager next={next_page_token} />
           </>
         )}
       </Loaded>
-    </Page>
+    </Modal>
   );
 }

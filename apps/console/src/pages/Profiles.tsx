@@ -1,31 +1,75 @@
 import type { components } from '@weighbridge/client';
-import { api } from '../api/client.ts';
-import { Money, Name } from '../ui/bits.tsx';
+import { words } from '../api/choices.ts';
+import { api, client } from '../api/client.ts';
+import { isOperator, useWhoami } from '../app/session.ts';
+import { Button, Money, Name } from '../ui/bits.tsx';
+import type { FieldSpec } from '../ui/fieldSpecs.ts';
+import { Modal } from '../ui/Modal.tsx';
 import { Loaded, Page, Section } from '../ui/Page.tsx';
-import { useSearch } from '../ui/search.ts';
-import { Pager, Table } from '../ui/Table.tsx';
+import {
+  type Action,
+  ConfirmModal,
+  CreateModal,
+  EditModal,
+  RowActions,
+  useDialog,
+} from '../ui/resources.tsx';
+import { given, useSearch } from '../ui/search.ts';
+import { List, Table } from '../ui/Table.tsx';
 import { count, percent } from '../ui/text.ts';
+import { WhatIf } from './WhatIf.tsx';
 
 type Evidence = components['schemas']['Evidence'];
+type Profile = components['schemas']['Profile'];
+interface ProfileDialog {
+  readonly profile: Profile;
+  readonly onClose: () => void;
+}
 
 export function Profiles() {
-  const profiles = api.useQuery('get', '/api/v1/profiles', { params: { query: { page_size: 500 } } });
+  const { dialog, open, close } = useDialog();
+  const mayWrite = isOperator(useWhoami());
+  const query = api.useQuery('get', '/api/v1/profiles', { params: { query: { page_size: 500 } } });
+  const actions = (profile: Profile): Action[] => [
+    { label: 'Explain', run: () => open(<Explain profile={profile} onClose={close} />) },
+    ...(mayWrite
+      ? [
+          { label: 'Edit', run: () => open(<Edit profile={profile} onClose={close} />) },
+          { label: 'Delete', danger: true, run: () => open(<Delete profile={profile} onClose={close} />) },
+        ]
+      : []),
+  ];
   return (
-    <Page title="Profiles & evidence" lead="Rules that choose among models, and how models did recently.">
+    <Page
+      title="Profiles & evidence"
+      lead="Rules that choose among models, and how models did recently."
+      actions={
+        mayWrite && (
+          <Button kind="primary" onClick={() => open(<Create onClose={close} />)}>
+            Create a profile
+          </Button>
+        )
+      }
+    >
       <Section title="Profiles">
-        <Loaded query={profiles}>
+        <Loaded query={query}>
           {({ data }) => (
-            <Table
+            <Table<Profile>
               caption="Profiles"
               rows={data}
               rowKey={({ id }) => id}
               columns={[
                 { title: 'Ask for', value: ({ name }) => <Name text={`router/${name}`} />, wrap: true },
-                { title: 'Strategy', value: ({ strategy }) => strategy },
+                { title: 'Strategy', value: ({ strategy }) => strategy.replace('_', ' ') },
                 {
                   title: 'Targets',
                   value: ({ targets }) => <Name text={targets.map(({ model }) => model).join(', ')} />,
                   wrap: true,
+                },
+                {
+                  title: 'Actions',
+                  value: (profile) => <RowActions of={profile.name} actions={actions(profile)} />,
+                  end: true,
                 },
               ]}
               empty={<p>No profile. Without one, a request names its model.</p>}
@@ -34,47 +78,139 @@ export function Profiles() {
         </Loaded>
       </Section>
       <Learnt />
+      {dialog}
     </Page>
+  );
+}
+
+const SPECS: readonly FieldSpec[] = [
+  { name: 'name', label: 'Name', kind: 'text', required: true, hint: 'Requests ask for router/<name>.' },
+  {
+    name: 'strategy',
+    label: 'Strategy',
+    kind: 'choice',
+    choices: words('ordered', 'weighted', 'cheapest', 'fastest', 'best_score', 'adaptive'),
+    initial: 'ordered',
+  },
+  {
+    name: 'targets',
+    label: 'Targets',
+    kind: 'targets',
+    required: true,
+    hint: 'One a line: <provider>/<model> or a pattern, and its weight if it has one.',
+  },
+  { name: 'constraints.context_window', label: 'Context of at least', kind: 'number', hint: 'In tokens.' },
+  { name: 'constraints.min_score', label: 'Score of at least', kind: 'number' },
+  {
+    name: 'constraints.max_input_price_micro_usd',
+    label: 'Input costs at most',
+    kind: 'usd',
+    hint: 'USD for a million tokens.',
+  },
+  {
+    name: 'constraints.max_output_price_micro_usd',
+    label: 'Output costs at most',
+    kind: 'usd',
+    hint: 'USD for a million tokens.',
+  },
+  {
+    name: 'constraints.capabilities',
+    label: 'Capabilities',
+    kind: 'lines',
+    hint: 'One a line, such as tools.',
+  },
+  {
+    name: 'pin_prompt_cache_keys',
+    label: 'Requests with the same prompt_cache_key are one session',
+    kind: 'switch',
+  },
+];
+
+function Create({ onClose }: { onClose: () => void }) {
+  return (
+    <CreateModal
+      title="Create a profile"
+      specs={SPECS}
+      create={(values) => client.POST('/api/v1/profiles', { body: values as never })}
+      onClose={onClose}
+    />
+  );
+}
+
+const readProfile = (id: string) => () =>
+  client.GET('/api/v1/profiles/{profile_id}', { params: { path: { profile_id: id } } });
+
+function Edit({ profile: { id, name }, onClose }: ProfileDialog) {
+  return (
+    <EditModal
+      title={`Edit ${name}`}
+      id={id}
+      specs={SPECS}
+      read={readProfile(id)}
+      save={(body, header) =>
+        client.PATCH('/api/v1/profiles/{profile_id}', { params: { path: { profile_id: id }, header }, body })
+      }
+      onClose={onClose}
+    />
+  );
+}
+
+function Delete({ profile: { id, name }, onClose }: ProfileDialog) {
+  return (
+    <ConfirmModal
+      title={`Delete ${name}`}
+      submit="Delete the profile"
+      danger
+      id={id}
+      read={readProfile(id)}
+      act={(header) =>
+        client.DELETE('/api/v1/profiles/{profile_id}', { params: { path: { profile_id: id }, header } })
+      }
+      onClose={onClose}
+    >
+      <p>Requests for router/{name} are refused from now on.</p>
+    </ConfirmModal>
+  );
+}
+
+function Explain({ profile: { name }, onClose }: ProfileDialog) {
+  return (
+    <Modal title={`Explain a request for router/${name}`} onClose={onClose} wide>
+      <WhatIf model={`router/${name}`} onClose={onClose} />
+    </Modal>
   );
 }
 
 function Learnt() {
   const [search] = useSearch();
-  const page = search.page_token === undefined ? {} : { page_token: search.page_token };
-  const query = api.useQuery('get', '/api/v1/evidence', { params: { query: page } });
+  const query = api.useQuery('get', '/api/v1/evidence', { params: { query: given(search, ['page_token']) } });
   const ms = (value: number | null) => (value === null ? '–' : `${count(Math.round(value))} ms`);
   return (
     <Section title="Evidence">
-      <Loaded query={query}>
-        {({ data, next_page_token }) => (
-          <>
-            <Table<Evidence>
-              caption="Evidence"
-              rows={data}
-              rowKey={({ workload_type_key, model }) => workload_type_key + model}
-              columns={[
-                {
-                  title: 'Workload type',
-                  value: ({ workload_type }) => <Name text={workload_type || 'none'} />,
-                },
-                { title: 'Model', value: ({ model }) => <Name text={model} />, wrap: true },
-                { title: 'Requests', value: ({ requests }) => count(Math.round(requests)), end: true },
-                {
-                  title: 'Success',
-                  value: ({ success_rate: rate }) => (rate === null ? '–' : percent(rate, 1)),
-                  end: true,
-                },
-                { title: 'First token', value: (one) => ms(one.mean_time_to_first_token_ms), end: true },
-                { title: 'Latency', value: (one) => ms(one.mean_latency_ms), end: true },
-                { title: 'Mean cost', value: (one) => <Money micro={one.mean_cost_micro_usd} />, end: true },
-                { title: 'Score', value: ({ mean_score: score }) => score?.toFixed(2) ?? '–', end: true },
-              ]}
-              empty={<p>Nothing was learnt yet.</p>}
-            />
-            <Pager next={next_page_token} />
-          </>
-        )}
-      </Loaded>
+      <List<Evidence>
+        query={query}
+        caption="Evidence"
+        rowKey={({ workload_type_key, model }) => workload_type_key + model}
+        columns={[
+          { title: 'Workload type', value: ({ workload_type }) => <Name text={workload_type || 'none'} /> },
+          { title: 'Model', value: ({ model }) => <Name text={model} />, wrap: true },
+          { title: 'Requests', value: ({ requests }) => count(Math.round(requests)), end: true },
+          {
+            title: 'Success',
+            value: ({ success_rate: rate }) => (rate === null ? '–' : percent(rate, 1)),
+            end: true,
+          },
+          { title: 'First token', value: (one) => ms(one.mean_time_to_first_token_ms), end: true },
+          { title: 'Latency', value: (one) => ms(one.mean_latency_ms), end: true },
+          {
+            title: 'Mean cost',
+            value: ({ mean_cost_micro_usd: mean }) => <Money micro={mean && Math.round(mean)} />,
+            end: true,
+          },
+          { title: 'Score', value: ({ mean_score: score }) => score?.toFixed(2) ?? '–', end: true },
+        ]}
+        empty={<p>Nothing was learnt yet.</p>}
+      />
     </Section>
   );
 }

@@ -3,24 +3,34 @@ import type { components } from '@weighbridge/client';
 import { api } from '../api/client.ts';
 import { Badge, Code, Money, Name, Time } from '../ui/bits.tsx';
 import { Filters } from '../ui/fields.tsx';
-import { Loaded, Page } from '../ui/Page.tsx';
-import { useSearch } from '../ui/search.ts';
-import { Pager, Table } from '../ui/Table.tsx';
+import { Page } from '../ui/Page.tsx';
+import { given, useSearch } from '../ui/search.ts';
+import { List } from '../ui/Table.tsx';
 import { count } from '../ui/text.ts';
 import { daysAgo } from './period.ts';
 
 export type RequestRecord = components['schemas']['RequestRecord'];
 
-const FILTERS = ['request_id', 'model', 'principal_id', 'outcome', 'session_id', 'estimated'] as const;
+const FILTERS = [
+  'request_id',
+  'model',
+  'principal_id',
+  'outcome',
+  'session_id',
+  'estimated',
+  'page_token',
+] as const;
 const OUTCOMES = ['ok', 'upstream_error', 'client_gone', 'refused'] as const;
 
 export function Requests() {
   const [search] = useSearch();
-  const given = [...FILTERS, 'page_token' as const].filter((name) => search[name]);
-  const asked = Object.fromEntries(given.map((name) => [name, search[name]]));
   const query = api.useQuery('get', '/api/v1/requests', {
     params: {
-      query: { ...asked, from: daysAgo(new Date(), Number(search.days ?? 7)), page_size: 50 } as object,
+      query: {
+        ...given(search, FILTERS),
+        from: daysAgo(new Date(), Number(search.days ?? 7)),
+        page_size: 50,
+      } as object,
     },
   });
   return (
@@ -43,53 +53,46 @@ export function Requests() {
           { name: 'estimated', label: 'Estimated', options: [['true', 'Yes']] },
         ]}
       />
-      <Loaded query={query}>
-        {({ data, next_page_token }) => (
-          <>
-            <Table<RequestRecord>
-              caption="Requests"
-              rows={data}
-              rowKey={({ request_id, admitted_at }) => request_id + admitted_at}
-              columns={[
-                { title: 'At', value: ({ admitted_at }) => <Time at={admitted_at} /> },
-                {
-                  title: 'Request',
-                  value: ({ request_id }) => (
-                    <Link to={`/requests/${encodeURIComponent(request_id)}` as string}>
-                      <Code text={request_id} />
-                    </Link>
-                  ),
-                },
-                { title: 'Outcome', value: (row) => <Outcome row={row} /> },
-                {
-                  title: 'Model',
-                  value: ({ model_requested }) => <Name text={model_requested} />,
-                  wrap: true,
-                },
-                {
-                  title: 'Key',
-                  value: ({ key_name, key_id }) => <Name text={key_name ?? key_id} />,
-                  wrap: true,
-                },
-                { title: 'Principal', value: ({ principal_id }) => <Name text={principal_id} /> },
-                {
-                  title: 'Input',
-                  value: ({ attempts }) => count(sum(attempts.map((one) => one.input_tokens))),
-                  end: true,
-                },
-                {
-                  title: 'Output',
-                  value: ({ attempts }) => count(sum(attempts.map((one) => one.output_tokens))),
-                  end: true,
-                },
-                { title: 'Cost', value: ({ cost_micro_usd }) => <Money micro={cost_micro_usd} />, end: true },
-              ]}
-              empty={<p>No request matches. Widen the filters, or connect a client.</p>}
-            />
-            <Pager next={next_page_token} />
-          </>
-        )}
-      </Loaded>
+      <List<RequestRecord>
+        query={query}
+        caption="Requests"
+        rowKey={({ request_id, admitted_at }) => request_id + admitted_at}
+        columns={[
+          { title: 'At', value: ({ admitted_at }) => <Time at={admitted_at} /> },
+          {
+            title: 'Request',
+            value: ({ request_id }) => (
+              <Link to={`/requests/${encodeURIComponent(request_id)}` as string}>
+                <Code text={request_id} />
+              </Link>
+            ),
+          },
+          { title: 'Outcome', value: (row) => <Outcome row={row} /> },
+          {
+            title: 'Model',
+            value: ({ model_requested }) => <Name text={model_requested} />,
+            wrap: true,
+          },
+          {
+            title: 'Key',
+            value: ({ key_name, key_id }) => <Name text={key_name ?? key_id} />,
+            wrap: true,
+          },
+          { title: 'Principal', value: ({ principal_id }) => <Name text={principal_id} /> },
+          {
+            title: 'Input',
+            value: ({ attempts }) => count(sum(attempts.map((one) => one.input_tokens))),
+            end: true,
+          },
+          {
+            title: 'Output',
+            value: ({ attempts }) => count(sum(attempts.map((one) => one.output_tokens))),
+            end: true,
+          },
+          { title: 'Cost', value: ({ cost_micro_usd }) => <Money micro={cost_micro_usd} />, end: true },
+        ]}
+        empty={<p>No request matches. Widen the filters, or connect a client.</p>}
+      />
     </Page>
   );
 }

@@ -1,89 +1,328 @@
 import type { components } from '@weighbridge/client';
-import { api } from '../api/client.ts';
-import { readsAll, useWhoami } from '../app/session.ts';
-import { Badge, Name, Time } from '../ui/bits.tsx';
-import { Filters } from '../ui/fields.tsx';
-import { Loaded, Page, Section } from '../ui/Page.tsx';
-import { useSearch } from '../ui/search.ts';
-import { Pager, Table } from '../ui/Table.tsx';
+import { useState } from 'react';
+import { usePolicyChoices, useTeamChoices, words } from '../api/choices.ts';
+import { api, client } from '../api/client.ts';
+import { isOperator, readsAll, useWhoami } from '../app/session.ts';
+import { Badge, Button, LimitBar, Money, Name } from '../ui/bits.tsx';
+import type { FieldSpec } from '../ui/fieldSpecs.ts';
+import { Form, SelectField, TextField } from '../ui/fields.tsx';
+import { Modal } from '../ui/Modal.tsx';
+import { Loaded, Page, Problem, Section } from '../ui/Page.tsx';
+import {
+  type Action,
+  ConfirmModal,
+  CreateModal,
+  EditModal,
+  RowActions,
+  useDialog,
+  useReload,
+} from '../ui/resources.tsx';
+import { Table } from '../ui/Table.tsx';
+import { Principals } from './Principals.tsx';
 
 type Team = components['schemas']['Team'];
+type Member = components['schemas']['TeamMember'];
 
 export function Teams() {
   const whoami = useWhoami();
+  const mayWrite = isOperator(whoami);
+  const { dialog, open, close } = useDialog();
   const query = api.useQuery('get', '/api/v1/teams', { params: { query: { page_size: 500 } } });
+  const actions = (team: Team): Action[] => [
+    { label: 'Members', run: () => open(<Members team={team} onClose={close} />) },
+    ...(mayWrite
+      ? [
+          { label: 'Edit', run: () => open(<Edit team={team} onClose={close} />) },
+          {
+            label: team.frozen ? 'Unfreeze' : 'Freeze',
+            run: () => open(<Freeze team={team} onClose={close} />),
+          },
+          { label: 'Delete', danger: true, run: () => open(<Delete team={team} onClose={close} />) },
+        ]
+      : []),
+  ];
   return (
     <Page
       title="Principals & teams"
       lead="A team’s policy counts for its members, and for the teams below it."
+      actions={
+        mayWrite && (
+          <Button kind="primary" onClick={() => open(<Create onClose={close} />)}>
+            Create a team
+          </Button>
+        )
+      }
     >
       <Section title="Teams">
         <Loaded query={query}>
           {({ data }) => (
-            <Table<Team>
+            <Table<Placed>
               caption="Teams"
-              rows={data}
-              rowKey={({ id }) => id}
+              rows={inTree(data)}
+              rowKey={({ team }) => team.id}
               columns={[
-                { title: 'Team', value: ({ name }) => <Name text={name} />, wrap: true },
                 {
-                  title: 'Below',
-                  value: ({ parent_team_id: parent }) =>
-                    parent && <Name text={data.find(({ id }) => id === parent)?.name ?? parent} />,
+                  title: 'Team',
+                  value: ({ team, depth }) => (
+                    <>
+                      {'\u2003'.repeat(depth)}
+                      <Name text={team.name} />
+                    </>
+                  ),
+                  wrap: true,
                 },
                 {
                   title: 'State',
-                  value: ({ frozen }) => (
+                  value: ({ team: { frozen } }) => (
                     <Badge tone={frozen ? 'bad' : 'good'}>{frozen ? 'frozen' : 'active'}</Badge>
                   ),
                 },
-                { title: 'Created', value: ({ created_at }) => <Time at={created_at} /> },
+                {
+                  title: 'Actions',
+                  value: ({ team }) => <RowActions of={team.name} actions={actions(team)} />,
+                  end: true,
+                },
               ]}
-              empty={<p>No team. Create one with the API or the file of apply.</p>}
+              empty={<p>No team. A team groups people, so that a budget counts for all of them.</p>}
             />
           )}
         </Loaded>
       </Section>
       {readsAll(whoami) && <Principals />}
+      {dialog}
     </Page>
   );
 }
 
-function Principals() {
-  const [search] = useSearch();
-  const given = ['id_contains', 'page_token']
-    .filter((name) => search[name])
-    .map((name) => [name, search[name]]);
-  const query = api.useQuery('get', '/api/v1/principals', { params: { query: Object.fromEntries(given) } });
+interface Placed {
+  readonly team: Team;
+  readonly depth: number;
+}
+
+/** Each team below its parent. One whose parent can't be seen stands at the top. */
+function inTree(teams: readonly Team[]): Placed[] {
+  const known = new Set(teams.map(({ id }) => id));
+  const parent = ({ parent_team_id: above }: Team) => (above && known.has(above) ? above : '');
+  const place = (above: string, depth: number): Placed[] =>
+    teams
+      .filter((team) => parent(team) === above)
+      .flatMap((team) => [{ team, depth }, ...place(team.id, depth + 1)]);
+  return place('', 0);
+}
+
+function useSpecs(): readonly FieldSpec[] | undefined {
+  const policies = usePolicyChoices();
+  const teams = useTeamChoices();
+  if (!policies || !teams) return undefined;
+  return [
+    { name: 'name', label: 'Name', kind: 'text', required: true },
+    { name: 'parent_team_id', label: 'Below', kind: 'choice', choices: teams },
+    {
+      name: 'policy_id',
+      label: 'Policy of the whole team',
+      kind: 'choice',
+      choices: policies,
+      hint: 'Counts for every request of the team and of teams below it.',
+    },
+    {
+      name: 'member_policy_id',
+      label: 'Policy of each member',
+      kind: 'choice',
+      choices: policies,
+      hint: 'Governs keys of members without their own policy.',
+    },
+  ];
+}
+
+function Create({ onClose }: { onClose: () => void }) {
   return (
-    <Section title="Principals">
-      <Filters filters={[{ name: 'id_contains', label: 'Id contains' }]} />
+    <CreateModal
+      title="Create a team"
+      specs={useSpecs()}
+      create={(values) => client.POST('/api/v1/teams', { body: values as never })}
+      onClose={onClose}
+    />
+  );
+}
+
+interface TeamDialog {
+  readonly team: Team;
+  readonly onClose: () => void;
+}
+
+const readTeam = (id: string) => () =>
+  client.GET('/api/v1/teams/{team_id}', { params: { path: { team_id: id } } });
+
+function Edit({ team: { id, name }, onClose }: TeamDialog) {
+  return (
+    <EditModal
+      title={`Edit ${name}`}
+      id={id}
+      specs={useSpecs()}
+      read={readTeam(id)}
+      save={(body, header) =>
+        client.PATCH('/api/v1/teams/{team_id}', { params: { path: { team_id: id }, header }, body })
+      }
+      onClose={onClose}
+    />
+  );
+}
+
+function Freeze({ team: { id, name, frozen }, onClose }: TeamDialog) {
+  const params = { path: { team_id: id } };
+  return (
+    <ConfirmModal
+      title={`${frozen ? 'Unfreeze' : 'Freeze'} ${name}`}
+      submit={frozen ? 'Unfreeze the team' : 'Freeze the team'}
+      danger={!frozen}
+      act={() =>
+        frozen
+          ? client.POST('/api/v1/teams/{team_id}/unfreeze', { params })
+          : client.POST('/api/v1/teams/{team_id}/freeze', { params })
+      }
+      onClose={onClose}
+    >
+      <p>
+        {frozen
+          ? 'Requests of the team are served again.'
+          : 'Every request of the team, and of teams below it, is refused until it is unfrozen.'}
+      </p>
+    </ConfirmModal>
+  );
+}
+
+function Delete({ team: { id, name }, onClose }: TeamDialog) {
+  return (
+    <ConfirmModal
+      title={`Delete ${name}`}
+      submit="Delete the team"
+      danger
+      id={id}
+      read={readTeam(id)}
+      act={(header) =>
+        client.DELETE('/api/v1/teams/{team_id}', { params: { path: { team_id: id }, header } })
+      }
+      onClose={onClose}
+    >
+      <p>Its members stay, without a team. What was spent stays in the ledger under its name.</p>
+    </ConfirmModal>
+  );
+}
+
+/** What the team and each member spent, and who belongs to it. */
+function Members({ team: { id, name }, onClose }: TeamDialog) {
+  const mayWrite = isOperator(useWhoami());
+  const reload = useReload();
+  const query = api.useQuery('get', '/api/v1/teams/{team_id}', { params: { path: { team_id: id } } });
+  const path = (principal_id: string) => ({ params: { path: { team_id: id, principal_id } } });
+  const add = async ({ principal_id = '', role = 'member' }: Readonly<Record<string, string>>) => {
+    const body = { role: role as Member['role'] };
+    await client.PUT('/api/v1/teams/{team_id}/members/{principal_id}', { ...path(principal_id), body });
+    await reload();
+  };
+  const remove = async (principal_id: string) => {
+    await client.DELETE('/api/v1/teams/{team_id}/members/{principal_id}', path(principal_id));
+    await reload();
+  };
+  const [failure, setFailure] = useState<unknown>();
+  const attempt = (change: Promise<void>) => {
+    setFailure(undefined);
+    change.catch(setFailure);
+  };
+  return (
+    <Modal title={`Members of ${name}`} onClose={onClose} wide>
       <Loaded query={query}>
-        {({ data, next_page_token }) => (
+        {({ members, member_count, counter }) => (
           <>
-            <Table
-              caption="Principals"
-              rows={data}
-              rowKey={({ id }) => id}
+            <p>
+              {member_count} members
+              {counter && (
+                <>
+                  {'; together they spent '}
+                  <Money micro={counter.spent_micro_usd} />
+                  {counter.limit_micro_usd !== null && (
+                    <>
+                      {' of '}
+                      <Money micro={counter.limit_micro_usd} />
+                    </>
+                  )}
+                  {' under '}
+                  <Name text={counter.policy_name} />
+                </>
+              )}
+              .
+            </p>
+            <Table<Member>
+              caption={`Members of ${name}`}
+              rows={members}
+              rowKey={({ principal_id }) => principal_id}
               columns={[
-                { title: 'Principal', value: ({ id }) => <Name text={id} />, wrap: true },
                 {
-                  title: 'State',
-                  value: ({ active }) => (
-                    <Badge tone={active ? 'good' : 'bad'}>{active ? 'active' : 'deactivated'}</Badge>
+                  title: 'Principal',
+                  value: ({ principal_id, active }) => (
+                    <>
+                      <Name text={principal_id} /> {!active && <Badge tone="bad">deactivated</Badge>}
+                    </>
                   ),
+                  wrap: true,
                 },
-                { title: 'Role', value: ({ role }) => role ?? '–' },
-                { title: 'Team', value: ({ team_name }) => (team_name ? <Name text={team_name} /> : '–') },
-                { title: 'In the team', value: ({ team_role }) => team_role ?? '–' },
-                { title: 'Created', value: ({ created_at }) => <Time at={created_at} /> },
+                { title: 'Role', value: ({ role }) => role },
+                { title: 'Spent', value: ({ counter: own }) => <Spent of={own} />, end: true },
+                ...(mayWrite
+                  ? [
+                      {
+                        title: 'Actions',
+                        value: (member: Member) => (
+                          <RowActions
+                            of={member.principal_id}
+                            actions={[
+                              {
+                                label: member.role === 'lead' ? 'Make a member' : 'Make a lead',
+                                run: () =>
+                                  attempt(
+                                    add({
+                                      principal_id: member.principal_id,
+                                      role: member.role === 'lead' ? 'member' : 'lead',
+                                    }),
+                                  ),
+                              },
+                              {
+                                label: 'Remove',
+                                danger: true,
+                                run: () => attempt(remove(member.principal_id)),
+                              },
+                            ]}
+                          />
+                        ),
+                        end: true,
+                      },
+                    ]
+                  : []),
               ]}
-              empty={<p>No principal matches.</p>}
+              empty={<p>No one belongs to this team yet.</p>}
             />
-            <Pager next={next_page_token} />
           </>
         )}
       </Loaded>
-    </Section>
+      {failure !== undefined && <Problem error={failure} />}
+      {mayWrite && (
+        <Form submit="Add" onSubmit={add} onCancel={onClose} cancel="Close">
+          <TextField label="Principal" name="principal_id" required />
+          <SelectField label="Role" name="role" options={words('member', 'lead')} />
+        </Form>
+      )}
+    </Modal>
+  );
+}
+
+function Spent({ of }: { of: Member['counter'] }) {
+  if (!of) return <>–</>;
+  return (
+    <>
+      <Money micro={of.spent_micro_usd} />
+      {of.limit_micro_usd !== null && (
+        <LimitBar spent={of.spent_micro_usd} limit={of.limit_micro_usd} label="Spent of the budget" />
+      )}
+    </>
   );
 }

@@ -34,10 +34,21 @@ export function Page({
   );
 }
 
-export function Section({ title, children }: { title: string; children: ReactNode }) {
+export function Section({
+  title,
+  actions,
+  children,
+}: {
+  title: string;
+  actions?: ReactNode;
+  children: ReactNode;
+}) {
   return (
     <section className={styles.section}>
-      <h2>{title}</h2>
+      <header className={styles.sectionHeader}>
+        <h2>{title}</h2>
+        {actions}
+      </header>
       {children}
     </section>
   );

@@ -1,6 +1,7 @@
+import type { UseQueryResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Button } from './bits.tsx';
-import { Note } from './Page.tsx';
+import { Loaded, Note } from './Page.tsx';
 import styles from './page.module.css';
 import { useSearch } from './search.ts';
 
@@ -13,20 +14,16 @@ export interface Column<T> {
   readonly wrap?: boolean;
 }
 
+interface TableProps<T> {
+  readonly caption: string;
+  readonly rows: readonly T[];
+  readonly columns: readonly Column<T>[];
+  readonly rowKey: (row: T) => string;
+  readonly empty: ReactNode;
+}
+
 /** A table of rows; `caption` names it for those who can't see it, `empty` says what to do when there are none. */
-export function Table<T>({
-  caption,
-  rows,
-  columns,
-  rowKey,
-  empty,
-}: {
-  caption: string;
-  rows: readonly T[];
-  columns: readonly Column<T>[];
-  rowKey: (row: T) => string;
-  empty: ReactNode;
-}) {
+export function Table<T>({ caption, rows, columns, rowKey, empty }: TableProps<T>) {
   if (rows.length === 0) return <Note>{empty}</Note>;
   return (
     // A table that is wider than the window is scrolled by keyboard too.
@@ -56,6 +53,28 @@ export function Table<T>({
         </tbody>
       </table>
     </section>
+  );
+}
+
+/** A list of the API: its rows, and the way to the next page. */
+export function List<T>({
+  query,
+  ...table
+}: {
+  query: Pick<
+    UseQueryResult<{ readonly data: readonly T[]; readonly next_page_token: string }, unknown>,
+    'data' | 'error' | 'refetch'
+  >;
+} & Omit<TableProps<T>, 'rows'>) {
+  return (
+    <Loaded query={query}>
+      {({ data, next_page_token }) => (
+        <>
+          <Table {...table} rows={data} />
+          <Pager next={next_page_token} />
+        </>
+      )}
+    </Loaded>
   );
 }
 

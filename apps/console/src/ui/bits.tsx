@@ -1,4 +1,4 @@
-import type { ButtonHTMLAttributes, ReactNode } from 'react';
+import { type ButtonHTMLAttributes, type ReactNode, useState } from 'react';
 import styles from './controls.module.css';
 import { money, visible } from './text.ts';
 
@@ -62,4 +62,19 @@ export function LimitBar({ spent, limit, label }: { spent: number; limit: number
       value={spent}
     />
   );
+}
+
+/** Buttons side by side. */
+export function Actions({ children }: { children: ReactNode }) {
+  return <div className={styles.actions}>{children}</div>;
+}
+
+/** Copies a text, and says that it did. */
+export function CopyButton({ text, label = 'Copy' }: { text: string; label?: string }) {
+  const [done, setDone] = useState<string>();
+  // Browsers have it only where the address is https or of this machine.
+  const clipboard: Clipboard | undefined = navigator.clipboard;
+  if (!clipboard) return null;
+  const copy = () => void clipboard.writeText(text).then(() => setDone(text));
+  return <Button onClick={copy}>{done === text ? 'Copied' : label}</Button>;
 }

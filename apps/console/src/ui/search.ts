@@ -24,3 +24,8 @@ export function formatSearch(search: Record<string, unknown>): string {
   const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
   return text && `?${text}`;
 }
+
+/** Of the address, what an operation takes. */
+export function given(search: Search, names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(names.flatMap((name) => (search[name] ? [[name, search[name]]] : [])));
+}

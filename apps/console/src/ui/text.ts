@@ -35,3 +35,9 @@ export function span(ms: number): string {
   if (minutes < 48 * 60) return `${Math.round(minutes / 60)} h`;
   return `${Math.round(minutes / 1_440)} d`;
 }
+
+export function bytes(value: number): string {
+  if (value < 1_000) return `${value} B`;
+  const [power, unit] = value < 1_000_000 ? [1_000, 'KB'] : [1_000_000, 'MB'];
+  return `${(value / power).toFixed(1)} ${unit}`;
+}
