@@ -5,21 +5,23 @@ import { startBedrock } from '@weighbridge/mock-vendor';
 import OpenAI from 'openai';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { post } from './post.ts';
-import { ALICE, HARD, type TestProxy } from './proxy.ts';
+import { ALICE, HARD, settled, type TestProxy } from './proxy.ts';
 import { startProxyForTest, useVendor } from './useProxy.ts';
 
 const NOVA = 'amazon.nova-pro-v1:0';
 const GPT = 'openai.gpt-oss-120b-1:0';
 const MODEL = `bedrock/${NOVA}`;
+const MISSING = 'bedrock/amazon.nova-9';
 const KEYS = { accessKeyId: 'AKIDEXAMPLE00001', secretAccessKey: 'canary/secret+access/key=' };
 const TEXT = 'Grüße, "Waage" ☃ \\u2603';
+const POINT = { cachePoint: { type: 'default' } };
 const PIXEL = 'iVBORw0KGgo=';
 
 const vendor = useVendor({ traits: { strict: true } });
 
 async function startScene() {
   const model = { sent: 'echo', answered: 'echo' };
-  const models = { [NOVA]: model, [GPT]: model };
+  const models = { [NOVA]: { ...model, cachePoints: true }, [GPT]: model };
   const bedrock = await startBedrock({ region: 'eu-central-1', models, vendorUrl: vendor.url });
   onTestFinished(() => bedrock.close());
   bedrock.accounts = [KEYS];
@@ -38,7 +40,8 @@ async function startScene() {
       },
     ],
     models: [
-      { ...common, id: MODEL, upstreamName: NOVA, capabilities: ['image_input', 'tools'] },
+      { ...common, id: MODEL, upstreamName: NOVA, capabilities: ['image_input', 'tools', 'cache_marks'] },
+      { ...common, id: MISSING, upstreamName: 'amazon.nova-9' },
       {
         ...common,
         id: `bedrock/${GPT}`,
@@ -103,13 +106,20 @@ describe('models of Bedrock that are not Claude, by Converse', () => {
       stop_sequences: ['END'],
       metadata: { user_id: 'ada' },
       system: [{ type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral' } }],
-      tools: [{ name: 'weigh', description: 'Weighs.', input_schema: { type: 'object', properties: {} } }],
+      tools: [
+        {
+          name: 'weigh',
+          description: 'Weighs.',
+          input_schema: { type: 'object', properties: {} },
+          cache_control: { type: 'ephemeral' },
+        },
+      ],
       tool_choice: { type: 'any' },
       messages: [
         {
           role: 'user',
           content: [
-            { type: 'text', text: 'Look.' },
+            { type: 'text', text: 'Look.', cache_control: { type: 'ephemeral', ttl: '1h' } },
             { type: 'image', source: { type: 'base64', media_type: 'image/png', data: PIXEL } },
           ],
         },
@@ -119,23 +129,36 @@ describe('models of Bedrock that are not Claude, by Converse', () => {
         },
         {
           role: 'user',
-          content: [{ type: 'tool_result', tool_use_id: 'toolu_1', is_error: true, content: '40 tonnes' }],
+          content: [
+            {
+              type: 'tool_result',
+              tool_use_id: 'toolu_1',
+              is_error: true,
+              content: '40 tonnes',
+              cache_control: { type: 'ephemeral' },
+            },
+          ],
         },
       ],
     });
     const text = await answer.text();
     expect([answer.status, text]).toEqual([200, expect.stringContaining('usage')]);
     const dropped = answer.headers.get('x-svc-dropped') ?? '';
-    for (const lost of ['top_k dropped', 'metadata.user_id dropped', 'cache_control dropped']) {
+    for (const lost of [
+      'top_k dropped',
+      'metadata.user_id dropped',
+      'tools.0.cache_control dropped',
+      'messages.0.content.0.cache_control.ttl changed',
+    ]) {
       expect(dropped).toContain(lost);
     }
     expect(bedrock.invocations[0]?.body).toEqual({
       inferenceConfig: { maxTokens: 300, temperature: 0.5, topP: 0.9, stopSequences: ['END'] },
-      system: [{ text: 'Be brief.' }],
+      system: [{ text: 'Be brief.' }, POINT],
       messages: [
         {
           role: 'user',
-          content: [{ text: 'Look.' }, { image: { format: 'png', source: { bytes: PIXEL } } }],
+          content: [{ text: 'Look.' }, POINT, { image: { format: 'png', source: { bytes: PIXEL } } }],
         },
         {
           role: 'assistant',
@@ -145,6 +168,7 @@ describe('models of Bedrock that are not Claude, by Converse', () => {
           role: 'user',
           content: [
             { toolResult: { toolUseId: 'toolu_1', content: [{ text: '40 tonnes' }], status: 'error' } },
+            POINT,
           ],
         },
       ],
@@ -162,6 +186,33 @@ describe('models of Bedrock that are not Claude, by Converse', () => {
       },
     });
     expect(bedrock.refusals).toEqual([]);
+  });
+
+  it('get cache points where the catalog says that they take them, and charge by what the cache did', async () => {
+    const { bedrock, proxy } = await startScene();
+    vendor.script({ 'x-mock-cached-tokens': '2', 'x-mock-cache-write-tokens': '3' });
+    onTestFinished(() => vendor.script({}));
+    const content = [{ type: 'text', text: TEXT, cache_control: { type: 'ephemeral' } }];
+    for (const path of ['/v1/messages', '/v1/chat/completions']) {
+      for (const stream of [false, true]) {
+        for (const [model, sent] of [
+          [MODEL, [{ text: TEXT }, POINT]],
+          [`bedrock/${GPT}`, [{ text: TEXT }]],
+        ]) {
+          const body = { model, max_tokens: 300, stream, messages: [{ role: 'user', content }] };
+          const answer = await post(proxy, path, body);
+          expect([answer.status, await answer.text()]).toEqual([200, expect.stringMatching(/./)]);
+          expect(bedrock.invocations.at(-1)?.body.messages).toEqual([{ role: 'user', content: sent }]);
+          expect(answer.headers.get('x-svc-dropped') ?? '').toBe(
+            model === MODEL ? '' : 'messages.0.content.0.cache_control dropped',
+          );
+        }
+      }
+    }
+    await expect.poll(() => proxy.events.length).toBe(8);
+    const cached = settled(proxy.events).map(({ usage }) => [usage.cacheRead, usage.cacheWrite]);
+    expect(cached).toEqual(Array(8).fill([2, 3]));
+    expect([charged(proxy), bedrock.refusals]).toEqual([billed(), []]);
   });
 
   it('call tools over two turns, and write structured output by one', async () => {
@@ -263,17 +314,40 @@ describe('models of Bedrock that are not Claude, by Converse', () => {
     },
   );
 
-  it('say what they refuse in the words of AWS, in the shape of the caller', async () => {
-    const { proxy } = await startScene();
-    const answer = await post(proxy, '/v1/chat/completions', {
-      model: MODEL,
-      messages: [{ role: 'assistant', content: 'I begin.' }],
-    });
-    expect([answer.status, await answer.json()]).toMatchObject([
+  const BEGINS = [{ role: 'assistant', content: 'I begin.' }];
+  const CALLED = 'must start with a user message';
+  it.each<[string, string, object, number, string]>([
+    ['a body, by chat completions', '/v1/chat/completions', { messages: BEGINS }, 400, CALLED],
+    ['a body, by messages', '/v1/messages', { messages: BEGINS, max_tokens: 9 }, 400, CALLED],
+    ['a body, by a stream', '/v1/messages', { messages: BEGINS, max_tokens: 9, stream: true }, 400, CALLED],
+    ['a body, by responses', '/v1/responses', { input: BEGINS, store: false }, 400, CALLED],
+    [
+      'a body, by generateContent',
+      `/v1beta/models/${MODEL}:generateContent`,
+      { contents: [{ role: 'model', parts: [{ text: 'I begin.' }] }] },
       400,
-      { error: { message: expect.stringContaining('must start with a user message') } },
-    ]);
-  });
+      CALLED,
+    ],
+    [
+      'a model that the region lacks',
+      '/v1/chat/completions',
+      { model: MISSING, messages: [{ role: 'user', content: 'a' }] },
+      400,
+      'model identifier is invalid',
+    ],
+    ['embeddings', '/v1/embeddings', { input: 'a' }, 400, 'embeddings'],
+  ])(
+    'refuse %s: a clear 4xx in the shape of the caller, which costs nothing and blames no credential',
+    async (_what, path, fields, status, says) => {
+      const { proxy } = await startScene();
+      const answer = await post(proxy, path, { ...(!path.includes(':') && { model: MODEL }), ...fields });
+      expect([answer.status, await answer.json()]).toMatchObject([
+        status,
+        { error: { message: expect.stringContaining(says) } },
+      ]);
+      expect([proxy.unauthorized, proxy.suspected, charged(proxy)]).toEqual([[], [], 0n]);
+    },
+  );
 });
 
 interface Generated {

@@ -202,14 +202,53 @@ describe('Gemini and others on Vertex AI', () => {
     expect([proxy.unauthorized, charged(proxy)]).toEqual([[], 0n]);
   });
 
-  it('are a clear 400 for a body that this variant refuses', async () => {
-    const { proxy } = await startScene();
-    const answer = await generate(proxy, 'generateContent', { contents: [{ parts: [{ text: 'a' }] }] });
-    expect([answer.status, await answer.json()]).toMatchObject([
+  const FORBIDDEN = { contents: [{ parts: [{ text: 'a' }] }] };
+  it.each<[string, (proxy: TestProxy) => Promise<Response>, number, string]>([
+    ['a body', (proxy) => generate(proxy, 'generateContent', FORBIDDEN), 400, 'valid role: user, model'],
+    [
+      'the body of a stream',
+      (proxy) => generate(proxy, 'streamGenerateContent?alt=sse', FORBIDDEN),
       400,
-      { error: { code: 400, status: 'INVALID_ARGUMENT', message: 'Please use a valid role: user, model.' } },
-    ]);
-  });
+      'valid role: user, model',
+    ],
+    [
+      'a translated body',
+      (proxy) => {
+        vendor.script({ 'x-mock-status': '400' });
+        return chat(proxy, GEMINI);
+      },
+      400,
+      'x-mock-status',
+    ],
+    ['a body for Claude', (proxy) => messages(proxy, { made_up: 1 }), 400, 'made_up'],
+    ['a body for the compatible route', (proxy) => chat(proxy, LLAMA, { made_up: 1 }), 400, 'made_up'],
+    [
+      'embeddings',
+      (proxy) => post(proxy, '/v1/embeddings', { model: GEMINI, input: 'a' }),
+      400,
+      'embeddings',
+    ],
+    [
+      "Gemini's embeddings",
+      (proxy) => generate(proxy, 'embedContent', { content: { parts: [{ text: 'a' }] } }),
+      400,
+      'embedContent',
+    ],
+  ])(
+    'refuse %s: a clear 4xx, which costs nothing and blames no credential',
+    async (_what, ask, status, says) => {
+      const { proxy } = await startScene();
+      onTestFinished(() => vendor.script({}));
+      const answer = await ask(proxy);
+      const text = await answer.text();
+      expect([answer.status, JSON.parse(text)]).toMatchObject([
+        status,
+        { error: { message: expect.stringContaining(says) } },
+      ]);
+      expect(text).not.toContain(PROJECT);
+      expect([proxy.unauthorized, proxy.suspected, charged(proxy)]).toEqual([[], [], 0n]);
+    },
+  );
 });
 
 describe('tokens of Google', () => {

@@ -54,6 +54,11 @@ const OPENAI_COMPATIBLE = [
   'ollama',
   'ollama_chat',
 ];
+/** Accounts with an identity in place of a key. */
+const CLOUDS: Readonly<Record<string, string>> = {
+  bedrock: 'the provider bedrock with auth of the kind aws',
+  vertex_ai: 'the provider vertex with auth of the kind google',
+};
 const MAX_WEIGHT = 1_000_000;
 
 const CONVERTED_PARAMS = [
@@ -158,6 +163,8 @@ function locate(name: string, params: Json, at: string, report: Report): Locatio
     const base_url = theirs?.startsWith('ollama') && !url.endsWith('/v1') ? `${url}/v1` : url;
     return { account: { provider: own, dialect, base_url }, model: `${own}/${bareName}`, bareName };
   }
+  const cloud = CLOUDS[theirs ?? ''];
+  if (cloud) return void report.addSkipped(from, `make a connector of ${cloud} by hand: docs/connectors.md`);
   const why = theirs === undefined ? 'its provider is not named' : `there is no connector for ${theirs} yet`;
   return void report.addSkipped(from, `${why}; make one by hand if it speaks OpenAI's or Anthropic's wire`);
 }

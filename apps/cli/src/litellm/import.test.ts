@@ -314,7 +314,7 @@ model_list:
       'model_list[1].litellm_params.api_key: a literal credential is not converted: set OPENAI_API_KEY',
       'model_list[0].litellm_params.api_version',
       'model_list[3].model_info.supports_vision',
-      'model_list[5].litellm_params.model: there is no connector for bedrock yet',
+      'model_list[5].litellm_params.model: make a connector of the provider bedrock with auth of the kind aws by hand',
       'router_settings.model_group_alias.gone',
       'router_settings.redis_password: no counterpart',
       'general_settings.master_key',

@@ -5,7 +5,7 @@ export interface ConverseBody {
   readonly stream?: boolean;
   readonly maxTokens?: number;
   readonly messages: readonly ConverseMessage[];
-  readonly system?: readonly { readonly text: string }[];
+  readonly system?: readonly SystemBlock[];
   readonly inferenceConfig?: InferenceConfig;
   readonly toolConfig?: ToolConfig;
   readonly outputConfig?: OutputConfig;
@@ -22,13 +22,20 @@ export interface ConverseMessage {
   readonly content: readonly ConverseBlock[];
 }
 
+/** Asks the vendor to cache the prompt up to here. */
+interface CachePoint {
+  readonly cachePoint: { readonly type: 'default' };
+}
+
+export type SystemBlock = { readonly text: string } | CachePoint;
+
 interface Bytes {
   /** In JSON, as base64. */
   readonly bytes: string;
 }
 
 export type ConverseBlock =
-  | { readonly text: string }
+  | SystemBlock
   | { readonly image: { readonly format: string; readonly source: Bytes } }
   | { readonly document: { readonly format: string; readonly name: string; readonly source: Bytes } }
   | { readonly toolUse: { readonly toolUseId: string; readonly name: string; readonly input: unknown } }

@@ -5,11 +5,30 @@ import { toolName } from '../wire/ids.ts';
 import { callArguments, ownOpaque, takesMedia, targetCallId, type WriteContext } from '../writeContext.ts';
 import type { ConverseBlock, ConverseResult } from './wire.ts';
 
-/** The block of a part; undefined if it has none, and then its loss is named. Empty texts are refused there. */
-export function writePart(part: Part, context: WriteContext): ConverseBlock | undefined {
-  if (part.cache) {
-    context.losses.add(`${part.path}.cache_control`, 'dropped', 'the model takes no cache marks');
+/** The blocks of a part: none if it has no counterpart, and then its loss is named. A mark becomes a cache point after it. */
+export function writePart(part: Part, context: WriteContext): ConverseBlock[] {
+  const block = writeBlock(part, context);
+  const isMarked = cachesAfter(part, context);
+  if (!block) return [];
+  return isMarked ? [block, CACHE_POINT] : [block];
+}
+
+export const CACHE_POINT = { cachePoint: { type: 'default' } } as const;
+
+/** Whether a cache point stands after a part. Only Claude, which is reached otherwise, takes one for an hour. */
+export function cachesAfter({ cache, path }: Part, { quirks, losses }: WriteContext): boolean {
+  if (!cache) return false;
+  if (!quirks.cacheMarks) {
+    losses.add(`${path}.cache_control`, 'dropped', 'the model takes no cache marks');
+    return false;
   }
+  if (cache.ttl === '1h')
+    losses.add(`${path}.cache_control.ttl`, 'changed', 'the model caches for five minutes');
+  return true;
+}
+
+/** Undefined if the part has no counterpart. Empty texts are refused there. */
+function writeBlock(part: Part, context: WriteContext): ConverseBlock | undefined {
   switch (part.kind) {
     case 'text':
     case 'refusal':
@@ -41,10 +60,16 @@ function writeReasoning(part: ReasoningPart, context: WriteContext): ConverseBlo
   return { reasoningContent: { reasoningText: { text, signature: opaque.data } } };
 }
 
+const WITHIN_RESULTS = 'cache points stand between blocks of a message there';
+
 function writeResult(part: ResultPart, context: WriteContext): ConverseResult {
+  const { losses } = context;
   return present<ConverseResult>({
     toolUseId: targetCallId(part.id, context),
-    content: part.parts.flatMap((inner) => writePart(inner, context) ?? []),
+    content: part.parts.flatMap((inner) => {
+      if (inner.cache) losses.add(`${inner.path}.cache_control`, 'dropped', WITHIN_RESULTS);
+      return writeBlock(inner, context) ?? [];
+    }),
     status: part.failed ? 'error' : undefined,
   });
 }

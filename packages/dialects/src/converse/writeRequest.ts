@@ -14,10 +14,11 @@ import type {
   ConverseMessage,
   InferenceConfig,
   OutputConfig,
+  SystemBlock,
   ToolConfig,
   ToolSpec,
 } from './wire.ts';
-import { writePart } from './writeContent.ts';
+import { CACHE_POINT, cachesAfter, writePart } from './writeContent.ts';
 
 const ANY_OBJECT = '{"type":"object","properties":{}}' as JsonText;
 
@@ -29,7 +30,7 @@ export function writeConverseRequest(request: ModelRequest, context: WriteContex
   const plan = planTools(request, context);
   const outputConfig = writeOutputConfig(request, context);
   dropOthers(request, plan, context);
-  const system = texts.flatMap((part) => systemText(part, context));
+  const system = texts.flatMap((part) => systemBlocks(part, context));
   const body = present<ConverseBody>({
     model: context.model,
     stream: request.stream ? true : undefined,
@@ -43,15 +44,16 @@ export function writeConverseRequest(request: ModelRequest, context: WriteContex
   return { body, changes: plan.changes };
 }
 
-function systemText(part: TextPart, { losses }: WriteContext): { text: string }[] {
-  if (part.cache) losses.add(`${part.path}.cache_control`, 'dropped', 'the model takes no cache marks');
-  return part.text.trim() === '' ? [] : [{ text: part.text }];
+function systemBlocks(part: TextPart, context: WriteContext): SystemBlock[] {
+  const isMarked = cachesAfter(part, context);
+  if (part.text.trim() === '') return [];
+  return isMarked ? [{ text: part.text }, CACHE_POINT] : [{ text: part.text }];
 }
 
 function writeMessages(messages: readonly Message[], context: WriteContext): ConverseMessage[] {
   const written: { role: 'user' | 'assistant'; content: ConverseBlock[] }[] = [];
   for (const { role, parts } of messages) {
-    const content = parts.flatMap((part) => writePart(part, context) ?? []);
+    const content = parts.flatMap((part) => writePart(part, context));
     if (content.length === 0) continue;
     const last = written.at(-1);
     const wireRole = role === 'assistant' ? 'assistant' : 'user';
@@ -122,7 +124,7 @@ function writeTools(
 ): ToolConfig | undefined {
   const specs: ToolSpec[] = tools.flatMap((tool) => {
     if (tool.kind !== 'function') return [];
-    if (tool.cache) losses.add(`${tool.path}.cache_control`, 'dropped', 'the model takes no cache marks');
+    if (tool.cache) losses.add(`${tool.path}.cache_control`, 'dropped', 'tools take no cache marks there');
     return [
       present<ToolSpec>({
         name: tool.name,

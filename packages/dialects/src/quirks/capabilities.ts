@@ -32,6 +32,7 @@ export function withCapabilities(
     ...(capabilities.includes('reasoning') && reasoningOf(stated, usual, format)),
     sampling: stated.sampling ?? usual.sampling,
     structuredOutput: stated.structuredOutput ?? usual.structuredOutput,
+    cacheMarks: usual.cacheMarks || (format === 'converse' && capabilities.includes('cache_marks')),
     // Responses have no stop sequences, whatever the model takes elsewhere.
     maxStops: Math.min(stated.maxStops ?? usual.maxStops, format === 'responses' ? 0 : Infinity),
   };

@@ -2,14 +2,22 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { listenLocally } from '../shared/listenLocally.ts';
 import { arrivingEvents, askBehind } from '../shared/vendorBehind.ts';
 import { converseAnswer, converseFrames, messagesOf } from './converse.ts';
-import { converseFault } from './converseBody.ts';
+import { cachePointFault, converseFault } from './converseBody.ts';
 import { chunkFrame, exceptionFrame } from './eventFrame.ts';
 import { type AwsAccount, sigV4Fault } from './sigV4.ts';
 
+interface BedrockModel {
+  /** What the vendor behind it calls it, and the name that its answers have. */
+  readonly sent: string;
+  readonly answered: string;
+  /** By Converse it takes cache points. */
+  readonly cachePoints?: boolean;
+}
+
 export interface BedrockOptions {
   readonly region: string;
-  /** By the id of a model of the region: what the vendor behind it calls it, and the name that its answers have. */
-  readonly models: Readonly<Record<string, { readonly sent: string; readonly answered: string }>>;
+  /** The models of the region, by their ids. */
+  readonly models: Readonly<Record<string, BedrockModel>>;
   /** The base URL of the mock vendor that answers. */
   readonly vendorUrl: string;
   readonly nowMs?: () => number;
@@ -144,10 +152,12 @@ export async function startBedrock(options: BedrockOptions): Promise<Bedrock> {
   async function converse(
     response: ServerResponse,
     body: Readonly<Record<string, unknown>>,
-    { url, model, action }: { url: string; model: { readonly sent: string }; action: string },
+    { url, model, action }: { url: string; model: BedrockModel; action: string },
   ): Promise<void> {
     const why = converseFault(body);
     if (why !== undefined) return refuse(response, 'ValidationException', why);
+    const fault = cachePointFault(body, model.cachePoints ?? false);
+    if (fault) return refuse(response, fault.code, fault.message);
     invocations.push({ path: url, body });
     const answer = await askBehind(response, `${vendorUrl}/messages`, {
       method: 'POST',
@@ -238,10 +248,15 @@ async function writeFrames(frames: Buffer[], response: ServerResponse, breaks: B
   response.end();
 }
 
-/** Split where no frame ends. */
+/** Sizes of pieces: a network splits where it likes, also within the length of a frame. */
+const PIECES = [1, 2, 3, 5, 13, 333, 89];
+
 async function writePieces(whole: Buffer, response: ServerResponse): Promise<void> {
-  for (let at = 0; at < whole.length; at += 333) {
-    response.write(whole.subarray(at, at + 333));
+  let at = 0;
+  for (let n = 0; at < whole.length; n++) {
+    const size = PIECES[n % PIECES.length] ?? 1;
+    response.write(whole.subarray(at, at + size));
+    at += size;
     await new Promise((resolve) => setImmediate(resolve));
   }
 }

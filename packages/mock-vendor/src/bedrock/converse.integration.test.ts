@@ -10,6 +10,7 @@ import { type Bedrock, startBedrock } from './bedrock.ts';
 import { converseFault } from './converseBody.ts';
 
 const MODEL = 'amazon.nova-pro-v1:0';
+const LLAMA = 'meta.llama3-3-70b-instruct-v1:0';
 const KEYS = { accessKeyId: 'AKIDEXAMPLE', secretAccessKey: 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY' };
 
 let vendor: MockVendor;
@@ -17,7 +18,8 @@ let bedrock: Bedrock;
 let client: BedrockRuntimeClient;
 beforeAll(async () => {
   vendor = await startMockVendor({ traits: { strict: true } });
-  const models = { [MODEL]: { sent: 'echo', answered: 'echo' } };
+  const model = { sent: 'echo', answered: 'echo' };
+  const models = { [MODEL]: { ...model, cachePoints: true }, [LLAMA]: model };
   bedrock = await startBedrock({ region: 'eu-central-1', models, vendorUrl: vendor.url });
   bedrock.accounts = [KEYS];
   client = new BedrockRuntimeClient({
@@ -92,6 +94,38 @@ it("AWS's own SDK gets calls of tools, and sends their results, with an image an
   ];
   const answered = await client.send(new ConverseCommand(input({ toolConfig, messages }) as never));
   expect(answered.stopReason).toBe('end_turn');
+});
+
+const POINT = { cachePoint: { type: 'default' as const } };
+
+it("AWS's own SDK sets cache points, and sees what was read from the cache and written to it", async () => {
+  vendor.script({ 'x-mock-cached-tokens': '2', 'x-mock-cache-write-tokens': '3' });
+  const cached = input({
+    system: [{ text: 'Be brief.' }, POINT],
+    messages: [{ role: 'user', content: [{ text: 'Weigh this truck.' }, POINT, { text: 'Well?' }] }],
+  });
+  const { usage } = await client.send(new ConverseCommand(cached));
+  const { inputTokens = 0 } = vendor.bill[0] ?? {};
+  expect(usage).toMatchObject({
+    inputTokens: inputTokens - 5,
+    cacheReadInputTokens: 2,
+    cacheWriteInputTokens: 3,
+  });
+});
+
+it.each<[string, object, string]>([
+  ['a model that takes none', { modelId: LLAMA, system: [{ text: 'a' }, POINT] }, 'AccessDeniedException'],
+  ['one among tools', { toolConfig: { tools: [WEIGH, POINT] } }, 'tools/1: extraneous key [cachePoint]'],
+  [
+    'one for an hour',
+    { system: [{ text: 'a' }, { cachePoint: { type: 'default', ttl: '1h' } }] },
+    'Extended TTL',
+  ],
+  ['five of them', { system: [{ text: 'a' }, POINT, POINT, POINT, POINT, POINT] }, 'more than 4'],
+])('refuses cache points: %s', async (_what, fields, says) => {
+  await expect(client.send(new ConverseCommand(input(fields) as never)).catch(String)).resolves.toContain(
+    says,
+  );
 });
 
 it.each<[string, object, string]>([

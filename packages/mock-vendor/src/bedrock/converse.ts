@@ -6,7 +6,7 @@ type Fields = Readonly<Record<string, unknown>>;
 export function messagesOf(body: Fields, model: string): Fields {
   const { system, inferenceConfig, toolConfig, outputConfig } = body as {
     outputConfig?: OutputConfig;
-    system?: { text?: string }[];
+    system?: Fields[];
     inferenceConfig?: Fields;
     toolConfig?: { tools: { toolSpec: ToolSpec }[]; toolChoice?: Fields };
   };
@@ -18,7 +18,7 @@ export function messagesOf(body: Fields, model: string): Fields {
     ...(temperature !== undefined && { temperature }),
     ...(topP !== undefined && { top_p: topP }),
     ...(stopSequences !== undefined && { stop_sequences: stopSequences }),
-    ...(system && { system: system.map(({ text }) => ({ type: 'text', text })) }),
+    ...(system && { system: markedBlocks(system) }),
     ...(toolConfig && {
       tools: toolConfig.tools.map(({ toolSpec: { name, description, inputSchema } }) => ({
         name,
@@ -28,8 +28,17 @@ export function messagesOf(body: Fields, model: string): Fields {
       ...(toolConfig.toolChoice && { tool_choice: choiceOf(toolConfig.toolChoice) }),
     }),
     ...(outputConfig && { output_config: outputOf(outputConfig) }),
-    messages: messages.map(({ role, content }) => ({ role, content: content.map(blockOf) })),
+    messages: messages.map(({ role, content }) => ({ role, content: markedBlocks(content) })),
   };
+}
+
+/** A cache point marks the block before it. */
+function markedBlocks(blocks: readonly Fields[]): Fields[] {
+  return blocks.flatMap((block, at) => {
+    if ('cachePoint' in block) return [];
+    const isMarked = 'cachePoint' in (blocks[at + 1] ?? {});
+    return [{ ...blockOf(block), ...(isMarked && { cache_control: { type: 'ephemeral' } }) }];
+  });
 }
 
 interface OutputConfig {

@@ -87,6 +87,52 @@ export function converseFault(body: Fields): string | undefined {
     : undefined;
 }
 
+/** How many cache points a request may have. */
+const MAX_CACHE_POINTS = 4;
+
+interface Refusal {
+  readonly code: string;
+  readonly message: string;
+}
+
+/**
+ * What Bedrock says of cache points: few models take them, and of those but Claude none for an hour or among the tools
+ * (https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html).
+ */
+export function cachePointFault(body: Fields, isTaken: boolean): Refusal | undefined {
+  const {
+    system = [],
+    messages = [],
+    toolConfig,
+  } = body as {
+    system?: Fields[];
+    messages?: { content: Fields[] }[];
+    toolConfig?: { tools: Fields[] };
+  };
+  const inTools = (toolConfig?.tools ?? []).findIndex((tool) => 'cachePoint' in tool);
+  const points = [...system, ...messages.flatMap(({ content }) => content)].flatMap(
+    ({ cachePoint }) => (cachePoint ?? []) as { type?: string; ttl?: string },
+  );
+  if (!isTaken && (points.length > 0 || inTools >= 0)) {
+    const message =
+      'You invoked an unsupported model or your request did not allow prompt caching. See the documentation for more information.';
+    return { code: 'AccessDeniedException', message };
+  }
+  const invalid = (message: string) => ({ code: 'ValidationException', message });
+  if (inTools >= 0) {
+    return invalid(
+      `Malformed input request: #/toolConfig/tools/${inTools}: extraneous key [cachePoint] is not permitted, please reformat your input and try again.`,
+    );
+  }
+  if (points.some(({ type }) => type !== 'default')) return invalid('cachePoint.type must be default');
+  if (points.some(({ ttl }) => ttl === '1h')) {
+    return invalid('Extended TTL prompt caching is only supported for Anthropic models');
+  }
+  return points.length > MAX_CACHE_POINTS
+    ? invalid(`The request has more than ${MAX_CACHE_POINTS} cache points.`)
+    : undefined;
+}
+
 function contentFault(content: readonly Fields[], next: readonly Fields[], role: string): string | undefined {
   if (content.some(({ text }) => typeof text === 'string' && text.trim() === '')) {
     return 'The text field in the ContentBlock object is blank.';
