@@ -3,6 +3,7 @@ export { type Entra, type EntraOptions, startEntra } from './azure/entra.ts';
 export type { EntraApp } from './azure/entraRequest.ts';
 export { type AwsTokens, type AwsTokensOptions, startAwsTokens } from './bedrock/awsTokens.ts';
 export { type Bedrock, type BedrockOptions, startBedrock } from './bedrock/bedrock.ts';
+export { type Mantle, type MantleOptions, startMantle } from './bedrock/mantle.ts';
 export type { AwsAccount } from './bedrock/sigV4.ts';
 export { type MockVendor, type MockVendorOptions, startMockVendor } from './mockVendor.ts';
 export {
