@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JsonRecord } from './jsonFields.ts';
-import { JsonPruner, pruneJson } from './jsonPruner.ts';
+import { JsonPruner } from './jsonPruner.ts';
 import { PrunedItems, type Shape, shape } from './jsonShape.ts';
+import { pruneJson } from './pruneJson.ts';
 
 const keeps = ({ type }: JsonRecord) => type === 'call';
 const ITEM = shape({ type: 'value', id: 'value' });

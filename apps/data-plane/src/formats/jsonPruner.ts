@@ -357,13 +357,6 @@ function withOpen({ result, keeps, name }: Frame, inner: unknown): Frame['result
   return items;
 }
 
-/** The wanted parts of a JSON object that is held whole. */
-export function pruneJson(bytes: Buffer, shape: Shape): JsonRecord {
-  const pruner = new JsonPruner(shape);
-  pruner.push(bytes);
-  return pruner.result;
-}
-
 function indexOrEnd(chunk: Buffer, byte: number, from: number): number {
   const at = chunk.indexOf(byte, from);
   return at < 0 ? chunk.length : at;

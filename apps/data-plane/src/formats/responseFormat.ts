@@ -1,8 +1,8 @@
 import { NO_TOOL_USES, type OtherUsage, type TokenUsage, type ToolUses } from '@weighbridge/domain';
 import { isRecord, type JsonRecord, parseJson } from './jsonFields.ts';
-import { pruneJson } from './jsonPruner.ts';
 import type { Shape } from './jsonShape.ts';
 import { hasMarker } from './markers.ts';
+import { pruneJson } from './pruneJson.ts';
 import { responseIdOf } from './responseId.ts';
 import { mostUses, type ToolItemCounter } from './toolUses.ts';
 

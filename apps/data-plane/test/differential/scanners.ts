@@ -3,7 +3,9 @@ import { eventData, SseSplitter } from '@weighbridge/dialects';
 import { AppError } from '@weighbridge/errors';
 import { DocumentReader, factsOf } from '../../src/formats/documentReader.ts';
 import { readGenerationRequest, upstreamBody, withModel } from '../../src/formats/generationRequest.ts';
+import { JsonPruner } from '../../src/formats/jsonPruner.ts';
 import { memberCuts } from '../../src/formats/memberCuts.ts';
+import { pruneJson } from '../../src/formats/pruneJson.ts';
 import { RequestBody } from '../../src/formats/requestBody.ts';
 import type { ResponseFacts, ResponseFormat } from '../../src/formats/responseFormat.ts';
 import { StreamTap } from '../../src/formats/streamTap.ts';
@@ -39,6 +41,7 @@ export async function compareScanners(seed: number): Promise<Difference[]> {
   compareRequest(random, request, complain(request.bytes));
   const response = fuzzResponse(random, request.operation, random.chance(0.6));
   const format = request.operation.responseFormat;
+  comparePruning(format, response, complain(response.bytes));
   if (response.isStream) compareStream(random, format, response, complain(response.bytes));
   else await compareDocument(random, format, response, complain(response.bytes));
   return differences;
@@ -117,6 +120,20 @@ function caught<Result>(read: () => Result): Result | AppError {
   } catch (error) {
     if (error instanceof AppError) return error;
     throw error;
+  }
+}
+
+/** Short documents are parsed, longer ones pruned: both read the same, of damaged bytes too. */
+function comparePruning(format: ResponseFormat, { bytes, isStream }: FuzzResponse, complain: Complain): void {
+  const documents = isStream ? referenceEvents(bytes).flatMap(({ data }) => data ?? []) : [bytes];
+  for (const document of documents.map((one) => Buffer.from(one))) {
+    for (const shape of [format.eventShape, format.bodyShape, format.plainBodyShape]) {
+      const pruner = new JsonPruner(shape);
+      pruner.push(document);
+      const read = pruneJson(document, shape);
+      if (!isDeepStrictEqual(read, pruner.result))
+        complain('what is pruned of a document', [document.toString('latin1'), read, pruner.result]);
+    }
   }
 }
 
