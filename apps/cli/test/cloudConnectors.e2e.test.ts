@@ -162,6 +162,35 @@ it('connectors of clouds are applied from a file, tested by the proxy, used, and
     expect(shown).not.toContain(secret);
 });
 
+it('connectors are created, changed and deleted on the command line, with secrets from files', async () => {
+  const secretFile = join(dataDir, 'azure-secret');
+  await writeFile(secretFile, `${APP.clientSecret}\n`);
+  const created = await weighbridge(
+    ...['connectors', 'create', 'azure by a file', '--provider', 'azure', '--auth', 'azure', '--json'],
+    ...['--base-url', `${resource.url}/openai/v1`, '--authority-host', entra.url, '--tenant-id', TENANT],
+    ...['--client-id', 'unknown', '--client-secret-file', secretFile],
+  );
+  const { id, auth } = JSON.parse(created);
+  expect(auth.client_secret).toBe('sealed');
+  // The sealed secret stays.
+  await weighbridge(
+    'connectors',
+    'update',
+    id,
+    '--client-id',
+    APP.clientId,
+    '--name',
+    'azure by a sealed file',
+  );
+  expect(JSON.parse(await weighbridge('connectors', 'test', id, '--json'))).toMatchObject({
+    ok: true,
+    identity: `client_secret, client ${APP.clientId}, tenant ${TENANT}`,
+  });
+  await weighbridge('connectors', 'delete', id);
+  expect(await weighbridge('connectors', 'show', id)).toContain('connector_not_found');
+  expect(created + running.output()).not.toContain(APP.clientSecret);
+});
+
 it('a proxy says why it has no identity, within the time that a test may take', async () => {
   const [, id = ''] = /(con_\w+).*azure by a secret/.exec(await weighbridge('connectors', 'list')) ?? [];
   const change =

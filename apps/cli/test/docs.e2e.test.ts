@@ -105,6 +105,7 @@ async function paste(block: CommandBlock, state: string): Promise<{ code: number
     URL: service.managementUrl,
     WEIGHBRIDGE_URL: service.managementUrl,
     OPERATOR: service.operatorKey,
+    GROQ_API_KEY: 'sk-none',
     KEY: await applicationKey(),
   };
   return await new Promise((resolve) => {

@@ -3,6 +3,7 @@ import { Command, InvalidArgumentError } from 'commander';
 import { moneyFromDecimal } from '../apply/values.ts';
 import { price } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
+import { addConnectorChanges } from './connectorSettings.ts';
 import { limitOf, listOptions } from './options.ts';
 
 export function connectorsCommand(cli: Cli): Command {
@@ -38,6 +39,8 @@ export function connectorsCommand(cli: Cli): Command {
       const params = { path: { connector_id } };
       session.showOne(await bodyOf(session.client.GET('/api/v1/connectors/{connector_id}', { params })));
     });
+
+  addConnectorChanges(connectors, cli);
 
   connectors
     .command('test <connector_id>')
