@@ -209,10 +209,13 @@ async function startAll(
       if (!nats.isRunning) await nats.start();
       for (const app of [...controlPlanes, ...workers, ...proxies]) await app.restore();
       // Connections to a restarted Postgres are replaced when they are used.
-      await eventually(async () => {
-        const { status } = await manage(service, 'GET', '/api/v1/keys');
-        if (status !== 200) throw new Error(`the control plane answers ${status}`);
-      });
+      await eventually(
+        async () => {
+          const { status } = await manage(service, 'GET', '/api/v1/keys');
+          if (status !== 200) throw new Error(`the control plane answers ${status}`);
+        },
+        { timeoutMs: 60_000 },
+      );
     },
     spoolDir: ({ name }) => spoolDir(name),
     async caller(name, key = {}) {

@@ -49,7 +49,8 @@ function die(what) {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
 }
 
-// The spool: `die: {at, when, nth}` around the writing of a record, `spoolWrite: code` for every write to it.
+// The spool: `die: {at, when, nth}` around the writing of a record, `spoolWrite: code` for every write to it, and
+// `spoolDelayMs` before each.
 const RECORD_TYPES = { 1: 'HEADER', 2: 'INTENT', 3: 'SETTLE', 4: 'CONFIRM', 5: 'LEASE' };
 const spoolFiles = new Set();
 
@@ -86,7 +87,9 @@ fs.writeSync = (fd, data, ...rest) => {
   if (!spoolFiles.has(fd)) return real.writeSync(fd, data, ...rest);
   const [from = 0, length = data.length - from, position = null] = rest;
   const write = (bytes) => real.writeSync(fd, data, from, bytes, position);
-  const { die: point, spoolWrite } = faults();
+  const { die: point, spoolWrite, spoolDelayMs } = faults();
+  // As the system's call does, it holds the thread.
+  if (spoolDelayMs) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, spoolDelayMs);
   const records = recordsIn(data.subarray(from, from + length));
   if (spoolWrite) {
     for (const { type } of records) fired(`${spoolWrite} ${type}`);

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually, type ProcessEnd } from '@weighbridge/testing';
 import { type RunningProcess, startApp } from '../processes.ts';
+import { Outages } from './outages.ts';
 
 const FAULT_POINTS = fileURLToPath(new URL('faultPoints.mjs', import.meta.url));
 const MEMORY_PROBE = fileURLToPath(new URL('memoryProbe.mjs', import.meta.url));
@@ -30,6 +31,8 @@ export interface Faults {
   };
   /** Every write to the spool fails with this code. */
   readonly spoolWrite?: 'ENOSPC' | 'EIO';
+  /** Every write to the spool takes this much longer, as on a busy disk. */
+  readonly spoolDelayMs?: number;
   /** Breaks the next `times` commits of the ledger. */
   readonly commit?: { readonly how: 'killed after' | 'answer lost' | 'never sent'; readonly times: number };
   /** How far its clock is ahead; needs a start with FAULTS_CLOCK_OFFSET_MS. */
@@ -45,6 +48,8 @@ export interface FaultyApp {
   readonly metricsUrl: string;
   /** Of the current or last process. */
   readonly pid: number;
+  /** When it was stopped, killed, frozen or had a fault. */
+  readonly outages: Outages;
   /** It runs and is not stopping: a load balancer would send to it. */
   readonly isUp: boolean;
   /** Starts it, and resolves when it is ready. `changes` to its environment also apply to later starts. */
@@ -98,6 +103,10 @@ export function faultyApp(options: FaultyAppOptions): FaultyApp {
   let isUp = false;
   let hasEnded = true;
   let isFrozen = false;
+  const outages = new Outages();
+  let hasFaults = false;
+  /** To be called whenever something changed. */
+  const note = () => outages.note(hasEnded || isFrozen || hasFaults || !isUp);
 
   const current = () => {
     if (!running) throw new Error(`${name} was never started`);
@@ -107,6 +116,7 @@ export function faultyApp(options: FaultyAppOptions): FaultyApp {
     name,
     url: `http://127.0.0.1:${port}`,
     metricsUrl: `http://127.0.0.1:${metricsPort}`,
+    outages,
     get pid() {
       return current().pid;
     },
@@ -120,10 +130,12 @@ export function faultyApp(options: FaultyAppOptions): FaultyApp {
       isUp = true;
       hasEnded = false;
       isFrozen = false;
+      note();
       void started.ended.then(() => {
         if (running !== started) return;
         isUp = false;
         hasEnded = true;
+        note();
       });
     },
     use(next) {
@@ -134,20 +146,25 @@ export function faultyApp(options: FaultyAppOptions): FaultyApp {
     },
     stop(signal = 'SIGTERM') {
       isUp = false;
+      note();
       return current().stop(signal, 30_000);
     },
     ended: () => current().ended,
     freeze() {
       isUp = false;
       isFrozen = true;
+      note();
       process.kill(current().pid, 'SIGSTOP');
     },
     thaw() {
       process.kill(current().pid, 'SIGCONT');
       isUp = true;
       isFrozen = false;
+      note();
     },
     async inject(faults) {
+      hasFaults = Object.keys(faults).length > 0;
+      note();
       // Written, then renamed: the process must never read half of it.
       const text = JSON.stringify(faults);
       await writeFile(`${file}.new`, text);

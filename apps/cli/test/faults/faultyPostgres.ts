@@ -4,11 +4,14 @@ import { join } from 'node:path';
 import { type LocalPostgres, startLocalPostgres } from '@weighbridge/local-postgres';
 import { eventually, freePort, testRun } from '@weighbridge/testing';
 import pg from 'pg';
+import { Outages } from './outages.ts';
 import { openArchive } from './pointInTime.ts';
 
 /** A Postgres that may be restarted under the apps, with the same port and all committed data. */
 export interface FaultyPostgres {
   readonly url: string;
+  /** When it was frozen, restarted, crashed, or its writers had to wait. */
+  readonly outages: Outages;
   /** SIGSTOP to the server and all of its processes: connections stay open, and nothing is answered. Linux only. */
   freeze(): Promise<void>;
   thaw(): Promise<void>;
@@ -46,6 +49,7 @@ export async function startFaultyPostgres({
     await server.stop();
     server = await start(archive.settings);
   }
+  const outages = new Outages();
   const url = new URL(server.url);
   url.port = String(port);
 
@@ -70,14 +74,29 @@ export async function startFaultyPostgres({
     return rows.map(({ pid }) => pid);
   }
 
+  async function signal(name: 'SIGSTOP' | 'SIGCONT'): Promise<void> {
+    for (const pid of await processesOf(dataDir)) {
+      try {
+        process.kill(pid, name);
+      } catch {
+        // It has ended since it was found.
+      }
+    }
+  }
+
   return {
     url: url.href,
+    outages,
     async holdBuckets() {
+      outages.note(true);
       const client = await connect();
       // In the same order as every writer. Those who wait for a row get it in turn.
       await client.query('BEGIN');
       await client.query('SELECT FROM spend_buckets ORDER BY bucket_key COLLATE "C" FOR UPDATE');
-      return () => client.end().catch(() => {});
+      return async () => {
+        await client.end().catch(() => {});
+        outages.note(false);
+      };
     },
     async waitingWriters(applicationName) {
       return (await waiting(applicationName)).length;
@@ -88,14 +107,18 @@ export async function startFaultyPostgres({
       process.kill(pid, 'SIGKILL');
     },
     async freeze() {
-      for (const pid of await processesOf(dataDir)) process.kill(pid, 'SIGSTOP');
+      outages.note(true);
+      await signal('SIGSTOP');
     },
     async thaw() {
-      for (const pid of await processesOf(dataDir)) process.kill(pid, 'SIGCONT');
+      await signal('SIGCONT');
+      outages.note(false);
     },
     async restart() {
+      outages.note(true);
       await server.stop();
       server = await start(archive?.settings);
+      outages.note(false);
     },
     async backUp() {
       await archive?.backUp(url.href);

@@ -221,5 +221,5 @@ export function sendTo(
 /** Whether a stream of events lacks its last one. */
 function isBrokenStream(tail: string): boolean {
   const isStream = /^(data|event): /m.test(tail);
-  return isStream && !/\[DONE\]|message_stop|response\.completed/.test(tail);
+  return isStream && !/\[DONE\]|message_stop|response\.(completed|incomplete)/.test(tail);
 }

@@ -4,16 +4,18 @@ export interface LongForm {
   readonly minutes: number;
   /** Monotonic, in milliseconds. */
   readonly endsAt: number;
+  /** A moment as the log has it. */
+  inLog(atMs: number): string;
   log(kind: string, text: string): void;
 }
 
 export function longForm(env: NodeJS.ProcessEnv): LongForm {
   const [seed, minutes] = [Number(env.FAULTS_SEED), Number(env.FAULTS_MINUTES)];
   const began = performance.now();
+  const inLog = (atMs: number) => `${((atMs - began) / 1_000).toFixed(1)} s`;
   const log = (kind: string, text: string) => {
-    const seconds = ((performance.now() - began) / 1_000).toFixed(1).padStart(7);
-    process.stdout.write(`${seconds} s  ${kind.padEnd(8)} ${text}\n`);
+    process.stdout.write(`${inLog(performance.now()).padStart(9)}  ${kind.padEnd(8)} ${text}\n`);
   };
   log('seed', `${seed}, for ${minutes} minutes`);
-  return { seed, minutes, endsAt: began + minutes * 60_000, log };
+  return { seed, minutes, endsAt: began + minutes * 60_000, inLog, log };
 }

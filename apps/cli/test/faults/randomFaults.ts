@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster } from './cluster.ts';
-import type { FaultyApp } from './faultyApp.ts';
+import type { Faults, FaultyApp } from './faultyApp.ts';
 import type { Captured } from './faultyNats.ts';
 import type { Random } from './random.ts';
 
@@ -14,26 +14,40 @@ export interface FaultContext {
   readonly unwritable: { readonly from: number; readonly to: number }[];
 }
 
-type Fault = (context: FaultContext) => Promise<string>;
+export type Fault = (context: FaultContext) => Promise<string>;
 
 const WAIT_FOR_POINT_MS = 5_000;
+const MOST_DISK_DELAY_MS = 50;
+const MOST_CLOCK_STEP_S = 240;
+/** The least with which a clock can still be set. */
+export const NO_OFFSET_MS = 1;
 
-export const FAULTS: readonly Fault[] = [
+/** Those that no process of Weighbridge has to survive. */
+const DEADLY: readonly Fault[] = [
   killProxyAtRecord,
   killProxyAtRecord,
   killAnyApp,
   breakSpool,
   breakCommit,
   breakCommit,
-  freezeWorker,
+  restartInOrder,
+];
+
+/** Those that every process of Weighbridge survives. */
+export const OUTAGES: readonly Fault[] = [
+  loseCommit,
+  freezeAnyApp,
   killNats,
   killNatsBackToOlder,
   deleteStream,
   crashPostgres,
   restartPostgres,
+  freezePostgres,
   repeatMessages,
-  restartInOrder,
+  slowSpool,
 ];
+
+export const FAULTS: readonly Fault[] = [...DEADLY, ...OUTAGES];
 
 async function killProxyAtRecord({ cluster, random }: FaultContext): Promise<string> {
   const proxy = random.pick(cluster.proxies);
@@ -72,9 +86,18 @@ async function breakSpool({ cluster, random, unwritable }: FaultContext): Promis
   return `${proxy.name} had ${code} on its spool, ${failed} times`;
 }
 
-async function breakCommit({ cluster, random }: FaultContext): Promise<string> {
+function breakCommit(context: FaultContext): Promise<string> {
+  return breakCommitsOf(context, context.random.pick(['killed after', 'answer lost', 'never sent'] as const));
+}
+
+function loseCommit(context: FaultContext): Promise<string> {
+  return breakCommitsOf(context, context.random.pick(['answer lost', 'never sent'] as const));
+}
+
+type BrokenCommit = NonNullable<Faults['commit']>['how'];
+
+async function breakCommitsOf({ cluster, random }: FaultContext, how: BrokenCommit): Promise<string> {
   const worker = random.pick(cluster.workers);
-  const how = random.pick(['killed after', 'answer lost', 'never sent'] as const);
   await worker.inject({ commit: { how, times: 1 + random.integer(3) } });
   await Promise.race([worker.ended(), sleep(WAIT_FOR_POINT_MS)]);
   await worker.inject({});
@@ -83,12 +106,32 @@ async function breakCommit({ cluster, random }: FaultContext): Promise<string> {
   return `${worker.name} ${fired.length > 0 ? fired.join(', ') : 'had nothing to commit'}`;
 }
 
-async function freezeWorker({ cluster, random }: FaultContext): Promise<string> {
-  const worker = random.pick(cluster.workers);
-  worker.freeze();
+async function freezeAnyApp({ cluster, random }: FaultContext): Promise<string> {
+  const app = random.pick(appsOf(cluster));
+  app.freeze();
   await pause(random, 5_000);
-  worker.thaw();
-  return `${worker.name} frozen for a while`;
+  app.thaw();
+  return `${app.name} frozen for a while`;
+}
+
+async function slowSpool({ cluster, random }: FaultContext): Promise<string> {
+  const proxy = random.pick(cluster.proxies);
+  const spoolDelayMs = 1 + random.integer(MOST_DISK_DELAY_MS);
+  await proxy.inject({ spoolDelayMs });
+  await pause(random, 5_000);
+  await proxy.inject({});
+  return `${proxy.name} had a disk slower by ${spoolDelayMs} ms`;
+}
+
+/** Where a cluster's clocks can be set: it was started with offsets. */
+export async function stepClock({ cluster, random }: FaultContext): Promise<string> {
+  const app = random.pick(appsOf(cluster));
+  const seconds = random.integer(2 * MOST_CLOCK_STEP_S) - MOST_CLOCK_STEP_S;
+  await app.inject({ clockOffsetMs: seconds * 1_000 });
+  await pause(random, 5_000);
+  await app.inject({ clockOffsetMs: NO_OFFSET_MS });
+  await app.inject({});
+  return `${app.name} had its clock set by ${seconds} s, and back`;
 }
 
 async function killNats({ cluster, random }: FaultContext): Promise<string> {
@@ -129,6 +172,13 @@ async function crashPostgres({ cluster }: FaultContext): Promise<string> {
 async function restartPostgres({ cluster }: FaultContext): Promise<string> {
   await cluster.postgres?.restart();
   return 'Postgres restarted';
+}
+
+async function freezePostgres({ cluster, random }: FaultContext): Promise<string> {
+  await cluster.postgres?.freeze();
+  await pause(random, 8_000);
+  await cluster.postgres?.thaw();
+  return 'Postgres frozen for a while';
 }
 
 async function repeatMessages({ cluster, random, captured }: FaultContext): Promise<string> {

@@ -17,6 +17,7 @@ const FORMS = [
   'random',
   'rolling',
   'soak',
+  'leaks',
   'memory',
   'bill',
   'leases',

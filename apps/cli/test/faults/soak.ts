@@ -1,5 +1,5 @@
 import type { Caller, Cluster } from './cluster.ts';
-import type { FaultyApp, Held } from './faultyApp.ts';
+import type { Held } from './faultyApp.ts';
 import { createLoad, type Load, type LoadRequest, ordinary } from './load.ts';
 import type { Random } from './random.ts';
 import { expectReconciled } from './reconciliation.ts';
@@ -47,9 +47,7 @@ export async function soak(options: SoakOptions): Promise<readonly Slice[]> {
     await load.send(count);
     await cluster.settled();
     requests += count;
-    const held = new Map<string, Held>();
-    for (const app of appsOf(cluster)) held.set(app.name, await app.held());
-    const slice = { requests, held };
+    const slice = { requests, held: await heldBy(cluster) };
     slices.push(slice);
     onSlice?.(slice);
     if (slices.length % judgedAfter !== 0 && hasNext(slices)) continue;
@@ -60,8 +58,15 @@ export async function soak(options: SoakOptions): Promise<readonly Slice[]> {
   return slices;
 }
 
-function appsOf({ controlPlanes, workers, proxies }: Cluster): readonly FaultyApp[] {
-  return [...controlPlanes, ...workers, ...proxies];
+/** What each app retains now. */
+export async function heldBy({
+  controlPlanes,
+  workers,
+  proxies,
+}: Cluster): Promise<ReadonlyMap<string, Held>> {
+  const held = new Map<string, Held>();
+  for (const app of [...controlPlanes, ...workers, ...proxies]) held.set(app.name, await app.held());
+  return held;
 }
 
 const SESSIONS = 50;

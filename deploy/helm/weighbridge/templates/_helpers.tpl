@@ -64,6 +64,27 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{ include "weighbridge.secretEnv" (dict "name" "DATABASE_URL" "secret" .Values.database.existingSecret "key" .Values.database.key) }}
 {{- end }}
 
+{{- define "weighbridge.migrationDatabaseEnv" -}}
+{{- with .Values.database -}}
+{{ include "weighbridge.secretEnv" (dict "name" "DATABASE_URL" "secret" .existingSecret "key" (.migrationKey | default .key)) }}
+{{- end }}
+{{- end }}
+
+{{- define "weighbridge.caEnv" -}}
+{{- if .Values.caBundle.configMap -}}
+{{- range list .Values.controlPlane .Values.dataPlane .Values.metering }}
+{{- if hasKey .settings "NODE_EXTRA_CA_CERTS" }}{{ fail "caBundle.configMap sets NODE_EXTRA_CA_CERTS: put all certificates there, and remove the setting" }}{{ end }}
+{{- end -}}
+- { name: NODE_EXTRA_CA_CERTS, value: /etc/ssl/weighbridge/ca.crt }
+{{- end }}
+{{- end }}
+
+{{- define "weighbridge.ipFamilies" -}}
+{{- with .Values.network.ipFamilyPolicy -}}
+ipFamilyPolicy: {{ . }}
+{{- end }}
+{{- end }}
+
 {{/* (dict "root" $ "key" "the key of this app's address") */}}
 {{- define "weighbridge.natsEnv" -}}
 {{- $key := .key -}}
@@ -80,7 +101,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 
 {{- define "weighbridge.metricsEnv" -}}
 {{- with .Values.monitoring.metricsPort }}
-- { name: METRICS_HOST, value: 0.0.0.0 }
+- { name: METRICS_HOST, value: {{ $.Values.network.listen | quote }} }
 - { name: METRICS_PORT, value: {{ include "weighbridge.text" . | quote }} }
 {{- end }}
 {{- end }}

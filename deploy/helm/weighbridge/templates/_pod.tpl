@@ -26,11 +26,18 @@ topologySpreadConstraints:
   {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
   - maxSkew: 1
     topologyKey: {{ . }}
-    whenUnsatisfiable: ScheduleAnyway
+    whenUnsatisfiable: {{ ternary $.values.spread.zones $.values.spread.nodes (hasSuffix "zone" .) }}
     labelSelector:
       matchLabels:
         {{- include "weighbridge.selector" $ | nindent 8 }}
   {{- end }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
+{{- with .values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- with .values.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
@@ -43,9 +50,11 @@ tolerations:
 
 {{- define "weighbridge.podSecurity" -}}
 runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
+{{- with int64 .root.Values.runAsUser }}
+runAsUser: {{ . }}
+runAsGroup: {{ . }}
+fsGroup: {{ . }}
+{{- end }}
 fsGroupChangePolicy: OnRootMismatch
 seccompProfile: { type: RuntimeDefault }
 {{- end }}
@@ -73,6 +82,8 @@ ports:
   {{- end }}
 securityContext:
   {{- include "weighbridge.containerSecurity" . | nindent 2 }}
+# What an app says last, if it ends without a message.
+terminationMessagePolicy: FallbackToLogsOnError
 resources:
   {{- toYaml .values.resources | nindent 2 }}
 # An app listens when it can serve: after its first snapshot, or when the database responds.
@@ -91,6 +102,34 @@ readinessProbe:
   periodSeconds: 5
   timeoutSeconds: 3
   failureThreshold: 2
+{{- end }}
+
+{{- define "weighbridge.caMount" -}}
+{{- if .Values.caBundle.configMap -}}
+- { name: ca-bundle, mountPath: /etc/ssl/weighbridge, readOnly: true }
+{{- end }}
+{{- end }}
+
+{{- define "weighbridge.caVolume" -}}
+{{- with .Values.caBundle -}}
+{{- if .configMap -}}
+- name: ca-bundle
+  configMap: { name: {{ .configMap | quote }}, items: [{ key: {{ .key | quote }}, path: ca.crt }] }
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Of an app's values, such as .Values.metering. */}}
+{{- define "weighbridge.extraMounts" -}}
+{{- with .extraVolumeMounts -}}
+{{- toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "weighbridge.extraVolumes" -}}
+{{- with .extraVolumes -}}
+{{- toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/* Not below /etc/weighbridge, where `file:` references may point: this key must never be sent to a vendor. */}}

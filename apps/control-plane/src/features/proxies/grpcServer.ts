@@ -95,7 +95,7 @@ export async function listenGrpc(
   server.addService(service.definition, service.implementation);
   const port = await bind(server, options);
   return {
-    address: `${options.host}:${port}`,
+    address: authority(options.host, port),
     async close() {
       // Ends the streams first: their proxies connect to another control plane at once, not after the grace period.
       const ended = deps.watchers.close();
@@ -107,13 +107,17 @@ export async function listenGrpc(
   };
 }
 
+/** Without brackets, gRPC takes an IPv6 address with a port for a name. */
+export function authority(host: string, port: number): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
 function bind(server: Server, { host, port, tls }: GrpcServerOptions): Promise<number> {
   return new Promise((resolve, reject) => {
-    server.bindAsync(`${host}:${port}`, serverCredentials(tls), (error, bound) => {
+    const address = authority(host, port);
+    server.bindAsync(address, serverCredentials(tls), (error, bound) => {
       if (!error) return resolve(bound);
-      reject(
-        new Error(`Can't serve gRPC on ${host}:${port}: set GRPC_PORT to a free port`, { cause: error }),
-      );
+      reject(new Error(`Can't serve gRPC on ${address}: set GRPC_PORT to a free port`, { cause: error }));
     });
   });
 }
