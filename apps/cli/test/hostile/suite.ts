@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ANSWERS } from './answers.cases.ts';
 import { CLIENTS } from './clients.cases.ts';
+import { CONNECTOR_TESTS } from './connectorTests.cases.ts';
 import { CONTRACT } from './contract.cases.ts';
 import { CREDENTIAL_REFUSALS } from './credentialRefusals.cases.ts';
 import { deploymentCases } from './deployment.cases.ts';
@@ -61,7 +62,7 @@ export function hostileSuite(mode: Mode): void {
       it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('vendors', () => {
-    for (const { row, title, run } of [...VENDORS, ...CREDENTIAL_REFUSALS, ...IDENTITIES])
+    for (const { row, title, run } of [...VENDORS, ...CREDENTIAL_REFUSALS, ...IDENTITIES, ...CONNECTOR_TESTS])
       it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('gemini', () => {
