@@ -8,15 +8,18 @@ import {
   TestConnectorSchema,
 } from '@weighbridge/contracts';
 import {
+  type AwsTokens,
   startAuthorizationServer,
+  startAwsTokens,
   startBedrock,
   startGoogleTokens,
   startVertex,
 } from '@weighbridge/mock-vendor';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { ConnectorTests } from '../src/request/connectorTest.ts';
 import { ConnectorIdentities } from '../src/upstream/connectorIdentities.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
+import { clearIdentityEnvironment } from './identityScenes.ts';
 import { startVendor } from './servers.ts';
 
 const CREDENTIAL = 'sk-canary-0123456789';
@@ -175,6 +178,40 @@ it('shows which models AWS has in the region, or that the identity may not list 
   expect(JSON.stringify([wrong, forbidden])).not.toMatch(/canary|123456789012/);
 });
 
+it.each<[string, (tokens: AwsTokens) => object, string]>([
+  [
+    'its environment',
+    () => ({ AWS_ACCESS_KEY_ID: 'AKIDEXAMPLE00001', AWS_SECRET_ACCESS_KEY: 'canary of the account' }),
+    'its environment',
+  ],
+  [
+    'the agent of its node',
+    ({ agentUrl, agentToken }) => ({
+      AWS_CONTAINER_CREDENTIALS_FULL_URI: agentUrl,
+      AWS_CONTAINER_AUTHORIZATION_TOKEN: agentToken,
+    }),
+    'the agent of its node',
+  ],
+])('says that the proxy found its identity at AWS in %s', async (_what, environmentOf, source) => {
+  const tokens = await startAwsTokens({ region: 'eu-central-1' });
+  onTestFinished(() => tokens.close());
+  const bedrock = await startBedrock({ region: 'eu-central-1', models: {}, vendorUrl: 'http://127.0.0.1:1' });
+  onTestFinished(() => bedrock.close());
+  bedrock.accounts = tokens.accounts;
+  tokens.accounts.push({ accessKeyId: 'AKIDEXAMPLE00001', secretAccessKey: 'canary of the account' });
+  clearIdentityEnvironment(Object.keys(process.env));
+  onTestFinished(() => void vi.unstubAllEnvs());
+  for (const [name, value] of Object.entries(environmentOf(tokens))) vi.stubEnv(name, String(value));
+  const value = create(AwsIdentitySchema, { region: 'eu-central-1' });
+  const tested = await openTests()({
+    baseUrl: bedrock.url,
+    credential: '',
+    identity: { case: 'aws', value },
+  });
+  expect(tested).toMatchObject({ ok: true, identity: `the proxy's own identity: ${source}` });
+  expect(JSON.stringify(tested)).not.toMatch(/canary|session-/);
+});
+
 it('shows which models Google has at the location, or that the identity may not list them, and no token', async () => {
   const tokens = await startGoogleTokens({ project: 'acme-models' });
   onTestFinished(() => tokens.close());
@@ -203,7 +240,7 @@ it('shows which models Google has at the location, or that the identity may not 
     ok: true,
     status: 200,
     region: 'europe-west1',
-    identity: 'a service account',
+    identity: expect.stringMatching(/^service account \S+@\S+$/),
     models: ['gemini-2.5-pro', 'claude-sonnet-4-5@20250929'],
   });
   vertex.isForbidden = true;

@@ -17,7 +17,19 @@ export interface AwsCredentials {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
   readonly sessionToken?: string | undefined;
+  /** Where they were found, if the SDK says so: for operators. */
+  readonly source?: string | undefined;
 }
+
+/** What the SDK notes of where it found credentials. */
+const SOURCES: Readonly<Record<string, string>> = {
+  CREDENTIALS_ENV_VARS: 'its environment',
+  CREDENTIALS_ENV_VARS_STS_WEB_ID_TOKEN: 'the token of its pod',
+  CREDENTIALS_HTTP: 'the agent of its node',
+  CREDENTIALS_IMDS: 'the metadata server of its machine',
+  CREDENTIALS_PROFILE: 'a profile',
+  CREDENTIALS_PROFILE_STS_WEB_ID_TOKEN: "a profile's token",
+};
 
 /** Credentials that do not expire are read again after this time: a profile or a file may change. */
 const READ_AGAIN_MS = 15 * 60_000;
@@ -46,16 +58,22 @@ const REFUSALS = new Set([
 export async function fetchAwsCredentials(identity: AwsIdentity): Promise<AccessToken<AwsCredentials>> {
   try {
     const provide = await providerOf(identity);
-    const { accessKeyId, secretAccessKey, sessionToken, expiration } = await provide();
+    const { accessKeyId, secretAccessKey, sessionToken, expiration, $source } = await provide();
     const lifeMs = expiration ? expiration.getTime() - Date.now() : READ_AGAIN_MS;
     if (lifeMs <= 0) throw new IdentityError('The credentials for AWS have expired.', { isRefused: true });
-    return { value: { accessKeyId, secretAccessKey, sessionToken }, lifeMs };
+    const [source] = Object.keys($source ?? {}).flatMap((name) => SOURCES[name] ?? []);
+    return {
+      value: { accessKeyId, secretAccessKey, sessionToken, ...(source !== undefined && { source }) },
+      lifeMs,
+    };
   } catch (error) {
     throw error instanceof IdentityError ? error : identityError(error, identity);
   }
 }
 
-type Provide = () => Promise<AwsCredentials & { readonly expiration?: Date | undefined }>;
+type Provide = () => Promise<
+  AwsCredentials & { readonly expiration?: Date | undefined; readonly $source?: object | undefined }
+>;
 
 async function providerOf(identity: AwsIdentity): Promise<Provide> {
   const { region, accessKeyId, secretAccessKey, sessionToken, roleArn, externalId } = identity;

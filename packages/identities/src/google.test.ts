@@ -62,7 +62,11 @@ describe('a token by the key of a service account', () => {
   it('is for the project that is named, else for that of the key, and lives as long as Google says', async () => {
     const url = await answering(200, '{"access_token":"ya29.a","token_type":"Bearer","expires_in":3599}');
     const own = await ask(account({ token_uri: url }));
-    expect(own.value).toEqual({ token: 'ya29.a', project: 'acme-models' });
+    expect(own.value).toEqual({
+      token: 'ya29.a',
+      project: 'acme-models',
+      source: 'service account a@acme-models.iam.gserviceaccount.com',
+    });
     expect(own.lifeMs / 1_000).toBeCloseTo(3_599, -1);
     const { project } = (await ask(account({ token_uri: url }), 'another-project')).value;
     expect(project).toBe('another-project');
@@ -143,7 +147,11 @@ describe("a token by the proxy's own identity", () => {
     await writeFile(join(home, 'config.json'), JSON.stringify(config));
     vi.stubEnv('GOOGLE_APPLICATION_CREDENTIALS', join(home, 'config.json'));
     const { value, lifeMs } = await ask('', 'acme-models');
-    expect(value).toEqual({ token: 'ya29.pool', project: 'acme-models' });
+    expect(value).toEqual({
+      token: 'ya29.pool',
+      project: 'acme-models',
+      source: 'workload identity federation',
+    });
     expect(lifeMs).toBeGreaterThan(3_500_000);
     expect(new URLSearchParams(asked[0]).get('subject_token')).toBe('token-of-the-pod');
   });
@@ -173,6 +181,10 @@ describe("a token by the proxy's own identity", () => {
     ]);
     expect(performance.now() - began).toBeLessThan(15_000);
     mode = 'up';
-    expect((await ask('')).value).toEqual({ token: 'ya29.machine', project: 'of-the-machine' });
+    expect((await ask('')).value).toEqual({
+      token: 'ya29.machine',
+      project: 'of-the-machine',
+      source: 'the metadata server',
+    });
   }, 30_000);
 });

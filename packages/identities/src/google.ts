@@ -16,6 +16,8 @@ export interface GoogleToken {
   readonly token: string;
   /** The project that requests are for. */
   readonly project: string;
+  /** Whose it is, or where it was found: for operators. */
+  readonly source: string;
 }
 
 const SCOPE = 'https://www.googleapis.com/auth/cloud-platform';
@@ -41,12 +43,12 @@ export async function fetchGoogleToken(
   options: BoundedFetchOptions,
 ): Promise<AccessToken<GoogleToken>> {
   try {
-    const { token, expiresAtMs, project } = identity.credentials
+    const { token, expiresAtMs, project, source } = identity.credentials
       ? await byServiceAccount(identity, options)
       : await byDefault(identity.project);
     if (!project) throw noProject();
     const { value, lifeMs } = bearerToken(token ?? '', expiresAtMs - Date.now(), 'Google');
-    return { value: { token: value, project }, lifeMs };
+    return { value: { token: value, project, source }, lifeMs };
   } catch (error) {
     throw error instanceof IdentityError ? error : identityError(error, identity, options.timeoutMs);
   }
@@ -56,6 +58,7 @@ interface Issued {
   readonly token: string | null | undefined;
   readonly expiresAtMs: number;
   readonly project: string;
+  readonly source: string;
 }
 
 async function byServiceAccount(identity: GoogleIdentity, options: BoundedFetchOptions): Promise<Issued> {
@@ -82,18 +85,33 @@ async function byServiceAccount(identity: GoogleIdentity, options: BoundedFetchO
     },
   });
   const { access_token: token, expiry_date } = await client.authorize();
-  return { token, expiresAtMs: expiry_date ?? 0, project: identity.project || project };
+  return {
+    token,
+    expiresAtMs: expiry_date ?? 0,
+    project: identity.project || project,
+    source: `service account ${email}`,
+  };
 }
 
 async function byDefault(project: string): Promise<Issued> {
-  const { gcpMetadata, GoogleAuth } = await import('google-auth-library');
+  const { BaseExternalAccountClient, Compute, gcpMetadata, GoogleAuth, JWT } = await import(
+    'google-auth-library'
+  );
   // It remembers for good that there is no metadata server, though that may only have been slow.
   gcpMetadata.resetIsAvailableCache();
   const auth = new GoogleAuth({ scopes: [SCOPE], ...(project && { projectId: project }) });
   const client = await auth.getClient();
   const { token } = await client.getAccessToken();
   const found = project || ((await auth.getProjectId().catch(() => '')) ?? '');
-  return { token, expiresAtMs: client.credentials.expiry_date ?? 0, project: found };
+  const source =
+    client instanceof JWT
+      ? `service account ${client.email}`
+      : client instanceof BaseExternalAccountClient
+        ? 'workload identity federation'
+        : client instanceof Compute
+          ? 'the metadata server'
+          : 'a login';
+  return { token, expiresAtMs: client.credentials.expiry_date ?? 0, project: found, source };
 }
 
 function noProject(): IdentityError {

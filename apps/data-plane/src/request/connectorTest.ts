@@ -22,7 +22,7 @@ export interface ConnectorTestDeps {
 }
 
 type Tested = MessageInitShape<typeof ConnectorTestedSchema>;
-type Outcome = Pick<Tested, 'ok' | 'status' | 'message' | 'region' | 'models' | 'hasMoreModels'>;
+type Outcome = Pick<Tested, 'ok' | 'status' | 'message' | 'region' | 'models' | 'hasMoreModels' | 'identity'>;
 
 const MAX_TESTS = 8;
 const MAX_TIMEOUT_MS = 30_000;
@@ -71,12 +71,17 @@ export class ConnectorTests {
   }
 
   async #test(connector: Connector, cancellation: Cancellation): Promise<Outcome> {
-    const { identities, upstreams } = this.#deps;
+    const { identities, upstreams, azureEnvironment } = this.#deps;
     try {
       const identity = identities.of(connector);
       if (identity && identity.kind !== 'token') {
+        const { source } = await identity.tokens.get();
         const listed = await cloudModels(connector, identity, upstreams, cancellation);
-        return { ...listed, ...shownOf(listed.models) };
+        return {
+          ...listed,
+          ...shownOf(listed.models),
+          identity: identityOf(connector, azureEnvironment, source),
+        };
       }
       const dialect = connector.dialect === Dialect.ANTHROPIC ? 'anthropic' : 'openai';
       const headers = upstreamHeaders({}, { dialect, connector, plain: true, hasBody: false });
@@ -91,8 +96,10 @@ export class ConnectorTests {
 
 const NOTHING: Outcome = { message: 'The control plane named no connector.' };
 
-/** What a connector is called with. Nothing in it is secret. */
-function identityOf({ identity }: Connector, env: Environment): string {
+const OWN = "the proxy's own identity";
+
+/** What a connector is called with, and where a cloud's library found it. Nothing in it is secret. */
+function identityOf({ identity }: Connector, env: Environment, source?: string): string {
   switch (identity.case) {
     case 'azure': {
       const { clientId, tenantId } = identity.value;
@@ -109,11 +116,13 @@ function identityOf({ identity }: Connector, env: Environment): string {
       return `client ${identity.value.clientId}`;
     case 'aws': {
       const { accessKeyId, roleArn } = identity.value;
-      const base = accessKeyId ? `access key ${accessKeyId}` : "the proxy's own identity";
-      return roleArn ? `${roleArn}, by ${base}` : base;
+      const base = accessKeyId ? `access key ${accessKeyId}` : OWN;
+      if (roleArn) return `${roleArn}, by ${base}`;
+      return accessKeyId === '' && source ? `${OWN}: ${source}` : base;
     }
     case 'google':
-      return identity.value.credentials ? 'a service account' : "the proxy's own identity";
+      if (identity.value.credentials) return source ?? 'a service account';
+      return source ? `${OWN}: ${source}` : OWN;
     default:
       return '';
   }

@@ -78,7 +78,6 @@ export function dialectAndBaseUrl({ provider, dialect, base_url, auth }: NewConn
   return { dialect: chosen, baseUrl };
 }
 
-/** The dialect and base URL of a cloud's own service for models. */
 /** Where a connector's requests go, if that is a region of a cloud: prices depend on it. */
 export function regionOf({ auth }: { readonly auth: unknown }): string {
   const { kind, region, location } = (auth ?? {}) as NonNullable<NewConnector['auth']>;
@@ -86,6 +85,7 @@ export function regionOf({ auth }: { readonly auth: unknown }): string {
   return kind === 'google' ? (location ?? 'global') : '';
 }
 
+/** The dialect and base URL of a cloud's own service for models. */
 function cloudDefaults(auth: NonNullable<NewConnector['auth']>) {
   if (auth.kind === 'aws') return { dialect: 'anthropic', baseUrl: bedrockUrl(auth.region) } as const;
   if (auth.kind === 'google') return { dialect: 'openai', baseUrl: vertexUrl(auth.location) } as const;
