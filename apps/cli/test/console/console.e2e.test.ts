@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Browser, Locator } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -250,8 +250,31 @@ describe('an operator', () => {
     await page.getByRole('table', { name: 'Attempts' }).waitFor();
     expect(await page.getByText('mock/echo').count()).toBeGreaterThan(0);
     expect(await operator.violations()).toEqual([]);
-    await operator.open('/usage?group=principal&range=7');
-    await page.getByRole('columnheader', { name: 'Principal' }).waitFor();
+    expect(operator.faults).toEqual([]);
+  }, 60_000);
+
+  it('draws spend, sorts it, goes into a group, and saves what it shows', async () => {
+    const { page } = operator;
+    await operator.open('/usage?group=model&range=7');
+    await page.getByRole('img', { name: /^Cost by model, each day/ }).waitFor();
+    await page.getByRole('button', { name: 'Requests', exact: true }).click();
+    await page.locator('th[aria-sort=descending]').getByText('Requests').waitFor();
+    expect(new URL(page.url()).search).toContain('sort=-requests');
+    await page.getByRole('button', { name: 'mock/echo' }).click();
+    await page.getByRole('button', { name: 'Model: mock/echo ×' }).waitFor();
+    await page.getByRole('cell', { name: 'mock/echo' }).waitFor();
+    expect(await operator.violations()).toEqual([]);
+    for (const [name, first] of [
+      ['Save as CSV', 'bucket_start,model,'],
+      ['Save as FOCUS', 'BilledCost,'],
+    ] as const) {
+      const [download] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('button', { name }).click(),
+      ]);
+      const text = await readFile(await download.path(), 'utf8');
+      expect(text.slice(0, first.length)).toBe(first);
+    }
     expect(operator.faults).toEqual([]);
   }, 60_000);
 

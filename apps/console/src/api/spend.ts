@@ -2,7 +2,7 @@ import type { UseQueryResult } from '@tanstack/react-query';
 import type { components, operations } from '@weighbridge/client';
 import { api } from './client.ts';
 
-type SpendQuery = NonNullable<operations['getSpend']['parameters']['query']>;
+export type SpendQuery = NonNullable<operations['getSpend']['parameters']['query']>;
 export type SpendReport = components['schemas']['SpendReport'];
 
 /** A report of spend. As text it would be CSV, which only another `Accept` asks for. */

@@ -1,39 +1,62 @@
-import { useSpend } from '../api/spend.ts';
+import { useState } from 'react';
+import { client } from '../api/client.ts';
+import { saveFile } from '../api/download.ts';
+import { type SpendQuery, useSpend } from '../api/spend.ts';
 import { readsAll, useWhoami } from '../app/session.ts';
-import { Money, Name } from '../ui/bits.tsx';
-import { SelectField, TextField } from '../ui/fields.tsx';
-import { Loaded, Page } from '../ui/Page.tsx';
+import { Actions, Button, CopyButton, Money, Name } from '../ui/bits.tsx';
+import { SearchSelect, TextField } from '../ui/fields.tsx';
+import { LazyChart } from '../ui/LazyChart.tsx';
+import { Loaded, Page, Problem, Section } from '../ui/Page.tsx';
 import styles from '../ui/page.module.css';
-import { useSearch } from '../ui/search.ts';
-import { type Column, Pager, Table } from '../ui/Table.tsx';
-import { count, percent } from '../ui/text.ts';
-import { daysAgo, monthStart } from './period.ts';
+import { type SortedColumn, SortedTable } from '../ui/SortedTable.tsx';
+import { formatSearch, given, type Search, useSearch } from '../ui/search.ts';
+import { arrange } from '../ui/series.ts';
+import { Pager } from '../ui/Table.tsx';
+import { count, percent, roughCount, roughMoney, visible } from '../ui/text.ts';
+import { bucketLabel, bucketOf, type Period, periodOf } from './period.ts';
 
+/** What spend is grouped by, with the filter that shows one group alone. */
 const GROUPS = [
-  ['model', 'Model'],
-  ['provider', 'Provider'],
-  ['key', 'Key'],
-  ['principal', 'Principal'],
-  ['team_id', 'Team'],
-  ['policy', 'Policy'],
-  ['connector', 'Connector'],
-  ['project', 'Project'],
-  ['env', 'Environment'],
-  ['user', 'User'],
+  ['model', 'Model', 'model'],
+  ['provider', 'Provider', 'provider'],
+  ['key', 'Key', 'key_id'],
+  ['principal', 'Principal', 'principal_id'],
+  ['team_id', 'Team', 'team_id'],
+  ['policy', 'Policy', 'policy_id'],
+  ['connector', 'Connector', undefined],
+  ['project', 'Project', 'project'],
+  ['env', 'Environment', 'env'],
+  ['user', 'User', 'user'],
 ] as const;
+const FILTERS = GROUPS.flatMap(([, label, filter]) => (filter ? [[filter, label] as const] : []));
+const FILTER_NAMES = FILTERS.map(([name]) => name);
+const GROUP_CHOICES = GROUPS.map(([name, label]) => [name, label] as const);
 const RANGES = [
   ['month', 'This month'],
   ['1', 'Since yesterday'],
   ['7', 'Last 7 days'],
   ['30', 'Last 30 days'],
   ['90', 'Last 90 days'],
+  ['365', 'Last 365 days'],
 ] as const;
-const BUCKETS = [
-  ['', 'The whole range'],
-  ['hour', 'Each hour'],
-  ['day', 'Each day'],
-  ['month', 'Each month'],
+const SHOWN = [
+  ['bars', 'Of each bucket'],
+  ['sum', 'Added up'],
 ] as const;
+const METRICS = {
+  cost: ['Cost', (row: Row) => row.cost_micro_usd, roughMoney],
+  requests: ['Requests', (row: Row) => row.requests, roughCount],
+  input: [
+    'Input tokens',
+    (row: Row) => row.input_tokens + row.cache_read_tokens + row.cache_write_tokens,
+    roughCount,
+  ],
+  output: ['Output tokens', (row: Row) => row.output_tokens, roughCount],
+  failed: ['Failed attempts', (row: Row) => row.failed_attempts, roughCount],
+} as const;
+const METRIC_CHOICES = Object.entries(METRICS).map(([name, [label]]) => [name, label] as const);
+/** What the colours tell apart; the rest is one series. */
+const SERIES = 5;
 
 type Named = Readonly<Record<string, string | null>>;
 
@@ -52,145 +75,289 @@ interface Row {
   readonly previous?: { readonly cost_micro_usd: number };
 }
 
-const oneOf = (value: string | undefined, options: readonly (readonly [string, string])[]) =>
-  options.some(([one]) => one === value) ? (value as string) : (options[0]?.[0] ?? '');
+const oneOf = (value: string | undefined, choices: readonly (readonly [string, string])[]) =>
+  choices.some(([one]) => one === value) ? (value as string) : (choices[0]?.[0] ?? '');
+
+interface View {
+  readonly period: Period;
+  readonly filters: Record<string, string>;
+  readonly group: string;
+  readonly by: readonly string[];
+  readonly metric: keyof typeof METRICS;
+  readonly cumulative: boolean;
+}
+
+function viewOf(search: Search): View {
+  const group = oneOf(search.group, GROUP_CHOICES);
+  const then = oneOf(search.by, [['', ''], ...GROUP_CHOICES]);
+  return {
+    period: periodOf({ ...search, range: oneOf(search.range, RANGES) }, new Date()),
+    filters: given(search, FILTER_NAMES),
+    group,
+    by: then && then !== group ? [group, then] : [group],
+    metric: oneOf(search.metric, METRIC_CHOICES) as keyof typeof METRICS,
+    cumulative: search.show === 'sum',
+  };
+}
 
 /** Spend by group. The address says what is shown, so that a link shows the same. */
 export function Usage() {
   const [search, setSearch] = useSearch();
   const whoami = useWhoami();
-  const range = oneOf(search.range, RANGES);
-  const bucket = oneOf(search.bucket, BUCKETS);
-  const group = oneOf(search.group, GROUPS);
-  const then = oneOf(search.by, [['', ''], ...GROUPS]);
-  const by = then && then !== group ? [group, then] : [group];
-  const now = new Date();
-  const filter = { model: search.model, principal_id: search.principal_id, project: search.project };
-  const given = Object.entries(filter).filter(([, value]) => value);
-  const asked = {
-    ...Object.fromEntries(given),
-    from: range === 'month' ? monthStart(now) : daysAgo(now, Number(range)),
-    group_by: by.join(','),
-    ...(bucket ? { bucket: bucket as 'day' } : { compare: 'previous' as const }),
-    ...(search.page_token !== undefined && { page_token: search.page_token }),
-    ...(bucket && { limit: 20 }),
-    ...(!bucket && { sort: '-cost' as const }),
-  };
-  const query = useSpend(asked);
+  const view = viewOf(search);
+  const { period } = view;
   return (
     <Page
       title="Usage"
       lead={
         readsAll(whoami) ? 'Spend of everyone, from the ledger.' : 'Spend that you may see, from the ledger.'
       }
+      actions={<Downloads view={view} search={search} />}
     >
       <div className={styles.filters}>
-        <SelectField
-          label="Range"
-          name="range"
-          options={RANGES}
-          value={range}
-          onChange={(value) => setSearch({ range: value })}
-        />
-        <SelectField
-          label="Group by"
-          name="group"
-          options={GROUPS}
-          value={group}
-          onChange={(value) => setSearch({ group: value })}
-        />
-        <SelectField
+        {search.from === undefined ? (
+          <SearchSelect label="Range" name="range" options={RANGES} value={oneOf(search.range, RANGES)} />
+        ) : (
+          <Button onClick={() => setSearch({ from: undefined, to: undefined })}>
+            {`${visible(period.from.slice(0, 10))} to ${visible(period.to?.slice(0, 10) ?? 'now')} ×`}
+          </Button>
+        )}
+        <SearchSelect label="Group by" name="group" options={GROUP_CHOICES} value={view.group} />
+        <SearchSelect
           label="Then by"
           name="by"
-          options={[['', 'Nothing'], ...GROUPS]}
-          value={then}
-          onChange={(value) => setSearch({ by: value })}
+          options={[['', 'Nothing'], ...GROUP_CHOICES]}
+          value={view.by[1] ?? ''}
         />
-        <SelectField
-          label="Rows for"
-          name="bucket"
-          options={BUCKETS}
-          value={bucket}
-          onChange={(value) => setSearch({ bucket: value })}
-        />
-        {(['model', 'project'] as const).map((name) => (
+        <SearchSelect label="Chart" name="metric" options={METRIC_CHOICES} value={view.metric} />
+        <SearchSelect label="Drawn" name="show" options={SHOWN} value={view.cumulative ? 'sum' : 'bars'} />
+        {(['model', 'principal_id', 'project'] as const).map((name) => (
           <TextField
             key={`${name} ${search[name]}`}
-            label={`Only ${name}`}
+            label={`Only ${FILTERS.find(([one]) => one === name)?.[1].toLowerCase()}`}
             name={name}
             defaultValue={search[name]}
+            onKeyDown={(event) => event.key === 'Enter' && setSearch({ [name]: event.currentTarget.value })}
             onBlur={({ target }) =>
               target.value !== (search[name] ?? '') && setSearch({ [name]: target.value })
             }
           />
         ))}
       </div>
-      <Loaded query={query}>
-        {({ data, next_page_token, total }) => (
-          <>
-            {total && (
-              <p>
-                <strong>
-                  <Money micro={total.cost_micro_usd} />
-                </strong>{' '}
-                for {count(total.requests)} requests
-                {total.previous && (
-                  <>
-                    {'; in the period before '}
-                    <Money micro={total.previous.cost_micro_usd} />
-                  </>
-                )}
-                .
-              </p>
-            )}
-            <Table<Row>
-              caption="Spend by group"
-              rows={data as readonly Row[]}
-              rowKey={(row) => JSON.stringify([row.bucket_start, row.others, row.group])}
-              columns={columns(by, bucket !== '', total?.cost_micro_usd)}
-              empty={<p>No usage in this range. Choose a longer range, or connect a client.</p>}
-            />
-            <Pager next={next_page_token} />
-          </>
-        )}
-      </Loaded>
+      <Chips filters={view.filters} />
+      <OverTime view={view} />
+      <ByGroup view={view} />
     </Page>
   );
 }
 
-function columns(by: readonly string[], hasBuckets: boolean, total: number | undefined): Column<Row>[] {
-  const title = (name: string) => GROUPS.find(([one]) => one === name)?.[1] ?? name;
+/** The filters that are on; each can be taken off. */
+function Chips({ filters }: { filters: Record<string, string> }) {
+  const [, setSearch] = useSearch();
+  const on = FILTERS.filter(([name]) => filters[name] !== undefined);
+  if (on.length === 0) return null;
+  return (
+    <div className={styles.chips}>
+      {on.map(([name, label]) => (
+        <Button key={name} small onClick={() => setSearch({ [name]: undefined })}>
+          {`${label}: ${visible(filters[name] ?? '')} ×`}
+        </Button>
+      ))}
+    </div>
+  );
+}
+
+const asked = ({ period, filters, by }: View): SpendQuery => ({
+  ...filters,
+  ...period,
+  group_by: by.join(','),
+});
+
+function Downloads({ view, search }: { view: View; search: Search }) {
+  const [failure, setFailure] = useState<unknown>();
+  const save = (name: string, read: () => Promise<{ data?: unknown }>) => () => {
+    setFailure(undefined);
+    read()
+      .then(({ data }) => saveFile(data as Blob, name))
+      .catch(setFailure);
+  };
+  const day = view.period.from.slice(0, 10);
+  const csv = () =>
+    client.GET('/api/v1/spend', {
+      params: { query: asked(view) },
+      headers: { accept: 'text/csv' },
+      parseAs: 'blob',
+    });
+  const focus = () =>
+    client.GET('/api/v1/spend/focus', {
+      params: { query: { ...view.filters, ...view.period } },
+      parseAs: 'blob',
+    });
+  const fixed = { ...search, ...view.period, to: view.period.to ?? now(), range: undefined };
+  return (
+    <div>
+      <Actions>
+        <Button onClick={save(`spend-${day}.csv`, csv)}>Save as CSV</Button>
+        <Button onClick={save(`focus-${day}.csv`, focus)}>Save as FOCUS</Button>
+        <CopyButton
+          label="Copy a link"
+          text={`${window.location.origin}/console/usage${formatSearch(fixed)}`}
+        />
+      </Actions>
+      {failure !== undefined && <Problem error={failure} />}
+    </div>
+  );
+}
+
+/** To the hour: a link that is copied twice is the same. */
+const now = () => `${new Date(Date.now() + 3_600_000).toISOString().slice(0, 13)}:00:00.000Z`;
+
+const nameOf = ({ group, names, others }: Row, by: string) =>
+  others ? 'others' : (names[by] ?? group[by] ?? 'none');
+
+function OverTime({ view }: { view: View }) {
+  const { period, filters, group, metric, cumulative } = view;
+  const bucket = bucketOf(period, new Date());
+  const query = useSpend({
+    ...filters,
+    ...period,
+    group_by: group,
+    bucket,
+    limit: SERIES,
+  });
+  const [label, amountOf, format] = METRICS[metric];
+  return (
+    <Section title={`${label} by ${group.replace('_id', '')}, each ${bucket} (UTC)`}>
+      <Loaded query={query}>
+        {({ data }) => {
+          const sums = (data as readonly Row[]).map((row) => ({
+            at: row.bucket_start ?? period.from,
+            series: nameOf(row, group),
+            value: amountOf(row),
+          }));
+          if (sums.length === 0) return null;
+          return (
+            <LazyChart
+              chart={arrange(sums, { bucket, cumulative, others: 'others' })}
+              label={`${label} by ${group}, each ${bucket}; the table below has the sums`}
+              cumulative={cumulative}
+              format={format}
+              timeLabel={(at) => bucketLabel(at, bucket)}
+            />
+          );
+        }}
+      </Loaded>
+    </Section>
+  );
+}
+
+function ByGroup({ view }: { view: View }) {
+  const [search, setSearch] = useSearch();
+  const sort = search.sort ?? '-cost';
+  const query = useSpend({
+    ...asked(view),
+    ...given(search, ['page_token']),
+    compare: 'previous',
+    sort: sort as '-cost',
+  });
+  return (
+    <Loaded query={query}>
+      {({ data, next_page_token, total }) => (
+        <>
+          {total && (
+            <p>
+              <strong>
+                <Money micro={total.cost_micro_usd} />
+              </strong>{' '}
+              for {count(total.requests)} requests
+              {total.previous && (
+                <>
+                  {'; in the period before '}
+                  <Money micro={total.previous.cost_micro_usd} />
+                  {` (${change(total.cost_micro_usd, total.previous.cost_micro_usd)})`}
+                </>
+              )}
+              .
+            </p>
+          )}
+          <SortedTable<Row>
+            caption="Spend by group"
+            rows={data as readonly Row[]}
+            rowKey={(row) => JSON.stringify([row.others, row.group])}
+            columns={columns(view.by, total?.cost_micro_usd)}
+            sort={sort}
+            onSort={(next) => setSearch({ sort: next })}
+            empty={<p>No usage in this range. Choose a longer range, or connect a client.</p>}
+          />
+          <Pager next={next_page_token} />
+        </>
+      )}
+    </Loaded>
+  );
+}
+
+function change(present: number, before: number): string {
+  if (before === 0) return present === 0 ? '±0%' : 'new';
+  const share = (present - before) / before;
+  return `${share < 0 ? '−' : '+'}${percent(Math.abs(share), 1)}`;
+}
+
+function columns(by: readonly string[], total: number | undefined): SortedColumn<Row>[] {
   return [
-    ...(hasBuckets
-      ? [
-          {
-            title: 'From (UTC)',
-            value: ({ bucket_start }: Row) => bucket_start?.slice(0, 16).replace('T', ' '),
-          },
-        ]
-      : []),
     ...by.map((name) => ({
-      title: title(name),
-      value: ({ group, names, others }: Row) =>
-        others ? 'others' : <Name text={names[name] ?? group[name] ?? 'none'} />,
+      title: GROUPS.find(([one]) => one === name)?.[1] ?? name,
+      value: (row: Row) => <GroupName row={row} by={name} />,
       wrap: true,
     })),
-    { title: 'Requests', value: ({ requests }) => count(requests), end: true },
+    { title: 'Requests', value: ({ requests }) => count(requests), end: true, field: 'requests' },
     { title: 'Failed attempts', value: ({ failed_attempts }) => count(failed_attempts), end: true },
-    { title: 'Input tokens', value: ({ input_tokens }) => count(input_tokens), end: true },
+    {
+      title: 'Input tokens',
+      value: ({ input_tokens }) => count(input_tokens),
+      end: true,
+      field: 'input_tokens',
+    },
     { title: 'From cache', value: ({ cache_read_tokens }) => count(cache_read_tokens), end: true },
     { title: 'To cache', value: ({ cache_write_tokens }) => count(cache_write_tokens), end: true },
-    { title: 'Output tokens', value: ({ output_tokens }) => count(output_tokens), end: true },
-    { title: 'Cost', value: ({ cost_micro_usd }) => <Money micro={cost_micro_usd} />, end: true },
-    ...(total === undefined || hasBuckets
+    {
+      title: 'Output tokens',
+      value: ({ output_tokens }) => count(output_tokens),
+      end: true,
+      field: 'output_tokens',
+    },
+    {
+      title: 'Cost',
+      value: ({ cost_micro_usd }) => <Money micro={cost_micro_usd} />,
+      end: true,
+      field: 'cost',
+    },
+    ...(total === undefined
       ? []
-      : [
-          { title: 'Share', value: ({ cost_micro_usd }: Row) => percent(cost_micro_usd, total), end: true },
-          {
-            title: 'Before',
-            value: ({ previous }: Row) => <Money micro={previous?.cost_micro_usd} />,
-            end: true,
-          },
-        ]),
+      : [{ title: 'Share', value: ({ cost_micro_usd }: Row) => percent(cost_micro_usd, total), end: true }]),
+    {
+      title: 'Before',
+      value: ({ cost_micro_usd, previous }: Row) =>
+        previous && (
+          <>
+            <Money micro={previous.cost_micro_usd} />
+            <small>{change(cost_micro_usd, previous.cost_micro_usd)}</small>
+          </>
+        ),
+      end: true,
+    },
   ];
+}
+
+/** A group; choosing it shows that one alone. */
+function GroupName({ row, by }: { row: Row; by: string }) {
+  const [, setSearch] = useSearch();
+  const filter = GROUPS.find(([one]) => one === by)?.[2];
+  const value = row.group[by];
+  const name = <Name text={nameOf(row, by)} />;
+  if (row.others || !filter || !value) return name;
+  return (
+    <button type="button" className={styles.drill} onClick={() => setSearch({ [filter]: value })}>
+      {name}
+    </button>
+  );
 }

@@ -1,3 +1,8 @@
+import type { Search } from '../ui/search.ts';
+import type { Bucket } from '../ui/series.ts';
+
+const DAY_MS = 86_400_000;
+
 /** The first moment of a month in UTC. */
 export function monthStart(now: Date): string {
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1)).toISOString();
@@ -6,4 +11,29 @@ export function monthStart(now: Date): string {
 /** Midnight in UTC, some days ago. */
 export function daysAgo(now: Date, days: number): string {
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate() - days)).toISOString();
+}
+
+export interface Period {
+  readonly from: string;
+  /** Undefined: now. */
+  readonly to?: string;
+}
+
+/** The period that an address names: fixed by `from` and `to`, or one that goes along with time. */
+export function periodOf({ from, to, range = 'month' }: Search, now: Date): Period {
+  if (from !== undefined) return { from, ...(to !== undefined && { to }) };
+  return { from: range === 'month' ? monthStart(now) : daysAgo(now, Number(range)) };
+}
+
+/** The buckets that a chart of the period shows at most a hundred of. */
+export function bucketOf({ from, to }: Period, now: Date): Bucket {
+  const days = (Date.parse(to ?? now.toISOString()) - Date.parse(from)) / DAY_MS;
+  if (days <= 3) return 'hour';
+  return days <= 95 ? 'day' : 'month';
+}
+
+/** A bucket's beginning, in UTC as the ledger counts. */
+export function bucketLabel(at: string, bucket: Bucket): string {
+  if (bucket === 'hour') return at.slice(5, 16).replace('T', ' ');
+  return bucket === 'day' ? at.slice(5, 10) : at.slice(0, 7);
 }

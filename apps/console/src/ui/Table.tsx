@@ -14,16 +14,23 @@ export interface Column<T> {
   readonly wrap?: boolean;
 }
 
-interface TableProps<T> {
+/** How a column sorts now, and what changes that. */
+interface ColumnSorting {
+  readonly direction: 'asc' | 'desc' | false;
+  readonly toggle: () => void;
+}
+
+export interface TableProps<T> {
   readonly caption: string;
   readonly rows: readonly T[];
   readonly columns: readonly Column<T>[];
   readonly rowKey: (row: T) => string;
   readonly empty: ReactNode;
+  readonly sorting?: (column: Column<T>) => ColumnSorting | undefined;
 }
 
 /** A table of rows; `caption` names it for those who can't see it, `empty` says what to do when there are none. */
-export function Table<T>({ caption, rows, columns, rowKey, empty }: TableProps<T>) {
+export function Table<T>({ caption, rows, columns, rowKey, empty, sorting }: TableProps<T>) {
   if (rows.length === 0) return <Note>{empty}</Note>;
   return (
     // A table that is wider than the window is scrolled by keyboard too.
@@ -33,10 +40,8 @@ export function Table<T>({ caption, rows, columns, rowKey, empty }: TableProps<T
         <caption>{caption}</caption>
         <thead>
           <tr>
-            {columns.map(({ title, end }) => (
-              <th key={title} scope="col" data-end={end || undefined}>
-                {title}
-              </th>
+            {columns.map((column) => (
+              <Head key={column.title} column={column} sorting={sorting?.(column)} />
             ))}
           </tr>
         </thead>
@@ -53,6 +58,36 @@ export function Table<T>({ caption, rows, columns, rowKey, empty }: TableProps<T
         </tbody>
       </table>
     </section>
+  );
+}
+
+const DIRECTIONS = { asc: 'ascending', desc: 'descending' } as const;
+
+function Head({
+  column: { title, end },
+  sorting,
+}: {
+  column: Pick<Column<never>, 'title' | 'end'>;
+  sorting: ColumnSorting | undefined;
+}) {
+  if (!sorting) {
+    return (
+      <th scope="col" data-end={end || undefined}>
+        {title}
+      </th>
+    );
+  }
+  const { direction, toggle } = sorting;
+  return (
+    <th scope="col" data-end={end || undefined} aria-sort={direction ? DIRECTIONS[direction] : 'none'}>
+      <button type="button" className={styles.sort} onClick={toggle}>
+        {title}
+        <svg viewBox="0 0 8 12" aria-hidden="true">
+          {direction !== 'desc' && <path d="M0 5 4 0l4 5z" />}
+          {direction !== 'asc' && <path d="M0 7l4 5 4-5z" />}
+        </svg>
+      </button>
+    </th>
   );
 }
 

@@ -24,6 +24,24 @@ export function money(microUsd: number): string {
   return `${microUsd < 0 ? '−' : ''}$${WHOLE.format(Number(whole))}.${digits}`;
 }
 
+/** USD rounded to what an axis or a glance needs. */
+export function roughMoney(microUsd: number): string {
+  const usd = microUsd / 1_000_000;
+  return ROUGH_USD.format(usd);
+}
+
+const ROUGH_USD = new Intl.NumberFormat('en-US', {
+  style: 'currency',
+  currency: 'USD',
+  notation: 'compact',
+  maximumSignificantDigits: 3,
+});
+const ROUGH = new Intl.NumberFormat('en-US', { notation: 'compact', maximumSignificantDigits: 3 });
+
+export function roughCount(value: number): string {
+  return ROUGH.format(value);
+}
+
 export function percent(part: number, whole: number): string {
   return whole === 0 ? '–' : `${((100 * part) / whole).toFixed(1)}%`;
 }
