@@ -1,4 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Kysely, type Migration, type MigrationProvider, Migrator, sql } from 'kysely';
 import { checkConnection, createDb, type Database, type Tx } from './createDb.ts';
 import { requiredMigration } from './expandOnly.ts';
@@ -18,11 +19,33 @@ const LAST_OF_0_1_0 = '0017-oidc-callers';
 /** Kysely's own, so that no release of any age migrates meanwhile. */
 const KYSELY_LOCK_ID = '3853314791062309107';
 
+/** Postgres ended a transaction because it and another one waited for each other. */
+const DEADLOCK = '40P01';
+const MAX_TRIES = 10;
+const PAUSE_MS = 200;
+
 /**
- * Migrates the schema to this release. Does nothing if a newer release migrated it and this one may run on it. Safe when several
+ * Migrates the schema to this release, under load too: the apps lock tables in another order than the migrations, so that Postgres
+ * may have to roll back either. What was rolled back is tried again. Does nothing if a newer release migrated it and this one may run on it. Safe when several
  * processes start at once. Returns the names of the applied migrations.
  */
 export async function migrate(db: Database, folder: URL = MIGRATIONS): Promise<string[]> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await migrateOnce(db, folder);
+    } catch (error) {
+      if (tries === MAX_TRIES || !isDeadlock(error)) throw error;
+      await sleep(tries * PAUSE_MS);
+    }
+  }
+}
+
+function isDeadlock(error: unknown): boolean {
+  const { code, cause } = error as { readonly code?: string; readonly cause?: { readonly code?: string } };
+  return code === DEADLOCK || cause?.code === DEADLOCK;
+}
+
+async function migrateOnce(db: Database, folder: URL): Promise<string[]> {
   await db.transaction().execute(separateRecords);
   const { newer, unknown, missing } = await compareSchema(db, folder);
   if (newer) throw new Error(`This release cannot use the database: ${newer}`);

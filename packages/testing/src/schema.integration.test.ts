@@ -8,6 +8,7 @@ import { migrate, schemaMismatch } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from './eventually.ts';
+import { untilLockWaits } from './lockWaits.ts';
 import { createEmptyDatabase, type TestDatabase, useDatabase } from './testDatabase.ts';
 
 // Tests of packages/database. They are in this package because it depends on that one.
@@ -81,6 +82,7 @@ describe('a schema that another release migrated', () => {
     );
     return found.rows.map(({ name }) => name);
   };
+  const GATE = 460_046;
   const EXPAND = { '9001-expand': 'CREATE TABLE later (a int);' };
   const CONTRACT = {
     ...EXPAND,
@@ -93,6 +95,39 @@ describe('a schema that another release migrated', () => {
     expect(await schemaMismatch(empty.db, older)).toBeUndefined();
     expect(await migrate(empty.db, older)).toEqual([]);
     expect(await namesIn('schema_migrations')).toContain('9001-expand');
+  });
+
+  it('is migrated again if Postgres rolled that back, because an app locks tables in another order', async () => {
+    await migrate(empty.db, await release('9000'));
+    await sql`CREATE TABLE one (a int)`.execute(empty.db);
+    await sql`CREATE TABLE two (a int)`.execute(empty.db);
+    let open = () => {};
+    const opened = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const gated = empty.db.transaction().execute(async (tx) => {
+      await sql`SELECT pg_advisory_xact_lock(${GATE})`.execute(tx);
+      await opened;
+    });
+    let migrating: Promise<string[]> | undefined;
+    await empty.db.transaction().execute(async (app) => {
+      // So that Postgres rolls back the migration.
+      await sql`SET LOCAL deadlock_timeout = '1h'`.execute(app);
+      await sql`INSERT INTO two VALUES (1)`.execute(app);
+      migrating = migrate(
+        empty.db,
+        await release('9000', {
+          '9001-both': `ALTER TABLE one ADD b int; SELECT pg_advisory_xact_lock(${GATE}); ALTER TABLE two ADD b int;`,
+        }),
+      );
+      await untilLockWaits(empty.db, 1);
+      const inserted = sql`INSERT INTO one VALUES (1)`.execute(app);
+      await untilLockWaits(empty.db, 2);
+      open();
+      await gated;
+      await inserted;
+    });
+    expect(await migrating).toEqual(['9001-both']);
   });
 
   it('must not have contracted: a release below what it requires refuses, and says what to do', async () => {

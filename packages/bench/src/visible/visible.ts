@@ -77,8 +77,7 @@ export async function measureVisible(run: TestRun, options: VisibleOptions): Pro
       }
       const [reachedRate, ...delays] = await Promise.all([loading, ...probing]);
       const sorted = delays.toSorted((a, b) => a - b);
-      const share = (part: number) =>
-        sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0;
+      const share = (part: number) => percentile(sorted, part);
       return {
         rate,
         isDiskBusy,
@@ -98,6 +97,11 @@ export async function measureVisible(run: TestRun, options: VisibleOptions): Pro
   } finally {
     await service.close();
   }
+}
+
+/** Of sorted figures: the least that this share of them does not exceed. So p99 of a hundred is not the slowest of them. */
+export function percentile(sorted: readonly number[], part: number): number {
+  return sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)] ?? 0;
 }
 
 export function describeVisible(figures: VisibleFigures): string {

@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+import { createDb, type Database } from '@weighbridge/database';
 import { eventually } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { beforeEach, expect, it } from 'vitest';
@@ -178,3 +180,68 @@ it('dropping loses nothing that is written at the same time', async () => {
   expect(rows[0]?.spent).toBe(BigInt(written));
   expect(await rebuildBuckets(ledger.db, { apply: false })).toMatchObject({ differingBuckets: 0 });
 }, 30_000);
+
+const APP = `weighbridge_app_${randomUUID().replaceAll('-', '')}`;
+
+it('a role that may not change the schema maintains the months, and drops none that is retained', async () => {
+  await sql`CREATE ROLE ${sql.id(APP)}`.execute(ledger.db);
+  try {
+    // As docs/operations.md has it.
+    await sql`GRANT USAGE ON SCHEMA public TO ${sql.id(APP)}`.execute(ledger.db);
+    await sql`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO ${sql.id(APP)}`.execute(
+      ledger.db,
+    );
+    await sql`GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO ${sql.id(APP)}`.execute(ledger.db);
+    await sql`ALTER DEFAULT PRIVILEGES GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO ${sql.id(APP)}`.execute(
+      ledger.db,
+    );
+    await recordUsage(ledger.db, eventsOnly([eventIn(1, '2026-01-11T08:00:00Z', 5n)]));
+    await asRole(APP, async (db) => {
+      await expect(sql`CREATE TABLE mine (a int)`.execute(db)).rejects.toThrow('permission denied');
+      await expect(sql`DROP TABLE usage_events_2026_02`.execute(db)).rejects.toThrow('must be owner');
+      await expect(sql`SELECT drop_usage_partition('2026-02-15Z')`.execute(db)).rejects.toThrow('retention');
+      const now = new Date('2026-04-29T00:00:00Z');
+      expect(await maintainPartitions(db, { now, retentionDays: RETENTION_DAYS })).toEqual([
+        'usage_events_2026_01',
+      ]);
+      await recordUsage(db, eventsOnly([eventIn(2, '2026-05-11T08:00:00Z', 7n)]));
+    });
+    expect(await partitions()).toEqual(['02', '03', '04', '05', '06'].map((n) => `usage_events_2026_${n}`));
+    expect(await rebuildBuckets(ledger.db, { apply: false })).toMatchObject({ differingBuckets: 0 });
+  } finally {
+    await sql`DROP OWNED BY ${sql.id(APP)}`.execute(ledger.db);
+    await sql`DROP ROLE ${sql.id(APP)}`.execute(ledger.db);
+  }
+});
+
+it('nobody else may create or drop a month', async () => {
+  await sql`CREATE ROLE ${sql.id(APP)}`.execute(ledger.db);
+  try {
+    await sql`GRANT USAGE ON SCHEMA public TO ${sql.id(APP)}`.execute(ledger.db);
+    await ledger.db
+      .updateTable('ledger_floor')
+      .set({ dropped_before: month('2026-04') })
+      .execute();
+    await asRole(APP, async (db) => {
+      for (const call of [
+        sql`SELECT drop_usage_partition('2026-01-15Z')`,
+        sql`SELECT create_usage_partition('2027-01-15Z')`,
+      ])
+        await expect(call.execute(db)).rejects.toThrow('permission denied for function');
+    });
+  } finally {
+    await sql`DROP OWNED BY ${sql.id(APP)}`.execute(ledger.db);
+    await sql`DROP ROLE ${sql.id(APP)}`.execute(ledger.db);
+  }
+});
+
+async function asRole(role: string, work: (db: Database) => Promise<void>): Promise<void> {
+  const url = new URL(ledger.url);
+  url.searchParams.set('options', `-c role=${role}`);
+  const db = createDb(url.href, { applicationName: 'as-role', onIdleError: () => {} });
+  try {
+    await work(db);
+  } finally {
+    await db.destroy();
+  }
+}

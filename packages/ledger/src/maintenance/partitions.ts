@@ -88,7 +88,7 @@ function monthsFrom(first: Date, last: Date): Date[] {
   return months;
 }
 
-async function dropPartition(db: Database, { name, end }: Partition): Promise<void> {
+async function dropPartition(db: Database, { name, month, end }: Partition): Promise<void> {
   // Committed first: from here on, validation refuses events of the partition.
   await db
     .updateTable('ledger_floor')
@@ -110,7 +110,8 @@ async function dropPartition(db: Database, { name, end }: Partition): Promise<vo
     await sql`
       UPDATE spend_buckets SET opening_nano_usd = opening_nano_usd + dropped_sums.nano_usd
       FROM dropped_sums WHERE spend_buckets.bucket_key = dropped_sums.bucket_key`.execute(tx);
-    await sql`DROP TABLE ${sql.table(name)}`.execute(tx);
+    // As the owner of the table, which the apps' role need not be.
+    await sql`SELECT drop_usage_partition(${month})`.execute(tx);
   });
 }
 
