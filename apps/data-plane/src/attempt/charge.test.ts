@@ -229,6 +229,20 @@ describe('a response that was not seen whole', () => {
     expect(await chargeOf({ usage: tokens, isFinal: true }, {}, background)).toMatchObject({ usage: tokens });
   });
 
+  it('costs no more output than its limit if it is a document that broke off, whose frame was read too', async () => {
+    const read = { output: () => ({ text: 'w '.repeat(500), ratio: 1 }), isDocument: true };
+    const request = { max_tokens: 20 };
+    for (const outcome of [Outcome.INTERRUPTED, Outcome.CLIENT_GONE]) {
+      const charge = await chargeOf({}, { ...read, outcome }, { request });
+      expect(charge).toMatchObject({ usage: { outputTokens: 20 }, atLeastReserved: true });
+    }
+    // A whole one shows that the vendor did not keep to the limit.
+    const whole = await chargeOf({}, read, { request });
+    expect(whole).toMatchObject({
+      usage: { outputTokens: expect.toSatisfy((count: number) => count >= 500) },
+    });
+  });
+
   it('is estimated by its size if it was not read, up to its limit', async () => {
     const unread = (bytes: number) => ({ output: () => ({ text: '', ratio: 1, unreadBytes: bytes }) });
     expect(await chargeOf({}, unread(350))).toMatchObject({ usage: { outputTokens: 100 } });

@@ -136,7 +136,7 @@ async function countCharge(
   prepared: PreparedRequest,
   countTokens: CountTokens,
 ): Promise<Charge> {
-  const { facts, output } = result;
+  const { facts, output, outcome, isDocument } = result;
   const { said, toolUses, others, model } = facts;
   // A stream that broke off may have reported its input at the start, or what it used so far.
   const partial = [facts.usage, facts.partialUsage].find((usage) => usage && totalTokens(usage) > 0);
@@ -145,8 +145,11 @@ async function countCharge(
     inputTokens: await countRequest(prepared, countTokens),
   };
   const { text, ratio, unreadBytes = 0 } = output();
-  const unread = Math.min(estimateTokens(unreadBytes), mostOutput(prepared));
-  const written = Math.ceil((await countTokens(text)) * ratio) + unread;
+  const most = mostOutput(prepared);
+  const unread = Math.min(estimateTokens(unreadBytes), most);
+  const counted = Math.ceil((await countTokens(text)) * ratio) + unread;
+  // The text of a document that broke off can't be told from its frame, which costs nothing.
+  const written = isDocument && outcome !== Outcome.SUCCESS ? Math.min(counted, most) : counted;
   const outputTokens = Math.max(input.outputTokens, written);
   return {
     usage: { ...input, outputTokens },
