@@ -241,4 +241,50 @@ describe('the budgets of the company, under load', () => {
     const shown = await weighbridge(['teams', 'show', 'research']);
     expect(shown.out).toMatch(/limit +\$0\.002\b/);
   });
+  it('give way to another limit for one person until its end, and hold again then', async () => {
+    const principal_id = person('sales', 50);
+    const issued = await done('POST', '/keys?wait=propagated', { name: 'laptop', principal_id });
+    const key = String(issued.key);
+    await spendAll(key);
+    const { data } = (await done('GET', '/policies?name_contains=each')) as { data: { id: string }[] };
+    const policy_id = String(data[0]?.id);
+    const of = { policy_id, principal_id, reason: 'a demonstration' };
+    const more = { ...of, limit_micro_usd: 3 * EACH_MICRO_USD };
+    const override = await done('POST', '/overrides', { ...more, duration_seconds: 3_600 });
+    const counter = async () => {
+      const { data } = await done('GET', `/policies/${policy_id}/counters?principal_id=${principal_id}`);
+      return (data as Record<string, number>[])[0] ?? {};
+    };
+    const exposure = ({ spent_micro_usd = 0, leased_micro_usd = 0 }) => spent_micro_usd + leased_micro_usd;
+    const spendBeyond = async () => {
+      for (const proxy of [0, 1]) await ask(key, proxy);
+      expect((await counter()).spent_micro_usd).toBeGreaterThan(EACH_MICRO_USD);
+    };
+    await eventually(spendBeyond, { timeoutMs: 60_000 });
+    expect((await counter()).limit_micro_usd).toBe(3 * EACH_MICRO_USD);
+    // What leases hold at the end may still be spent, and nothing more.
+    await done('DELETE', `/overrides/${String(override.id)}`);
+    const most = exposure(await counter());
+    expect(most).toBeLessThanOrEqual(3 * EACH_MICRO_USD);
+    await spendAll(key);
+    const spent = async () => {
+      const rows = (await spendBy('principal')).filter(({ group }) => group.principal === principal_id);
+      return Number(nano(rows) / 1_000n);
+    };
+    expect(await spent()).toBeGreaterThan(EACH_MICRO_USD);
+    expect(await spent()).toBeLessThanOrEqual(most);
+
+    // One that ends by itself: whatever was spent until then, nothing is afterwards.
+    const again = await done('POST', '/overrides', { ...of, limit_micro_usd: 5_000, duration_seconds: 2 });
+    await spendAll(key, 2_000);
+    await eventually(async () => {
+      expect(await done('GET', `/overrides/${String(again.id)}`)).toMatchObject({ active: false });
+    });
+    await spendAll(key);
+    const last = await counter();
+    expect(last).toMatchObject({ limit_micro_usd: EACH_MICRO_USD, override: null, headroom_micro_usd: 0 });
+    expect(exposure(last)).toBeLessThanOrEqual(5_000);
+    const { out } = await weighbridge(['overrides', 'list', '--principal', principal_id]);
+    expect(out).toMatch(/a demonstration/);
+  });
 });

@@ -21,6 +21,7 @@ import { ProxyTests } from './features/connectors/proxyTests.ts';
 import { resealCredentials } from './features/connectors/resealCredentials.service.ts';
 import { KeyUses } from './features/keys/keyUses.service.ts';
 import { loadPeppers } from './features/keys/peppers.ts';
+import { watchOverrides } from './features/overrides/watchOverrides.service.ts';
 import { listenGrpc } from './features/proxies/grpcServer.ts';
 import { findLiveProxies } from './features/proxies/proxies.repository.ts';
 import { startWatchers } from './features/proxies/watchers.service.ts';
@@ -86,6 +87,7 @@ export async function startControlPlane(
   watchFeed({ ...deps, metrics }, context);
   startSender({ ...deps, metrics }, context);
   watchConditions(deps, context);
+  watchOverrides(deps, context);
   const observed = { ...deps, metrics, hasOperatorMetrics, tracing };
   const grpcAddress = await serveGrpc(observed, config, context);
   const handler = await serveHttp(observed, config, context);

@@ -88,16 +88,17 @@ function expectedFor(holder: Holder, { operation, method, scope, parameters }: M
   }
   if (parameters.length === 0) return 'done';
   if (holder === 'auditor') return reads ? 'done' : [403, 'insufficient_role'];
-  const ofLead = ['getKey', 'updateKey', 'revokeKey', 'getKeyUsage', 'getRequest'];
+  const ofLead = ['getKey', 'updateKey', 'revokeKey', 'getKeyUsage', 'getOverride', 'getRequest'];
   if (holder === 'lead' && ofLead.includes(operation)) return 'done';
   // Its secret would spend from another counter.
   if (holder === 'lead' && operation === 'rotateKey') return [403, 'rotation_not_allowed'];
-  if (holder === 'finance' && ['getRequest', 'getTeam'].includes(operation)) return 'done';
+  if (holder === 'finance' && ['getOverride', 'getRequest', 'getTeam'].includes(operation)) return 'done';
   return [404, NOT_FOUND[parameters[0] ?? '']];
 }
 
 const NOT_FOUND: Readonly<Record<string, string>> = {
   key_id: 'key_not_found',
+  override_id: 'override_not_found',
   policy_id: 'policy_not_found',
   request_id: 'request_not_found',
   team_id: 'team_not_found',
@@ -131,7 +132,7 @@ async function call(
     const value = ids ?? (await fixtures.parameter(api, name, operation));
     filled = filled.replace(`{${name}}`, encodeURIComponent(value));
   }
-  const sent = takesBody ? (body ?? (await fixtures.body(operation, method))) : undefined;
+  const sent = takesBody ? (body ?? (await fixtures.body(api, operation, method))) : undefined;
   return await api.call(method, filled, {
     ...(key !== undefined && { key }),
     ...(sent !== undefined && { body: sent }),

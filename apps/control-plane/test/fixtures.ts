@@ -21,6 +21,13 @@ const PROFILE = { strategy: 'ordered', targets: [{ model: 'mock/echo' }] };
 const PARAMETERS: Readonly<Record<string, (api: TestApi, operation: string) => Promise<string>>> = {
   key_id: async (api) => (await api.issue({ principal_id: 'an-owner' })).id,
   policy_id: async (api) => await made(api, '/policies', { name: 'made by a test' }),
+  override_id: async (api) =>
+    await made(api, '/overrides', {
+      ...(await ownersCounter(api)),
+      limit_micro_usd: 2_000,
+      reason: 'made by a test',
+      duration_seconds: 3_600,
+    }),
   team_id: async (api) => await made(api, '/teams', { name: `made-${Math.random()}` }),
   principal_id: async (api, operation) => {
     const id = (await api.issue({ principal_id: 'a-principal' })).principal_id as string;
@@ -69,11 +76,12 @@ export const fixtures = {
     );
   },
   /** The example of the document. Names are unique. A PATCH changes nothing. */
-  async body(operation: string, method: string): Promise<unknown> {
+  async body(api: TestApi, operation: string, method: string): Promise<unknown> {
     const example = REQUEST_EXAMPLES[operation];
     if (method === 'PATCH') return {};
     // A caller grants only scopes that it has.
     if (operation === 'createKey') return { name: 'made by a test' };
+    if (operation === 'createOverride') return { ...example, ...(await ownersCounter(api)) };
     if (example) return 'name' in example ? { ...example, name: `made-${Math.random()}` } : example;
     throw new Error(
       `${operation} takes a body, for which the document has no example: add one to src/openapi/requestExamples.ts`,
@@ -85,6 +93,14 @@ export const fixtures = {
     ['putCatalogModel', ['no-slash', 'OpenAI/x', '/x', 'acme/', 'acme/\u0000']],
   ]),
 };
+
+/** Of a new policy with a limit. */
+async function ownersCounter(api: TestApi): Promise<{ policy_id: string; principal_id: string }> {
+  const principal_id = 'an-owner';
+  await api.call('PUT', `/principals/${principal_id}`, { body: {} });
+  const policy_id = await made(api, '/policies', { name: 'made by a test', limit_micro_usd: 1_000 });
+  return { policy_id, principal_id };
+}
 
 /** A request of a principal, in the team that it is in now. */
 async function requestOf({ db, call }: TestApi, principal: string): Promise<string> {

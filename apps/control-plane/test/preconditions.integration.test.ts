@@ -38,6 +38,7 @@ const BODIES: Readonly<Record<string, (n: number) => object | undefined>> = {
   updateAlias: (n) => ({ name: `changed-${n}-${Math.random()}` }),
   updateConnector: (n) => ({ weight: 2 + n }),
   updateKey: (n) => ({ name: `changed ${n}` }),
+  updateOverride: (n) => ({ limit_micro_usd: 3_000 + n }),
   updatePolicy: (n) => ({ limit_micro_usd: 1_000_000 + n }),
   updateProfile: (n) => ({ targets: [{ model: 'mock/echo', weight: 2 + n }] }),
   updateTeam: (n) => ({ name: `changed-${n}-${Math.random()}` }),
@@ -95,7 +96,7 @@ it('covers every operation that changes a resource with an ETag', () => {
       })
       .map(([path]) => path),
   );
-  expect(withEtag.size).toBe(9);
+  expect(withEtag.size).toBe(10);
   const missing = all
     .filter(([path, method]) => withEtag.has(path) && method !== 'get')
     .filter(([, , { operationId }]) => !conditional.some(({ operation }) => operation === operationId))

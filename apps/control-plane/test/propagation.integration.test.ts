@@ -20,9 +20,11 @@ const writes = operations(document).filter(
 const UNKNOWN_TO_PROXIES = [
   'checkPlan',
   'createCorrection',
+  'createOverride',
   'createWebhook',
   'deleteWebhook',
   'discardQuarantined',
+  'endOverride',
   'explainName',
   'explainProfile',
   'rebuildLedger',
@@ -33,6 +35,7 @@ const UNKNOWN_TO_PROXIES = [
   'rotateWebhook',
   'testConnector',
   'testWebhook',
+  'updateOverride',
   'updateWebhook',
 ];
 
@@ -74,7 +77,7 @@ describe('waiting for propagation', () => {
       const value = await fixtures.parameter(api, name, operationId);
       filled = filled.replace(`{${name}}`, encodeURIComponent(value));
     }
-    const body = requestBody && (await fixtures.body(operationId, method.toUpperCase()));
+    const body = requestBody && (await fixtures.body(api, operationId, method.toUpperCase()));
     const pending = await serving();
     const { status, headers } = await api.call(
       method.toUpperCase() as 'POST',

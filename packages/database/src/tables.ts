@@ -59,6 +59,20 @@ export interface BudgetLeases {
   window_end: Timestamp | null;
 }
 
+export interface BudgetOverrides {
+  created_at: Timestamp;
+  created_by: string;
+  ended_at: Timestamp | null;
+  ends_at: Timestamp;
+  id: string;
+  limit_nano_usd: bigint;
+  policy_id: string;
+  principal_id: string | null;
+  reason: string;
+  subject: string;
+  updated_at: Timestamp;
+}
+
 export interface BudgetThresholdsReached {
   bucket_key: string;
   percent: number;
@@ -609,6 +623,7 @@ export interface DB {
   aliases: Aliases;
   audit_log: AuditLog;
   budget_leases: BudgetLeases;
+  budget_overrides: BudgetOverrides;
   budget_thresholds_reached: BudgetThresholdsReached;
   catalog_feed: CatalogFeed;
   catalog_feed_changes: CatalogFeedChanges;

@@ -2,7 +2,19 @@ import { randomFillSync } from 'node:crypto';
 import { TypeID } from 'typeid-js';
 
 /** An id is a prefix, for its type, and a UUIDv7, so ids sort by time (https://github.com/jetify-com/typeid). */
-export type IdPrefix = 'key' | 'pol' | 'con' | 'prf' | 'als' | 'req' | 'fch' | 'team' | 'whk' | 'evt' | 'whd';
+export type IdPrefix =
+  | 'key'
+  | 'pol'
+  | 'con'
+  | 'prf'
+  | 'als'
+  | 'req'
+  | 'fch'
+  | 'team'
+  | 'whk'
+  | 'evt'
+  | 'whd'
+  | 'ovr';
 
 export function newId(prefix: IdPrefix): string {
   nextUuid();

@@ -8,6 +8,15 @@ export {
   principalSubject,
 } from './buckets/bucketRef.ts';
 export { type CounterDefinition, openCounter } from './budgets/openCounter.ts';
+export {
+  endDueOverrides,
+  markDueOverrides,
+  type OverriddenCounter,
+  type OverrideInForce,
+  type OverrideRow,
+  overrideKey,
+  readOverrides,
+} from './budgets/overrides.ts';
 export { type BudgetUse, readBudgetUse } from './budgets/readBudgetUse.ts';
 export { COUNTER_ORDERS, type CounterRow, readCounters } from './budgets/readCounters.ts';
 export { type CounterUse, readCounterUse, readPolicyUse } from './budgets/readCounterUse.ts';

@@ -77,6 +77,9 @@ export function policiesCommand(cli: Cli): Command {
         ['LEASED', (counter) => usd(counter.leased_micro_usd)],
         ['LIMIT', (counter) => usd(counter.limit_micro_usd)],
         ['HEADROOM', (counter) => usd(counter.headroom_micro_usd)],
+        ...(items.some(({ override }) => override)
+          ? [['LIMIT ENDS', ({ override }) => time(override?.ends_at ?? null)] satisfies Column<Counter>]
+          : []),
       ]);
       if (!session.json && of.reset !== null) session.err(`The window ends at ${time(of.reset)}.`);
     });

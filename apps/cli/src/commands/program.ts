@@ -19,6 +19,7 @@ import { keysCommand } from './keys.ts';
 import { ledgerCommand } from './ledger.ts';
 import { migrateCommand } from './migrate.ts';
 import { modelsCommand } from './models.ts';
+import { overridesCommand } from './overrides.ts';
 import { policiesCommand } from './policies.ts';
 import { principalsCommand } from './principals.ts';
 import { profilesCommand } from './profiles.ts';
@@ -54,6 +55,7 @@ export function createProgram(cli: Cli): Command {
     whoamiCommand(cli),
     modelsCommand(cli),
     policiesCommand(cli),
+    overridesCommand(cli),
     principalsCommand(cli),
     teamsCommand(cli),
     connectorsCommand(cli),

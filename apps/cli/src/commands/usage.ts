@@ -18,6 +18,9 @@ export function usageCommand(cli: Cli): Command {
       session.showOne(report, {
         policy: `${report.policy_id} (by ${report.source}, ${report.active ? 'enforced' : 'not enforced'})`,
         spent: `${usd(report.bucket_spent_micro_usd)} of ${usd(report.limit_micro_usd)}`,
+        ...(report.override && {
+          override: `${report.override.id} until ${time(report.override.ends_at)}: ${report.override.reason}`,
+        }),
         remaining: usd(report.remaining_micro_usd),
         headroom: headroomText(report),
         'counted per': report.counter_scope,

@@ -1,6 +1,6 @@
 import { bodyOf, type components } from '@weighbridge/client';
 import { Command } from 'commander';
-import { time } from '../session/output.ts';
+import { time, usd } from '../session/output.ts';
 import { type Cli, openSession } from '../session/session.ts';
 
 export function whoamiCommand(cli: Cli): Command {
@@ -20,6 +20,9 @@ export function whoamiCommand(cli: Cli): Command {
           who.policy_id === null
             ? null
             : `${who.policy_name ?? ''} (${who.policy_id}, by ${who.policy_source ?? ''})`,
+        ...(who.override && {
+          override: `${usd(who.override.limit_micro_usd)} until ${time(who.override.ends_at)}: ${who.override.reason}`,
+        }),
         expires: time(who.expires_at),
         ...(who.secret_expires_at !== null && {
           'this secret, replaced, expires': time(who.secret_expires_at),

@@ -33,6 +33,7 @@ import { keyRoutes } from '../features/keys/keys.routes.ts';
 import { ledgerRoutes } from '../features/ledger/ledger.routes.ts';
 import { modelRoutes } from '../features/models/models.routes.ts';
 import type { ModelDeps } from '../features/models/models.service.ts';
+import { overrideRoutes } from '../features/overrides/overrides.routes.ts';
 import { planRoutes } from '../features/plans/plans.routes.ts';
 import { policyRoutes } from '../features/policies/policies.routes.ts';
 import type { PolicyAdminDeps } from '../features/policies/policyAdmin.service.ts';
@@ -130,6 +131,7 @@ function registerFeatures(api: App, deps: AppDeps): void {
   counterRoutes(api, deps);
   whoamiRoutes(api, deps);
   principalRoutes(api, deps);
+  overrideRoutes(api, deps);
   teamRoutes(api, deps);
   profileRoutes(api, deps);
   aliasRoutes(api, deps);

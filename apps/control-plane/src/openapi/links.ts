@@ -23,6 +23,7 @@ const listed = (operationId: string, field = 'id'): Source =>
 const SOURCES: Readonly<Record<string, readonly Source[]>> = {
   key_id: [created('createKey'), listed('listKeys')],
   policy_id: [created('createPolicy'), listed('listPolicies')],
+  override_id: [created('createOverride'), listed('listOverrides')],
   team_id: [created('createTeam'), listed('listTeams')],
   principal_id: [read('putPrincipal', '$response.body#/id'), listed('listPrincipals')],
   profile_id: [created('createProfile'), listed('listProfiles')],
@@ -112,6 +113,11 @@ export function addLinks(document: OpenApiDocument): void {
       const parameters = { [name]: source.value, ...source.others };
       addLink(byId.get(source.operationId), source.status, target, { parameters });
     }
+  }
+  const override = byId.get('createOverride');
+  if (override) {
+    const requestBody = { policy_id: '$response.body#/id' };
+    addLink(byId.get('createPolicy'), 201, override, { requestBody });
   }
   const feedback = byId.get('giveFeedback');
   for (const { operationId, status, value } of SOURCES.request_id ?? []) {

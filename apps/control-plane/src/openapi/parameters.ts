@@ -25,6 +25,7 @@ export const PATH_PARAMETERS: Readonly<Record<string, Schema>> = {
   connector_id: idOf('con', 'The id of a connector.'),
   webhook_id: idOf('whk', 'The id of a webhook.'),
   delivery_id: idOf('whd', 'The id of a delivery of a webhook.'),
+  override_id: idOf('ovr', 'The id of an override.'),
   team_id: idOf('team', 'The id of a team.'),
   change_id: idOf('fch', 'The id of a change of the feed of prices.'),
   request_id: idOf('req', 'The id of a request: the `x-request-id` of its response.'),

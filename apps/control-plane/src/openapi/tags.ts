@@ -2,6 +2,7 @@
 export const TAG_DESCRIPTIONS: Readonly<Record<string, string>> = {
   Keys: 'The secrets that clients send: issue, restrict, rotate and revoke them.',
   Policies: 'Limits per window, rate limits, and the models that keys may use.',
+  Overrides: 'Other limits for single counters of a policy, each with a reason and an end.',
   Principals: 'The persons and services to which spend belongs, and their roles.',
   Teams: 'Teams of principals: their members, their budgets, and what each has spent.',
   Plans: 'Whether a list of changes would succeed, before the first is made.',

@@ -1,6 +1,7 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { findCurrentWindows } from './currentWindows.ts';
+import { limitAt } from './overrides.ts';
 
 /** How much of its limit a policy's fullest counter has used in the current window. */
 export interface BudgetUse {
@@ -16,13 +17,15 @@ export async function readBudgetUse(db: Database, now: Date, limit: number): Pro
   const { policyIds, starts } = await findCurrentWindows(db, { now, limit: MAX_POLICIES });
   if (policyIds.length === 0) return [];
   const { rows } = await sql<{ policy_id: string; used: number }>`
-    SELECT policies.id AS policy_id, max(bucket.spent_nano_usd / policies.limit_nano_usd::float8) AS used
+    SELECT policies.id AS policy_id, max(bucket.spent_nano_usd / counter.limit_nano_usd::float8) AS used
     FROM unnest(${policyIds}::text[], ${starts}::timestamptz[]) AS current (policy_id, window_start)
     JOIN policies ON policies.id = current.policy_id
     JOIN spend_buckets AS bucket ON bucket.policy_id = current.policy_id
       AND bucket.window_start = current.window_start AND bucket.counter_version = policies.counter_version
       -- A principal's own sum under a policy of another scope is not limited.
       AND policies.counter_scope = split_part(bucket.subject, ':', 1)
+    CROSS JOIN LATERAL (SELECT ${limitAt(sql.ref('bucket.subject'), now)} AS limit_nano_usd) AS counter
+    WHERE counter.limit_nano_usd > 0
     GROUP BY policies.id ORDER BY used DESC, policies.id LIMIT ${limit}`.execute(db);
   return rows.map(({ policy_id, used }) => ({ policyId: policy_id, usedRatio: used }));
 }

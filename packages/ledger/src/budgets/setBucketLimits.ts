@@ -1,19 +1,26 @@
 import type { Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { lockCounters } from '../buckets/successors.ts';
+import { limitAt } from './overrides.ts';
 
 /**
- * Copies a policy's limit to the buckets of its counter. Call it in the transaction that changes the limit: lease calls in
- * progress end before it, and later ones see the new limit. Leases keep what they hold; if that exceeds the new limit,
+ * Copies the limits of a policy and its overrides to the buckets of its counter. Call it in the transaction that changes a limit:
+ * lease calls in progress end before it, and later ones see the new limit. Leases keep what they hold; if that exceeds the new limit,
  * nothing is granted until enough of it is spent or returned.
  */
-export async function setBucketLimits(tx: Tx, policyId: string): Promise<void> {
+export async function setBucketLimits(tx: Tx, policyId: string, now: Date): Promise<void> {
   await lockCounters(tx, 'exclusive');
   await sql`
-    UPDATE spend_buckets AS bucket SET limit_nano_usd = policy.limit_nano_usd
-    FROM policies AS policy
-    WHERE policy.id = ${policyId} AND bucket.policy_id = policy.id AND bucket.counter_version = policy.counter_version
-      AND bucket.limit_nano_usd IS DISTINCT FROM policy.limit_nano_usd
-      -- No lease was ever asked for on the others: they get the limit with the first call.
-      AND (bucket.limit_nano_usd IS NOT NULL OR bucket.leased_nano_usd > 0)`.execute(tx);
+    UPDATE spend_buckets AS bucket SET limit_nano_usd = current.limit_nano_usd
+    FROM (
+      SELECT spend_buckets.bucket_key, ${limitAt(sql.ref('spend_buckets.subject'), now)} AS limit_nano_usd
+      FROM policies
+      JOIN spend_buckets ON spend_buckets.policy_id = policies.id
+        AND spend_buckets.counter_version = policies.counter_version
+      WHERE policies.id = ${policyId}
+        -- No lease was ever asked for on the others: they get the limit with the first call.
+        AND (spend_buckets.limit_nano_usd IS NOT NULL OR spend_buckets.leased_nano_usd > 0)
+    ) AS current
+    WHERE bucket.bucket_key = current.bucket_key
+      AND bucket.limit_nano_usd IS DISTINCT FROM current.limit_nano_usd`.execute(tx);
 }

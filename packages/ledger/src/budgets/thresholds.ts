@@ -4,6 +4,7 @@ import { sql } from 'kysely';
 import { counterOf } from '../webhookEvents/counterOf.ts';
 import { recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
 import { findCurrentWindows } from './currentWindows.ts';
+import { limitAt } from './overrides.ts';
 
 /** A counter reached a percentage of its policy's limit, for the first time in its window. */
 export interface ThresholdReached {
@@ -37,14 +38,15 @@ export async function recordThresholds(
   }>`
     WITH reached AS (
       SELECT bucket.bucket_key, bucket.policy_id, bucket.subject, bucket.window_start, bucket.spent_nano_usd,
-             policies.limit_nano_usd, threshold.percent
+             counter.limit_nano_usd, threshold.percent
       FROM spend_buckets AS bucket
       JOIN policies ON policies.id = bucket.policy_id AND policies.counter_version = bucket.counter_version
+      CROSS JOIN LATERAL (SELECT ${limitAt(sql.ref('bucket.subject'), now)} AS limit_nano_usd) AS counter
       CROSS JOIN LATERAL unnest(policies.thresholds) AS threshold (percent)
       WHERE bucket.bucket_key = ANY (${bucketKeys}::text[])
         AND cardinality(policies.thresholds) > 0 AND policies.enforcement <> 'off'
         AND policies.counter_scope = split_part(bucket.subject, ':', 1)
-        AND bucket.spent_nano_usd >= policies.limit_nano_usd::numeric * threshold.percent / 100
+        AND bucket.spent_nano_usd >= counter.limit_nano_usd::numeric * threshold.percent / 100
     ), recorded AS (
       INSERT INTO budget_thresholds_reached (bucket_key, percent, reached_at)
       SELECT bucket_key, percent, ${now} FROM reached ORDER BY bucket_key, percent
@@ -100,7 +102,8 @@ export async function recordOverdueThresholds(db: Database, now: Date): Promise<
       AND bucket.window_start = current.window_start AND bucket.counter_version = policies.counter_version
       AND policies.counter_scope = split_part(bucket.subject, ':', 1)
     CROSS JOIN LATERAL unnest(policies.thresholds) AS threshold (percent)
-    WHERE bucket.spent_nano_usd >= policies.limit_nano_usd::numeric * threshold.percent / 100
+    CROSS JOIN LATERAL (SELECT ${limitAt(sql.ref('bucket.subject'), now)} AS limit_nano_usd) AS counter
+    WHERE bucket.spent_nano_usd >= counter.limit_nano_usd::numeric * threshold.percent / 100
       AND NOT EXISTS (
         SELECT FROM budget_thresholds_reached AS recorded
         WHERE recorded.bucket_key = bucket.bucket_key AND recorded.percent = threshold.percent

@@ -12,6 +12,7 @@ import {
   principalSubject,
 } from '../buckets/bucketRef.ts';
 import { openCounter } from '../budgets/openCounter.ts';
+import { endDueOverrides } from '../budgets/overrides.ts';
 import { setBucketLimits } from '../budgets/setBucketLimits.ts';
 import {
   closeEpoch,
@@ -94,7 +95,7 @@ async function setLimit(
       .set({ limit_nano_usd: limit })
       .where('id', '=', bucket.policyId)
       .execute();
-    await setBucketLimits(tx, bucket.policyId);
+    await setBucketLimits(tx, bucket.policyId, now);
     await beforeCommit();
   });
 }
@@ -227,6 +228,38 @@ describe('a lease call', () => {
     // Without a limit it is granted.
     await setLimit(bucket, null);
     expect(await call(b, bucket, { seq: 2n, wantNanoUsd: 40n })).toMatchObject({ grantedNanoUsd: 40n });
+  });
+
+  it('is granted by an override of its own counter until the end, and not even if it began before the end was marked', async () => {
+    const bucket = await bucketOf(100n, { counter_scope: 'principal' });
+    const [of, others] = ['ada', 'bob'].map((id) => ({ ...bucket, subject: principalSubject(id) }));
+    if (!of || !others) throw new Error('two counters');
+    const [a, b] = [await holder(), await holder()];
+    const endsAt = new Date(now.getTime() + 60_000);
+    await ledger.db.transaction().execute(async (tx) => {
+      const row = { id: `ovr ${bucket.policyId}`, policy_id: bucket.policyId, subject: of.subject };
+      const times = { created_at: now, updated_at: now, ends_at: endsAt };
+      const said = { limit_nano_usd: 300n, reason: 'a launch', created_by: 'operator' };
+      await tx
+        .insertInto('budget_overrides')
+        .values({ ...row, ...times, ...said })
+        .execute();
+      await setBucketLimits(tx, bucket.policyId, now);
+    });
+    expect(await call(a, of, { seq: 1n, wantNanoUsd: 250n })).toMatchObject({
+      grantedNanoUsd: 250n,
+      limitNanoUsd: 300n,
+    });
+    expect(await call(a, others, { seq: 1n, wantNanoUsd: 250n })).toMatchObject({ grantedNanoUsd: 100n });
+    let waiting: Promise<LeaseResult> | undefined;
+    await ledger.db.transaction().execute(async (tx) => {
+      const ended = await endDueOverrides(tx, { now: endsAt, limit: 10, policyId: bucket.policyId });
+      expect(ended).toHaveLength(1);
+      waiting = call(b, of, { seq: 1n, wantNanoUsd: 10n, minimumNanoUsd: 1n });
+      await Promise.race([waiting, untilLockWaits(ledger.db)]);
+    });
+    expect(await waiting).toMatchObject({ grantedNanoUsd: 0n, limitNanoUsd: 100n, outcome: 'contended' });
+    expect(await bucketRow(of)).toMatchObject({ limit_nano_usd: 100n, leased_nano_usd: 250n });
   });
 });
 

@@ -55,6 +55,8 @@ describe('the ledger', () => {
     'forget-overage',
     'stamp-at-settle',
     'standing-for-each',
+    'override-outlives',
+    'override-end-refunds',
   ];
   it.each(planted)('fails the simulation with the fault %s', async (fault) => {
     const size = { steps: 120, windowSteps: 90 };

@@ -2,6 +2,7 @@ import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
+import { limitAt } from '../budgets/overrides.ts';
 
 /**
  * The part of each bucket's limit that is neither spent nor leased, by key, for sizing grants. Nothing is locked, so it may
@@ -10,12 +11,14 @@ import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
 export async function readHeadroom(
   db: Database,
   buckets: readonly BucketRef[],
+  now: Date,
 ): Promise<Map<string, NanoUsd>> {
   const { rows } = await sql<{ bucket_key: string; headroom: bigint }>`
     SELECT wanted.bucket_key,
-           greatest(policies.limit_nano_usd - coalesce(bucket.spent_nano_usd + bucket.leased_nano_usd, 0), 0) AS headroom
-    FROM unnest(${buckets.map(bucketKey)}::text[], ${buckets.map(({ policyId }) => policyId)}::text[])
-      AS wanted (bucket_key, policy_id)
+           greatest(${limitAt(sql.ref('wanted.subject'), now)} - coalesce(bucket.spent_nano_usd + bucket.leased_nano_usd, 0), 0) AS headroom
+    FROM unnest(${buckets.map(bucketKey)}::text[], ${buckets.map(({ policyId }) => policyId)}::text[],
+                ${buckets.map(({ subject }) => subject)}::text[])
+      AS wanted (bucket_key, policy_id, subject)
     JOIN policies ON policies.id = wanted.policy_id
     LEFT JOIN spend_buckets AS bucket ON bucket.bucket_key = wanted.bucket_key
     WHERE policies.limit_nano_usd IS NOT NULL`.execute(db);

@@ -2,6 +2,7 @@ import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { type NanoUsd, type WindowKind, windowAt } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
+import { limitAt } from '../budgets/overrides.ts';
 import type { LeaseFigures } from './decideGrant.ts';
 
 interface Holder {
@@ -10,7 +11,7 @@ interface Holder {
 }
 
 interface CurrentBucket {
-  /** The policy's limit. Null: unlimited. */
+  /** The limit of its override, else of its policy. Null: unlimited. */
   readonly nanoUsd: NanoUsd | null;
   /** Null: the window never ends. */
   readonly windowEnd: Date | null;
@@ -21,25 +22,29 @@ export async function findCurrentBuckets(
   tx: Tx,
   { calls, now }: { readonly calls: readonly { readonly bucket: BucketRef }[]; readonly now: Date },
 ): Promise<Map<string, CurrentBucket>> {
-  const ids = [...new Set(calls.map(({ bucket }) => bucket.policyId))];
   const { rows } = await sql<{
-    id: string;
+    bucket_key: string;
     limit_nano_usd: bigint | null;
     counter_version: number;
     window_kind: WindowKind;
     timezone: string;
   }>`
-    SELECT id, limit_nano_usd, counter_version, window_kind, timezone FROM policies
-    WHERE id = ANY (${arrayLiteral(ids)}::text[])`.execute(tx);
-  const policies = new Map(
-    rows.map((row) => [row.id, { ...row, window: windowAt(row.window_kind, row.timezone, now) }]),
-  );
+    SELECT wanted.bucket_key, ${limitAt(sql.ref('wanted.subject'), now)} AS limit_nano_usd,
+      policies.counter_version, policies.window_kind, policies.timezone
+    FROM unnest(${arrayLiteral(calls.map(({ bucket }) => bucketKey(bucket)))}::text[],
+                ${arrayLiteral(calls.map(({ bucket }) => bucket.policyId))}::text[],
+                ${arrayLiteral(calls.map(({ bucket }) => bucket.subject))}::text[])
+      AS wanted (bucket_key, policy_id, subject)
+    JOIN policies ON policies.id = wanted.policy_id`.execute(tx);
+  const found = new Map(rows.map((row) => [row.bucket_key, row]));
   const current = new Map<string, CurrentBucket>();
   for (const { bucket } of calls) {
-    const policy = policies.get(bucket.policyId);
+    const key = bucketKey(bucket);
+    const policy = found.get(key);
     if (policy?.counter_version !== bucket.counterVersion) continue;
-    if (policy.window.start.getTime() !== bucket.windowStart.getTime()) continue;
-    current.set(bucketKey(bucket), { nanoUsd: policy.limit_nano_usd, windowEnd: policy.window.end });
+    const window = windowAt(policy.window_kind, policy.timezone, now);
+    if (window.start.getTime() !== bucket.windowStart.getTime()) continue;
+    current.set(key, { nanoUsd: policy.limit_nano_usd, windowEnd: window.end });
   }
   return current;
 }

@@ -18,6 +18,8 @@ const FAULTS: Readonly<
   'counter-not-carried': { mode: 'hard' },
   'stamp-at-settle': { mode: 'hard' },
   'standing-for-each': { mode: 'hard' },
+  'override-outlives': { mode: 'hard' },
+  'override-end-refunds': { mode: 'hard' },
   // The forgotten overage exceeds what is in flight only if little is in flight and the ledger is far behind.
   'forget-overage': { mode: 'balanced', calm: true, maxInFlight: 1, usageRate: 0.02 },
 };

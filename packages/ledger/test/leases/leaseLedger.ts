@@ -58,7 +58,9 @@ export type Fault =
   | 'counter-not-carried'
   | 'forget-overage'
   | 'stamp-at-settle'
-  | 'standing-for-each';
+  | 'standing-for-each'
+  | 'override-outlives'
+  | 'override-end-refunds';
 
 export interface SimulatedAnswer {
   /** Cumulative. */
@@ -82,6 +84,12 @@ interface HeldAtRest {
   readonly hold: number;
 }
 
+export interface SimulatedOverride {
+  readonly limit: number;
+  /** The first step in which it is over. */
+  readonly ends: number;
+}
+
 /** The state machine under test: the reference model, or the ledger's SQL. */
 export interface LeaseLedger {
   start(limits: Readonly<Record<PolicyName, number>>): void | Promise<void>;
@@ -96,7 +104,13 @@ export interface LeaseLedger {
   record(event: SimulatedEvent): void | Promise<void>;
   /** The epoch ended after this many events. */
   declareLast(holder: Holder, lastN: number, step: number): void | Promise<void>;
-  setLimit(policy: PolicyName, limit: number): void | Promise<void>;
+  setLimit(policy: PolicyName, limit: number, step: number): void | Promise<void>;
+  /** Another limit on this policy's counters, in place of its own, from this step until the step `ends`. */
+  startOverride(policy: PolicyName, override: SimulatedOverride, step: number): void | Promise<void>;
+  /** An operator ends it before its time. */
+  endOverride(policy: PolicyName, step: number): void | Promise<void>;
+  /** Overrides whose end has come are marked, sooner or later: by the rules, their limits ended with the time. */
+  endDueOverrides(step: number): void | Promise<void>;
   /** A policy's definition changed, which starts this counter. */
   startCounter(next: Counter, step: number): void | Promise<void>;
   /** A holder was silent for too long; `which` selects it. By the rules, nothing happens. */

@@ -33,9 +33,21 @@ export function lockstep(reference: LeaseLedger, ledger: LeaseLedger): LeaseLedg
       await reference.declareLast(holder, lastN, step);
       await ledger.declareLast(holder, lastN, step);
     },
-    async setLimit(policy, limit) {
-      await reference.setLimit(policy, limit);
-      await ledger.setLimit(policy, limit);
+    async setLimit(policy, limit, step) {
+      await reference.setLimit(policy, limit, step);
+      await ledger.setLimit(policy, limit, step);
+    },
+    async startOverride(policy, override, step) {
+      await reference.startOverride(policy, override, step);
+      await ledger.startOverride(policy, override, step);
+    },
+    async endOverride(policy, step) {
+      await reference.endOverride(policy, step);
+      await ledger.endOverride(policy, step);
+    },
+    async endDueOverrides(step) {
+      await reference.endDueOverrides(step);
+      await ledger.endDueOverrides(step);
     },
     async startCounter(next, step) {
       await reference.startCounter(next, step);

@@ -8,6 +8,7 @@ import type {
   SimulatedAnswer,
   SimulatedCall,
   SimulatedEvent,
+  SimulatedOverride,
 } from './leaseLedger.ts';
 import { STANDING } from './leaseLedger.ts';
 
@@ -47,6 +48,7 @@ class ReferenceLedger implements LeaseLedger {
   readonly #windowSteps: number;
   readonly #fault: Fault | undefined;
   readonly #limits: Record<PolicyName, number> = { P: 0, A: 0, B: 0 };
+  readonly #overrides = new Map<PolicyName, SimulatedOverride>();
   readonly #versions: Record<PolicyName, number> = { P: 0, A: 0, B: 0 };
   /** By policy and window: the newest counter started in it, if it replaced an earlier one. */
   readonly #newestIn = new Map<string, string>();
@@ -79,7 +81,7 @@ class ReferenceLedger implements LeaseLedger {
 
   #answer(holder: Holder, call: SimulatedCall, step: number): SimulatedAnswer {
     const lease = this.#change(holder, call, step);
-    const standing = Math.min(lease.standing, this.#standingFor(lease));
+    const standing = Math.min(lease.standing, this.#standingFor(lease, step));
     return { granted: lease.granted, standing };
   }
 
@@ -106,15 +108,22 @@ class ReferenceLedger implements LeaseLedger {
     }
     if (!isNewer) return lease;
     // Rule 14: what idle leases keep is together a tenth of the limit. The holder may never learn of a smaller figure.
-    lease.standing = Math.max(call.standing, this.#standingFor(lease));
+    lease.standing = Math.max(call.standing, this.#standingFor(lease, step));
     // Rule 2: grant what is wanted, as far as there is headroom.
-    const slice = Math.min(call.want, this.#limits[policy] - this.#exposureOf(key));
+    const slice = Math.min(call.want, this.#limitOf(policy, step) - this.#exposureOf(key));
     if (slice > 0 && slice >= call.minimum) lease.granted += slice;
     return lease;
   }
 
-  #standingFor(lease: Lease): number {
-    const limit = this.#limits[lease.counter.policy];
+  /** Rule 15: an override stands in for the limit until its time comes. Its end takes nothing back, as a lowered limit does not. */
+  #limitOf(policy: PolicyName, step: number): number {
+    const override = this.#overrides.get(policy);
+    const isInForce = override && (step < override.ends || this.#fault === 'override-outlives');
+    return isInForce ? override.limit : this.#limits[policy];
+  }
+
+  #standingFor(lease: Lease, step: number): number {
+    const limit = this.#limitOf(lease.counter.policy, step);
     const isOther = (one: Lease) => one !== lease && !one.closed && one.counter.key === lease.counter.key;
     const others = [...this.#leases.values()].filter(isOther).reduce((sum, one) => sum + one.standing, 0);
     const together = this.#fault === 'standing-for-each' ? limit : Math.floor(limit / STANDING.together);
@@ -165,6 +174,26 @@ class ReferenceLedger implements LeaseLedger {
 
   setLimit(policy: PolicyName, limit: number): void {
     this.#limits[policy] = limit;
+  }
+
+  startOverride(policy: PolicyName, override: SimulatedOverride): void {
+    this.#overrides.set(policy, override);
+  }
+
+  endOverride(policy: PolicyName): void {
+    this.#overrides.delete(policy);
+    this.#refundAll(policy);
+  }
+
+  endDueOverrides(step: number): void {
+    if (this.#fault === 'override-outlives') return;
+    for (const [policy, { ends }] of this.#overrides) if (step >= ends) this.endOverride(policy);
+  }
+
+  /** Only with the fault `override-end-refunds`: a limit that falls takes back what leases hold. */
+  #refundAll(policy: PolicyName): void {
+    if (this.#fault !== 'override-end-refunds') return;
+    for (const lease of this.#leases.values()) if (lease.counter.policy === policy) refund(lease);
   }
 
   startCounter(next: Counter): void {

@@ -8,6 +8,7 @@ import {
   type PolicyName,
   type SimulatedCall,
   type SimulatedEvent,
+  type SimulatedOverride,
   STANDING,
 } from './leaseLedger.ts';
 import { headroom, type InFlight, type LeaseAccount, RETRY_STEPS, SimulatedProxy } from './simulatedProxy.ts';
@@ -57,6 +58,8 @@ class Simulation {
   readonly #bill: VendorBill;
   readonly #proxies: readonly SimulatedProxy[];
   readonly #limits: Record<PolicyName, number>;
+  /** In place of the limits, until their steps come. */
+  readonly #overrides = new Map<PolicyName, SimulatedOverride>();
   /** What leases keep follows a lowered limit only when their proxies call. */
   readonly #highestLimits: Record<PolicyName, number>;
   readonly #control: Message[] = [];
@@ -89,6 +92,7 @@ class Simulation {
     await this.#ledger.start({ ...this.#limits });
     for (const proxy of this.#proxies) await this.#ledger.register(proxy.holder, undefined);
     for (this.#step = 1; this.#step <= this.#options.steps; this.#step++) {
+      await this.#endOverrides();
       await this.#act(this.#pick(this.#proxies));
       await this.#deliverSome();
     }
@@ -109,6 +113,8 @@ class Simulation {
     else if (chance < 0.74) await this.#ledger.expire(this.#random());
     else if (chance < 0.755) await this.#changeLimit();
     else if (chance < 0.765) await this.#changeCounter();
+    else if (chance < 0.785) await this.#changeOverride();
+    else if (chance < 0.81) await this.#ledger.endDueOverrides(this.#step);
   }
 
   async #deliverSome(): Promise<void> {
@@ -283,19 +289,51 @@ class Simulation {
     const limit = this.#between(50, 500);
     this.#limits[policy] = limit;
     this.#highestLimits[policy] = Math.max(limit, this.#highestLimits[policy]);
-    await this.#ledger.setLimit(policy, limit);
+    await this.#ledger.setLimit(policy, limit, this.#step);
+    await this.#limitChanged(policy);
+  }
+
+  /** Starts an override, or ends the one in force. */
+  async #changeOverride(): Promise<void> {
+    const policy = this.#pick(POLICIES);
+    if (this.#overrides.delete(policy)) await this.#ledger.endOverride(policy, this.#step);
+    else {
+      const override = { limit: this.#between(50, 500), ends: this.#step + this.#between(1, 60) };
+      this.#overrides.set(policy, override);
+      this.#highestLimits[policy] = Math.max(override.limit, this.#highestLimits[policy]);
+      // Its predecessor may be over without being marked.
+      await this.#ledger.endDueOverrides(this.#step);
+      await this.#ledger.startOverride(policy, override, this.#step);
+    }
+    await this.#limitChanged(policy);
+  }
+
+  /** From its step on, an override allows nothing more, whether the ledger was told or not. */
+  async #endOverrides(): Promise<void> {
+    for (const [policy, { ends }] of this.#overrides) {
+      if (this.#step < ends) continue;
+      this.#overrides.delete(policy);
+      await this.#limitChanged(policy);
+    }
+  }
+
+  async #limitChanged(policy: PolicyName): Promise<void> {
     const current = counter(policy, this.#versionOf(policy), this.#windowAt(this.#step));
     if (!this.#bill.isOpen(current)) return;
     // What leases hold when a limit is lowered may still be spent.
-    this.#bill.allow(current, Math.max(limit, await this.#ledger.exposure(current)));
+    this.#bill.allow(current, Math.max(this.#limitOf(policy), await this.#ledger.exposure(current)));
     this.#bill.check(current);
+  }
+
+  #limitOf(policy: PolicyName): number {
+    return this.#overrides.get(policy)?.limit ?? this.#limits[policy];
   }
 
   async #changeCounter(): Promise<void> {
     this.#version++;
     const next = counter('A', this.#version, this.#windowAt(this.#step));
     await this.#ledger.startCounter(next, this.#step);
-    this.#bill.allow(next, Math.max(this.#limits.A, await this.#ledger.exposure(next)));
+    this.#bill.allow(next, Math.max(this.#limitOf('A'), await this.#ledger.exposure(next)));
     this.#bill.check(next);
   }
 
@@ -325,7 +363,7 @@ class Simulation {
 
   async #answerCalls(holder: Holder, calls: readonly SimulatedCall[]): Promise<Grant[]> {
     for (const { counter: of } of calls) {
-      if (!this.#bill.isOpen(of)) this.#bill.allow(of, this.#limits[of.policy]);
+      if (!this.#bill.isOpen(of)) this.#bill.allow(of, this.#limitOf(of.policy));
     }
     const answers = await this.#ledger.call(holder, calls, this.#step);
     return calls.map(({ counter: of, seq }, i) => {

@@ -2,6 +2,7 @@ import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { type BucketRef, bucketKey, POLICY_SUBJECT } from '../../src/buckets/bucketRef.ts';
 import { openCounter } from '../../src/budgets/openCounter.ts';
+import { endDueOverrides } from '../../src/budgets/overrides.ts';
 import { setBucketLimits } from '../../src/budgets/setBucketLimits.ts';
 import type { LedgerEvent, ReceivedRange } from '../../src/events/usage.ts';
 import { answerLeaseCalls } from '../../src/leases/answerLeaseCalls.ts';
@@ -19,6 +20,7 @@ import {
   type SimulatedAnswer,
   type SimulatedCall,
   type SimulatedEvent,
+  type SimulatedOverride,
   STANDING,
 } from './leaseLedger.ts';
 
@@ -136,15 +138,53 @@ class SqlLedger implements LeaseLedger {
     });
   }
 
-  async setLimit(policy: PolicyName, limit: number): Promise<void> {
+  async setLimit(policy: PolicyName, limit: number, step: number): Promise<void> {
     await this.#options.db.transaction().execute(async (tx) => {
       await tx
         .updateTable('policies')
         .set({ limit_nano_usd: BigInt(limit) })
         .where('id', '=', this.#policyId(policy))
         .execute();
-      await setBucketLimits(tx, this.#policyId(policy));
+      await setBucketLimits(tx, this.#policyId(policy), this.#at(step));
     });
+  }
+
+  async startOverride(policy: PolicyName, override: SimulatedOverride, step: number): Promise<void> {
+    const [policyId, now] = [this.#policyId(policy), this.#at(step)];
+    const ends = this.#options.fault === 'override-outlives' ? 1_000_000 : override.ends;
+    await this.#options.db.transaction().execute(async (tx) => {
+      const of = { policy_id: policyId, subject: POLICY_SUBJECT, reason: 'simulated', created_by: 'ada' };
+      const times = { created_at: now, updated_at: now, ends_at: this.#at(ends) };
+      await tx
+        .insertInto('budget_overrides')
+        .values({ id: `${policyId}/${step}`, ...of, ...times, limit_nano_usd: BigInt(override.limit) })
+        .execute();
+      await setBucketLimits(tx, policyId, now);
+    });
+  }
+
+  async endOverride(policy: PolicyName, step: number): Promise<void> {
+    const [policyId, now] = [this.#policyId(policy), this.#at(step)];
+    await this.#options.db.transaction().execute(async (tx) => {
+      await tx
+        .updateTable('budget_overrides')
+        .set({ ended_at: now })
+        .where('policy_id', '=', policyId)
+        .where('ended_at', 'is', null)
+        .execute();
+      await setBucketLimits(tx, policyId, now);
+    });
+    if (this.#options.fault === 'override-end-refunds') await this.#refund({ policy });
+  }
+
+  async endDueOverrides(step: number): Promise<void> {
+    const now = this.#at(step);
+    for (const policy of POLICIES) {
+      const due = { now, limit: 10, policyId: this.#policyId(policy) };
+      const ended = await this.#options.db.transaction().execute((tx) => endDueOverrides(tx, due));
+      const isRefunding = this.#options.fault === 'override-end-refunds' && ended.length > 0;
+      if (isRefunding) await this.#refund({ policy });
+    }
   }
 
   async startCounter(next: Counter, step: number): Promise<void> {
@@ -220,11 +260,13 @@ class SqlLedger implements LeaseLedger {
     readonly epoch?: string;
     readonly key?: string;
     readonly which?: number;
+    readonly policy?: PolicyName;
   }): Promise<void> {
+    const prefix = of.policy ? `${this.#policyId(of.policy)}/` : `pol_${this.#options.simulation}_`;
     await this.#options.db.transaction().execute(async (tx) => {
       const { rows } = await sql<{ bucket_key: string; epoch: string }>`
         SELECT bucket_key, epoch FROM budget_leases
-        WHERE hold_nano_usd > 0 AND starts_with(bucket_key, ${`pol_${this.#options.simulation}_`})
+        WHERE hold_nano_usd > 0 AND starts_with(bucket_key, ${prefix})
           AND (${of.epoch ?? null}::uuid IS NULL OR epoch = ${of.epoch ?? null}::uuid)
           AND (${of.key ?? null}::text IS NULL OR bucket_key = ${of.key ?? null}::text)
         ORDER BY bucket_key COLLATE "C", producer_id, epoch FOR UPDATE`.execute(tx);

@@ -105,6 +105,7 @@ describe('the counters of a policy', () => {
         leased_micro_usd: 0,
         limit_micro_usd: null,
         headroom_micro_usd: null,
+        override: null,
       },
     ]);
   });
@@ -145,12 +146,14 @@ describe('whoami', () => {
       policy_id: id,
       policy_name: 'mine',
       policy_source: 'key',
+      override: null,
     });
     await api.call('POST', `/keys/${issued.id}/rotate`, { body: { grace_seconds: 60 } });
     expect((await whoami(issued.key)).secret_expires_at).toBe('2026-11-20T10:01:00.000Z');
     expect(await whoami(api.operatorKey)).toMatchObject({
       principal_id: 'operator',
       policy_source: 'default',
+      override: null,
     });
     const { key } = await api.issue({ scopes: ['inference'] });
     expect((await api.call('GET', '/whoami', { key })).status).toBe(403);

@@ -2,6 +2,7 @@ import { COUNTER_ORDERS } from '@weighbridge/ledger';
 import { type Static, Type } from 'typebox';
 import { Page, PageQuery } from '../../shared/paging.ts';
 import { DateTime, MicroUsd, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
+import { LimitOverride } from '../policies/limitOverride.ts';
 import { CounterScope } from '../policies/policies.schemas.ts';
 
 export const PolicyCounter = Type.Object(
@@ -17,6 +18,7 @@ export const PolicyCounter = Type.Object(
     headroom_micro_usd: Nullable(
       Type.Integer({ description: 'The limit less what is spent and leased, at least 0; null: unlimited.' }),
     ),
+    override: Nullable(LimitOverride),
   },
   { title: 'PolicyCounter' },
 );

@@ -1,15 +1,19 @@
 import type { Database } from '@weighbridge/database';
-import { microFromNano, type NanoUsd, windowAt } from '@weighbridge/domain';
+import { microFromNano, windowAt } from '@weighbridge/domain';
 import {
   type CounterRow,
   keySubject,
   ledgerAsOf,
+  type OverrideInForce,
+  overrideKey,
   POLICY_SUBJECT,
   principalSubject,
   readCounters,
+  readOverrides,
 } from '@weighbridge/ledger';
 import { type Caller, type VisibleObjects, visibleObjects } from '../../shared/caller.ts';
 import { page, pageRequest } from '../../shared/paging.ts';
+import { limitOf, presentOverride } from '../policies/limitOverride.ts';
 import type { PolicyRow } from '../policies/policies.service.ts';
 import {
   type CountedKeyRow,
@@ -32,7 +36,8 @@ export async function countersOfPolicy(
   query: CounterQuery,
 ): Promise<PolicyCounters> {
   const visible = visibleObjects(caller, query.principal_id, 'the counters');
-  const window = windowAt(policy.window_kind, policy.timezone, now());
+  const at = now();
+  const window = windowAt(policy.window_kind, policy.timezone, at);
   const order = query.sort ?? '-spent';
   const list = JSON.stringify(['counters', policy.id, policy.counter_version, window.start, order]);
   const request = pageRequest(list, query, isPosition);
@@ -53,6 +58,8 @@ export async function countersOfPolicy(
     db,
     rows.flatMap(({ subject }) => idIn(subject, 'key') ?? []),
   );
+  const counted = rows.map(({ subject }) => ({ policyId: policy.id, subject }));
+  const overrides = await readOverrides(db, counted, at);
   const byId = new Map(keys.map((key) => [key.counter_key_id, key]));
   return {
     ...page(
@@ -60,7 +67,8 @@ export async function countersOfPolicy(
       request,
       rows,
       (row) => [String(order.endsWith('spent') ? row.spent : row.leased), row.bucketKey],
-      (row) => present(row, policy.limit_nano_usd, byId),
+      (row) =>
+        present(row, policy, overrides.get(overrideKey({ policyId: policy.id, subject: row.subject })), byId),
     ),
     policy_id: policy.id,
     policy_name: policy.name,
@@ -86,11 +94,13 @@ async function subjectsOf(
 
 function present(
   { subject, spent, leased }: CounterRow,
-  limit: NanoUsd | null,
+  policy: PolicyRow,
+  override: OverrideInForce | undefined,
   keys: ReadonlyMap<string, CountedKeyRow>,
 ): PolicyCounter {
   const keyId = idIn(subject, 'key');
   const key = keyId === undefined ? undefined : keys.get(keyId);
+  const limit = limitOf(policy, override);
   const headroom = limit === null ? null : limit - spent - leased;
   return {
     principal_id: key?.principal_id ?? idIn(subject, 'principal') ?? null,
@@ -100,6 +110,7 @@ function present(
     leased_micro_usd: microFromNano(leased),
     limit_micro_usd: limit === null ? null : microFromNano(limit),
     headroom_micro_usd: headroom === null ? null : Math.max(0, microFromNano(headroom)),
+    override: presentOverride(override),
   };
 }
 

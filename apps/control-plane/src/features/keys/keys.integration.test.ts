@@ -315,6 +315,7 @@ describe('the usage report', () => {
       counter_scope: 'policy',
       pooled: true,
       limit_micro_usd: 5_000_000,
+      override: null,
       window_start: window.start.toISOString(),
       reset: window.end?.toISOString(),
       window_unbounded: false,

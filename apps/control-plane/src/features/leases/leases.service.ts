@@ -52,7 +52,7 @@ async function leaseBudgets(
 ): Promise<MessageInitShape<typeof BudgetLeaseSchema>[]> {
   if (budgets.length === 0) return [];
   const buckets = budgets.map(bucketOf);
-  const headroom = await readHeadroom(deps.db, buckets);
+  const headroom = await readHeadroom(deps.db, buckets, deps.now());
   const results = await answerLeaseCalls(deps.db, {
     producerId,
     epoch,

@@ -131,7 +131,7 @@ export async function changePolicy(
     }
     // In the same transaction: after the commit, no lease is granted by the previous limit.
     if (changed.limit_micro_usd && !deps.isRehearsal) {
-      await setBucketLimits(tx, id);
+      await setBucketLimits(tx, id, now);
       await reclaimExcess(tx, id);
     }
     await recordChange(tx, {

@@ -46,6 +46,10 @@ export async function listPrincipals(
   return page('principals', request, rows, (row) => [row.id], present);
 }
 
+export async function principalExists(db: Database, id: string): Promise<boolean> {
+  return (await findPrincipal(db, id)) !== undefined;
+}
+
 /** Throws a 404 for an id that no principal can have. */
 export function assertPrincipalId(id: string): void {
   if (isPrincipalId(id)) return;

@@ -4,11 +4,16 @@ import {
   bucketKey,
   type CounterUse,
   ledgerAsOf,
+  type OverrideInForce,
+  overrideKey,
+  POLICY_SUBJECT,
   principalSubject,
   readCounterUse,
+  readOverrides,
   readPolicyUse,
 } from '@weighbridge/ledger';
 import { type Caller, ledTeamsOf, readsAllSpend } from '../../shared/caller.ts';
+import { limitOf } from '../policies/limitOverride.ts';
 import { findPolicy, findPolicyOfMembers, type PolicyRow } from '../policies/policies.service.ts';
 import { countMembers, findMembers, type TeamRow } from './teams.repository.ts';
 import type { TeamCounter, TeamMember, TeamReport } from './teams.schemas.ts';
@@ -36,7 +41,10 @@ async function counterOfTeam({ db, now }: TeamDeps, team: TeamRow): Promise<Team
   const policy = team.policy_id === null ? undefined : await findPolicy(db, team.policy_id);
   if (!policy) return null;
   const use = await readPolicyUse(db, bucketOf(policy, '', now()), policy.counter_scope);
-  return presentCounter(policy, use, policy.counter_scope === 'policy', now());
+  const pooled = { policyId: policy.id, subject: POLICY_SUBJECT };
+  const overrides = await readOverrides(db, [pooled], now());
+  const override = overrides.get(overrideKey(pooled));
+  return presentCounter({ policy, use, override, isWhole: policy.counter_scope === 'policy' }, now());
 }
 
 async function membersOf(
@@ -57,6 +65,11 @@ async function membersOf(
     db,
     counted.flatMap(({ bucket }) => bucket ?? []),
   );
+  const overrides = await readOverrides(
+    db,
+    counted.flatMap(({ bucket }) => bucket ?? []),
+    now(),
+  );
   return counted.map(({ member: { id, team_role, deactivated_at }, policy, bucket }) => ({
     principal_id: id,
     role: team_role ?? 'member',
@@ -64,9 +77,12 @@ async function membersOf(
     counter:
       policy && bucket
         ? presentCounter(
-            policy,
-            uses.get(bucketKey(bucket)) ?? UNUSED,
-            policy.counter_scope === 'principal',
+            {
+              policy,
+              use: uses.get(bucketKey(bucket)) ?? UNUSED,
+              override: overrides.get(overrideKey(bucket)),
+              isWhole: policy.counter_scope === 'principal',
+            },
             now(),
           )
         : null,
@@ -78,15 +94,21 @@ function bucketOf(policy: PolicyRow, subject: string, now: Date): BucketRef {
   return { policyId: policy.id, counterVersion: policy.counter_version, subject, windowStart };
 }
 
+interface CountedUse {
+  readonly policy: PolicyRow;
+  readonly use: CounterUse;
+  readonly override: OverrideInForce | undefined;
+  /** It is the use of one counter. */
+  readonly isWhole: boolean;
+}
+
 /** A sum over several counters, or a share of one, has no limit itself. */
 function presentCounter(
-  policy: PolicyRow,
-  { spent, leased }: CounterUse,
-  isWhole: boolean,
+  { policy, use: { spent, leased }, override, isWhole }: CountedUse,
   now: Date,
 ): TeamCounter {
   const window = windowAt(policy.window_kind, policy.timezone, now);
-  const limit = isWhole ? policy.limit_nano_usd : null;
+  const limit = isWhole ? limitOf(policy, override) : null;
   return {
     policy_id: policy.id,
     policy_name: policy.name,

@@ -1,6 +1,7 @@
 import type { Database } from '@weighbridge/database';
 import { microFromNano, type NanoUsd } from '@weighbridge/domain';
-import { bucketKey, readBucketsSpent } from '@weighbridge/ledger';
+import { bucketKey, type OverrideInForce, overrideKey, readBucketsSpent } from '@weighbridge/ledger';
+import { limitOf } from '../policies/limitOverride.ts';
 import type { Counter } from '../policies/policies.service.ts';
 import type { HeadroomCounter } from './usage.schemas.ts';
 
@@ -21,6 +22,7 @@ export async function headroomOf(
   db: Database,
   counters: readonly [Counter, ...Counter[]],
   governingSpent: NanoUsd,
+  overrides: ReadonlyMap<string, OverrideInForce>,
   showsParents: boolean,
 ): Promise<Headroom> {
   const [governing, ...parents] = counters;
@@ -30,9 +32,10 @@ export async function headroomOf(
   );
   return counters.reduce<Headroom>((least, counter) => {
     const { policy, bucket, window } = counter;
-    if (policy.limit_nano_usd === null || !canRefuse(counter)) return least;
+    const limitNano = limitOf(policy, overrides.get(overrideKey(bucket)));
+    if (limitNano === null || !canRefuse(counter)) return least;
     const isParent = counter !== governing;
-    const limit = microFromNano(policy.limit_nano_usd);
+    const limit = microFromNano(limitNano);
     const spent = microFromNano(isParent ? (spentOf.get(bucketKey(bucket)) ?? 0n) : governingSpent);
     const microUsd = Math.max(0, limit - spent);
     if (least.microUsd !== null && least.microUsd <= microUsd) return least;

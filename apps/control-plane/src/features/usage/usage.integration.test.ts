@@ -120,6 +120,7 @@ describe.each(WINDOWS)('a window of a %s in %s at %s', (window, timezone, now, s
       counter_scope: scope,
       pooled: scope === 'policy',
       limit_micro_usd: 10_000,
+      override: null,
       window_start: edges.start.toISOString(),
       reset: edges.end.toISOString(),
       window_unbounded: false,

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { DateTime, MicroUsd, Nullable, OneOf } from '../../shared/schemas.ts';
+import { LimitOverride } from '../policies/limitOverride.ts';
 import { CounterScope } from '../policies/policies.schemas.ts';
 
 const HeadroomCounter = Type.Object(
@@ -33,6 +34,7 @@ export const UsageReport = Type.Object(
     counter_scope: CounterScope,
     pooled: Type.Boolean(),
     limit_micro_usd: Nullable(MicroUsd),
+    override: Nullable(LimitOverride),
     window_start: DateTime,
     reset: Nullable(DateTime),
     window_unbounded: Type.Boolean(),

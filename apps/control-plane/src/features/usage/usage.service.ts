@@ -1,8 +1,9 @@
 import { microFromNano } from '@weighbridge/domain';
-import { readSpend } from '@weighbridge/ledger';
+import { overrideKey, readOverrides, readSpend } from '@weighbridge/ledger';
 import { type Caller, readsAll } from '../../shared/caller.ts';
 import { type EffectiveKey, governedKeyOf } from '../keys/effectiveKey.ts';
 import { type KeyDeps, visibleKey } from '../keys/keys.service.ts';
+import { limitOf, presentOverride } from '../policies/limitOverride.ts';
 import { countersOf } from '../policies/policies.service.ts';
 import { headroomOf } from './headroom.ts';
 import type { UsageReport } from './usage.schemas.ts';
@@ -17,12 +18,20 @@ export async function usageOfCaller(deps: KeyDeps, caller: Caller): Promise<Usag
 }
 
 async function report(deps: KeyDeps, key: EffectiveKey, showsParents: boolean): Promise<UsageReport> {
-  const { governing: policy, counters } = await countersOf(deps.db, key, deps.now());
+  const now = deps.now();
+  const { governing: policy, counters } = await countersOf(deps.db, key, now);
   const [counter] = counters;
   const spend = await readSpend(deps.db, counter.bucket, key.principal_id);
-  const headroom = await headroomOf(deps.db, counters, spend.spent, showsParents);
+  const overrides = await readOverrides(
+    deps.db,
+    counters.map(({ bucket }) => bucket),
+    now,
+  );
+  const headroom = await headroomOf(deps.db, counters, spend.spent, overrides, showsParents);
+  const override = overrides.get(overrideKey(counter.bucket));
+  const limitNano = limitOf(policy, override);
   const spent = microFromNano(spend.spent);
-  const limit = policy.limit_nano_usd === null ? null : microFromNano(policy.limit_nano_usd);
+  const limit = limitNano === null ? null : microFromNano(limitNano);
   const unbounded = counter.window.end === null;
   const windowStart = unbounded ? policy.counter_since : counter.window.start;
   // Later than the window's start if older rows of the ledger were deleted.
@@ -35,6 +44,7 @@ async function report(deps: KeyDeps, key: EffectiveKey, showsParents: boolean): 
     counter_scope: policy.counter_scope,
     pooled: policy.counter_scope === 'policy',
     limit_micro_usd: limit,
+    override: presentOverride(override),
     window_start: windowStart.toISOString(),
     reset: counter.window.end?.toISOString() ?? null,
     window_unbounded: unbounded,

@@ -1,9 +1,12 @@
+import { overrideKey, readOverrides } from '@weighbridge/ledger';
 import { type Static, Type } from 'typebox';
 import { type Caller, rightsOf } from '../../shared/caller.ts';
 import type { App } from '../../shared/fastify.ts';
 import { DateTime, Nullable, OneOf } from '../../shared/schemas.ts';
-import { policyOfCaller } from '../keys/effectiveKey.ts';
+import { effectiveKeyOf, policyOfCaller } from '../keys/effectiveKey.ts';
 import { type KeyDeps, visibleKey } from '../keys/keys.service.ts';
+import { LimitOverride, presentOverride } from '../policies/limitOverride.ts';
+import { countersOf } from '../policies/policies.service.ts';
 import { TeamRole } from '../teams/teams.schemas.ts';
 import { findLine } from '../teams/teams.service.ts';
 import { PolicySource } from '../usage/usage.schemas.ts';
@@ -50,6 +53,7 @@ const Whoami = Type.Object(
     ),
     policy_name: Nullable(Type.String()),
     policy_source: Nullable(PolicySource),
+    override: Nullable(LimitOverride),
   },
   { title: 'Whoami' },
 );
@@ -87,7 +91,16 @@ async function whoami(deps: KeyDeps, caller: Caller): Promise<Whoami> {
     policy_id: policy?.id ?? null,
     policy_name: policy?.name ?? null,
     policy_source: policy?.source ?? null,
+    override: policy ? await overrideOf(deps, caller) : null,
   };
+}
+
+/** What stands in for the limit of the governing policy. */
+async function overrideOf({ db, now }: KeyDeps, caller: Caller): Promise<LimitOverride | null> {
+  const at = now();
+  const { counters } = await countersOf(db, await effectiveKeyOf(db, caller), at);
+  const overrides = await readOverrides(db, [counters[0].bucket], at);
+  return presentOverride(overrides.get(overrideKey(counters[0].bucket)));
 }
 
 function rolesOf(caller: Caller): Whoami['roles'] {

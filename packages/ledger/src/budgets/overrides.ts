@@ -1,0 +1,97 @@
+import type { BudgetOverrides, Database, Tx } from '@weighbridge/database';
+import type { NanoUsd } from '@weighbridge/domain';
+import { type RawBuilder, type Selectable, sql } from 'kysely';
+import { lockCounters } from '../buckets/successors.ts';
+import { setBucketLimits } from './setBucketLimits.ts';
+
+export type OverrideRow = Selectable<BudgetOverrides>;
+
+/** Names a counter of a policy, whatever its window. */
+export interface OverriddenCounter {
+  readonly policyId: string;
+  readonly subject: string;
+}
+
+/** What stands in for a policy's limit on one of its counters. */
+export interface OverrideInForce {
+  readonly id: string;
+  readonly limit: NanoUsd;
+  readonly reason: string;
+  readonly endsAt: Date;
+}
+
+/**
+ * The limit of a counter at `now`, in nano-USD: its override's, else its policy's. Null: unlimited, whatever an override says, since
+ * proxies ask for no leases then. For a statement that has `policies`.
+ */
+export function limitAt(subject: RawBuilder<unknown>, now: Date): RawBuilder<bigint | null> {
+  return sql<bigint | null>`CASE WHEN policies.limit_nano_usd IS NOT NULL THEN coalesce((
+    SELECT override.limit_nano_usd FROM budget_overrides AS override
+    WHERE override.policy_id = policies.id AND override.subject = ${subject}
+      AND override.ended_at IS NULL AND override.ends_at > ${now}::timestamptz
+  ), policies.limit_nano_usd) END`;
+}
+
+export function overrideKey({ policyId, subject }: OverriddenCounter): string {
+  return `${policyId}/${subject}`;
+}
+
+/** The overrides that stand in for the limits of these counters at `now`, by `overrideKey`. */
+export async function readOverrides(
+  db: Database,
+  counters: readonly OverriddenCounter[],
+  now: Date,
+): Promise<ReadonlyMap<string, OverrideInForce>> {
+  if (counters.length === 0) return new Map();
+  const { rows } = await sql<OverrideRow>`
+    SELECT override.*
+    FROM budget_overrides AS override
+    JOIN (SELECT DISTINCT * FROM unnest(
+      ${counters.map(({ policyId }) => policyId)}::text[], ${counters.map(({ subject }) => subject)}::text[]
+    ) AS wanted (policy_id, subject)) AS counter USING (policy_id, subject)
+    JOIN policies ON policies.id = override.policy_id AND policies.limit_nano_usd IS NOT NULL
+    WHERE override.ended_at IS NULL AND override.ends_at > ${now}`.execute(db);
+  return new Map(
+    rows.map((row) => [
+      overrideKey({ policyId: row.policy_id, subject: row.subject }),
+      { id: row.id, limit: row.limit_nano_usd, reason: row.reason, endsAt: row.ends_at },
+    ]),
+  );
+}
+
+interface DueOverrides {
+  readonly now: Date;
+  readonly limit: number;
+  /** Undefined: of all policies. */
+  readonly policyId?: string;
+}
+
+/** Marks overrides whose end has come, and returns them. */
+export async function markDueOverrides(
+  tx: Tx,
+  { now, limit, policyId }: DueOverrides,
+): Promise<OverrideRow[]> {
+  const { rows } = await sql<OverrideRow>`
+    UPDATE budget_overrides SET ended_at = ends_at
+    WHERE id IN (
+      SELECT id FROM budget_overrides WHERE ended_at IS NULL AND ends_at <= ${now}
+        AND (${policyId ?? null}::text IS NULL OR policy_id = ${policyId ?? null})
+      ORDER BY ends_at, id LIMIT ${limit}
+    )
+    RETURNING *`.execute(tx);
+  return rows;
+}
+
+/**
+ * As `markDueOverrides`, and gives the buckets their policies' limits. The end holds without it, since each lease call compares the
+ * time; after it, not even a call that began before the end grants by the override. The lock comes first: whoever changes overrides
+ * holds it, so that none waits for another's row.
+ */
+export async function endDueOverrides(tx: Tx, due: DueOverrides): Promise<OverrideRow[]> {
+  await lockCounters(tx, 'exclusive');
+  const ended = await markDueOverrides(tx, due);
+  for (const policyId of new Set(ended.map(({ policy_id }) => policy_id))) {
+    await setBucketLimits(tx, policyId, due.now);
+  }
+  return ended;
+}
