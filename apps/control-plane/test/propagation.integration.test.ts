@@ -54,7 +54,8 @@ beforeEach(async () => {
 /** A proxy that may serve, and has applied this revision. */
 async function serving(appliedRevision = 0n, maxStalenessMs = 60_000): Promise<string> {
   const id = newUuid();
-  const about = { name: 'pod', version: '1', inFlightRequests: 0, waitingUsageBytes: 0n };
+  const load = { inFlightRequests: 0, waitingUsageBytes: 0n, usageLimitBytes: 0n, connectors: [] };
+  const about = { name: 'pod', version: '1', ...load };
   const seen = { ...about, id, appliedRevision, connectedAt: api.now, maxStalenessMs };
   await recordSeen(api.db, [seen]);
   return id;

@@ -30,6 +30,7 @@ import { createRequestDeps, type ProxyParts } from './requestDeps.ts';
 import { createEvidenceStore } from './routing/evidenceStore.ts';
 import { buildApp, inferenceHandler } from './server/app.ts';
 import { countRequests } from './server/countRequests.ts';
+import { reportHealth } from './upstream/connectorHealth.ts';
 import { ConnectorIdentities } from './upstream/connectorIdentities.ts';
 import { reportTokenFailures } from './upstream/tokenFailures.ts';
 import { createUpstreams } from './upstream/upstreams.ts';
@@ -90,7 +91,7 @@ export async function startDataPlane(
   const { now, version, metrics = createMetrics(), tracing } = deps;
   const { logger, onShutdown } = context;
   const { maxStalenessMs, name } = config.proxy;
-  const run: Run = { suspend: false, inFlightRequests: () => 0, usage: undefined };
+  const run: Run = { suspend: false, inFlightRequests: () => 0, connectors: () => [], usage: undefined };
 
   const spool = await openSpool({ ...config.spool, newId: newUuid, now, logger });
   onShutdown('spool', () => spool.close({ suspend: run.suspend }));
@@ -129,7 +130,7 @@ export async function startDataPlane(
     onReclaim: (buckets) => limits.budget.reclaim(buckets),
     onEvidence: evidence.apply,
     onTest: (test) => connectorTests.run(test),
-    load: () => loadOf(run),
+    load: () => loadOf(run, spool),
     keyUses,
     logger,
   });
@@ -172,14 +173,17 @@ interface Run {
   /** Set at shutdown if the control plane is unreachable: the next process then continues this epoch. */
   suspend: boolean;
   inFlightRequests: () => number;
+  connectors: () => ReturnType<typeof reportHealth>;
   usage: UsageRecording | undefined;
 }
 
-function loadOf({ inFlightRequests, usage }: Run) {
+function loadOf({ inFlightRequests, connectors, usage }: Run, spool: Spool) {
   return {
     inFlightRequests: inFlightRequests(),
     waitingUsageBytes: usage?.unackedBytes ?? 0,
     watermarkAgeMs: usage?.watermarkAgeMs() ?? 0,
+    usageLimitBytes: spool.maxBytes,
+    connectors: connectors(),
   };
 }
 
@@ -259,6 +263,7 @@ function addMetrics({ metrics, state, keys, usage, evidence }: ProxyParts, spool
 async function openApi(parts: ProxyParts, run: Run, context: ServiceContext): Promise<DataPlane> {
   const { onShutdown } = context;
   const requestDeps = createRequestDeps(parts, context);
+  run.connectors = () => reportHealth(requestDeps.health, parts.state.table);
   const app = buildApp(requestDeps);
   onShutdown('data plane API', () => app.close());
   const counted = countRequests(await inferenceHandler(app, requestDeps));

@@ -389,11 +389,13 @@ export interface Profiles {
 export interface Proxies {
   applied_revision: bigint;
   connected_at: Timestamp;
+  connectors: Generated<Json>;
   id: string;
   in_flight_requests: Generated<number>;
   last_seen_at: Timestamp;
   may_serve_until: Timestamp;
   name: string;
+  usage_limit_bytes: Generated<bigint>;
   version: string;
   waiting_usage_bytes: Generated<bigint>;
 }

@@ -20,6 +20,7 @@ export {
 export { type BudgetUse, readBudgetUse } from './budgets/readBudgetUse.ts';
 export { COUNTER_ORDERS, type CounterRow, readCounters } from './budgets/readCounters.ts';
 export { type CounterUse, readCounterUse, readPolicyUse } from './budgets/readCounterUse.ts';
+export { type FullCounter, readFullestCounters } from './budgets/readFullestCounters.ts';
 export { setBucketLimits } from './budgets/setBucketLimits.ts';
 export { recordOverdueThresholds, type ThresholdReached } from './budgets/thresholds.ts';
 export { type BillingDetails, detailsColumn, detailsOf } from './events/billingDetails.ts';
@@ -92,6 +93,7 @@ export { pruneRefusals } from './refusals/pruneRefusals.ts';
 export { recordRefusals } from './refusals/recordRefusals.ts';
 export type { RefusalBatch, RefusalRow, RefusingCounter } from './refusals/refusal.ts';
 export { type Correction, correctedCost, lockAttempt, recordCorrection } from './requests/corrections.ts';
+export { type ConnectorAttempts, readConnectorAttempts } from './requests/readConnectorAttempts.ts';
 export {
   type AttemptRow,
   findRequest,
@@ -106,6 +108,7 @@ export type { LedgerFilter } from './spend/ledgerFilter.ts';
 export { type PreviousSums, readPreviousSpend, TooManyGroupsError } from './spend/previousSpend.ts';
 export { readBucketsSpent } from './spend/readBucketsSpent.ts';
 export { type Completeness, readCompleteness } from './spend/readCompleteness.ts';
+export { type Percentiles, type RecentAttempts, readRecentAttempts } from './spend/readRecentAttempts.ts';
 export { readSpend, type Spend } from './spend/readSpend.ts';
 export { isSpendPosition, readSpendRows, type SpendRow, streamSpendRows } from './spend/spendBreakdown.ts';
 export {

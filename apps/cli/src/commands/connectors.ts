@@ -42,6 +42,25 @@ export function connectorsCommand(cli: Cli): Command {
 
   addConnectorChanges(connectors, cli);
 
+  listOptions(connectors.command('health'))
+    .description('list the circuit breakers over all proxies, and the attempts of the last five minutes')
+    .action(async (options, command: Command) => {
+      const session = await openSession(cli, command);
+      const items = await firstItems(session, limitOf(options), (page) =>
+        bodyOf(session.client.GET('/api/v1/connectors/health', { params: { query: page } })),
+      );
+      session.showList(items, [
+        ['ID', (one) => one.connector_id],
+        ['NAME', (one) => one.name],
+        ['ENABLED', (one) => one.enabled],
+        ['USABLE', (one) => one.usable],
+        ['STATE', (one) => one.state],
+        ['PROXIES NOT CLOSED', (one) => one.not_closed_at],
+        ['ATTEMPTS', (one) => one.attempts],
+        ['FAILED', (one) => one.failed_attempts],
+      ]);
+    });
+
   connectors
     .command('test <connector_id>')
     .description('have the proxies check a connector at its vendor; nothing is generated or billed')

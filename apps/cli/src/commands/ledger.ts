@@ -6,6 +6,14 @@ export function ledgerCommand(cli: Cli): Command {
   const ledger = new Command('ledger').description('the record that all spend is computed from');
 
   ledger
+    .command('show')
+    .description('how far the ledger is behind, what it lacks, and how much waits for it')
+    .action(async (_options, command: Command) => {
+      const session = await openSession(cli, command);
+      session.showOne(await bodyOf(session.client.GET('/api/v1/ledger')));
+    });
+
+  ledger
     .command('rebuild')
     .description('add the ledger up again, and show how the counters differ from it')
     .option('--apply', 'correct the counters; usage is still recorded meanwhile')

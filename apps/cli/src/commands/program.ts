@@ -28,6 +28,7 @@ import { quarantineCommand } from './quarantine.ts';
 import { requestsCommand } from './requests.ts';
 import { spendCommand } from './spend.ts';
 import { spoolCommand } from './spool.ts';
+import { summaryCommand } from './summary.ts';
 import { teamsCommand } from './teams.ts';
 import { usageCommand } from './usage.ts';
 import { webhooksCommand } from './webhooks.ts';
@@ -51,6 +52,7 @@ export function createProgram(cli: Cli): Command {
   for (const command of [
     connectCommand(cli),
     keysCommand(cli),
+    summaryCommand(cli),
     usageCommand(cli),
     whoamiCommand(cli),
     modelsCommand(cli),

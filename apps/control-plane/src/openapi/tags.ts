@@ -13,6 +13,7 @@ export const TAG_DESCRIPTIONS: Readonly<Record<string, string>> = {
   Audit: 'Who changed what, and when.',
   Evidence: 'How models did recently, by workload type.',
   Whoami: 'Who the caller is, and what it may do.',
+  Summary: 'Spend, budgets and what needs attention, at one glance.',
   Usage: 'Spend against the limits of a policy.',
   Spend: 'Spend by dimensions and time.',
   Requests: 'Single requests in the ledger, and corrections of their cost.',

@@ -84,7 +84,13 @@ function connectTo(port: number): ControlPlane {
     onReclaim: () => {},
     onTest: async () => ({}),
     keyUses: new KeyUses(),
-    load: () => ({ inFlightRequests: 1, waitingUsageBytes: 2, watermarkAgeMs: 3 }),
+    load: () => ({
+      inFlightRequests: 1,
+      waitingUsageBytes: 2,
+      watermarkAgeMs: 3,
+      usageLimitBytes: 4,
+      connectors: [{ connectorId: 'con_1', state: 2, downForMs: 5n }],
+    }),
     logger,
   });
   closing.push(() => controlPlane.close());
@@ -101,7 +107,12 @@ it('reports its spool and the age of its watermark', async () => {
   });
   expect(received.watched[1]?.message).toMatchObject({
     case: 'status',
-    value: { waitingUsageBytes: 2n, markAgeMs: 3n },
+    value: {
+      waitingUsageBytes: 2n,
+      markAgeMs: 3n,
+      usageLimitBytes: 4n,
+      connectors: [{ connectorId: 'con_1', state: 2, downForMs: 5n }],
+    },
   });
 });
 

@@ -3,6 +3,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { type Client, status as GrpcStatus, type Metadata, type ServiceError } from '@grpc/grpc-js';
 import type {
   BucketRef,
+  ConnectorConditionSchema,
   ConnectorTestedSchema,
   Evidence,
   ProxyStatusSchema,
@@ -37,6 +38,9 @@ export interface WatcherOptions {
     readonly inFlightRequests: number;
     readonly waitingUsageBytes: number;
     readonly watermarkAgeMs: number;
+    readonly usageLimitBytes: number;
+    /** Those that it sends nothing to, or little. */
+    readonly connectors: readonly MessageInitShape<typeof ConnectorConditionSchema>[];
   };
   readonly keyUses: KeyUses;
   readonly logger: Logger;
@@ -133,13 +137,15 @@ export class Watcher {
   }
 
   #status(options?: { readonly isLast: boolean }): MessageInitShape<typeof ProxyStatusSchema> {
-    const { inFlightRequests, waitingUsageBytes, watermarkAgeMs } = this.#deps.load();
+    const load = this.#deps.load();
     const sentAtMs = Math.floor(performance.now());
     return {
       appliedRevision: this.#deps.state.position?.revision ?? 0n,
-      inFlightRequests,
-      waitingUsageBytes: BigInt(waitingUsageBytes),
-      markAgeMs: BigInt(watermarkAgeMs),
+      inFlightRequests: load.inFlightRequests,
+      waitingUsageBytes: BigInt(load.waitingUsageBytes),
+      usageLimitBytes: BigInt(load.usageLimitBytes),
+      markAgeMs: BigInt(load.watermarkAgeMs),
+      connectors: [...load.connectors],
       sentAtMs: BigInt(sentAtMs),
       keyUses: this.#deps.keyUses.report(sentAtMs, Date.now(), options),
     };

@@ -1,10 +1,10 @@
 import { create } from '@bufbuild/protobuf';
-import { SnapshotSchema } from '@weighbridge/contracts';
+import { ConnectorState, SnapshotSchema } from '@weighbridge/contracts';
 import { createMetrics } from '@weighbridge/runtime';
 import { describe, expect, it } from 'vitest';
 import { type RoutableConnector, routingTable } from '../control/routingTable.ts';
 import { OPEN_MS } from './circuitBreaker.ts';
-import { addHealthMetrics, ConnectorHealth, DEAD_PROBE_MS } from './connectorHealth.ts';
+import { addHealthMetrics, ConnectorHealth, DEAD_PROBE_MS, reportHealth } from './connectorHealth.ts';
 
 it('the metric shows the state of the connectors in the table, and of no others', async () => {
   let nowMs = 0;
@@ -30,6 +30,38 @@ it('the metric shows the state of the connectors in the table, and of no others'
   expect(await shown()).toEqual(['well 0', 'down 1', 'dead 3']);
   table = tableOf(['well']);
   expect(await shown()).toEqual(['well 0']);
+});
+
+it('a report names those that are not closed, the longest down first, and at most 100', () => {
+  let nowMs = 0;
+  const health = new ConnectorHealth(() => nowMs);
+  const ids = ['well', 'dead', 'down', ...Array.from({ length: 100 }, (_, n) => `other${n}`)];
+  const connectors = ids.map((id) => ({ id, provider: 'acme' }));
+  const table = routingTable(create(SnapshotSchema, { connectors }));
+  const [, dead, down, ...others] = table.connectors.get('acme') as RoutableConnector[];
+  expect(reportHealth(health, undefined)).toEqual([]);
+  expect(reportHealth(health, table)).toEqual([]);
+  const break_ = (connector: RoutableConnector | undefined) => {
+    for (let at = 0; connector && at < 5; at++) health.begin(connector)('bad');
+  };
+  if (dead) health.begin(dead)('credential_rejected');
+  nowMs = 2_000;
+  break_(down);
+  nowMs = 3_000;
+  const first = [
+    { connectorId: 'dead', state: ConnectorState.DEAD, downForMs: 3_000n },
+    { connectorId: 'down', state: ConnectorState.OPEN, downForMs: 1_000n },
+  ];
+  expect(reportHealth(health, table)).toEqual(first);
+  others.forEach(break_);
+  expect(reportHealth(health, table)).toHaveLength(100);
+  expect(reportHealth(health, table).slice(0, 2)).toEqual(first);
+  nowMs += OPEN_MS;
+  expect(reportHealth(health, table)).toContainEqual({
+    connectorId: 'down',
+    state: ConnectorState.HALF_OPEN,
+    downForMs: 0n,
+  });
 });
 
 describe('a dead connector', () => {

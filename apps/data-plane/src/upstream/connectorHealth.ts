@@ -1,3 +1,5 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { type ConnectorConditionSchema, ConnectorState as ReportedState } from '@weighbridge/contracts';
 import type { Metrics } from '@weighbridge/runtime';
 import type { RoutableConnector, RoutingTable } from '../control/routingTable.ts';
 import { CircuitBreaker, type CircuitBreakerState } from './circuitBreaker.ts';
@@ -112,6 +114,33 @@ export class ConnectorHealth {
   }
 }
 
+const MAX_REPORTED = 100;
+const REPORTED: Record<Exclude<ConnectorState, 'closed'>, ReportedState> = {
+  'half-open': ReportedState.HALF_OPEN,
+  open: ReportedState.OPEN,
+  dead: ReportedState.DEAD,
+};
+
+/** What a status of this proxy says of the connectors: those that are not closed, the longest down first. */
+export function reportHealth(
+  health: Pick<ConnectorHealth, 'state' | 'downForMs'>,
+  table: RoutingTable | undefined,
+): MessageInitShape<typeof ConnectorConditionSchema>[] {
+  return allConnectors(table)
+    .flatMap((connector) => {
+      const state = health.state(connector);
+      if (state === 'closed') return [];
+      const downForMs = BigInt(Math.floor(health.downForMs(connector)));
+      return [{ connectorId: connector.id, state: REPORTED[state], downForMs }];
+    })
+    .sort((a, b) => Number(b.downForMs - a.downForMs))
+    .slice(0, MAX_REPORTED);
+}
+
+function allConnectors(table: RoutingTable | undefined): RoutableConnector[] {
+  return [...(table?.connectors.values() ?? [])].flat();
+}
+
 const STATE_VALUES: Record<ConnectorState, number> = { closed: 0, 'half-open': 1, open: 2, dead: 3 };
 
 export function addHealthMetrics(
@@ -124,8 +153,8 @@ export function addHealthMetrics(
     'State of the circuit breaker: 0 closed, 1 half-open, 2 open, 3 dead (the vendor refused the credential).',
     ['connector'],
     () =>
-      [...(table()?.connectors.values() ?? [])]
-        .flat()
-        .map((connector) => [{ connector: connector.id }, STATE_VALUES[health.state(connector)]] as const),
+      allConnectors(table()).map(
+        (connector) => [{ connector: connector.id }, STATE_VALUES[health.state(connector)]] as const,
+      ),
   );
 }

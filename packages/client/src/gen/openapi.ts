@@ -168,6 +168,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Spend today and this month, budgets, latency, and what needs attention
+         * @description Days and months are of UTC. A role that reads all sees all usage, a lead that of its teams, anyone else their own. Requires the scope `usage:read`.
+         */
+        get: operations["getSummary"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/principals": {
         parameters: {
             query?: never;
@@ -210,58 +230,6 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
-        trace?: never;
-    };
-    "/api/v1/overrides": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List overrides, newest first
-         * @description All, also those that ended; without a role that sees all spend, those of your own counters and of the teams that you lead. Requires the scope `usage:read`.
-         */
-        get: operations["listOverrides"];
-        put?: never;
-        /**
-         * Give one counter of a policy another limit for a while
-         * @description Give one counter of a policy another limit for a while. Requires the scope `operator`.
-         */
-        post: operations["createOverride"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/overrides/{override_id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Retrieve an override
-         * @description Retrieve an override. Requires the scope `usage:read`.
-         */
-        get: operations["getOverride"];
-        put?: never;
-        post?: never;
-        /**
-         * End an override before its time. It stays in the list
-         * @description End an override before its time. It stays in the list. Requires the scope `operator`.
-         */
-        delete: operations["endOverride"];
-        options?: never;
-        head?: never;
-        /**
-         * Update an override that has not ended
-         * @description Update an override that has not ended. Requires the scope `operator`.
-         */
-        patch: operations["updateOverride"];
         trace?: never;
     };
     "/api/v1/teams": {
@@ -758,6 +726,46 @@ export interface paths {
          * @description Without `apply` nothing changes. With it, the difference is added to each bucket while usage continues to be recorded. Requires the scope `operator`.
          */
         post: operations["rebuildLedger"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/connectors/health": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How the connectors are: circuit breakers over all proxies, and the last five minutes
+         * @description How the connectors are: circuit breakers over all proxies, and the last five minutes. Requires the scope `operator`.
+         */
+        get: operations["listConnectorHealth"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/ledger": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How far the ledger is behind, and what it lacks
+         * @description How far the ledger is behind, and what it lacks. Requires the scope `operator`.
+         */
+        get: operations["getLedgerState"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1871,6 +1879,22 @@ export interface components {
             /** @description The vendor's id of a stored response. */
             response_id: string | null;
         };
+        Attention: {
+            kind: components["schemas"]["AttentionKind"];
+            level: components["schemas"]["AttentionLevel"];
+            message: string;
+            /** @description How many of what the kind says. */
+            count: number;
+            /** @description The first of them, at most 10. */
+            resource_ids: string[];
+        };
+        /** @enum {string} */
+        AttentionKind: "no_proxy" | "proxies_silent" | "proxies_lost" | "spools_filling" | "ledger_behind" | "ledger_gap" | "quarantine" | "connector_unusable" | "connector_down" | "price_missing" | "prices_old" | "feed_failing" | "feed_changes_held" | "budget_low" | "keys_expiring";
+        /**
+         * @description act: requests or records suffer; look: they may soon.
+         * @enum {string}
+         */
+        AttentionLevel: "act" | "look";
         Attribution: {
             user?: string;
             team?: string;
@@ -1908,6 +1932,8 @@ export interface components {
             mt_bench?: number;
             avg_score?: number;
         };
+        /** @enum {string} */
+        BreakerState: "closed" | "half_open" | "open" | "dead";
         BucketDifference: {
             bucket: string;
             /**
@@ -2162,6 +2188,34 @@ export interface components {
             /** @description The models of its provider that it serves: anchored patterns of model ids; `*` matches any characters. Empty: all models. */
             models?: string[];
             upstream_names?: components["schemas"]["UpstreamNames"];
+        };
+        ConnectorHealth: {
+            connector_id: string;
+            name: string;
+            provider: string;
+            enabled: boolean;
+            /** @description Whether requests can go through it when it is enabled. */
+            usable: boolean;
+            unusable_reason: string | null;
+            /** @description The worst that a proxy reports; closed if none reports anything. */
+            state: components["schemas"]["BreakerState"];
+            /** @description The proxies for which its circuit breaker is not closed, the worst first; at most 20. */
+            proxies: components["schemas"]["ProxyBreaker"][];
+            /** @description How many proxies those are. */
+            not_closed_at: number;
+            /** @description Attempts since attempts_since, of the newest 20,000 of all. */
+            attempts: number;
+            /** @description Of them, those that failed at the vendor or on the way there. */
+            failed_attempts: number;
+        };
+        ConnectorHealthReport: {
+            data: components["schemas"]["ConnectorHealth"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+            /** @description Proxies that may serve now. */
+            serving_proxies: number;
+            /** Format: date-time */
+            attempts_since: string;
         };
         /** @enum {string} */
         ConnectorOrigin: "environment" | "operator";
@@ -2559,13 +2613,29 @@ export interface components {
             /** @description The amount to add to each bucket to correct it; the first 1000. */
             differing: components["schemas"]["BucketDifference"][];
         };
-        /** @description Stands in for the limit of the policy until ends_at. Null: none does. */
-        LimitOverride: {
-            id: string;
-            limit_micro_usd: number;
-            reason: string;
-            /** Format: date-time */
-            ends_at: string;
+        LedgerState: {
+            /**
+             * Format: date-time
+             * @description The watermark: all usage that proxies settled before this time is in the ledger.
+             */
+            as_of: string;
+            /** @description The age of the watermark. */
+            lag_ms: number;
+            /** @description Proxies of which more usage may arrive. */
+            open_proxies: number;
+            /** @description Proxies that went silent; their usage may be missing. */
+            lost_proxies: number;
+            /** @description Places at which numbered events are missing. */
+            gaps: number;
+            longest_gap_ms: number;
+            /** @description Usage that the ledger refused and that waits for a decision. */
+            quarantined: number;
+            /** @description Proxies that may serve now. */
+            serving_proxies: number;
+            /** @description Of them, those not heard of for ten seconds. */
+            silent_proxies: number;
+            /** @description Bytes of usage in the spools of all proxies that the ledger lacks. */
+            waiting_usage_bytes: number;
         };
         MessagesError: {
             /** @constant */
@@ -2733,27 +2803,6 @@ export interface components {
              */
             apply: boolean;
         };
-        NewOverride: {
-            policy_id: string;
-            /** @description Whose counter, with counter_scope principal. */
-            principal_id?: string;
-            /** @description Whose counter, with counter_scope key. */
-            key_id?: string;
-            /** @description The counter's limit meanwhile, higher or lower than the policy's. */
-            limit_micro_usd: number;
-            /**
-             * @description Why; shown to whoever may see the counter.
-             * @example evaluation for the launch
-             */
-            reason: string;
-            /**
-             * Format: date-time
-             * @description When the limit of the policy holds again; at most 366 days ahead.
-             */
-            ends_at?: string;
-            /** @description Instead of ends_at: for how long, from now. */
-            duration_seconds?: number;
-        };
         NewPolicy: {
             name: string;
             /** @description Null: unlimited. */
@@ -2879,60 +2928,6 @@ export interface components {
         OnDisconnect: "cancel" | "drain";
         /** @enum {string} */
         Outcome: "success" | "upstream_error" | "upstream_unreachable" | "interrupted" | "client_gone" | "unknown" | "refused";
-        Override: {
-            id: string;
-            policy_id: string;
-            policy_name: string;
-            counter_scope: components["schemas"]["CounterScope"];
-            /** @description Whose counter it is; of a key's, the key's principal. */
-            principal_id: string | null;
-            /** @description With counter_scope key: whose counter it is. */
-            key_id: string | null;
-            /** @description The counter's limit meanwhile, higher or lower than the policy's. */
-            limit_micro_usd: number;
-            /**
-             * @description Why; shown to whoever may see the counter.
-             * @example evaluation for the launch
-             */
-            reason: string;
-            /** @description It stands in for the limit of the policy now: it has not ended, and the policy still has a limit and counts as counter_scope says. */
-            active: boolean;
-            /**
-             * Format: date-time
-             * @description When the limit of the policy holds again; at most 366 days ahead.
-             */
-            ends_at: string;
-            /**
-             * Format: date-time
-             * @description Earlier than ends_at if an operator ended it.
-             */
-            ended_at: string | null;
-            /** @description The principal that created it. */
-            created_by: string;
-            /** Format: date-time */
-            created_at: string;
-            /** Format: date-time */
-            updated_at: string;
-        };
-        OverrideChanges: {
-            /** @description The counter's limit meanwhile, higher or lower than the policy's. */
-            limit_micro_usd?: number;
-            /**
-             * @description Why; shown to whoever may see the counter.
-             * @example evaluation for the launch
-             */
-            reason?: string;
-            /**
-             * Format: date-time
-             * @description When the limit of the policy holds again; at most 366 days ahead.
-             */
-            ends_at?: string;
-        };
-        OverridePage: {
-            data: components["schemas"]["Override"][];
-            /** @description Empty on the last page. */
-            next_page_token: string;
-        };
         Plan: {
             calls: components["schemas"]["PlannedCall"][];
         };
@@ -3032,7 +3027,6 @@ export interface components {
             limit_micro_usd: number | null;
             /** @description The limit less what is spent and leased, at least 0; null: unlimited. */
             headroom_micro_usd: number | null;
-            override: components["schemas"]["LimitOverride"] | null;
         };
         PolicyCounters: {
             data: components["schemas"]["PolicyCounter"][];
@@ -3188,6 +3182,8 @@ export interface components {
             in_flight_requests: number;
             /** @description Bytes of usage in its spool that the ledger lacks. */
             waiting_usage_bytes: number;
+            /** @description The most bytes that its spool may take; a full one refuses requests. Null if it did not report that. */
+            usage_limit_bytes: number | null;
             /** Format: date-time */
             connected_at: string;
             /** Format: date-time */
@@ -3197,6 +3193,14 @@ export interface components {
             /** @description The spool that it writes to; null if it did not report one. */
             producer_id: string | null;
             usage: components["schemas"]["ProxyUsage"] | null;
+        };
+        ProxyBreaker: {
+            proxy_id: string;
+            proxy_name: string;
+            /** @description closed: requests go there; open: too many attempts failed, so none goes there for seconds; half_open: one goes there as a try; dead: the vendor refused the credential, so one goes there a minute. */
+            state: components["schemas"]["BreakerState"];
+            /** @description How long it has been open or dead; 0 if it is half-open. */
+            down_for_ms: number;
         };
         ProxyConnectorTest: {
             proxy_id: string;
@@ -3535,6 +3539,74 @@ export interface components {
         };
         /** @enum {string} */
         Strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
+        Summary: {
+            reach: components["schemas"]["SummaryReach"];
+            today: components["schemas"]["SummarySums"];
+            month: components["schemas"]["SummarySums"];
+            /** @description For a role that reads all: the ten counters closest to their limits. Else: your own, and those of your teams. */
+            budgets: components["schemas"]["SummaryBudget"][];
+            recent: components["schemas"]["SummaryRecent"];
+            /** @description What needs attention, the most urgent first. */
+            attention: components["schemas"]["Attention"][];
+            /**
+             * Format: date-time
+             * @description The watermark: all usage that proxies settled before this time is included.
+             */
+            bucket_as_of: string;
+            /** @description Whether no usage of the month is known to be missing. */
+            complete: boolean;
+        };
+        SummaryBudget: {
+            policy_id: string;
+            policy_name: string;
+            counter_scope: components["schemas"]["CounterScope"];
+            /** @description Whose counter it is; null: a team's or everyone's. */
+            principal_id: string | null;
+            /** @description Whose counter it is, if each key has one. */
+            key_id: string | null;
+            team_id: string | null;
+            team_name: string | null;
+            /** @description Null: unlimited. */
+            limit_micro_usd: number | null;
+            spent_micro_usd: number;
+            /** Format: date-time */
+            window_start: string;
+            /** Format: date-time */
+            reset: string | null;
+        };
+        /** @description Milliseconds of successful answers that no cache gave, percentiles. */
+        SummaryLatency: {
+            p50: number;
+            p95: number;
+        };
+        /**
+         * @description Whose usage it is: of all; of your teams and your own; your own.
+         * @enum {string}
+         */
+        SummaryReach: "all" | "teams" | "own";
+        SummaryRecent: {
+            /** Format: date-time */
+            since: string | null;
+            /** @description The newest successful answers of the last 24 hours that were looked at; at most 10,000. */
+            answers: number;
+            /** @description Of them, those that the response cache had. */
+            cache_hits: number;
+            first_token_ms: components["schemas"]["SummaryLatency"] | null;
+            duration_ms: components["schemas"]["SummaryLatency"] | null;
+        };
+        SummarySums: {
+            /** Format: date-time */
+            from: string;
+            cost_micro_usd: number;
+            requests: number;
+            attempts: number;
+            failed_attempts: number;
+            input_tokens: number;
+            /** @description Input that the vendor's cache had. */
+            cache_read_tokens: number;
+            cache_write_tokens: number;
+            output_tokens: number;
+        };
         Team: {
             id: string;
             name: string;
@@ -3655,7 +3727,6 @@ export interface components {
             counter_scope: components["schemas"]["CounterScope"];
             pooled: boolean;
             limit_micro_usd: number | null;
-            override: components["schemas"]["LimitOverride"] | null;
             /** Format: date-time */
             window_start: string;
             /** Format: date-time */
@@ -3902,7 +3973,6 @@ export interface components {
             policy_id: string | null;
             policy_name: string | null;
             policy_source: components["schemas"]["PolicySource"] | null;
-            override: components["schemas"]["LimitOverride"] | null;
         };
         WhoamiTeam: {
             id: string;
@@ -6578,8 +6648,7 @@ export interface operations {
                      *           "spent_micro_usd": 12345000,
                      *           "leased_micro_usd": 12345000,
                      *           "limit_micro_usd": 50000000,
-                     *           "headroom_micro_usd": 37655000,
-                     *           "override": null
+                     *           "headroom_micro_usd": 37655000
                      *         }
                      *       ],
                      *       "next_page_token": "",
@@ -6648,11 +6717,109 @@ export interface operations {
                      *       "secret_expires_at": "2026-11-20T10:00:00.000Z",
                      *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
                      *       "policy_name": "text",
-                     *       "policy_source": "key",
-                     *       "override": null
+                     *       "policy_source": "key"
                      *     }
                      */
                     "application/json": components["schemas"]["Whoami"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    getSummary: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "reach": "all",
+                     *       "today": {
+                     *         "from": "2026-11-20T10:00:00.000Z",
+                     *         "cost_micro_usd": 12345000,
+                     *         "requests": 1,
+                     *         "attempts": 1,
+                     *         "failed_attempts": 1,
+                     *         "input_tokens": 1200,
+                     *         "cache_read_tokens": 1,
+                     *         "cache_write_tokens": 1,
+                     *         "output_tokens": 350
+                     *       },
+                     *       "month": {
+                     *         "from": "2026-11-20T10:00:00.000Z",
+                     *         "cost_micro_usd": 12345000,
+                     *         "requests": 1,
+                     *         "attempts": 1,
+                     *         "failed_attempts": 1,
+                     *         "input_tokens": 1200,
+                     *         "cache_read_tokens": 1,
+                     *         "cache_write_tokens": 1,
+                     *         "output_tokens": 350
+                     *       },
+                     *       "budgets": [
+                     *         {
+                     *           "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "policy_name": "text",
+                     *           "counter_scope": "key",
+                     *           "principal_id": "checkout@example.com",
+                     *           "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "team_id": "team_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "team_name": "payments",
+                     *           "limit_micro_usd": 50000000,
+                     *           "spent_micro_usd": 12345000,
+                     *           "window_start": "2026-11-01T00:00:00.000Z",
+                     *           "reset": "2026-12-01T00:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "recent": {
+                     *         "since": "2026-11-20T10:00:00.000Z",
+                     *         "answers": 1,
+                     *         "cache_hits": 1,
+                     *         "first_token_ms": {
+                     *           "p50": 1,
+                     *           "p95": 1
+                     *         },
+                     *         "duration_ms": {
+                     *           "p50": 1,
+                     *           "p95": 1
+                     *         }
+                     *       },
+                     *       "attention": [
+                     *         {
+                     *           "kind": "no_proxy",
+                     *           "level": "act",
+                     *           "message": "text",
+                     *           "count": 1,
+                     *           "resource_ids": [
+                     *             "text"
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "bucket_as_of": "2026-11-20T10:00:00.000Z",
+                     *       "complete": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Summary"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -6845,338 +7012,6 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["Principal"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
-            412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            417: components["responses"]["ExpectationFailed"];
-            422: components["responses"]["UnprocessableEntity"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            501: components["responses"]["NotImplemented"];
-            503: components["responses"]["ServiceUnavailable"];
-        };
-    };
-    listOverrides: {
-        parameters: {
-            query?: {
-                /** @description The most items of a page. */
-                page_size?: number;
-                /** @description The next_page_token of the previous page. Empty for the first page. */
-                page_token?: string;
-                /** @description Only with this policy. */
-                policy_id?: string;
-                /** @description Only of this principal. */
-                principal_id?: string;
-                /** @description Whether it stands in for the limit of its policy now. */
-                active?: boolean;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    /** @description The id of the request. Errors repeat it. */
-                    "x-request-id"?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "data": [
-                     *         {
-                     *           "id": "acme/support-1",
-                     *           "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *           "policy_name": "text",
-                     *           "counter_scope": "key",
-                     *           "principal_id": "checkout@example.com",
-                     *           "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *           "limit_micro_usd": 200000000,
-                     *           "reason": "evaluation for the launch",
-                     *           "active": true,
-                     *           "ends_at": "2026-11-20T10:00:00.000Z",
-                     *           "ended_at": null,
-                     *           "created_by": "ada@example.com",
-                     *           "created_at": "2026-11-20T10:00:00.000Z",
-                     *           "updated_at": "2026-11-20T10:00:00.000Z"
-                     *         }
-                     *       ],
-                     *       "next_page_token": ""
-                     *     }
-                     */
-                    "application/json": components["schemas"]["OverridePage"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            408: components["responses"]["RequestTimeout"];
-            417: components["responses"]["ExpectationFailed"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            501: components["responses"]["NotImplemented"];
-            503: components["responses"]["ServiceUnavailable"];
-        };
-    };
-    createOverride: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
-                 *       "principal_id": "checkout@example.com",
-                 *       "limit_micro_usd": 200000000,
-                 *       "reason": "evaluation for the launch",
-                 *       "duration_seconds": 604800
-                 *     }
-                 */
-                "application/json": components["schemas"]["NewOverride"];
-            };
-        };
-        responses: {
-            /** @description Created */
-            201: {
-                headers: {
-                    /** @description The id of the request. Errors repeat it. */
-                    "x-request-id"?: string;
-                    /** @description The state of the resource, for `If-Match`. */
-                    etag?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "id": "acme/support-1",
-                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "policy_name": "text",
-                     *       "counter_scope": "key",
-                     *       "principal_id": "checkout@example.com",
-                     *       "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "limit_micro_usd": 200000000,
-                     *       "reason": "evaluation for the launch",
-                     *       "active": true,
-                     *       "ends_at": "2026-11-20T10:00:00.000Z",
-                     *       "ended_at": null,
-                     *       "created_by": "ada@example.com",
-                     *       "created_at": "2026-11-20T10:00:00.000Z",
-                     *       "updated_at": "2026-11-20T10:00:00.000Z"
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Override"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
-            413: components["responses"]["PayloadTooLarge"];
-            415: components["responses"]["UnsupportedMediaType"];
-            417: components["responses"]["ExpectationFailed"];
-            422: components["responses"]["UnprocessableEntity"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            501: components["responses"]["NotImplemented"];
-            503: components["responses"]["ServiceUnavailable"];
-        };
-    };
-    getOverride: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /**
-                 * @description The id of an override.
-                 * @example ovr_01kafyq2s0e5fvf6m8x4n9r7td
-                 */
-                override_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    /** @description The id of the request. Errors repeat it. */
-                    "x-request-id"?: string;
-                    /** @description The state of the resource, for `If-Match`. */
-                    etag?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "id": "acme/support-1",
-                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "policy_name": "text",
-                     *       "counter_scope": "key",
-                     *       "principal_id": "checkout@example.com",
-                     *       "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "limit_micro_usd": 200000000,
-                     *       "reason": "evaluation for the launch",
-                     *       "active": true,
-                     *       "ends_at": "2026-11-20T10:00:00.000Z",
-                     *       "ended_at": null,
-                     *       "created_by": "ada@example.com",
-                     *       "created_at": "2026-11-20T10:00:00.000Z",
-                     *       "updated_at": "2026-11-20T10:00:00.000Z"
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Override"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            408: components["responses"]["RequestTimeout"];
-            414: components["responses"]["URITooLong"];
-            417: components["responses"]["ExpectationFailed"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            501: components["responses"]["NotImplemented"];
-            503: components["responses"]["ServiceUnavailable"];
-        };
-    };
-    endOverride: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
-                "if-match"?: string;
-            };
-            path: {
-                /**
-                 * @description The id of an override.
-                 * @example ovr_01kafyq2s0e5fvf6m8x4n9r7td
-                 */
-                override_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    /** @description The id of the request. Errors repeat it. */
-                    "x-request-id"?: string;
-                    /** @description The state of the resource, for `If-Match`. */
-                    etag?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "id": "acme/support-1",
-                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "policy_name": "text",
-                     *       "counter_scope": "key",
-                     *       "principal_id": "checkout@example.com",
-                     *       "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "limit_micro_usd": 200000000,
-                     *       "reason": "evaluation for the launch",
-                     *       "active": true,
-                     *       "ends_at": "2026-11-20T10:00:00.000Z",
-                     *       "ended_at": null,
-                     *       "created_by": "ada@example.com",
-                     *       "created_at": "2026-11-20T10:00:00.000Z",
-                     *       "updated_at": "2026-11-20T10:00:00.000Z"
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Override"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
-            412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
-            417: components["responses"]["ExpectationFailed"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            501: components["responses"]["NotImplemented"];
-            503: components["responses"]["ServiceUnavailable"];
-        };
-    };
-    updateOverride: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
-                "if-match"?: string;
-            };
-            path: {
-                /**
-                 * @description The id of an override.
-                 * @example ovr_01kafyq2s0e5fvf6m8x4n9r7td
-                 */
-                override_id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "limit_micro_usd": 300000000
-                 *     }
-                 */
-                "application/json": components["schemas"]["OverrideChanges"];
-            };
-        };
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    /** @description The id of the request. Errors repeat it. */
-                    "x-request-id"?: string;
-                    /** @description The state of the resource, for `If-Match`. */
-                    etag?: string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "id": "acme/support-1",
-                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "policy_name": "text",
-                     *       "counter_scope": "key",
-                     *       "principal_id": "checkout@example.com",
-                     *       "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
-                     *       "limit_micro_usd": 200000000,
-                     *       "reason": "evaluation for the launch",
-                     *       "active": true,
-                     *       "ends_at": "2026-11-20T10:00:00.000Z",
-                     *       "ended_at": null,
-                     *       "created_by": "ada@example.com",
-                     *       "created_at": "2026-11-20T10:00:00.000Z",
-                     *       "updated_at": "2026-11-20T10:00:00.000Z"
-                     *     }
-                     */
-                    "application/json": components["schemas"]["Override"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -8820,6 +8655,7 @@ export interface operations {
                      *           "lag": 1,
                      *           "in_flight_requests": 1,
                      *           "waiting_usage_bytes": 1,
+                     *           "usage_limit_bytes": 1,
                      *           "connected_at": "2026-11-20T10:00:00.000Z",
                      *           "last_seen_at": "2026-11-20T10:00:00.000Z",
                      *           "may_serve_until": "2026-11-20T10:00:00.000Z",
@@ -8895,6 +8731,7 @@ export interface operations {
                      *       "lag": 1,
                      *       "in_flight_requests": 1,
                      *       "waiting_usage_bytes": 1,
+                     *       "usage_limit_bytes": 1,
                      *       "connected_at": "2026-11-20T10:00:00.000Z",
                      *       "last_seen_at": "2026-11-20T10:00:00.000Z",
                      *       "may_serve_until": "2026-11-20T10:00:00.000Z",
@@ -9092,7 +8929,6 @@ export interface operations {
                      *       "counter_scope": "key",
                      *       "pooled": false,
                      *       "limit_micro_usd": 50000000,
-                     *       "override": null,
                      *       "window_start": "2026-11-01T00:00:00.000Z",
                      *       "reset": "2026-12-01T00:00:00.000Z",
                      *       "window_unbounded": false,
@@ -9159,7 +8995,6 @@ export interface operations {
                      *       "counter_scope": "key",
                      *       "pooled": false,
                      *       "limit_micro_usd": 50000000,
-                     *       "override": null,
                      *       "window_start": "2026-11-01T00:00:00.000Z",
                      *       "reset": "2026-12-01T00:00:00.000Z",
                      *       "window_unbounded": false,
@@ -9870,6 +9705,122 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    listConnectorHealth: {
+        parameters: {
+            query?: {
+                /** @description The most items of a page. */
+                page_size?: number;
+                /** @description The next_page_token of the previous page. Empty for the first page. */
+                page_token?: string;
+                /** @description Only of this provider. */
+                provider?: string;
+                /** @description Whether it is enabled. */
+                enabled?: boolean;
+                /** @description Only names that contain this text, in any case. */
+                name_contains?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "name": "checkout",
+                     *           "provider": "acme",
+                     *           "enabled": true,
+                     *           "usable": true,
+                     *           "unusable_reason": null,
+                     *           "state": "closed",
+                     *           "proxies": [
+                     *             {
+                     *               "proxy_id": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b",
+                     *               "proxy_name": "text",
+                     *               "state": "closed",
+                     *               "down_for_ms": 1
+                     *             }
+                     *           ],
+                     *           "not_closed_at": 1,
+                     *           "attempts": 1,
+                     *           "failed_attempts": 1
+                     *         }
+                     *       ],
+                     *       "next_page_token": "",
+                     *       "serving_proxies": 1,
+                     *       "attempts_since": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ConnectorHealthReport"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    getLedgerState: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "as_of": "2026-11-20T10:00:00.000Z",
+                     *       "lag_ms": 1,
+                     *       "open_proxies": 1,
+                     *       "lost_proxies": 1,
+                     *       "gaps": 1,
+                     *       "longest_gap_ms": 1,
+                     *       "quarantined": 1,
+                     *       "serving_proxies": 1,
+                     *       "silent_proxies": 1,
+                     *       "waiting_usage_bytes": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LedgerState"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
             501: components["responses"]["NotImplemented"];

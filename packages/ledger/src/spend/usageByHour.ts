@@ -39,7 +39,7 @@ export const HOUR_MEASURES = [
 type HourMeasure = (typeof HOUR_MEASURES)[number];
 
 /** The outcomes of attempts that failed at the vendor or on the way there. */
-const FAILED = ['upstream_error', 'upstream_unreachable', 'interrupted'];
+export const FAILED = ['upstream_error', 'upstream_unreachable', 'interrupted'];
 
 const HOUR_MS = 3_600_000;
 

@@ -62,6 +62,19 @@ export async function usableConnectors(deps: ConnectorDeps): Promise<UsableConne
   return all.flat();
 }
 
+/** The enabled connectors, each with the reason why it is unusable; undefined if it is usable. */
+export async function enabledConnectors(
+  deps: ConnectorDeps,
+): Promise<{ readonly row: ConnectorRow; readonly unusable: string | undefined }[]> {
+  const rows = await findEnabledConnectors(deps.db);
+  return await Promise.all(
+    rows.map(async (row) => {
+      const credential = await credentialOf(deps, row);
+      return { row, unusable: 'unusable' in credential ? credential.unusable : undefined };
+    }),
+  );
+}
+
 /** The connectors of some providers, each with the reason why it is unusable; undefined if it is usable. */
 export async function connectorsWithUsability(
   deps: ConnectorDeps,

@@ -170,6 +170,27 @@ export async function findKeys(
   return await query.orderBy('keys.created_at', 'desc').orderBy('keys.id', 'desc').limit(limit).execute();
 }
 
+/** The keys in use that expire in a range: how many, at most 1,000, and the ids of the first ten. */
+export async function findExpiringKeys(
+  db: Database,
+  { principalId, within }: VisibleObjects,
+  range: { readonly after: Date; readonly until: Date },
+): Promise<{ readonly count: number; readonly first: string[] }> {
+  const isVisible = within
+    ? sql`principal_id = ${within.principalId} OR principal_id IN (
+        SELECT id FROM principals WHERE team_id = ANY (${within.teamIds}::text[]))`
+    : sql`${principalId ?? null}::text IS NULL OR principal_id = ${principalId ?? null}`;
+  const { rows } = await sql<{ count: number; first: string[] }>`
+    SELECT count(*)::integer AS count, coalesce((array_agg(id ORDER BY expires_at, id))[1:10], '{}') AS first
+    FROM (
+      SELECT id, expires_at FROM keys
+      WHERE expires_at > ${range.after} AND expires_at <= ${range.until} AND revoked_at IS NULL AND NOT disabled
+        AND (${isVisible})
+      ORDER BY expires_at LIMIT 1000
+    ) AS expiring`.execute(db);
+  return rows[0] ?? { count: 0, first: [] };
+}
+
 export async function updateKey(tx: Tx, id: string, changes: Updateable<Keys>): Promise<KeyRow> {
   return await tx
     .updateTable('keys')

@@ -49,6 +49,8 @@ const watching = (id: string) => ({
   appliedRevision: 0n,
   inFlightRequests: 2,
   waitingUsageBytes: 9n,
+  usageLimitBytes: 100n,
+  connectors: [],
   connectedAt: api.now,
   maxStalenessMs: 60_000,
 });

@@ -1,4 +1,4 @@
-import type { Database, Proxies } from '@weighbridge/database';
+import { arrayLiteral, type Database, type Proxies } from '@weighbridge/database';
 import { type RawBuilder, type Selectable, sql } from 'kysely';
 import type { ProxyShard, ProxyUsage } from './proxies.schemas.ts';
 
@@ -24,9 +24,20 @@ export interface SeenProxy {
   readonly appliedRevision: bigint;
   readonly inFlightRequests: number;
   readonly waitingUsageBytes: bigint;
+  /** 0: not reported. */
+  readonly usageLimitBytes: bigint;
+  /** Those that it sends nothing to, or little. */
+  readonly connectors: readonly ReportedConnector[];
   readonly connectedAt: Date;
   /** How long after a heartbeat it may go on serving. */
   readonly maxStalenessMs: number;
+}
+
+/** A connector that gets no requests of a proxy, or only a few to try it. */
+export interface ReportedConnector {
+  readonly connector_id: string;
+  readonly state: 'half_open' | 'open' | 'dead';
+  readonly down_for_ms: number;
 }
 
 /**
@@ -42,22 +53,27 @@ export async function recordSeen(db: Database, proxies: readonly SeenProxy[]): P
     applied_revision: String(proxy.appliedRevision),
     in_flight_requests: proxy.inFlightRequests,
     waiting_usage_bytes: String(proxy.waitingUsageBytes),
+    usage_limit_bytes: String(proxy.usageLimitBytes),
+    connectors: proxy.connectors,
     connected_at: proxy.connectedAt.toISOString(),
     max_staleness_ms: proxy.maxStalenessMs,
   }));
   await sql`
-    INSERT INTO proxies (id, name, version, applied_revision, in_flight_requests, waiting_usage_bytes, connected_at,
-                         last_seen_at, may_serve_until)
-    SELECT id, name, version, applied_revision, in_flight_requests, waiting_usage_bytes, connected_at,
-           clock_timestamp(), clock_timestamp() + max_staleness_ms * interval '1 millisecond'
+    INSERT INTO proxies (id, name, version, applied_revision, in_flight_requests, waiting_usage_bytes, usage_limit_bytes,
+                         connectors, connected_at, last_seen_at, may_serve_until)
+    SELECT id, name, version, applied_revision, in_flight_requests, waiting_usage_bytes, usage_limit_bytes,
+           connectors, connected_at, clock_timestamp(), clock_timestamp() + max_staleness_ms * interval '1 millisecond'
     FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) AS seen (
       id text, name text, version text, applied_revision bigint, in_flight_requests integer,
-      waiting_usage_bytes bigint, connected_at timestamptz, max_staleness_ms bigint)
+      waiting_usage_bytes bigint, usage_limit_bytes bigint, connectors jsonb, connected_at timestamptz,
+      max_staleness_ms bigint)
     ORDER BY id
     ON CONFLICT (id) DO UPDATE SET
       applied_revision = greatest(proxies.applied_revision, excluded.applied_revision),
       in_flight_requests = excluded.in_flight_requests,
       waiting_usage_bytes = excluded.waiting_usage_bytes,
+      usage_limit_bytes = excluded.usage_limit_bytes,
+      connectors = excluded.connectors,
       connected_at = excluded.connected_at,
       last_seen_at = excluded.last_seen_at,
       may_serve_until = greatest(proxies.may_serve_until, excluded.may_serve_until)`.execute(db);
@@ -71,6 +87,8 @@ export async function recordGoodbye(db: Database, id: string): Promise<void> {
     .where('id', '=', id)
     .execute();
 }
+
+const isServing = sql<boolean>`may_serve_until > clock_timestamp()`;
 
 /** How many proxies may serve and were seen in the last five seconds. */
 export async function countLiveProxies(db: Database): Promise<number> {
@@ -90,6 +108,49 @@ export async function findLiveProxies(db: Database): Promise<{ id: string; name:
     ORDER BY connected_at, id
     LIMIT 100`.execute(db);
   return rows;
+}
+
+/** What the proxies that may serve now report of these connectors, the worst first. */
+export async function findReportedConnectors(
+  db: Database,
+  connectorIds: readonly string[],
+): Promise<(ReportedConnector & { readonly proxy_id: string; readonly proxy_name: string })[]> {
+  const { rows } = await sql<ReportedConnector & { proxy_id: string; proxy_name: string }>`
+    SELECT reported.connector_id, reported.state, reported.down_for_ms::float8 AS down_for_ms,
+      proxies.id AS proxy_id, proxies.name AS proxy_name
+    FROM proxies
+    CROSS JOIN LATERAL jsonb_to_recordset(proxies.connectors)
+      AS reported (connector_id text, state text, down_for_ms bigint)
+    WHERE ${isServing} AND reported.connector_id = ANY (${arrayLiteral(connectorIds)}::text[])
+    ORDER BY array_position(ARRAY['dead', 'open', 'half_open'], reported.state), reported.down_for_ms DESC, proxies.id`.execute(
+    db,
+  );
+  return rows;
+}
+
+/** What all proxies together report of themselves. */
+export interface ProxySums {
+  /** Those that may serve now. */
+  readonly serving: number;
+  /** Of them, those that were silent for the last ten seconds. */
+  readonly silent: number;
+  /** Usage in their spools that the ledger lacks. */
+  readonly waitingBytes: number;
+  /** The names of those whose spools are more than 80 % full; at most 10. */
+  readonly filling: readonly string[];
+}
+
+export async function sumProxies(db: Database): Promise<ProxySums> {
+  const isFilling = sql`usage_limit_bytes > 0 AND waiting_usage_bytes > usage_limit_bytes * 0.8`;
+  const { rows } = await sql<ProxySums>`
+    SELECT count(*)::integer AS serving,
+      count(*) FILTER (WHERE last_seen_at < clock_timestamp() - interval '10 seconds')::integer AS silent,
+      coalesce(sum(waiting_usage_bytes), 0)::float8 AS "waitingBytes",
+      coalesce((array_agg(name ORDER BY id) FILTER (WHERE ${isFilling}))[1:10], '{}') AS filling
+    FROM proxies WHERE ${isServing}`.execute(db);
+  const [row] = rows;
+  if (!row) throw new Error('an aggregate returned no row');
+  return row;
 }
 
 /**
@@ -139,6 +200,8 @@ async function proxiesOf(db: Database, ids: RawBuilder<unknown>): Promise<ProxyR
       coalesce(proxies.applied_revision, 0) AS applied_revision,
       coalesce(proxies.in_flight_requests, 0) AS in_flight_requests,
       coalesce(proxies.waiting_usage_bytes, 0) AS waiting_usage_bytes,
+      coalesce(proxies.usage_limit_bytes, 0) AS usage_limit_bytes,
+      coalesce(proxies.connectors, '[]') AS connectors,
       coalesce(proxies.connected_at, producers.first_seen_at) AS connected_at,
       greatest(proxies.last_seen_at, producers.last_seen_at) AS last_seen_at,
       coalesce(proxies.may_serve_until, producers.last_seen_at) AS may_serve_until,

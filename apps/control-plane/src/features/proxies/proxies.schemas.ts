@@ -55,6 +55,12 @@ export const ProxyResource = Type.Object(
     lag: Type.Integer({ description: 'How many revisions it is behind.' }),
     in_flight_requests: Type.Integer(),
     waiting_usage_bytes: Type.Integer({ description: 'Bytes of usage in its spool that the ledger lacks.' }),
+    usage_limit_bytes: Nullable(
+      Type.Integer({
+        description:
+          'The most bytes that its spool may take; a full one refuses requests. Null if it did not report that.',
+      }),
+    ),
     connected_at: DateTime,
     last_seen_at: DateTime,
     may_serve_until: DateTime,

@@ -14,6 +14,7 @@ export function presentProxy(row: ProxyRow, revision: bigint, now: Date): ProxyR
     lag: row.version === '' ? 0 : Math.max(0, Number(revision - row.applied_revision)),
     in_flight_requests: row.in_flight_requests,
     waiting_usage_bytes: Number(row.waiting_usage_bytes),
+    usage_limit_bytes: row.usage_limit_bytes === 0n ? null : Number(row.usage_limit_bytes),
     connected_at: row.connected_at.toISOString(),
     last_seen_at: row.last_seen_at.toISOString(),
     may_serve_until: row.may_serve_until.toISOString(),

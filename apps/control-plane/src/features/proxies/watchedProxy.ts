@@ -1,6 +1,8 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import type { ServerDuplexStream } from '@grpc/grpc-js';
 import {
+  type ConnectorCondition,
+  ConnectorState,
   type Hello,
   type ProxyStatus,
   type TestConnectorSchema,
@@ -8,10 +10,11 @@ import {
   type WatchResponse,
   WatchResponseSchema,
 } from '@weighbridge/contracts';
+import { isId } from '@weighbridge/domain';
 import type { BucketRef, ModelOutput, Watermark } from '@weighbridge/ledger';
 import type { EvidenceFeed } from '../evidence/evidenceFeed.ts';
 import type { ChangeFeed } from './changeFeed.ts';
-import type { SeenProxy } from './proxies.repository.ts';
+import type { ReportedConnector, SeenProxy } from './proxies.repository.ts';
 
 /** The gRPC call on which a proxy watches this control plane. */
 export type WatchCall = ServerDuplexStream<WatchRequest, WatchResponse>;
@@ -69,6 +72,8 @@ export class WatchedProxy {
       appliedRevision: 0n,
       inFlightRequests: 0,
       waitingUsageBytes: 0n,
+      usageLimitBytes: 0n,
+      connectors: [],
       connectedAt,
       maxStalenessMs: hello.maxStalenessMs,
     };
@@ -161,6 +166,8 @@ export class WatchedProxy {
       appliedRevision: status.appliedRevision,
       inFlightRequests: status.inFlightRequests,
       waitingUsageBytes: status.waitingUsageBytes,
+      usageLimitBytes: status.usageLimitBytes,
+      connectors: reportedConnectors(status.connectors),
     };
     if (this.producerId !== '') this.#watermark = this.#watermarkOf(status, receivedAt);
     return { isNewRevision, appliedAfterSeconds: this.#appliedAfterSeconds(status) };
@@ -190,4 +197,21 @@ export class WatchedProxy {
   #send(message: Message): void {
     this.#call.write(create(WatchResponseSchema, message === undefined ? {} : { message }));
   }
+}
+
+/** Of one status; a proxy reports no more. */
+const MAX_CONNECTORS = 100;
+const STATES: ReadonlyMap<ConnectorState, ReportedConnector['state']> = new Map([
+  [ConnectorState.HALF_OPEN, 'half_open'],
+  [ConnectorState.OPEN, 'open'],
+  [ConnectorState.DEAD, 'dead'],
+]);
+
+/** Skips states that only a later release knows. */
+function reportedConnectors(conditions: readonly ConnectorCondition[]): ReportedConnector[] {
+  return conditions.slice(0, MAX_CONNECTORS).flatMap(({ connectorId, state, downForMs }) => {
+    const known = STATES.get(state);
+    if (known === undefined || !isId('con', connectorId)) return [];
+    return [{ connector_id: connectorId, state: known, down_for_ms: Number(downForMs) }];
+  });
 }

@@ -15,7 +15,7 @@ import {
 import { type Caller, ledTeamsOf, readsAllSpend } from '../../shared/caller.ts';
 import { limitOf } from '../policies/limitOverride.ts';
 import { findPolicy, findPolicyOfMembers, type PolicyRow } from '../policies/policies.service.ts';
-import { countMembers, findMembers, type TeamRow } from './teams.repository.ts';
+import { countMembers, findMembers, findTeams, type TeamRow } from './teams.repository.ts';
 import type { TeamCounter, TeamMember, TeamReport } from './teams.schemas.ts';
 import { type TeamDeps, toTeam } from './teams.service.ts';
 import { MAX_LISTED_MEMBERS } from './teams.ts';
@@ -35,6 +35,21 @@ export async function teamReport(deps: TeamDeps, caller: Caller, team: TeamRow):
     members: await membersOf(deps, team, only),
     bucket_as_of: asOf.toISOString(),
   };
+}
+
+/** The counters of these teams, of those that have a policy; the newest teams. */
+export async function countersOfTeams(
+  deps: TeamDeps,
+  ids: readonly string[],
+  limit: number,
+): Promise<{ readonly team: TeamRow; readonly counter: TeamCounter }[]> {
+  const teams = await findTeams(deps.db, { ids }, undefined, limit);
+  const counted = [];
+  for (const team of teams) {
+    const counter = await counterOfTeam(deps, team);
+    if (counter) counted.push({ team, counter });
+  }
+  return counted;
 }
 
 async function counterOfTeam({ db, now }: TeamDeps, team: TeamRow): Promise<TeamCounter | null> {

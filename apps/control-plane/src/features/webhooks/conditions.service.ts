@@ -41,6 +41,12 @@ export async function recordConditions({ db, now }: ConditionDeps): Promise<void
   }
 }
 
+/** What lasts now: prices that are missing or old, connectors that are down. */
+export async function currentConditions({ db, now }: ConditionDeps): Promise<NewWebhookEvent[]> {
+  const at = now();
+  return [...(await downConnectors(db, at)), ...(await missingPrices(db)), ...(await stalePrices(db, at))];
+}
+
 /** Keys in use that expire within a week and were not reported. */
 async function expiringKeys(db: Database, now: Date): Promise<NewWebhookEvent[]> {
   const { rows } = await sql<{ id: string; principal_id: string; expires_at: Date }>`

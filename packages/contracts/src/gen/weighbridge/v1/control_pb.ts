@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/control.proto.
  */
 export const file_weighbridge_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSLZAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSAASOwoQY29ubmVjdG9yX3Rlc3RlZBgEIAEoCzIfLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvclRlc3RlZEgAQgkKB21lc3NhZ2UirgEKD0Nvbm5lY3RvclRlc3RlZBIPCgd0ZXN0X2lkGAEgASgJEgoKAm9rGAIgASgIEg4KBnN0YXR1cxgDIAEoDRISCgpsYXRlbmN5X21zGAQgASgNEg8KB21lc3NhZ2UYBSABKAkSEAoIaWRlbnRpdHkYBiABKAkSDgoGcmVnaW9uGAcgASgJEg4KBm1vZGVscxgIIAMoCRIXCg9oYXNfbW9yZV9tb2RlbHMYCSABKAgiqwEKBUhlbGxvEhAKCHByb3h5X2lkGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSLQoLcmVzdW1lX2Zyb20YAyABKAsyGC53ZWlnaGJyaWRnZS52MS5Qb3NpdGlvbhIYChBtYXhfc3RhbGVuZXNzX21zGAQgASgNEgwKBG5hbWUYBSABKAkSEwoLcHJvZHVjZXJfaWQYBiABKAkSEwoLc2lnbnNfdXNhZ2UYByABKAgiCQoHR29vZGJ5ZSJKCghQb3NpdGlvbhIaChJkYXRhYmFzZV9zeXN0ZW1faWQYASABKAkSEAoIdGltZWxpbmUYAiABKA0SEAoIcmV2aXNpb24YAyABKAQiswEKC1Byb3h5U3RhdHVzEhgKEGFwcGxpZWRfcmV2aXNpb24YASABKAQSGgoSaW5fZmxpZ2h0X3JlcXVlc3RzGAIgASgNEhsKE3dhaXRpbmdfdXNhZ2VfYnl0ZXMYAyABKAQSEgoKc2VudF9hdF9tcxgEIAEoBBITCgttYXJrX2FnZV9tcxgFIAEoBBIoCghrZXlfdXNlcxgGIAMoCzIWLndlaWdoYnJpZGdlLnYxLktleVVzZSIoCgZLZXlVc2USDgoGa2V5X2lkGAEgASgJEg4KBmFnZV9tcxgCIAEoBCK2AgoNV2F0Y2hSZXNwb25zZRIsCghzbmFwc2hvdBgBIAEoCzIYLndlaWdoYnJpZGdlLnYxLlNuYXBzaG90SAASLgoJaGVhcnRiZWF0GAIgASgLMhkud2VpZ2hicmlkZ2UudjEuSGVhcnRiZWF0SAASJgoFZGVsdGEYAyABKAsyFS53ZWlnaGJyaWRnZS52MS5EZWx0YUgAEi0KBnJlY2FsbBgEIAEoCzIbLndlaWdoYnJpZGdlLnYxLkxlYXNlUmVjYWxsSAASLAoIZXZpZGVuY2UYBSABKAsyGC53ZWlnaGJyaWRnZS52MS5FdmlkZW5jZUgAEjcKDnRlc3RfY29ubmVjdG9yGAYgASgLMh0ud2VpZ2hicmlkZ2UudjEuVGVzdENvbm5lY3RvckgAQgkKB21lc3NhZ2UiYgoNVGVzdENvbm5lY3RvchIPCgd0ZXN0X2lkGAEgASgJEiwKCWNvbm5lY3RvchgCIAEoCzIZLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvchISCgp0aW1lb3V0X21zGAMgASgNIqkCCghTbmFwc2hvdBIQCghyZXZpc2lvbhgBIAEoBBItCgpjb25uZWN0b3JzGAIgAygLMhkud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yEiUKBm1vZGVscxgDIAMoCzIVLndlaWdoYnJpZGdlLnYxLk1vZGVsEioKCHBvc2l0aW9uGAQgASgLMhgud2VpZ2hicmlkZ2UudjEuUG9zaXRpb24SKQoIcHJvZmlsZXMYBSADKAsyFy53ZWlnaGJyaWRnZS52MS5Qcm9maWxlEiYKB2FsaWFzZXMYFCADKAsyFS53ZWlnaGJyaWRnZS52MS5BbGlhcxI2Cg91bnNlcnZlZF9tb2RlbHMYFSADKAsyHS53ZWlnaGJyaWRnZS52MS5VbnNlcnZlZE1vZGVsIqsBCgVEZWx0YRIVCg1mcm9tX3JldmlzaW9uGAEgASgEEhMKC3RvX3JldmlzaW9uGAIgASgEEg8KB2tleV9pZHMYAyADKAkSEgoKcG9saWN5X2lkcxgEIAMoCRIVCg1wcmluY2lwYWxfaWRzGAUgAygJEhAKCGFsbF9rZXlzGAYgASgIEigKBnRhYmxlcxgHIAEoCzIYLndlaWdoYnJpZGdlLnYxLlNuYXBzaG90ImYKCEV2aWRlbmNlEi8KBXR5cGVzGAEgAygLMiAud2VpZ2hicmlkZ2UudjEuV29ya2xvYWRFdmlkZW5jZRIXCg9mb3Jnb3R0ZW5fdHlwZXMYAiADKAkSEAoIaXNfZmlyc3QYAyABKAgiaAoQV29ya2xvYWRFdmlkZW5jZRIVCg13b3JrbG9hZF90eXBlGAEgASgJEi0KBm1vZGVscxgCIAMoCzIdLndlaWdoYnJpZGdlLnYxLk1vZGVsRXZpZGVuY2USDgoGYWdlX21zGAMgASgEIsABCg1Nb2RlbEV2aWRlbmNlEg0KBW1vZGVsGAEgASgJEhAKCHJlcXVlc3RzGAIgASgBEhEKCXN1Y2Nlc3NlcxgDIAEoARISCgpsYXRlbmN5X21zGAQgASgBEh4KFnRpbWVfdG9fZmlyc3RfdG9rZW5fbXMYBSABKAESDQoFdGltZWQYBiABKAESFQoNY29zdF9uYW5vX3VzZBgHIAEoARIRCglzY29yZV9zdW0YCCABKAESDgoGc2NvcmVzGAkgASgBIpUBCglIZWFydGJlYXQSEAoIcmV2aXNpb24YASABKAQSEAoIY2xvY2tfbXMYAiABKAMSFAoMbGl2ZV9wcm94aWVzGAMgASgNEhoKEmFuc3dlcnNfc2VudF9hdF9tcxgEIAEoBBIyCg1tb2RlbF9vdXRwdXRzGAUgAygLMhsud2VpZ2hicmlkZ2UudjEuTW9kZWxPdXRwdXQiMAoLTW9kZWxPdXRwdXQSDQoFbW9kZWwYASABKAkSEgoKcDk1X3Rva2VucxgCIAEoDSI5CgtMZWFzZVJlY2FsbBIqCgdidWNrZXRzGAEgAygLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmIiYKDlJlc29sdmVSZXF1ZXN0EhQKDHRva2VuX3NoYTI1NhgBIAEoDCJZCg9SZXNvbHZlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMud2VpZ2hicmlkZ2UudjEuS2V5EhAKCHJldmlzaW9uGAIgASgEEhIKCm1heF9hZ2VfbXMYAyABKA0iyQEKFVJlY29yZFJlc3BvbnNlUmVxdWVzdBITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxjb25uZWN0b3JfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRI2Cgp1bmZpbmlzaGVkGAUgASgLMiIud2VpZ2hicmlkZ2UudjEuVW5maW5pc2hlZFJlc3BvbnNlEhIKCm9iamVjdF9pZHMYBiADKAkSEwoLYXJlX2xhc3RpbmcYByABKAgiSgoSVW5maW5pc2hlZFJlc3BvbnNlEhAKCGV2ZW50X2lkGAEgASgJEg0KBW1vZGVsGAIgASgJEhMKC3Byb2R1Y2VyX2lkGAMgASgJIhgKFlJlY29yZFJlc3BvbnNlUmVzcG9uc2UiVAoTRmluZFJlc3BvbnNlUmVxdWVzdBITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAkSEgoKb2JqZWN0X2lkcxgDIAMoCSK+AgoURmluZFJlc3BvbnNlUmVzcG9uc2USQQoJb3duZXJzaGlwGAEgASgOMi4ud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2UuT3duZXJzaGlwEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCRI2Cgp1bmZpbmlzaGVkGAMgASgLMiIud2VpZ2hicmlkZ2UudjEuVW5maW5pc2hlZFJlc3BvbnNlEiwKB29iamVjdHMYBCADKAsyGy53ZWlnaGJyaWRnZS52MS5PYmplY3RPd25lciJnCglPd25lcnNoaXASGQoVT1dORVJTSElQX1VOU1BFQ0lGSUVEEAASFQoRT1dORVJTSElQX1VOS05PV04QARIRCg1PV05FUlNISVBfT1dOEAISFQoRT1dORVJTSElQX0ZPUkVJR04QAyJmCgtPYmplY3RPd25lchJBCglvd25lcnNoaXAYASABKA4yLi53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXNwb25zZS5Pd25lcnNoaXASFAoMY29ubmVjdG9yX2lkGAIgASgJIsIBChVTZXR0bGVSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIpCgV1c2FnZRgEIAEoCzIaLndlaWdoYnJpZGdlLnYxLlRva2VuVXNhZ2USLQoHZGV0YWlscxgFIAEoCzIcLndlaWdoYnJpZGdlLnYxLlVzYWdlRGV0YWlscxIOCgZzdGF0dXMYBiABKAkilwIKFlNldHRsZVJlc3BvbnNlUmVzcG9uc2USPQoGcmVzdWx0GAEgASgOMi0ud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXNwb25zZS5SZXN1bHQSFQoNY29zdF9uYW5vX3VzZBgCIAEoAxIbChNjb3JyZWN0aW9uX25hbm9fdXNkGAMgASgDEhAKCHVucHJpY2VkGAQgAygJIngKBlJlc3VsdBIWChJSRVNVTFRfVU5TUEVDSUZJRUQQABISCg5SRVNVTFRfU0VUVExFRBABEhoKFlJFU1VMVF9BTFJFQURZX1NFVFRMRUQQAhISCg5SRVNVTFRfUEVORElORxADEhIKDlJFU1VMVF9VTktOT1dOEAQiNAodTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1JlcXVlc3QSEwoLcHJvZHVjZXJfaWQYASABKAkiVgoeTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1Jlc3BvbnNlEjQKCXJlc3BvbnNlcxgBIAMoCzIhLndlaWdoYnJpZGdlLnYxLlVuc2V0dGxlZFJlc3BvbnNlIqwBChFVbnNldHRsZWRSZXNwb25zZRITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxjb25uZWN0b3JfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRI2Cgp1bmZpbmlzaGVkGAUgASgLMiIud2VpZ2hicmlkZ2UudjEuVW5maW5pc2hlZFJlc3BvbnNlEg4KBmFnZV9tcxgGIAEoBCJHChFDbG9zZUVwb2NoUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCRINCgVlcG9jaBgCIAEoCRIOCgZsYXN0X24YAyADKAQiJwoSQ2xvc2VFcG9jaFJlc3BvbnNlEhEKCWlzX2Nsb3NlZBgBIAEoCCKIAQoMTGVhc2VSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgJEisKB2J1ZGdldHMYAyADKAsyGi53ZWlnaGJyaWRnZS52MS5CdWRnZXRDYWxsEicKBXJhdGVzGAQgAygLMhgud2VpZ2hicmlkZ2UudjEuUmF0ZUNhbGwi2AEKCkJ1ZGdldENhbGwSKQoGYnVja2V0GAEgASgLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmEgsKA3NlcRgCIAEoBBIZChFyZXR1cm5lZF9uYW5vX3VzZBgDIAEoAxIYChBtaW5pbXVtX25hbm9fdXNkGAQgASgDEiUKGGJ1cm5fbmFub191c2RfcGVyX3NlY29uZBgFIAEoA0gAiAEBEhkKEXN0YW5kaW5nX25hbm9fdXNkGAYgASgDQhsKGV9idXJuX25hbm9fdXNkX3Blcl9zZWNvbmQieQoIUmF0ZUNhbGwSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEg4KBm1pbnV0ZRgEIAEoBBIQCghyZXF1ZXN0cxgFIAEoAxIOCgZ0b2tlbnMYBiABKAMiZwoNTGVhc2VSZXNwb25zZRIsCgdidWRnZXRzGAEgAygLMhsud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TGVhc2USKAoFcmF0ZXMYAiADKAsyGS53ZWlnaGJyaWRnZS52MS5SYXRlR3JhbnQi9AIKC0J1ZGdldExlYXNlEgsKA3NlcRgBIAEoBBIYChBncmFudGVkX25hbm9fdXNkGAIgASgDEhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESFgoOc3BlbnRfbmFub191c2QYBCABKAMSFwoPbGVhc2VkX25hbm9fdXNkGAUgASgDEjQKB291dGNvbWUYBiABKA4yIy53ZWlnaGJyaWRnZS52MS5CdWRnZXRMZWFzZS5PdXRjb21lEhkKEXN0YW5kaW5nX25hbm9fdXNkGAcgASgDIosBCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX0dSQU5URUQQARIVChFPVVRDT01FX0VYSEFVU1RFRBACEhUKEU9VVENPTUVfQ09OVEVOREVEEAMSEAoMT1VUQ09NRV9PVkVSEAQSEgoOT1VUQ09NRV9DTE9TRUQQBUIRCg9fbGltaXRfbmFub191c2QiaQoJUmF0ZUdyYW50Eg4KBm1pbnV0ZRgBIAEoBBIQCghyZXF1ZXN0cxgCIAEoAxIOCgZ0b2tlbnMYAyABKAMSFQoNcmVxdWVzdHNfbGVmdBgEIAEoAxITCgt0b2tlbnNfbGVmdBgFIAEoAyKCAQoVUmVjb3JkRmVlZGJhY2tSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEg4KBmtleV9pZBgDIAEoCRINCgVzY29yZRgEIAEoARIUCgdjb21tZW50GAUgASgJSACIAQFCCgoIX2NvbW1lbnQiygEKFlJlY29yZEZlZWRiYWNrUmVzcG9uc2USPQoGcmVzdWx0GAEgASgOMi0ud2VpZ2hicmlkZ2UudjEuUmVjb3JkRmVlZGJhY2tSZXNwb25zZS5SZXN1bHQicQoGUmVzdWx0EhYKElJFU1VMVF9VTlNQRUNJRklFRBAAEhIKDlJFU1VMVF9DT1VOVEVEEAESEgoOUkVTVUxUX1BFTkRJTkcQAhISCg5SRVNVTFRfVU5LTk9XThADEhMKD1JFU1VMVF9UT09fTUFOWRAEMrgGCg5Db250cm9sU2VydmljZRJICgVXYXRjaBIcLndlaWdoYnJpZGdlLnYxLldhdGNoUmVxdWVzdBodLndlaWdoYnJpZGdlLnYxLldhdGNoUmVzcG9uc2UoATABEkoKB1Jlc29sdmUSHi53ZWlnaGJyaWRnZS52MS5SZXNvbHZlUmVxdWVzdBofLndlaWdoYnJpZGdlLnYxLlJlc29sdmVSZXNwb25zZRJfCg5SZWNvcmRSZXNwb25zZRIlLndlaWdoYnJpZGdlLnYxLlJlY29yZFJlc3BvbnNlUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlJlY29yZFJlc3BvbnNlUmVzcG9uc2USWQoMRmluZFJlc3BvbnNlEiMud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVxdWVzdBokLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlc3BvbnNlEl8KDlNldHRsZVJlc3BvbnNlEiUud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXF1ZXN0GiYud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXNwb25zZRJ3ChZMaXN0VW5zZXR0bGVkUmVzcG9uc2VzEi0ud2VpZ2hicmlkZ2UudjEuTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1JlcXVlc3QaLi53ZWlnaGJyaWRnZS52MS5MaXN0VW5zZXR0bGVkUmVzcG9uc2VzUmVzcG9uc2USUwoKQ2xvc2VFcG9jaBIhLndlaWdoYnJpZGdlLnYxLkNsb3NlRXBvY2hSZXF1ZXN0GiIud2VpZ2hicmlkZ2UudjEuQ2xvc2VFcG9jaFJlc3BvbnNlEkQKBUxlYXNlEhwud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXNwb25zZRJfCg5SZWNvcmRGZWVkYmFjaxIlLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVzcG9uc2ViBnByb3RvMw", [file_weighbridge_v1_resources, file_weighbridge_v1_usage]);
+  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSLZAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSAASOwoQY29ubmVjdG9yX3Rlc3RlZBgEIAEoCzIfLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvclRlc3RlZEgAQgkKB21lc3NhZ2UirgEKD0Nvbm5lY3RvclRlc3RlZBIPCgd0ZXN0X2lkGAEgASgJEgoKAm9rGAIgASgIEg4KBnN0YXR1cxgDIAEoDRISCgpsYXRlbmN5X21zGAQgASgNEg8KB21lc3NhZ2UYBSABKAkSEAoIaWRlbnRpdHkYBiABKAkSDgoGcmVnaW9uGAcgASgJEg4KBm1vZGVscxgIIAMoCRIXCg9oYXNfbW9yZV9tb2RlbHMYCSABKAgiqwEKBUhlbGxvEhAKCHByb3h5X2lkGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSLQoLcmVzdW1lX2Zyb20YAyABKAsyGC53ZWlnaGJyaWRnZS52MS5Qb3NpdGlvbhIYChBtYXhfc3RhbGVuZXNzX21zGAQgASgNEgwKBG5hbWUYBSABKAkSEwoLcHJvZHVjZXJfaWQYBiABKAkSEwoLc2lnbnNfdXNhZ2UYByABKAgiCQoHR29vZGJ5ZSJKCghQb3NpdGlvbhIaChJkYXRhYmFzZV9zeXN0ZW1faWQYASABKAkSEAoIdGltZWxpbmUYAiABKA0SEAoIcmV2aXNpb24YAyABKAQihgIKC1Byb3h5U3RhdHVzEhgKEGFwcGxpZWRfcmV2aXNpb24YASABKAQSGgoSaW5fZmxpZ2h0X3JlcXVlc3RzGAIgASgNEhsKE3dhaXRpbmdfdXNhZ2VfYnl0ZXMYAyABKAQSEgoKc2VudF9hdF9tcxgEIAEoBBITCgttYXJrX2FnZV9tcxgFIAEoBBIoCghrZXlfdXNlcxgGIAMoCzIWLndlaWdoYnJpZGdlLnYxLktleVVzZRIZChF1c2FnZV9saW1pdF9ieXRlcxgHIAEoBBI2Cgpjb25uZWN0b3JzGAggAygLMiIud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yQ29uZGl0aW9uIm4KEkNvbm5lY3RvckNvbmRpdGlvbhIUCgxjb25uZWN0b3JfaWQYASABKAkSLQoFc3RhdGUYAiABKA4yHi53ZWlnaGJyaWRnZS52MS5Db25uZWN0b3JTdGF0ZRITCgtkb3duX2Zvcl9tcxgDIAEoBCIoCgZLZXlVc2USDgoGa2V5X2lkGAEgASgJEg4KBmFnZV9tcxgCIAEoBCK2AgoNV2F0Y2hSZXNwb25zZRIsCghzbmFwc2hvdBgBIAEoCzIYLndlaWdoYnJpZGdlLnYxLlNuYXBzaG90SAASLgoJaGVhcnRiZWF0GAIgASgLMhkud2VpZ2hicmlkZ2UudjEuSGVhcnRiZWF0SAASJgoFZGVsdGEYAyABKAsyFS53ZWlnaGJyaWRnZS52MS5EZWx0YUgAEi0KBnJlY2FsbBgEIAEoCzIbLndlaWdoYnJpZGdlLnYxLkxlYXNlUmVjYWxsSAASLAoIZXZpZGVuY2UYBSABKAsyGC53ZWlnaGJyaWRnZS52MS5FdmlkZW5jZUgAEjcKDnRlc3RfY29ubmVjdG9yGAYgASgLMh0ud2VpZ2hicmlkZ2UudjEuVGVzdENvbm5lY3RvckgAQgkKB21lc3NhZ2UiYgoNVGVzdENvbm5lY3RvchIPCgd0ZXN0X2lkGAEgASgJEiwKCWNvbm5lY3RvchgCIAEoCzIZLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvchISCgp0aW1lb3V0X21zGAMgASgNIqkCCghTbmFwc2hvdBIQCghyZXZpc2lvbhgBIAEoBBItCgpjb25uZWN0b3JzGAIgAygLMhkud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yEiUKBm1vZGVscxgDIAMoCzIVLndlaWdoYnJpZGdlLnYxLk1vZGVsEioKCHBvc2l0aW9uGAQgASgLMhgud2VpZ2hicmlkZ2UudjEuUG9zaXRpb24SKQoIcHJvZmlsZXMYBSADKAsyFy53ZWlnaGJyaWRnZS52MS5Qcm9maWxlEiYKB2FsaWFzZXMYFCADKAsyFS53ZWlnaGJyaWRnZS52MS5BbGlhcxI2Cg91bnNlcnZlZF9tb2RlbHMYFSADKAsyHS53ZWlnaGJyaWRnZS52MS5VbnNlcnZlZE1vZGVsIqsBCgVEZWx0YRIVCg1mcm9tX3JldmlzaW9uGAEgASgEEhMKC3RvX3JldmlzaW9uGAIgASgEEg8KB2tleV9pZHMYAyADKAkSEgoKcG9saWN5X2lkcxgEIAMoCRIVCg1wcmluY2lwYWxfaWRzGAUgAygJEhAKCGFsbF9rZXlzGAYgASgIEigKBnRhYmxlcxgHIAEoCzIYLndlaWdoYnJpZGdlLnYxLlNuYXBzaG90ImYKCEV2aWRlbmNlEi8KBXR5cGVzGAEgAygLMiAud2VpZ2hicmlkZ2UudjEuV29ya2xvYWRFdmlkZW5jZRIXCg9mb3Jnb3R0ZW5fdHlwZXMYAiADKAkSEAoIaXNfZmlyc3QYAyABKAgiaAoQV29ya2xvYWRFdmlkZW5jZRIVCg13b3JrbG9hZF90eXBlGAEgASgJEi0KBm1vZGVscxgCIAMoCzIdLndlaWdoYnJpZGdlLnYxLk1vZGVsRXZpZGVuY2USDgoGYWdlX21zGAMgASgEIsABCg1Nb2RlbEV2aWRlbmNlEg0KBW1vZGVsGAEgASgJEhAKCHJlcXVlc3RzGAIgASgBEhEKCXN1Y2Nlc3NlcxgDIAEoARISCgpsYXRlbmN5X21zGAQgASgBEh4KFnRpbWVfdG9fZmlyc3RfdG9rZW5fbXMYBSABKAESDQoFdGltZWQYBiABKAESFQoNY29zdF9uYW5vX3VzZBgHIAEoARIRCglzY29yZV9zdW0YCCABKAESDgoGc2NvcmVzGAkgASgBIpUBCglIZWFydGJlYXQSEAoIcmV2aXNpb24YASABKAQSEAoIY2xvY2tfbXMYAiABKAMSFAoMbGl2ZV9wcm94aWVzGAMgASgNEhoKEmFuc3dlcnNfc2VudF9hdF9tcxgEIAEoBBIyCg1tb2RlbF9vdXRwdXRzGAUgAygLMhsud2VpZ2hicmlkZ2UudjEuTW9kZWxPdXRwdXQiMAoLTW9kZWxPdXRwdXQSDQoFbW9kZWwYASABKAkSEgoKcDk1X3Rva2VucxgCIAEoDSI5CgtMZWFzZVJlY2FsbBIqCgdidWNrZXRzGAEgAygLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmIiYKDlJlc29sdmVSZXF1ZXN0EhQKDHRva2VuX3NoYTI1NhgBIAEoDCJZCg9SZXNvbHZlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMud2VpZ2hicmlkZ2UudjEuS2V5EhAKCHJldmlzaW9uGAIgASgEEhIKCm1heF9hZ2VfbXMYAyABKA0iyQEKFVJlY29yZFJlc3BvbnNlUmVxdWVzdBITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxjb25uZWN0b3JfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRI2Cgp1bmZpbmlzaGVkGAUgASgLMiIud2VpZ2hicmlkZ2UudjEuVW5maW5pc2hlZFJlc3BvbnNlEhIKCm9iamVjdF9pZHMYBiADKAkSEwoLYXJlX2xhc3RpbmcYByABKAgiSgoSVW5maW5pc2hlZFJlc3BvbnNlEhAKCGV2ZW50X2lkGAEgASgJEg0KBW1vZGVsGAIgASgJEhMKC3Byb2R1Y2VyX2lkGAMgASgJIhgKFlJlY29yZFJlc3BvbnNlUmVzcG9uc2UiVAoTRmluZFJlc3BvbnNlUmVxdWVzdBITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAkSEgoKb2JqZWN0X2lkcxgDIAMoCSK+AgoURmluZFJlc3BvbnNlUmVzcG9uc2USQQoJb3duZXJzaGlwGAEgASgOMi4ud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2UuT3duZXJzaGlwEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCRI2Cgp1bmZpbmlzaGVkGAMgASgLMiIud2VpZ2hicmlkZ2UudjEuVW5maW5pc2hlZFJlc3BvbnNlEiwKB29iamVjdHMYBCADKAsyGy53ZWlnaGJyaWRnZS52MS5PYmplY3RPd25lciJnCglPd25lcnNoaXASGQoVT1dORVJTSElQX1VOU1BFQ0lGSUVEEAASFQoRT1dORVJTSElQX1VOS05PV04QARIRCg1PV05FUlNISVBfT1dOEAISFQoRT1dORVJTSElQX0ZPUkVJR04QAyJmCgtPYmplY3RPd25lchJBCglvd25lcnNoaXAYASABKA4yLi53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXNwb25zZS5Pd25lcnNoaXASFAoMY29ubmVjdG9yX2lkGAIgASgJIsIBChVTZXR0bGVSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIpCgV1c2FnZRgEIAEoCzIaLndlaWdoYnJpZGdlLnYxLlRva2VuVXNhZ2USLQoHZGV0YWlscxgFIAEoCzIcLndlaWdoYnJpZGdlLnYxLlVzYWdlRGV0YWlscxIOCgZzdGF0dXMYBiABKAkilwIKFlNldHRsZVJlc3BvbnNlUmVzcG9uc2USPQoGcmVzdWx0GAEgASgOMi0ud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXNwb25zZS5SZXN1bHQSFQoNY29zdF9uYW5vX3VzZBgCIAEoAxIbChNjb3JyZWN0aW9uX25hbm9fdXNkGAMgASgDEhAKCHVucHJpY2VkGAQgAygJIngKBlJlc3VsdBIWChJSRVNVTFRfVU5TUEVDSUZJRUQQABISCg5SRVNVTFRfU0VUVExFRBABEhoKFlJFU1VMVF9BTFJFQURZX1NFVFRMRUQQAhISCg5SRVNVTFRfUEVORElORxADEhIKDlJFU1VMVF9VTktOT1dOEAQiNAodTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1JlcXVlc3QSEwoLcHJvZHVjZXJfaWQYASABKAkiVgoeTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1Jlc3BvbnNlEjQKCXJlc3BvbnNlcxgBIAMoCzIhLndlaWdoYnJpZGdlLnYxLlVuc2V0dGxlZFJlc3BvbnNlIqwBChFVbnNldHRsZWRSZXNwb25zZRITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxjb25uZWN0b3JfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRI2Cgp1bmZpbmlzaGVkGAUgASgLMiIud2VpZ2hicmlkZ2UudjEuVW5maW5pc2hlZFJlc3BvbnNlEg4KBmFnZV9tcxgGIAEoBCJHChFDbG9zZUVwb2NoUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCRINCgVlcG9jaBgCIAEoCRIOCgZsYXN0X24YAyADKAQiJwoSQ2xvc2VFcG9jaFJlc3BvbnNlEhEKCWlzX2Nsb3NlZBgBIAEoCCKIAQoMTGVhc2VSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgJEisKB2J1ZGdldHMYAyADKAsyGi53ZWlnaGJyaWRnZS52MS5CdWRnZXRDYWxsEicKBXJhdGVzGAQgAygLMhgud2VpZ2hicmlkZ2UudjEuUmF0ZUNhbGwi2AEKCkJ1ZGdldENhbGwSKQoGYnVja2V0GAEgASgLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmEgsKA3NlcRgCIAEoBBIZChFyZXR1cm5lZF9uYW5vX3VzZBgDIAEoAxIYChBtaW5pbXVtX25hbm9fdXNkGAQgASgDEiUKGGJ1cm5fbmFub191c2RfcGVyX3NlY29uZBgFIAEoA0gAiAEBEhkKEXN0YW5kaW5nX25hbm9fdXNkGAYgASgDQhsKGV9idXJuX25hbm9fdXNkX3Blcl9zZWNvbmQieQoIUmF0ZUNhbGwSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEg4KBm1pbnV0ZRgEIAEoBBIQCghyZXF1ZXN0cxgFIAEoAxIOCgZ0b2tlbnMYBiABKAMiZwoNTGVhc2VSZXNwb25zZRIsCgdidWRnZXRzGAEgAygLMhsud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TGVhc2USKAoFcmF0ZXMYAiADKAsyGS53ZWlnaGJyaWRnZS52MS5SYXRlR3JhbnQi9AIKC0J1ZGdldExlYXNlEgsKA3NlcRgBIAEoBBIYChBncmFudGVkX25hbm9fdXNkGAIgASgDEhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESFgoOc3BlbnRfbmFub191c2QYBCABKAMSFwoPbGVhc2VkX25hbm9fdXNkGAUgASgDEjQKB291dGNvbWUYBiABKA4yIy53ZWlnaGJyaWRnZS52MS5CdWRnZXRMZWFzZS5PdXRjb21lEhkKEXN0YW5kaW5nX25hbm9fdXNkGAcgASgDIosBCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX0dSQU5URUQQARIVChFPVVRDT01FX0VYSEFVU1RFRBACEhUKEU9VVENPTUVfQ09OVEVOREVEEAMSEAoMT1VUQ09NRV9PVkVSEAQSEgoOT1VUQ09NRV9DTE9TRUQQBUIRCg9fbGltaXRfbmFub191c2QiaQoJUmF0ZUdyYW50Eg4KBm1pbnV0ZRgBIAEoBBIQCghyZXF1ZXN0cxgCIAEoAxIOCgZ0b2tlbnMYAyABKAMSFQoNcmVxdWVzdHNfbGVmdBgEIAEoAxITCgt0b2tlbnNfbGVmdBgFIAEoAyKCAQoVUmVjb3JkRmVlZGJhY2tSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEg4KBmtleV9pZBgDIAEoCRINCgVzY29yZRgEIAEoARIUCgdjb21tZW50GAUgASgJSACIAQFCCgoIX2NvbW1lbnQiygEKFlJlY29yZEZlZWRiYWNrUmVzcG9uc2USPQoGcmVzdWx0GAEgASgOMi0ud2VpZ2hicmlkZ2UudjEuUmVjb3JkRmVlZGJhY2tSZXNwb25zZS5SZXN1bHQicQoGUmVzdWx0EhYKElJFU1VMVF9VTlNQRUNJRklFRBAAEhIKDlJFU1VMVF9DT1VOVEVEEAESEgoOUkVTVUxUX1BFTkRJTkcQAhISCg5SRVNVTFRfVU5LTk9XThADEhMKD1JFU1VMVF9UT09fTUFOWRAEKoQBCg5Db25uZWN0b3JTdGF0ZRIfChtDT05ORUNUT1JfU1RBVEVfVU5TUEVDSUZJRUQQABIdChlDT05ORUNUT1JfU1RBVEVfSEFMRl9PUEVOEAESGAoUQ09OTkVDVE9SX1NUQVRFX09QRU4QAhIYChRDT05ORUNUT1JfU1RBVEVfREVBRBADMrgGCg5Db250cm9sU2VydmljZRJICgVXYXRjaBIcLndlaWdoYnJpZGdlLnYxLldhdGNoUmVxdWVzdBodLndlaWdoYnJpZGdlLnYxLldhdGNoUmVzcG9uc2UoATABEkoKB1Jlc29sdmUSHi53ZWlnaGJyaWRnZS52MS5SZXNvbHZlUmVxdWVzdBofLndlaWdoYnJpZGdlLnYxLlJlc29sdmVSZXNwb25zZRJfCg5SZWNvcmRSZXNwb25zZRIlLndlaWdoYnJpZGdlLnYxLlJlY29yZFJlc3BvbnNlUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlJlY29yZFJlc3BvbnNlUmVzcG9uc2USWQoMRmluZFJlc3BvbnNlEiMud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVxdWVzdBokLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlc3BvbnNlEl8KDlNldHRsZVJlc3BvbnNlEiUud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXF1ZXN0GiYud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXNwb25zZRJ3ChZMaXN0VW5zZXR0bGVkUmVzcG9uc2VzEi0ud2VpZ2hicmlkZ2UudjEuTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1JlcXVlc3QaLi53ZWlnaGJyaWRnZS52MS5MaXN0VW5zZXR0bGVkUmVzcG9uc2VzUmVzcG9uc2USUwoKQ2xvc2VFcG9jaBIhLndlaWdoYnJpZGdlLnYxLkNsb3NlRXBvY2hSZXF1ZXN0GiIud2VpZ2hicmlkZ2UudjEuQ2xvc2VFcG9jaFJlc3BvbnNlEkQKBUxlYXNlEhwud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXNwb25zZRJfCg5SZWNvcmRGZWVkYmFjaxIlLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVzcG9uc2ViBnByb3RvMw", [file_weighbridge_v1_resources, file_weighbridge_v1_usage]);
 
 /**
  * What a proxy stores on its disk, sealed, so that it can start while the control plane is unreachable.
@@ -339,6 +339,20 @@ export type ProxyStatus = Message<"weighbridge.v1.ProxyStatus"> & {
    * @generated from field: repeated weighbridge.v1.KeyUse key_uses = 6;
    */
   keyUses: KeyUse[];
+
+  /**
+   * The most bytes that its spool may take; 0: a proxy of an earlier release.
+   *
+   * @generated from field: uint64 usage_limit_bytes = 7;
+   */
+  usageLimitBytes: bigint;
+
+  /**
+   * Connectors that get no requests, or only a few to try them. At most 100.
+   *
+   * @generated from field: repeated weighbridge.v1.ConnectorCondition connectors = 8;
+   */
+  connectors: ConnectorCondition[];
 };
 
 /**
@@ -347,6 +361,37 @@ export type ProxyStatus = Message<"weighbridge.v1.ProxyStatus"> & {
  */
 export const ProxyStatusSchema: GenMessage<ProxyStatus> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 7);
+
+/**
+ * How a connector is for one proxy.
+ *
+ * @generated from message weighbridge.v1.ConnectorCondition
+ */
+export type ConnectorCondition = Message<"weighbridge.v1.ConnectorCondition"> & {
+  /**
+   * @generated from field: string connector_id = 1;
+   */
+  connectorId: string;
+
+  /**
+   * @generated from field: weighbridge.v1.ConnectorState state = 2;
+   */
+  state: ConnectorState;
+
+  /**
+   * How long it has been open or dead; 0 if it is half-open.
+   *
+   * @generated from field: uint64 down_for_ms = 3;
+   */
+  downForMs: bigint;
+};
+
+/**
+ * Describes the message weighbridge.v1.ConnectorCondition.
+ * Use `create(ConnectorConditionSchema)` to create a new message.
+ */
+export const ConnectorConditionSchema: GenMessage<ConnectorCondition> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 8);
 
 /**
  * @generated from message weighbridge.v1.KeyUse
@@ -370,7 +415,7 @@ export type KeyUse = Message<"weighbridge.v1.KeyUse"> & {
  * Use `create(KeyUseSchema)` to create a new message.
  */
 export const KeyUseSchema: GenMessage<KeyUse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 8);
+  messageDesc(file_weighbridge_v1_control, 9);
 
 /**
  * @generated from message weighbridge.v1.WatchResponse
@@ -423,7 +468,7 @@ export type WatchResponse = Message<"weighbridge.v1.WatchResponse"> & {
  * Use `create(WatchResponseSchema)` to create a new message.
  */
 export const WatchResponseSchema: GenMessage<WatchResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 9);
+  messageDesc(file_weighbridge_v1_control, 10);
 
 /**
  * Try a connector with the identity of this proxy, and send a ConnectorTested. No model is used.
@@ -454,7 +499,7 @@ export type TestConnector = Message<"weighbridge.v1.TestConnector"> & {
  * Use `create(TestConnectorSchema)` to create a new message.
  */
 export const TestConnectorSchema: GenMessage<TestConnector> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 10);
+  messageDesc(file_weighbridge_v1_control, 11);
 
 /**
  * Everything that a proxy needs besides keys, at one revision. As a message of the stream it also drops all keys: the
@@ -506,7 +551,7 @@ export type Snapshot = Message<"weighbridge.v1.Snapshot"> & {
  * Use `create(SnapshotSchema)` to create a new message.
  */
 export const SnapshotSchema: GenMessage<Snapshot> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 11);
+  messageDesc(file_weighbridge_v1_control, 12);
 
 /**
  * The changes after `from_revision`, up to and including `to_revision`.
@@ -561,7 +606,7 @@ export type Delta = Message<"weighbridge.v1.Delta"> & {
  * Use `create(DeltaSchema)` to create a new message.
  */
 export const DeltaSchema: GenMessage<Delta> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 12);
+  messageDesc(file_weighbridge_v1_control, 13);
 
 /**
  * Recent evidence on models, by workload type. It belongs to no revision. A proxy without it chooses as if there were no
@@ -597,7 +642,7 @@ export type Evidence = Message<"weighbridge.v1.Evidence"> & {
  * Use `create(EvidenceSchema)` to create a new message.
  */
 export const EvidenceSchema: GenMessage<Evidence> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 13);
+  messageDesc(file_weighbridge_v1_control, 14);
 
 /**
  * @generated from message weighbridge.v1.WorkloadEvidence
@@ -628,7 +673,7 @@ export type WorkloadEvidence = Message<"weighbridge.v1.WorkloadEvidence"> & {
  * Use `create(WorkloadEvidenceSchema)` to create a new message.
  */
 export const WorkloadEvidenceSchema: GenMessage<WorkloadEvidence> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 14);
+  messageDesc(file_weighbridge_v1_control, 15);
 
 /**
  * Sums over recent attempts; older ones count less.
@@ -695,7 +740,7 @@ export type ModelEvidence = Message<"weighbridge.v1.ModelEvidence"> & {
  * Use `create(ModelEvidenceSchema)` to create a new message.
  */
 export const ModelEvidenceSchema: GenMessage<ModelEvidence> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 15);
+  messageDesc(file_weighbridge_v1_control, 16);
 
 /**
  * Shows that the stream is alive, and that the proxy was sent every change up to `revision`.
@@ -741,7 +786,7 @@ export type Heartbeat = Message<"weighbridge.v1.Heartbeat"> & {
  * Use `create(HeartbeatSchema)` to create a new message.
  */
 export const HeartbeatSchema: GenMessage<Heartbeat> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 16);
+  messageDesc(file_weighbridge_v1_control, 17);
 
 /**
  * The 95th percentile of a model's recent output tokens, over all keys.
@@ -765,7 +810,7 @@ export type ModelOutput = Message<"weighbridge.v1.ModelOutput"> & {
  * Use `create(ModelOutputSchema)` to create a new message.
  */
 export const ModelOutputSchema: GenMessage<ModelOutput> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 17);
+  messageDesc(file_weighbridge_v1_control, 18);
 
 /**
  * Reclaims leases: other proxies need headroom in these buckets. Return the idle part of the leases now.
@@ -784,7 +829,7 @@ export type LeaseRecall = Message<"weighbridge.v1.LeaseRecall"> & {
  * Use `create(LeaseRecallSchema)` to create a new message.
  */
 export const LeaseRecallSchema: GenMessage<LeaseRecall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 18);
+  messageDesc(file_weighbridge_v1_control, 19);
 
 /**
  * @generated from message weighbridge.v1.ResolveRequest
@@ -801,7 +846,7 @@ export type ResolveRequest = Message<"weighbridge.v1.ResolveRequest"> & {
  * Use `create(ResolveRequestSchema)` to create a new message.
  */
 export const ResolveRequestSchema: GenMessage<ResolveRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 19);
+  messageDesc(file_weighbridge_v1_control, 20);
 
 /**
  * @generated from message weighbridge.v1.ResolveResponse
@@ -834,7 +879,7 @@ export type ResolveResponse = Message<"weighbridge.v1.ResolveResponse"> & {
  * Use `create(ResolveResponseSchema)` to create a new message.
  */
 export const ResolveResponseSchema: GenMessage<ResolveResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 20);
+  messageDesc(file_weighbridge_v1_control, 21);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseRequest
@@ -890,7 +935,7 @@ export type RecordResponseRequest = Message<"weighbridge.v1.RecordResponseReques
  * Use `create(RecordResponseRequestSchema)` to create a new message.
  */
 export const RecordResponseRequestSchema: GenMessage<RecordResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 21);
+  messageDesc(file_weighbridge_v1_control, 22);
 
 /**
  * A response that a vendor returned before it finished it. Its attempt is charged its reservation until the response is settled.
@@ -925,7 +970,7 @@ export type UnfinishedResponse = Message<"weighbridge.v1.UnfinishedResponse"> & 
  * Use `create(UnfinishedResponseSchema)` to create a new message.
  */
 export const UnfinishedResponseSchema: GenMessage<UnfinishedResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 22);
+  messageDesc(file_weighbridge_v1_control, 23);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseResponse
@@ -938,7 +983,7 @@ export type RecordResponseResponse = Message<"weighbridge.v1.RecordResponseRespo
  * Use `create(RecordResponseResponseSchema)` to create a new message.
  */
 export const RecordResponseResponseSchema: GenMessage<RecordResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 23);
+  messageDesc(file_weighbridge_v1_control, 24);
 
 /**
  * @generated from message weighbridge.v1.FindResponseRequest
@@ -969,7 +1014,7 @@ export type FindResponseRequest = Message<"weighbridge.v1.FindResponseRequest"> 
  * Use `create(FindResponseRequestSchema)` to create a new message.
  */
 export const FindResponseRequestSchema: GenMessage<FindResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 24);
+  messageDesc(file_weighbridge_v1_control, 25);
 
 /**
  * @generated from message weighbridge.v1.FindResponseResponse
@@ -1007,7 +1052,7 @@ export type FindResponseResponse = Message<"weighbridge.v1.FindResponseResponse"
  * Use `create(FindResponseResponseSchema)` to create a new message.
  */
 export const FindResponseResponseSchema: GenMessage<FindResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 25);
+  messageDesc(file_weighbridge_v1_control, 26);
 
 /**
  * @generated from enum weighbridge.v1.FindResponseResponse.Ownership
@@ -1045,7 +1090,7 @@ export type FindResponseResponse_Ownership = (typeof FindResponseResponse_Owners
  * Describes the enum weighbridge.v1.FindResponseResponse.Ownership.
  */
 export const FindResponseResponse_OwnershipSchema: GenEnum<FindResponseResponse_Ownership> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 25, 0);
+  enumDesc(file_weighbridge_v1_control, 26, 0);
 
 /**
  * @generated from message weighbridge.v1.ObjectOwner
@@ -1069,7 +1114,7 @@ export type ObjectOwner = Message<"weighbridge.v1.ObjectOwner"> & {
  * Use `create(ObjectOwnerSchema)` to create a new message.
  */
 export const ObjectOwnerSchema: GenMessage<ObjectOwner> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 26);
+  messageDesc(file_weighbridge_v1_control, 27);
 
 /**
  * What the vendor says of a response that it will not work on any more (`completed`, `incomplete`, `failed`, `cancelled`).
@@ -1124,7 +1169,7 @@ export type SettleResponseRequest = Message<"weighbridge.v1.SettleResponseReques
  * Use `create(SettleResponseRequestSchema)` to create a new message.
  */
 export const SettleResponseRequestSchema: GenMessage<SettleResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 27);
+  messageDesc(file_weighbridge_v1_control, 28);
 
 /**
  * @generated from message weighbridge.v1.SettleResponseResponse
@@ -1162,7 +1207,7 @@ export type SettleResponseResponse = Message<"weighbridge.v1.SettleResponseRespo
  * Use `create(SettleResponseResponseSchema)` to create a new message.
  */
 export const SettleResponseResponseSchema: GenMessage<SettleResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 28);
+  messageDesc(file_weighbridge_v1_control, 29);
 
 /**
  * @generated from enum weighbridge.v1.SettleResponseResponse.Result
@@ -1211,7 +1256,7 @@ export type SettleResponseResponse_Result = (typeof SettleResponseResponse_Resul
  * Describes the enum weighbridge.v1.SettleResponseResponse.Result.
  */
 export const SettleResponseResponse_ResultSchema: GenEnum<SettleResponseResponse_Result> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 28, 0);
+  enumDesc(file_weighbridge_v1_control, 29, 0);
 
 /**
  * @generated from message weighbridge.v1.ListUnsettledResponsesRequest
@@ -1230,7 +1275,7 @@ export type ListUnsettledResponsesRequest = Message<"weighbridge.v1.ListUnsettle
  * Use `create(ListUnsettledResponsesRequestSchema)` to create a new message.
  */
 export const ListUnsettledResponsesRequestSchema: GenMessage<ListUnsettledResponsesRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 29);
+  messageDesc(file_weighbridge_v1_control, 30);
 
 /**
  * @generated from message weighbridge.v1.ListUnsettledResponsesResponse
@@ -1249,7 +1294,7 @@ export type ListUnsettledResponsesResponse = Message<"weighbridge.v1.ListUnsettl
  * Use `create(ListUnsettledResponsesResponseSchema)` to create a new message.
  */
 export const ListUnsettledResponsesResponseSchema: GenMessage<ListUnsettledResponsesResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 30);
+  messageDesc(file_weighbridge_v1_control, 31);
 
 /**
  * @generated from message weighbridge.v1.UnsettledResponse
@@ -1293,7 +1338,7 @@ export type UnsettledResponse = Message<"weighbridge.v1.UnsettledResponse"> & {
  * Use `create(UnsettledResponseSchema)` to create a new message.
  */
 export const UnsettledResponseSchema: GenMessage<UnsettledResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 31);
+  messageDesc(file_weighbridge_v1_control, 32);
 
 /**
  * @generated from message weighbridge.v1.CloseEpochRequest
@@ -1322,7 +1367,7 @@ export type CloseEpochRequest = Message<"weighbridge.v1.CloseEpochRequest"> & {
  * Use `create(CloseEpochRequestSchema)` to create a new message.
  */
 export const CloseEpochRequestSchema: GenMessage<CloseEpochRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 32);
+  messageDesc(file_weighbridge_v1_control, 33);
 
 /**
  * @generated from message weighbridge.v1.CloseEpochResponse
@@ -1341,7 +1386,7 @@ export type CloseEpochResponse = Message<"weighbridge.v1.CloseEpochResponse"> & 
  * Use `create(CloseEpochResponseSchema)` to create a new message.
  */
 export const CloseEpochResponseSchema: GenMessage<CloseEpochResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 33);
+  messageDesc(file_weighbridge_v1_control, 34);
 
 /**
  * @generated from message weighbridge.v1.LeaseRequest
@@ -1373,7 +1418,7 @@ export type LeaseRequest = Message<"weighbridge.v1.LeaseRequest"> & {
  * Use `create(LeaseRequestSchema)` to create a new message.
  */
 export const LeaseRequestSchema: GenMessage<LeaseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 34);
+  messageDesc(file_weighbridge_v1_control, 35);
 
 /**
  * Asks for, and returns, the lease of one epoch on one bucket.
@@ -1427,7 +1472,7 @@ export type BudgetCall = Message<"weighbridge.v1.BudgetCall"> & {
  * Use `create(BudgetCallSchema)` to create a new message.
  */
 export const BudgetCallSchema: GenMessage<BudgetCall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 35);
+  messageDesc(file_weighbridge_v1_control, 36);
 
 /**
  * Asks for more requests and tokens in a minute than each proxy may use without a grant.
@@ -1473,7 +1518,7 @@ export type RateCall = Message<"weighbridge.v1.RateCall"> & {
  * Use `create(RateCallSchema)` to create a new message.
  */
 export const RateCallSchema: GenMessage<RateCall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 36);
+  messageDesc(file_weighbridge_v1_control, 37);
 
 /**
  * @generated from message weighbridge.v1.LeaseResponse
@@ -1497,7 +1542,7 @@ export type LeaseResponse = Message<"weighbridge.v1.LeaseResponse"> & {
  * Use `create(LeaseResponseSchema)` to create a new message.
  */
 export const LeaseResponseSchema: GenMessage<LeaseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 37);
+  messageDesc(file_weighbridge_v1_control, 38);
 
 /**
  * @generated from message weighbridge.v1.BudgetLease
@@ -1550,7 +1595,7 @@ export type BudgetLease = Message<"weighbridge.v1.BudgetLease"> & {
  * Use `create(BudgetLeaseSchema)` to create a new message.
  */
 export const BudgetLeaseSchema: GenMessage<BudgetLease> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 38);
+  messageDesc(file_weighbridge_v1_control, 39);
 
 /**
  * @generated from enum weighbridge.v1.BudgetLease.Outcome
@@ -1604,7 +1649,7 @@ export type BudgetLease_Outcome = (typeof BudgetLease_Outcome)[keyof typeof Budg
  * Describes the enum weighbridge.v1.BudgetLease.Outcome.
  */
 export const BudgetLease_OutcomeSchema: GenEnum<BudgetLease_Outcome> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 38, 0);
+  enumDesc(file_weighbridge_v1_control, 39, 0);
 
 /**
  * @generated from message weighbridge.v1.RateGrant
@@ -1645,7 +1690,7 @@ export type RateGrant = Message<"weighbridge.v1.RateGrant"> & {
  * Use `create(RateGrantSchema)` to create a new message.
  */
 export const RateGrantSchema: GenMessage<RateGrant> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 39);
+  messageDesc(file_weighbridge_v1_control, 40);
 
 /**
  * @generated from message weighbridge.v1.RecordFeedbackRequest
@@ -1684,7 +1729,7 @@ export type RecordFeedbackRequest = Message<"weighbridge.v1.RecordFeedbackReques
  * Use `create(RecordFeedbackRequestSchema)` to create a new message.
  */
 export const RecordFeedbackRequestSchema: GenMessage<RecordFeedbackRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 40);
+  messageDesc(file_weighbridge_v1_control, 41);
 
 /**
  * @generated from message weighbridge.v1.RecordFeedbackResponse
@@ -1701,7 +1746,7 @@ export type RecordFeedbackResponse = Message<"weighbridge.v1.RecordFeedbackRespo
  * Use `create(RecordFeedbackResponseSchema)` to create a new message.
  */
 export const RecordFeedbackResponseSchema: GenMessage<RecordFeedbackResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 41);
+  messageDesc(file_weighbridge_v1_control, 42);
 
 /**
  * @generated from enum weighbridge.v1.RecordFeedbackResponse.Result
@@ -1748,7 +1793,49 @@ export type RecordFeedbackResponse_Result = (typeof RecordFeedbackResponse_Resul
  * Describes the enum weighbridge.v1.RecordFeedbackResponse.Result.
  */
 export const RecordFeedbackResponse_ResultSchema: GenEnum<RecordFeedbackResponse_Result> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 41, 0);
+  enumDesc(file_weighbridge_v1_control, 42, 0);
+
+/**
+ * @generated from enum weighbridge.v1.ConnectorState
+ */
+export const ConnectorState = {
+  /**
+   * @generated from enum value: CONNECTOR_STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * Its circuit breaker tries a request now and then.
+   *
+   * @generated from enum value: CONNECTOR_STATE_HALF_OPEN = 1;
+   */
+  HALF_OPEN: 1,
+
+  /**
+   * Its circuit breaker is open: too many attempts failed.
+   *
+   * @generated from enum value: CONNECTOR_STATE_OPEN = 2;
+   */
+  OPEN: 2,
+
+  /**
+   * The vendor refused its credential, and has accepted nothing with it since.
+   *
+   * @generated from enum value: CONNECTOR_STATE_DEAD = 3;
+   */
+  DEAD: 3,
+} as const;
+
+/**
+ * @generated from enum weighbridge.v1.ConnectorState
+ */
+export type ConnectorState = (typeof ConnectorState)[keyof typeof ConnectorState] | UnknownEnum;
+
+/**
+ * Describes the enum weighbridge.v1.ConnectorState.
+ */
+export const ConnectorStateSchema: GenEnum<ConnectorState> = /*@__PURE__*/
+  enumDesc(file_weighbridge_v1_control, 0);
 
 /**
  * What the control plane serves to proxies.

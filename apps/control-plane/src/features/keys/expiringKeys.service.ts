@@ -1,0 +1,1 @@
+export { findExpiringKeys } from './keys.repository.ts';
