@@ -19,6 +19,7 @@ import { watchCredentialFiles } from './features/connectors/credentialFiles.serv
 import { applyEnvironmentConnectors } from './features/connectors/environmentConnectors.service.ts';
 import { ProxyTests } from './features/connectors/proxyTests.ts';
 import { resealCredentials } from './features/connectors/resealCredentials.service.ts';
+import { SignInLinks } from './features/console/signInLinks.ts';
 import { KeyUses } from './features/keys/keyUses.service.ts';
 import { loadPeppers } from './features/keys/peppers.ts';
 import { watchOverrides } from './features/overrides/watchOverrides.service.ts';
@@ -37,6 +38,8 @@ export interface ControlPlane {
   readonly handler: RequestListener;
   /** The address of the gRPC services for proxies. */
   readonly grpcAddress: string;
+  /** The path of a link that signs in the holder of this key to the console, once and soon, from this machine only. */
+  readonly createSignInLink: (token: string) => string;
   /** Whether a token belongs to a valid key with the scope `operator`. */
   readonly isOperatorKey: (token: string) => Promise<boolean>;
 }
@@ -63,6 +66,7 @@ export async function startControlPlane(
   const { credentials, upstreamHosts, webhookHosts, publicUrl, maxKeysPerPrincipal, feedSource } = config;
   const peppers = await loadPeppers(db, config.peppers, now());
   const keyUses = new KeyUses({ db, logger, nowMs: () => now().getTime() });
+  const signInLinks = new SignInLinks(() => now().getTime());
   const deps = {
     db,
     now,
@@ -75,6 +79,7 @@ export async function startControlPlane(
     maxKeysPerPrincipal,
     feedSource,
     keyUses,
+    signInLinks,
     proxyTests: new ProxyTests({ db, liveProxies: () => findLiveProxies(db) }),
   };
   const catalog = await readCatalogFiles();
@@ -91,7 +96,12 @@ export async function startControlPlane(
   const observed = { ...deps, metrics, hasOperatorMetrics, tracing };
   const grpcAddress = await serveGrpc(observed, config, context);
   const handler = await serveHttp(observed, config, context);
-  return { handler, grpcAddress, isOperatorKey: (token) => hasOperatorKey(deps, token) };
+  return {
+    handler,
+    grpcAddress,
+    createSignInLink: (token) => signInLinks.create(token),
+    isOperatorKey: (token) => hasOperatorKey(deps, token),
+  };
 }
 
 type Deps = Omit<AppDeps, 'tokenVerifier'> & { readonly logger: Logger; readonly proxyTests: ProxyTests };

@@ -133,6 +133,108 @@ describe('a sign-in', () => {
   });
 });
 
+describe('a sign-in link', () => {
+  const take = (path: string, headers: Record<string, string> = {}) => api.get(path, { headers });
+
+  it('opens a session once, and leads to the console', async () => {
+    const link = api.signInLinks.create(api.operatorKey);
+    const { status: code, headers } = await take(link);
+    expect([code, headers.location, headers['cache-control']]).toEqual([303, '/console/', 'no-store']);
+    const cookie = String(headers['set-cookie']).split(';')[0] ?? '';
+    expect(await status('/whoami', cookie)).toBe(200);
+    // A cookie that someone put there before is replaced.
+    const again = await take(link, { cookie });
+    expect([again.status, again.headers['set-cookie']]).toEqual([303, undefined]);
+    expect(api.log()).not.toContain(link.split('=')[1]);
+  });
+
+  it('ends after 15 minutes, and with its key', async () => {
+    const start = api.now;
+    const late = api.signInLinks.create(api.operatorKey);
+    const { id, key } = await api.issue({ scopes: ['usage:read'] });
+    const withoutKey = api.signInLinks.create(key);
+    await api.call('DELETE', `/keys/${id}`);
+    expect((await take(withoutKey)).status).toBe(401);
+    api.now = new Date(start.getTime() + 15 * 60_000);
+    expect((await take(late)).headers['set-cookie']).toBeUndefined();
+    api.now = start;
+  });
+
+  it('is refused to whoever is not a browser of this machine, and stays good for who is', async () => {
+    const link = api.signInLinks.create(api.operatorKey);
+    for (const headers of [
+      { host: 'weighbridge.example' },
+      { host: '127.0.0.1.evil.example' },
+      { 'x-forwarded-for': '127.0.0.1' },
+      { forwarded: 'for=127.0.0.1' },
+    ]) {
+      expect([headers, (await take(link, headers as Record<string, string>)).status]).toEqual([headers, 403]);
+    }
+    expect((await take('/console/sign-in')).headers.location).toBe('/console/?sign_in=link_ended');
+    expect((await take(`${link}x`)).headers['set-cookie']).toBeUndefined();
+    expect((await take(`${link}&return_to=https://evil.example`)).status).toBe(400);
+    expect((await take(link)).headers['set-cookie']).toBeDefined();
+  });
+});
+
+describe('a playground key', () => {
+  const open = (key: string) => api.call('POST', '/keys/playground', { key });
+  const isLive = async (id: unknown) =>
+    (await api.call('GET', `/keys/${String(id)}`)).body.revoked_at === null;
+
+  it('only infers, for 15 minutes or less, where the own requests of its maker count', async () => {
+    const policy = (await api.call('POST', '/policies', { body: { name: 'mine', counter_scope: 'key' } }))
+      .body;
+    const fields = { principal_id: 'pia', policy_id: policy.id, scopes: ['usage:read'] };
+    const own = await api.issue(fields);
+    const { status: code, body } = await open(own.key);
+    expect([code, body.principal_id, body.scopes, body.policy_id]).toEqual([
+      201,
+      'pia',
+      ['inference'],
+      policy.id,
+    ]);
+    expect(body.expires_at).toBe(new Date(api.now.getTime() + 15 * 60_000).toISOString());
+    const [counter, mine] = [await api.resolve(String(body.key)), await api.resolve(own.key)];
+    expect(counter.buckets).toEqual(mine.buckets);
+    // It opens nothing further.
+    expect((await open(String(body.key))).status).toBe(403);
+    const soon = new Date(api.now.getTime() + 60_000).toISOString();
+    const short = await api.issue({ ...fields, expires_at: soon });
+    expect((await open(short.key)).body.expires_at).toBe(soon);
+  });
+
+  it('of a principal are at most five, and none of them is reported as expiring', async () => {
+    const { key } = await api.issue({ principal_id: 'quin', scopes: ['usage:read'] });
+    const ids: unknown[] = [];
+    for (let n = 0; n < 6; n++) ids.push((await open(key)).body.id);
+    const live = await Promise.all(ids.map(isLive));
+    expect(live.filter(Boolean)).toHaveLength(5);
+    expect((await api.call('GET', '/summary', { key })).body.attention).toEqual([]);
+  });
+
+  it('ends when its session signs out, and those of other sessions do not', async () => {
+    const make = async ({ cookie, csrf }: { cookie: string; csrf: string }, headers = {}) =>
+      await api.get('/api/v1/keys/playground', {
+        method: 'POST',
+        headers: { cookie, 'x-csrf-token': csrf, ...headers },
+      });
+    const { key } = await api.issue({ principal_id: 'rex', scopes: ['usage:read'] });
+    const [one, other] = [await signIn(key), await signIn(key)];
+    expect((await make({ ...one, csrf: '' })).status).toBe(403);
+    const [ending, staying] = [await make(one), await make(other)].map(({ text }) => JSON.parse(text));
+    await api.get('/api/v1/session', {
+      method: 'DELETE',
+      headers: { cookie: one.cookie, 'x-csrf-token': one.csrf },
+    });
+    expect([await isLive(ending.id), await isLive(staying.id)]).toEqual([false, true]);
+    expect((await api.call('GET', `/audit?resource_id=${ending.id}`)).body.data).toMatchObject([
+      { action: 'key.revoked', actor_principal_id: 'rex' },
+      { action: 'key.created' },
+    ]);
+  });
+});
+
 describe('the files of the console', () => {
   it('are served with a policy without exceptions, and / leads to them', async () => {
     const root = await api.get('/');

@@ -10,6 +10,7 @@ import { bootstrap } from '../src/features/bootstrap/bootstrap.service.ts';
 import { readCatalogFiles } from '../src/features/catalog/catalogFile.ts';
 import { applyEnvironmentConnectors } from '../src/features/connectors/environmentConnectors.service.ts';
 import { environmentConnectors } from '../src/features/connectors/environmentConnectors.ts';
+import { SignInLinks } from '../src/features/console/signInLinks.ts';
 import { KeyUses } from '../src/features/keys/keyUses.service.ts';
 import { loadPeppers } from '../src/features/keys/peppers.ts';
 import { resolveKey } from '../src/features/proxies/resolveKey.service.ts';
@@ -34,6 +35,8 @@ export interface TestApi {
   /** A key as a proxy resolves it by its token. */
   resolve(token: string): Promise<Key>;
   readonly metrics: Metrics;
+  /** Links that sign in without a key. */
+  readonly signInLinks: SignInLinks;
   /** The log of the service so far. */
   readonly log: () => string;
   /** The current time of the service. */
@@ -67,7 +70,7 @@ export interface TestApi {
 
 /** The application of a test, with the document that it publishes. */
 async function startApp(
-  deps: Parameters<typeof bootstrap>[0] & { readonly keyUses: KeyUses },
+  deps: Parameters<typeof bootstrap>[0] & { readonly keyUses: KeyUses; readonly signInLinks: SignInLinks },
   settings: ReturnType<typeof loadConfig>,
   env: Record<string, string>,
   operatorKey: string,
@@ -138,7 +141,8 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
   });
   const { credentials, upstreamHosts } = settings;
   const keyUses = new KeyUses({ db, logger, nowMs: () => api.now.getTime() });
-  const deps = { db, now, peppers, logger, credentials, upstreamHosts, keyUses };
+  const signInLinks = new SignInLinks(() => api.now.getTime());
+  const deps = { db, now, peppers, logger, credentials, upstreamHosts, keyUses, signInLinks };
   const { app, metrics, document } = await startApp(deps, settings, env, operatorKey);
   const call = createCall(app, document, operatorKey);
   const rest: Omit<TestApi, 'now'> = {
@@ -148,6 +152,7 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
     operatorKey,
     document,
     metrics,
+    signInLinks,
     log: () => log,
     async snapshot() {
       return create(SnapshotSchema, await readSnapshot(deps));

@@ -310,6 +310,13 @@ export interface Peppers {
   version: number;
 }
 
+export interface PlaygroundKeys {
+  created_at: Timestamp;
+  key_id: string;
+  principal_id: string;
+  session_sha256: Buffer | null;
+}
+
 export interface Policies {
   allowed_models: Generated<string[]>;
   budget_mode: Generated<"balanced" | "hard">;
@@ -644,6 +651,7 @@ export interface DB {
   model_prices: ModelPrices;
   models: Models;
   peppers: Peppers;
+  playground_keys: PlaygroundKeys;
   policies: Policies;
   principals: Principals;
   producer_shards: ProducerShards;

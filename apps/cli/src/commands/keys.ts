@@ -42,6 +42,7 @@ function showSecret(session: Session, issued: IssuedKey): void {
 export function keysCommand(cli: Cli): Command {
   const keys = new Command('keys').description('issue and manage keys');
   addCreate(keys, cli);
+  addPlayground(keys, cli);
   addList(keys, cli);
   addShow(keys, cli);
   addUpdate(keys, cli);
@@ -78,6 +79,18 @@ function addCreate(keys: Command, cli: Cli): void {
         ...(options.disabled && { disabled: true }),
       };
       showSecret(session, await bodyOf(session.client.POST('/api/v1/keys', { body })));
+    });
+}
+
+function addPlayground(keys: Command, cli: Cli): void {
+  keys
+    .command('playground')
+    .description(
+      'issue a key of your own that infers for 15 minutes; only its secret goes to standard output',
+    )
+    .action(async (_options, command: Command) => {
+      const session = await openSession(cli, command);
+      showSecret(session, await bodyOf(session.client.POST('/api/v1/keys/playground')));
     });
 }
 

@@ -5,6 +5,7 @@ const FACTS = {
   url: 'http://127.0.0.1:8080',
   dataDir: '/data',
   operatorKeyFile: undefined,
+  signInUrl: undefined,
   providers: [],
   execInContainer: undefined,
 };
@@ -28,4 +29,14 @@ it('reads the operator key inside the container, where it runs in one', () => {
   });
   expect(text).toContain('Bearer $(docker exec 0123456789ab cat /data/operator-key)');
   expect(text).not.toContain('$(cat ');
+});
+
+it('names the console, and a link that signs in where there is one', () => {
+  const facts = { ...FACTS, nodeVersion: 'v24.9.0' };
+  expect(banner(facts)).toContain('\nConsole:      http://127.0.0.1:8080/console/\n');
+  expect(banner(facts)).not.toContain('Sign in:');
+  const signInUrl = 'http://127.0.0.1:8080/console/sign-in?code=abc';
+  expect(banner({ ...facts, signInUrl })).toContain(
+    `\nSign in:      ${signInUrl} (once, within 15 minutes)\n`,
+  );
 });

@@ -3,6 +3,8 @@ export interface BannerFacts {
   readonly dataDir: string;
   /** Undefined if the database existed before, with another operator key. */
   readonly operatorKeyFile: string | undefined;
+  /** Signs the operator in to the console, once; undefined if other machines may reach the service, or the key is not known. */
+  readonly signInUrl: string | undefined;
   /** The providers with a connector from the environment. */
   readonly providers: readonly string[];
   /** How to run a command in the container that this is, such as `docker exec 0123456789ab`; undefined outside of one. */
@@ -13,12 +15,13 @@ export interface BannerFacts {
 
 /** Commands to start with, ready to paste in any folder. */
 export function banner(facts: BannerFacts): string {
-  const { url, dataDir, operatorKeyFile, providers, execInContainer, nodeVersion } = facts;
+  const { url, dataDir, operatorKeyFile, signInUrl, providers, execInContainer, nodeVersion } = facts;
   const cat = execInContainer ? `${execInContainer} cat` : 'cat';
   const operator = operatorKeyFile ? `$(${cat} ${shellQuoted(operatorKeyFile)})` : '<OPERATOR_KEY>';
   return `
 Weighbridge is ready at ${url}
-Operator key: ${operatorKeyFile ?? 'the one this database was set up with'}
+Console:      ${url}/console/
+${signInUrl ? `Sign in:      ${signInUrl} (once, within 15 minutes)\n` : ''}Operator key: ${operatorKeyFile ?? 'the one this database was set up with'}
 Data:         ${dataDir}
 API:          ${url}/docs
 

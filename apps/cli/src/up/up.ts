@@ -119,11 +119,14 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   dataPlane.closeFirst(port.server, { delayMs: 0, graceMs: config.shutdownGraceMs });
   // For commands that run in this folder.
   await writeFile(join(config.dataDir, URL_FILE), `${port.url}\n`);
+  const operatorKey = await operatorKeyIn(operatorKeyFile, controlPlane);
+  const signInPath = isLoopback(config.host) && operatorKey && controlPlane.createSignInLink(operatorKey);
   print(
     banner({
       url: port.url,
       dataDir: config.dataDir,
-      operatorKeyFile: (await opensDatabase(operatorKeyFile, controlPlane)) ? operatorKeyFile : undefined,
+      operatorKeyFile: operatorKey && operatorKeyFile,
+      signInUrl: signInPath ? `${port.url}${signInPath}` : undefined,
       providers: controlPlaneConfig.connectors
         .map(({ provider }) => provider)
         .filter((provider) => provider !== 'mock'),
@@ -191,13 +194,18 @@ async function startEmbeddedDataPlane(
   );
 }
 
-/** Whether the key in this file is an operator key of this database; the folder may have been used with another one. */
-async function opensDatabase(
+/** The key in this file, if it is an operator key of this database; the folder may have been used with another one. */
+async function operatorKeyIn(
   operatorKeyFile: string,
   controlPlane: Pick<ControlPlane, 'isOperatorKey'>,
-): Promise<boolean> {
+): Promise<string | undefined> {
   const key = (await readFile(operatorKeyFile, 'utf8').catch(() => '')).trim();
-  return key !== '' && (await controlPlane.isOperatorKey(key));
+  return key !== '' && (await controlPlane.isOperatorKey(key)) ? key : undefined;
+}
+
+/** Whether only this machine reaches a host that a service listens on. */
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
 async function openDatabase(

@@ -21,7 +21,11 @@ import { connectorPriceRoutes } from '../features/connectors/connectorPrices.rou
 import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
 import type { ConnectorTestDeps } from '../features/connectors/connectorTest.service.ts';
 import { consoleFiles } from '../features/console/consoleFiles.ts';
-import { type SessionRouteDeps, sessionRoutes } from '../features/console/sessions.routes.ts';
+import {
+  type SessionRouteDeps,
+  sessionRoutes,
+  signInLinkRoute,
+} from '../features/console/sessions.routes.ts';
 import { callerOf } from '../features/console/sessions.service.ts';
 import { counterRoutes } from '../features/counters/counters.routes.ts';
 import { evidenceRoutes } from '../features/evidence/evidence.routes.ts';
@@ -101,6 +105,7 @@ export function buildApp(
   publishOpenApi(app, API_VERSION);
   if (!deps.isRehearsal) {
     consoleFiles(app);
+    signInLinkRoute(app, deps);
     sessionRoutes(app, deps);
   }
   app.register(

@@ -33,6 +33,8 @@ export interface Caller {
   readonly rights?: Rights;
   /** When its credential expires; null: never. */
   readonly expiresAt: Date | null;
+  /** Of a session of the console: what identifies it. */
+  readonly sessionSha256?: Buffer;
   /** Derives a key from the caller's token, which is not stored: what it seals, only this caller can read. */
   readonly sealingKey: () => Buffer;
 }

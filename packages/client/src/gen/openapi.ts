@@ -28,6 +28,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/keys/playground": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a key of your own for a page, which infers for 15 minutes at most
+         * @description It counts where your own requests do. A sixth one ends the oldest; signing out of the console ends those of the session. Requires the scope `usage:read`.
+         */
+        post: operations["createPlaygroundKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/keys/{key_id}": {
         parameters: {
             query?: never;
@@ -3553,7 +3573,7 @@ export interface components {
              * @description The watermark: all usage that proxies settled before this time is included.
              */
             bucket_as_of: string;
-            /** @description Whether no usage of the month is known to be missing. */
+            /** @description Whether no usage of the month up to bucket_as_of is known to be missing. */
             complete: boolean;
         };
         SummaryBudget: {
@@ -5813,6 +5833,76 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             417: components["responses"]["ExpectationFailed"];
             422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    createPlaygroundKey: {
+        parameters: {
+            query?: {
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
+                wait?: components["schemas"]["Wait"];
+                /** @description How long to wait at most, in milliseconds. */
+                timeout_ms?: number;
+            };
+            header?: {
+                /** @description A value that the client chooses. A repeated request with it gets the first response instead of being applied twice. */
+                "idempotency-key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description With `wait=propagated`: `true` once no proxy serves the state before the change, `false` after `timeout_ms`. */
+                    "x-svc-propagated"?: string;
+                    /** @description The ids of proxies that may still serve the state before the change, up to 50, separated by commas. */
+                    "x-svc-pending-proxies"?: string;
+                    /** @description `true` if an earlier request with the same key was answered so. */
+                    "idempotency-replayed"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "name": "checkout",
+                     *       "kind": "service",
+                     *       "disabled": false,
+                     *       "expires_at": null,
+                     *       "last_used_at": null,
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z",
+                     *       "revoked_at": null,
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "key_hint": "sk-svc-A1b2…Y9z0",
+                     *       "scopes": [
+                     *         "inference"
+                     *       ],
+                     *       "principal_id": "checkout@example.com",
+                     *       "attribution": {
+                     *         "team": "payments",
+                     *         "env": "prod"
+                     *       },
+                     *       "key": "sk-svc-0000000000000000000000000000000000000000000000000"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["IssuedKey"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];
             501: components["responses"]["NotImplemented"];

@@ -5,13 +5,19 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { Strict } from '../../shared/schemas.ts';
 import type { AccessDeps } from '../access/access.service.ts';
+import { assertLoopback } from './loopback.ts';
 import { removeSession, writeSession } from './sessionCookie.ts';
 import { assertCsrfToken, type OpenSession, openSession, signIn, signOut } from './sessions.service.ts';
+import type { SignInLinks } from './signInLinks.ts';
 
 export interface SessionRouteDeps extends AccessDeps {
   /** Where people reach the service; undefined: unknown. */
   readonly publicUrl?: string | undefined;
+  /** Undefined: there are none. */
+  readonly signInLinks?: SignInLinks | undefined;
 }
+
+const CODE = Type.Optional(Type.String({ maxLength: 100 }));
 
 /**
  * Signs people in and out of the console. These routes are no part of the published API: whoever has a key sends it with each
@@ -38,9 +44,9 @@ export function sessionRoutes(app: FastifyInstance, deps: SessionRouteDeps): voi
         return present(opened);
       });
       routes.delete('/session', { schema }, async (request, reply) => {
-        const { session } = await openSession(deps, request.headers.cookie);
-        assertCsrfToken(session, request.headers['x-csrf-token']);
-        await signOut(deps, session);
+        const opened = await openSession(deps, request.headers.cookie);
+        assertCsrfToken(opened.session, request.headers['x-csrf-token']);
+        await signOut(deps, opened);
         setCookie(reply, removeSession(isSecure(request, deps.publicUrl)));
         return reply.code(204).send();
       });
@@ -48,6 +54,24 @@ export function sessionRoutes(app: FastifyInstance, deps: SessionRouteDeps): voi
     },
     { prefix: '/api/v1' },
   );
+}
+
+/** Takes the one-time link that embedded mode prints. A link that was used or has ended leads to the page where a key is pasted. */
+export function signInLinkRoute(app: FastifyInstance, deps: SessionRouteDeps): void {
+  const { signInLinks: links } = deps;
+  if (!links) return;
+  const routes = app.withTypeProvider<TypeBoxTypeProvider>();
+  // A HEAD request, as some programs make to look at a link, must not use it up.
+  const options = { exposeHeadRoute: false, schema: { hide: true, querystring: Strict({ code: CODE }) } };
+  routes.get('/console/sign-in', options, async (request, reply) => {
+    assertLoopback(request);
+    reply.header('cache-control', 'no-store').header('referrer-policy', 'no-referrer');
+    const token = links.take(request.query.code ?? '');
+    if (token === undefined) return reply.redirect('/console/?sign_in=link_ended', 303);
+    const { session } = await signIn(deps, token);
+    setCookie(reply, writeSession(deps.peppers, session, isSecure(request, deps.publicUrl)));
+    return reply.redirect('/console/', 303);
+  });
 }
 
 function present({ session, caller, endsAt }: OpenSession): object {

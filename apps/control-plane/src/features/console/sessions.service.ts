@@ -2,6 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { AppError } from '@weighbridge/errors';
 import { assertScope, type Caller } from '../../shared/caller.ts';
 import { type AccessDeps, authenticate } from '../access/access.service.ts';
+import { endPlaygroundKeysOf } from '../keys/playgroundKeys.service.ts';
 import { newSession, readSession, type SessionCookie } from './sessionCookie.ts';
 import {
   deleteEndedSessions,
@@ -49,9 +50,13 @@ export async function signIn(deps: AccessDeps, token: string): Promise<OpenSessi
   return { session, caller, endsAt: endOf({ last_seen_at: now, expires_at: expiresAt }) };
 }
 
-/** Ends a session, wherever its cookie was copied to. */
-export async function signOut(deps: AccessDeps, session: SessionCookie): Promise<void> {
-  await deleteSession(deps.db, idSha256(session));
+/** Ends a session, wherever its cookie was copied to, and the keys that its playground has. */
+export async function signOut(deps: AccessDeps, { session, caller }: OpenSession): Promise<void> {
+  const id = idSha256(session);
+  await deps.db.transaction().execute(async (tx) => {
+    await endPlaygroundKeysOf(tx, caller, id, deps.now());
+    await deleteSession(tx, id);
+  });
 }
 
 /** The session of a `Cookie` header. Throws 401 if there is none, or if it has ended. */
@@ -82,7 +87,7 @@ export async function callerOf(
   if (!hasSession) return await authenticate(deps, headers.authorization);
   const { session, caller } = await openSession(deps, headers.cookie);
   if (!isRead) assertCsrfToken(session, headers['x-csrf-token']);
-  return caller;
+  return { ...caller, sessionSha256: idSha256(session) };
 }
 
 /** Throws 403 unless a request repeats the token of its session. */

@@ -59,14 +59,14 @@ export async function createKey(
     principalId: principalOf(caller, input.principal_id),
   };
   if (input.attribution) assertAttributionAllowed(caller, input.attribution);
-  return await runOnce(
-    deps.db,
-    { caller, idempotencyKey, body: input, now },
-    async (tx) => await issueKey(tx, deps, caller, { ...input, ...checked }, now),
-  );
+  return await runOnce(deps.db, { caller, idempotencyKey, body: input, now }, async (tx) => {
+    await lockGovernance(tx, 'shared');
+    return await issueKey(tx, deps, caller, { ...input, ...checked }, now);
+  });
 }
 
-async function issueKey(
+/** Issues a key within a transaction that holds the lock of governance. */
+export async function issueKey(
   tx: Tx,
   deps: IssuingDeps,
   caller: Caller,
@@ -74,7 +74,6 @@ async function issueKey(
   now: Date,
 ): Promise<IssuedKey> {
   const { name, scopes, principalId, kind = 'service' } = input;
-  await lockGovernance(tx, 'shared');
   const issuer = await lockedEffectiveKey(tx, caller);
   if (!(await mayChangeKeysOf(tx, caller, principalId))) throw principalNotAllowed();
   const inherited = await inheritedSettings(tx, caller, issuer, principalId);

@@ -185,7 +185,7 @@ export async function findExpiringKeys(
     FROM (
       SELECT id, expires_at FROM keys
       WHERE expires_at > ${range.after} AND expires_at <= ${range.until} AND revoked_at IS NULL AND NOT disabled
-        AND (${isVisible})
+        AND NOT EXISTS (SELECT FROM playground_keys WHERE key_id = keys.id) AND (${isVisible})
       ORDER BY expires_at LIMIT 1000
     ) AS expiring`.execute(db);
   return rows[0] ?? { count: 0, first: [] };

@@ -17,6 +17,7 @@ import {
   Rotation,
 } from './keys.schemas.ts';
 import { changeKey, type KeyDeps, listKeys, readKey, rotateKey, visibleKey } from './keys.service.ts';
+import { createPlaygroundKey } from './playgroundKeys.service.ts';
 
 /** Without what others change: its use, and which policy governs it if it names none. */
 const VERSIONED = { versioned: versionedFields(Key, 'last_used_at', 'policy_id') } as const;
@@ -24,6 +25,7 @@ const KeyParams = Type.Object({ key_id: Type.String() });
 
 export function keyRoutes(app: App, deps: IssuingDeps): void {
   createRoute(app, deps);
+  playgroundRoute(app, deps);
   readRoutes(app, deps);
   changeRoutes(app, deps);
   rotateRoute(app, deps);
@@ -45,6 +47,29 @@ function createRoute(app: App, deps: IssuingDeps): void {
     async (request, reply) => {
       const idempotencyKey = request.headers['idempotency-key'];
       const { result, replayed } = await createKey(deps, request.caller, request.body, idempotencyKey);
+      if (replayed) reply.header('idempotency-replayed', 'true');
+      return reply.code(201).send(result);
+    },
+  );
+}
+
+function playgroundRoute(app: App, deps: IssuingDeps): void {
+  app.post(
+    '/keys/playground',
+    {
+      config: { scope: 'usage:read', propagates: true },
+      schema: {
+        operationId: 'createPlaygroundKey',
+        summary: 'Create a key of your own for a page, which infers for 15 minutes at most',
+        description:
+          'It counts where your own requests do. A sixth one ends the oldest; signing out of the console ends those of the session.',
+        headers: IdempotencyHeaders,
+        response: { 201: IssuedKey },
+      },
+    },
+    async (request, reply) => {
+      const idempotencyKey = request.headers['idempotency-key'];
+      const { result, replayed } = await createPlaygroundKey(deps, request.caller, idempotencyKey);
       if (replayed) reply.header('idempotency-replayed', 'true');
       return reply.code(201).send(result);
     },

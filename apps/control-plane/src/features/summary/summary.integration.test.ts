@@ -74,7 +74,11 @@ it('adds up today and this month for each according to its reach', async () => {
   const ofMember = await summary(await key('max'));
   expect(ofMember).toMatchObject({ reach: 'own', month: { cost_micro_usd: 10, requests: 2 } });
   expect(ofMember.budgets).toHaveLength(1);
-  expect(await summary(await key('nobody'))).toMatchObject({ reach: 'own', month: { cost_micro_usd: 0 } });
+  expect(await summary(await key('nobody'))).toMatchObject({
+    reach: 'own',
+    month: { cost_micro_usd: 0 },
+    complete: true,
+  });
 });
 
 it('shows how the newest answers went, to each those within its reach', async () => {

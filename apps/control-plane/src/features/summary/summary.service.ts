@@ -1,5 +1,6 @@
 import { microFromNano, windowAt } from '@weighbridge/domain';
 import {
+  ledgerAsOf,
   type Percentiles,
   readCompleteness,
   readFullestCounters,
@@ -31,11 +32,9 @@ export async function summary(deps: SummaryDeps, caller: Caller): Promise<Summar
   const filter = ledgerFilter(caller, {}, { from: month, to: new Date(now.getTime() + 1) });
   const edges = month < today ? [month, today] : [month];
   const query: SpendQuery = { filter, groupBy: [], bucketEdges: edges };
-  const { asOf, isComplete } = await readCompleteness(db, {
-    ...query,
-    // The present moment is never complete.
-    filter: { ...filter, to: now > month ? now : filter.to },
-  });
+  const asOf = await ledgerAsOf(db);
+  // What proxies settle at this moment is always still to come.
+  const { isComplete } = await readCompleteness(db, { ...query, filter: { ...filter, to: asOf } });
   const rows = await withinTimeout(readSpendRows(db, query, { after: undefined, limit: edges.length }));
   const budgets = await budgetsOf(deps, caller, now);
   const recent = await readRecentAttempts(db, { ...filter, from: new Date(now.getTime() - DAY_MS) });

@@ -52,7 +52,8 @@ async function expiringKeys(db: Database, now: Date): Promise<NewWebhookEvent[]>
   const { rows } = await sql<{ id: string; principal_id: string; expires_at: Date }>`
     SELECT id, principal_id, expires_at FROM keys
     WHERE expires_at > ${now} AND expires_at <= ${new Date(now.getTime() + EXPIRES_WITHIN_MS)}
-      AND revoked_at IS NULL AND NOT disabled AND NOT EXISTS (
+      AND revoked_at IS NULL AND NOT disabled
+      AND NOT EXISTS (SELECT FROM playground_keys WHERE key_id = keys.id) AND NOT EXISTS (
         SELECT FROM webhook_events AS event
         WHERE event.type = 'key.expiring' AND event.once_key = ${onceKeyOfKey()}
       )
