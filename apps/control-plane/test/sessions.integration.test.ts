@@ -133,6 +133,31 @@ describe('a sign-in', () => {
   });
 });
 
+it('checks a plan with the rights of its session, which must repeat its CSRF token', async () => {
+  const operator = await signIn(api.operatorKey);
+  const check = async (cookie: string, csrf: string) => {
+    const calls = [
+      { method: 'POST', path: '/api/v1/policies', body: { name: 'planned' } },
+      { method: 'POST', path: '/api/v1/policies', body: { name: '' } },
+    ];
+    const { status: code, text } = await api.get('/api/v1/plans/check', {
+      method: 'POST',
+      payload: JSON.stringify({ calls }),
+      headers: { ...JSON_TYPE, cookie, 'x-csrf-token': csrf },
+    });
+    return [code, JSON.parse(text)];
+  };
+  const [code, checked] = await check(operator.cookie, operator.csrf);
+  expect([code, checked]).toMatchObject([200, { checked: 2, errors: [{ index: 1 }] }]);
+  expect(checked.errors).toHaveLength(1);
+  expect((await check(operator.cookie, ''))[0]).toBe(403);
+  const { key } = await api.issue({ principal_id: 'planner', scopes: ['usage:read'] });
+  const person = await signIn(key);
+  expect((await check(person.cookie, person.csrf))[0]).toBe(403);
+  const { data } = (await api.call('GET', '/policies?name_contains=planned')).body;
+  expect(data).toEqual([]);
+});
+
 describe('a sign-in link', () => {
   const take = (path: string, headers: Record<string, string> = {}) => api.get(path, { headers });
 
@@ -196,7 +221,8 @@ describe('a playground key', () => {
     ]);
     expect(body.expires_at).toBe(new Date(api.now.getTime() + 15 * 60_000).toISOString());
     const [counter, mine] = [await api.resolve(String(body.key)), await api.resolve(own.key)];
-    expect(counter.buckets).toEqual(mine.buckets);
+    expect(counter.policies.length).toBeGreaterThan(0);
+    expect(counter.policies).toEqual(mine.policies);
     // It opens nothing further.
     expect((await open(String(body.key))).status).toBe(403);
     const soon = new Date(api.now.getTime() + 60_000).toISOString();

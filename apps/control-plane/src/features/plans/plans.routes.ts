@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { App } from '../../shared/fastify.ts';
 import { Plan, PlanCheck } from './plans.schemas.ts';
 import { createPlans, type PlanDeps } from './plans.service.ts';
@@ -21,6 +22,18 @@ export function planRoutes(app: App, deps: PlanDeps): void {
         response: { 200: PlanCheck },
       },
     },
-    async ({ headers, body }) => await plans.check(headers.authorization ?? '', body.calls),
+    async ({ headers, body }) => await plans.check(credentialIn(headers), body.calls),
+  );
+}
+
+/** What says who sends a request: a key or a token, or a session with its CSRF token. */
+const CREDENTIAL = ['authorization', 'cookie', 'x-csrf-token'] as const;
+
+function credentialIn(headers: IncomingHttpHeaders): Record<string, string> {
+  return Object.fromEntries(
+    CREDENTIAL.flatMap((name) => {
+      const value = headers[name];
+      return typeof value === 'string' ? [[name, value]] : [];
+    }),
   );
 }

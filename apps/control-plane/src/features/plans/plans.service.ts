@@ -10,9 +10,12 @@ export interface PlanDeps {
   readonly buildApi: (db: Database) => FastifyInstance;
 }
 
+/** The headers that say who sends a request. */
+type Credential = Readonly<Record<string, string>>;
+
 export interface Plans {
   /** Makes the calls with the caller's credential, one after the other, and undoes them all. */
-  check(authorization: string, calls: readonly PlannedCall[]): Promise<PlanCheck>;
+  check(credential: Credential, calls: readonly PlannedCall[]): Promise<PlanCheck>;
   close(): Promise<void>;
 }
 
@@ -28,7 +31,7 @@ export function createPlans({ db, buildApi }: PlanDeps): Plans {
     return { rehearsal, api: onlyChanges(buildApi(rehearsal.db)) };
   };
   return {
-    async check(authorization, calls) {
+    async check(credential, calls) {
       if (isRunning) {
         throw new AppError('unavailable', 'check_running', 'Another plan is being checked. Try again.');
       }
@@ -39,7 +42,7 @@ export function createPlans({ db, buildApi }: PlanDeps): Plans {
         return await rehearsal.run(async (attempt) => {
           // First, as in every change that needs it: its holders wait for rows that a plan may hold.
           await rehearsal.db.transaction().execute((tx) => lockGovernance(tx, 'exclusive'));
-          return await new Check(api, authorization, attempt).run(calls);
+          return await new Check(api, credential, attempt).run(calls);
         });
       } finally {
         isRunning = false;
@@ -65,7 +68,7 @@ function onlyChanges(api: FastifyInstance): FastifyInstance {
 
 class Check {
   readonly #api: FastifyInstance;
-  readonly #authorization: string;
+  readonly #credential: Credential;
   readonly #attempt: (step: () => Promise<boolean>) => Promise<void>;
   /** By placeholder. Undefined: the call that creates it failed. */
   readonly #ids = new Map<string, string | undefined>();
@@ -74,11 +77,11 @@ class Check {
 
   constructor(
     api: FastifyInstance,
-    authorization: string,
+    credential: Credential,
     attempt: (step: () => Promise<boolean>) => Promise<void>,
   ) {
     this.#api = api;
-    this.#authorization = authorization;
+    this.#credential = credential;
     this.#attempt = attempt;
   }
 
@@ -104,11 +107,8 @@ class Check {
       const { statusCode: status, body: text } = await this.#api.inject({
         method: call.method,
         url: path,
-        headers: { authorization: this.#authorization },
-        ...(body !== undefined && {
-          payload: JSON.stringify(body),
-          headers: { authorization: this.#authorization, 'content-type': 'application/json' },
-        }),
+        headers: { ...this.#credential, ...(body !== undefined && { 'content-type': 'application/json' }) },
+        ...(body !== undefined && { payload: JSON.stringify(body) }),
       });
       if (status >= 500) {
         const message = `Call ${index}, ${call.method} ${path}, could not be checked: another change may hold what it needs. Try again.`;

@@ -112,7 +112,9 @@ export const Summary = Type.Object(
       format: 'date-time',
       description: 'The watermark: all usage that proxies settled before this time is included.',
     }),
-    complete: Type.Boolean({ description: 'Whether no usage of the month up to bucket_as_of is known to be missing.' }),
+    complete: Type.Boolean({
+      description: 'Whether no usage of the month up to bucket_as_of is known to be missing.',
+    }),
   },
   { title: 'Summary' },
 );
