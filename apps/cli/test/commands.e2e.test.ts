@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '@weighbridge/testing';
@@ -577,6 +577,89 @@ principals: [{ id: "o'brien: x", policy: child, role: auditor, active: false }]
     expect((await weighbridge(['export', '-o', 'exported.yaml'])).code).toBe(0);
     expect(await readFile(join(dataDir, 'exported.yaml'), 'utf8')).toBe(`${out}\n`);
     expect((await weighbridge(['export', '-o', 'exported.yaml'])).code).toBe(1);
+  });
+});
+
+describe('keys in files', () => {
+  const YAML = `
+policies: [{ name: of code }]
+keys:
+  - { name: checkout, policy: of code, scopes: [inference, usage:read], secret_file: secrets/checkout.key }
+  - { name: batch, scopes: [inference], secret_file: secrets/batch.yaml, kubernetes_secret: { name: batch, namespace: jobs } }
+`;
+  const apply = (...args: string[]) => weighbridge(['apply', '-f', '-', ...args], {}, YAML);
+
+  const file = () => join(dataDir, 'secrets/checkout.key');
+
+  it('are issued into files, shown nowhere else, and exported without their secrets', async () => {
+    expect(await apply('--dry-run', '--exit-code')).toMatchObject({ code: 3, err: '' });
+    const applied = await apply();
+    expect(applied).toMatchObject({ code: 0, err: '' });
+    const secret = (await readFile(file(), 'utf8')).trim();
+    expect((await stat(file())).mode & 0o777).toBe(0o600);
+    const manifest = await readFile(join(dataDir, 'secrets/batch.yaml'), 'utf8');
+    expect(manifest).toMatch(/kind: Secret[\s\S]+namespace: jobs[\s\S]+WEIGHBRIDGE_KEY: sk-svc-/);
+    expect(applied.out).not.toContain('sk-svc-');
+    expect((await weighbridge(['whoami'], { WEIGHBRIDGE_KEY: secret })).code).toBe(0);
+    expect(await apply('--exit-code')).toEqual({ code: 0, out: 'Nothing to change.', err: '' });
+
+    const exported = (await weighbridge(['export'])).out;
+    expect(exported).toMatch(/name: checkout[\s\S]+policy: of code/);
+    expect(exported).not.toContain('sk-svc-');
+    const again = await weighbridge(['apply', '-f', '-', '--exit-code', '--prune', 'keys'], {}, exported);
+    expect(again).toEqual({ code: 0, out: 'Nothing to change.', err: '' });
+  });
+
+  it('are issued again after a drift, rotated, and revoked only if the files had them', async () => {
+    const secret = (await readFile(file(), 'utf8')).trim();
+    const [checkout] = await json<{ id: string; managed_by: string }[]>([
+      'keys',
+      'list',
+      '--name',
+      'checkout',
+    ]);
+    expect(checkout?.managed_by).toBe('apply');
+    await json(['keys', 'revoke', checkout?.id ?? '']);
+    expect((await apply('--dry-run', '--exit-code')).code).toBe(3);
+    expect((await apply()).code).toBe(0);
+    expect(await readFile(file(), 'utf8')).not.toContain(secret);
+    const rotated = await apply('--rotate', 'checkout', '--grace', '1h');
+    expect([rotated.code, rotated.out]).toEqual([0, expect.stringContaining('secret: "sk-svc-')]);
+
+    await json(['keys', 'create', 'by hand']);
+    const others = await weighbridge(
+      ['apply', '-f', '-', '--owner', 'others', '--prune', 'keys'],
+      {},
+      'keys: []',
+    );
+    expect(others.out).toBe('Nothing to change.');
+    const pruned = await weighbridge(['apply', '-f', '-', '--prune', 'keys'], {}, 'keys: []');
+    expect(pruned.out.split('\n').toSorted()).toEqual([
+      '- keys batch',
+      '- keys checkout',
+      '2 to delete: done',
+    ]);
+    await json([
+      'policies',
+      'delete',
+      (await json<{ id: string }[]>(['policies', 'list', '--name', 'of code']))[0]?.id ?? '',
+    ]);
+  });
+
+  it('need to have another name than another key of the same owner', async () => {
+    const body = JSON.stringify({ name: 'twice', managed_by: 'a team' });
+    const key = (await readFile(join(dataDir, 'operator-key'), 'utf8')).trim();
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+    const issue = async () => {
+      const response = await fetch(`${url}/api/v1/keys`, { method: 'POST', headers, body });
+      return [response.status, ((await response.json()) as { error?: { code: string } }).error?.code];
+    };
+    const answers = await Promise.all([issue(), issue(), issue()]);
+    expect(answers.toSorted()).toEqual([
+      [201, undefined],
+      [409, 'managed_key_exists'],
+      [409, 'managed_key_exists'],
+    ]);
   });
 });
 

@@ -10,5 +10,6 @@ export const EMPTY_STATE: CurrentState = {
   connectors: [],
   aliases: [],
   webhooks: [],
+  keys: [],
   prices: {},
 };

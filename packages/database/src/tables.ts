@@ -231,6 +231,7 @@ export interface Keys {
   key_hint: string;
   kind: "service" | "user";
   last_used_at: Timestamp | null;
+  managed_by: string | null;
   name: string;
   policy_id: string | null;
   principal_id: string;

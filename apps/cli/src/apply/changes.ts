@@ -1,5 +1,6 @@
 import type { DesiredResource, Json } from './desiredState.ts';
 import { withValue } from './indexed.ts';
+import type { SecretTarget } from './secretFiles.ts';
 import { matchesDesired } from './values.ts';
 
 /** The resources of the service, by section. `prices` are those of the connectors, by connector id. */
@@ -12,6 +13,8 @@ export interface CurrentState {
   readonly connectors: readonly Json[];
   readonly aliases: readonly Json[];
   readonly webhooks: readonly Json[];
+  /** Those of the files' owner that are not revoked. */
+  readonly keys: readonly Json[];
   readonly prices: Readonly<Record<string, readonly Json[]>>;
 }
 
@@ -37,6 +40,8 @@ export interface Change {
   readonly name: string;
   readonly fields: readonly FieldChange[];
   readonly calls: readonly Call[];
+  /** Where the secret goes that one of the calls returns, and the hint of the one that is there. */
+  readonly secret?: { readonly target: SecretTarget; readonly replaces: string | undefined };
 }
 
 /** A placeholder for the id of a resource that is still to be created. */

@@ -10,6 +10,7 @@ export async function readCurrentState(
   client: Client,
   file: ApplyFile,
   prune: readonly Prunable[],
+  owner: string,
 ): Promise<CurrentState> {
   const send = sender(client);
   const list = (path: string, wanted: boolean) => (wanted ? listAll(send, path) : []);
@@ -21,7 +22,8 @@ export async function readCurrentState(
     profiles: await list('/api/v1/profiles', uses('profiles') || uses('policies')),
     policies: await list(
       '/api/v1/policies',
-      (['policies', 'teams', 'aliases', 'webhooks'] as const).some(uses) || file.principals.length > 0,
+      (['policies', 'teams', 'aliases', 'webhooks', 'keys'] as const).some(uses) ||
+        file.principals.length > 0,
     ),
     teams: await list('/api/v1/teams', uses('teams') || uses('webhooks')),
     principals: await list('/api/v1/principals', file.principals.length > 0 || uses('teams')),
@@ -29,14 +31,16 @@ export async function readCurrentState(
     connectors,
     aliases: await list('/api/v1/aliases', uses('aliases')),
     webhooks: await list('/api/v1/webhooks', uses('webhooks')),
+    keys: await list(keysOf(owner), uses('keys')),
     prices: await pricesOf(send, priced),
   };
 }
 
 /** Everything that a file can contain. */
-export async function readWholeState(client: Client): Promise<CurrentState> {
+async function readWholeState(client: Client, owner: string): Promise<CurrentState> {
   const send = sender(client);
   // What others refer to comes last: what was created meanwhile is found, so that most changes do no harm.
+  const keys = await listAll(send, keysOf(owner));
   const webhooks = await listAll(send, '/api/v1/webhooks');
   const aliases = await listAll(send, '/api/v1/aliases');
   const principals = await listAll(send, '/api/v1/principals');
@@ -46,7 +50,39 @@ export async function readWholeState(client: Client): Promise<CurrentState> {
   const models = await listAll(send, '/api/v1/catalog/models');
   const policies = await listAll(send, '/api/v1/policies');
   const profiles = await listAll(send, '/api/v1/profiles');
-  return { profiles, policies, teams, principals, models, connectors, aliases, webhooks, prices };
+  return { profiles, policies, teams, principals, models, connectors, aliases, webhooks, keys, prices };
+}
+
+/** Changes of these are in no file; of keys, only those of the files' owner are. */
+const NOT_IN_FILES = /^(proxy|request|quarantine|ledger|credentials|key)\./;
+/** Enough to see changes that were under way before and that commit later, with an earlier id. */
+const AUDITED = 500;
+
+/**
+ * As `readWholeState`, with whether something changed while it was read. Then it may have the one half of a change, and not the
+ * other.
+ */
+export async function readConsistently(
+  client: Client,
+  owner: string,
+): Promise<{ readonly state: CurrentState; readonly isConsistent: boolean }> {
+  const before = new Set((await newestChanges(client)).map(({ id }) => id));
+  const state = await readWholeState(client, owner);
+  const since = (await newestChanges(client)).filter(({ id }) => !before.has(id));
+  const own = new Set(state.keys.map(({ id }) => id));
+  const isOther = ({ action, resource_id }: Json) =>
+    NOT_IN_FILES.test(String(action)) && !own.has(resource_id);
+  return { state, isConsistent: since.length < AUDITED && since.every(isOther) };
+}
+
+async function newestChanges(client: Client): Promise<readonly Json[]> {
+  const page = await sender(client)('GET', `/api/v1/audit?page_size=${AUDITED}`);
+  return (page as unknown as PageOf<Json>).data;
+}
+
+/** The keys that `apply` issued for an owner's files. */
+function keysOf(owner: string): string {
+  return `/api/v1/keys?revoked=false&managed_by=${encodeURIComponent(owner)}`;
 }
 
 async function pricesOf(send: Send, connectors: readonly Json[]): Promise<Record<string, Json[]>> {
@@ -60,7 +96,8 @@ async function pricesOf(send: Send, connectors: readonly Json[]): Promise<Record
 /** All items of a list, over all its pages. */
 export async function listAll(send: Send, path: string): Promise<Json[]> {
   return await allItems(async (token) => {
-    const page = await send('GET', `${path}?page_size=500&page_token=${encodeURIComponent(token)}`);
+    const query = `page_size=500&page_token=${encodeURIComponent(token)}`;
+    const page = await send('GET', `${path}${path.includes('?') ? '&' : '?'}${query}`);
     return page as unknown as PageOf<Json>;
   });
 }

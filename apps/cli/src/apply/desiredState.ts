@@ -17,6 +17,7 @@ export interface ApplyFile {
   readonly connectors: readonly DesiredResource[];
   readonly aliases: readonly DesiredResource[];
   readonly webhooks: readonly DesiredResource[];
+  readonly keys: readonly DesiredResource[];
 }
 
 export type Section = keyof ApplyFile;
@@ -31,6 +32,7 @@ export const NAME_FIELD: Readonly<Record<Section, string>> = {
   connectors: 'name',
   aliases: 'name',
   webhooks: 'name',
+  keys: 'name',
 };
 
 /** What tells a resource of the file from the others of its section: an alias may be named once for each policy. */

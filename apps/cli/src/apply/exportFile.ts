@@ -1,6 +1,7 @@
 import type { CurrentState } from './changes.ts';
 import { type Json, NAME_FIELD, type Section } from './desiredState.ts';
 import type { OpenApiSchemas } from './fileSchema.ts';
+import { isUndelivered } from './keyChanges.ts';
 import { peopleOf } from './teamChanges.ts';
 
 /** What an export can't contain as it is: a service changed while it was read, or two resources have one name. */
@@ -23,6 +24,7 @@ const SCHEMA_OF = {
   connectors: 'NewConnector',
   aliases: 'NewAlias',
   webhooks: 'NewWebhook',
+  keys: 'NewKey',
 } as const;
 
 /** The service's resources as an apply file in which `apply` finds nothing to change. */
@@ -30,7 +32,7 @@ export function exportFile(current: CurrentState, published: OpenApiSchemas): Ex
   const notes: string[] = [];
   const fieldsOf = (section: keyof typeof SCHEMA_OF, resource: Json) =>
     picked(resource, Object.keys(published[SCHEMA_OF[section]]?.properties ?? {}));
-  for (const section of ['profiles', 'policies', 'connectors'] as const) {
+  for (const section of ['profiles', 'policies', 'connectors', 'keys'] as const) {
     assertUnique(section, current[section]);
   }
   const named = (section: 'policies' | 'profiles' | 'teams', id: unknown) => {
@@ -94,9 +96,32 @@ export function exportFile(current: CurrentState, published: OpenApiSchemas): Ex
       };
       return { ...fields, ...(Object.keys(names).length > 0 && { filter: names }) };
     }),
+    keys: current.keys.flatMap((key) => {
+      if (isUndelivered(key)) return [];
+      const { policy_id, disabled: _, managed_by: __, attribution, ...fields } = fieldsOf('keys', key);
+      const isInherited = inheritedPolicies(key, current).includes(policy_id);
+      return [
+        {
+          ...fields,
+          ...(Object.keys((attribution ?? {}) as Json).length > 0 && { attribution }),
+          ...(!isInherited && given('policy', named('policies', policy_id))),
+        },
+      ];
+    }),
   };
+  const secretless = file.keys.map(({ name }) => String(name));
+  if (secretless.length > 0)
+    notes.push(`The file has no secrets, and no secret_file of these keys: ${secretless.join(', ')}.`);
   const filled = Object.entries(file).filter(([, resources]) => resources.length > 0);
   return { file: Object.fromEntries(filled) as Exported['file'], notes };
+}
+
+/** The policies that may govern a key without one. */
+function inheritedPolicies({ principal_id }: Json, { principals, teams, policies }: CurrentState): unknown[] {
+  const principal = principals.find(({ id }) => id === principal_id);
+  const team = teams.find(({ id }) => id === principal?.team_id);
+  const defaults = policies.filter(({ default_for }) => default_for != null).map(({ id }) => id);
+  return [principal?.policy_id, team?.member_policy_id, team?.policy_id, ...defaults];
 }
 
 function hasSealedSecret({ auth }: Json): boolean {

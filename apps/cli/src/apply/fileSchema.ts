@@ -23,6 +23,15 @@ const SECRETS_OF_AUTH = {
   secret_access_key: Reference,
   session_token: Reference,
 };
+const KUBERNETES_NAME: Schema = { type: 'string', pattern: '^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$' };
+const KUBERNETES_SECRET: Schema = strict(
+  {
+    name: KUBERNETES_NAME,
+    namespace: KUBERNETES_NAME,
+    key: { type: 'string', pattern: '^[-._A-Za-z0-9]{1,253}$' },
+  },
+  ['name'],
+);
 const Decimal: Schema = { type: 'string', pattern: '^\\d{1,6}(\\.\\d{1,9})?$' };
 
 /**
@@ -71,6 +80,15 @@ export function fileSchema(published: OpenApiSchemas): Schema {
       secret: Variable,
       routing_key: Variable,
     }),
+    keys: withFields(
+      published.NewKey,
+      {
+        policy: { type: 'string', minLength: 1 },
+        secret_file: { type: 'string', minLength: 1 },
+        kubernetes_secret: KUBERNETES_SECRET,
+      },
+      ['policy_id', 'disabled', 'managed_by'],
+    ),
   };
   const known = Object.entries(sections).filter(([, schema]) => schema !== undefined);
   return {

@@ -19,6 +19,7 @@ const SECTIONS: Section[] = [
   'connectors',
   'aliases',
   'webhooks',
+  'keys',
 ];
 
 function fileOf(sections: Partial<Record<Section, Json[]>>): ApplyFile {

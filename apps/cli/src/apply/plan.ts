@@ -18,9 +18,12 @@ import {
   type Section,
 } from './desiredState.ts';
 import { withValue } from './indexed.ts';
+import { type KeyOptions, keyChange } from './keyChanges.ts';
 import { deletions, type Prunable, surplusOf } from './prune.ts';
 import { memberChanges, placesOf, teamChange } from './teamChanges.ts';
 import { filteredIdOf, webhookChange } from './webhookChanges.ts';
+
+const NO_KEYS: KeyOptions = { owner: '', held: new Map(), revoked: new Map(), rotate: [], graceSeconds: 0 };
 
 /**
  * The changes that make the service match the file, in an order in which each call can succeed; empty if it matches
@@ -32,6 +35,7 @@ export function plan(
   prune: readonly Prunable[],
   rule: Rule = () => {},
   pruneNamed: readonly string[] = [],
+  keyOptions: KeyOptions = NO_KEYS,
 ): Change[] {
   const planner = new Planner(file, current);
   const addError = planner.addError;
@@ -55,6 +59,7 @@ export function plan(
     ),
     ...file.aliases.flatMap((desired) => planner.aliasChange(desired)),
     ...file.webhooks.flatMap((desired) => planner.webhookChange(desired)),
+    ...file.keys.flatMap((desired) => planner.keyChange(desired, keyOptions)),
     ...deletions(file, current, prune, pruneNamed),
   ];
   if (planner.errors.length > 0) throw new ApplyFileError(planner.errors.join('\n'));
@@ -79,7 +84,7 @@ class Planner {
 
   /** The service's resource with the name of the desired one. */
   find(
-    section: 'profiles' | 'policies' | 'teams' | 'connectors' | 'webhooks',
+    section: 'profiles' | 'policies' | 'teams' | 'connectors' | 'webhooks' | 'keys',
     desired: DesiredResource,
   ): Json | undefined {
     const name = String(desired.fields.name).trim();
@@ -133,6 +138,11 @@ class Planner {
       return names.map(filteredIdOf(section, this.#current[section], isInFile, desired));
     };
     return webhookChange(desired, this.find('webhooks', desired), idsOf);
+  }
+
+  keyChange(desired: DesiredResource, options: KeyOptions): Change[] {
+    const policyId = this.#reference('policies', desired, 'policy') ?? undefined;
+    return keyChange(desired, this.find('keys', desired), policyId, options, this.addError);
   }
 
   teamChange(desired: DesiredResource): Change[] {

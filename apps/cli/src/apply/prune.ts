@@ -3,6 +3,7 @@ import { type ApplyFile, type Json, NAME_FIELD, type Section } from './desiredSt
 
 /** The kinds that `--prune` may delete; principals stay, also those of a deleted team, since their spend is on record. */
 export const PRUNABLE = [
+  'keys',
   'webhooks',
   'aliases',
   'teams',
@@ -37,12 +38,13 @@ export function deletions(
   prune: readonly Prunable[],
   named: readonly string[] = [],
 ): Change[] {
-  const surplus = (section: 'profiles' | 'policies' | 'connectors' | 'models' | 'webhooks') =>
+  const surplus = (section: 'profiles' | 'policies' | 'connectors' | 'models' | 'webhooks' | 'keys') =>
     surplusOf(section, file, current, prune).filter((resource) => mayPrune(section, resource, named));
   const byId = (section: string) => (resource: Json) =>
     deletion(section, String(resource.name), `/api/v1/${section}/${String(resource.id)}`);
   const isOperators = ({ origin }: Json) => origin === 'operator';
   return [
+    ...surplus('keys').map(byId('keys')),
     ...surplus('webhooks').map(byId('webhooks')),
     ...surplusAliases(file, current, prune).map(byId('aliases')),
     ...childrenFirst(surplusOf('teams', file, current, prune), 'parent_team_id').map(byId('teams')),

@@ -53,6 +53,7 @@ function normal(field: string, value: unknown): unknown {
     case 'name':
       return String(value).trim();
     case 'deprecated_at':
+    case 'expires_at':
       return new Date(value as string).getTime();
     case 'events':
       return [...new Set(value as string[])].sort();

@@ -4,16 +4,19 @@ import type { Change, CurrentState } from '../apply/changes.ts';
 import { checkPlan } from '../apply/checkPlan.ts';
 import { caller, readCurrentState, sender } from '../apply/currentState.ts';
 import { type ApplyFile, ApplyFileError, mergeFiles } from '../apply/desiredState.ts';
+import { type KeyOptions, keyNotes, readRevoked, readSecretFiles } from '../apply/keyChanges.ts';
 import { withoutLostUpdates } from '../apply/lostUpdates.ts';
 import { plan } from '../apply/plan.ts';
 import { PRUNABLE, parsePrune } from '../apply/prune.ts';
 import { runPlan } from '../apply/runPlan.ts';
+import { writeSecret } from '../apply/secretFiles.ts';
 import { showPlan, summary } from '../apply/showPlan.ts';
 import { withSecrets } from '../apply/webhookChanges.ts';
 import { ExitCode } from '../session/exitCode.ts';
+import { printable } from '../session/output.ts';
 import { type Cli, openSession, type Session } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
-import { collectList } from './options.ts';
+import { collectList, parseDuration } from './options.ts';
 
 /** Thousands of changes take a minute. */
 const PROGRESS_EVERY = 500;
@@ -26,12 +29,13 @@ Exit codes: 0 done, 1 refused or failed, 2 invalid command, 3 with --exit-code: 
 Examples:
   weighbridge apply -f gateway.yaml --dry-run
   weighbridge apply -f policies.yaml -f teams/ --prune policies,profiles
+  weighbridge apply -f keys.yaml --rotate checkout --grace 1h
   kustomize build . | weighbridge apply -f - --dry-run --exit-code`;
 
 export function applyCommand(cli: Cli): Command {
   return new Command('apply')
     .description(
-      'make policies, teams, principals, profiles, aliases, webhooks, connectors and the catalog match YAML files',
+      'make policies, teams, principals, profiles, aliases, webhooks, keys, connectors and the catalog match YAML files',
     )
     .requiredOption(
       '-f, --file <file>',
@@ -48,6 +52,9 @@ export function applyCommand(cli: Cli): Command {
       `delete what the files do not name, of these kinds: ${PRUNABLE.join(', ')}. The default policies and profile stay unless named, as policies/default`,
       kinds,
     )
+    .option('--owner <name>', 'whose keys the files have; other keys are left alone', 'apply')
+    .option('--rotate <key>', 'give a key of the files a new secret; may be repeated', collectList)
+    .option('--grace <duration>', 'with --rotate: how long the old secret still works', parseDuration, 0)
     .addHelpText('after', HELP)
     .action(async (options, command: Command) => {
       // Loaded only here, so that the other commands start faster.
@@ -59,8 +66,16 @@ export function applyCommand(cli: Cli): Command {
       );
       const session = await openSession(cli, command);
       const prune = parsePrune(options.prune ?? []) ?? { kinds: [], named: [] };
-      const current = await readCurrentState(session.client, file, prune.kinds);
-      const changes = plan(file, current, prune.kinds, rule, prune.named);
+      const current = await readCurrentState(session.client, file, prune.kinds, options.owner);
+      const ofOwner = { owner: options.owner, held: await readSecretFiles(file) };
+      const keyOptions: KeyOptions = {
+        ...ofOwner,
+        revoked: await readRevoked(sender(session.client), file, current, ofOwner),
+        rotate: options.rotate ?? [],
+        graceSeconds: options.grace,
+      };
+      assertNamed(file, keyOptions.rotate);
+      const changes = plan(file, current, prune.kinds, rule, prune.named, keyOptions);
       const isDryRun: boolean = options.dryRun ?? false;
 
       if (!session.json && changes.length > 0) session.out(showPlan(changes));
@@ -71,8 +86,14 @@ export function applyCommand(cli: Cli): Command {
         const listed = changes.map(({ action, kind, name, fields }) => ({ action, kind, name, fields }));
         session.out(JSON.stringify({ dry_run: isDryRun, changes: listed }, null, 2));
       } else session.out(`${summary(changes)}${changes.length > 0 && !isDryRun ? ': done' : ''}`);
+      for (const note of keyNotes(file, current, keyOptions)) session.err(printable(note));
       if (options.exitCode && changes.length > 0) throw new ExitCode(3);
     });
+}
+
+function assertNamed({ keys }: ApplyFile, rotate: readonly string[]): void {
+  const unknown = rotate.find((name) => !keys.some(({ fields }) => String(fields.name).trim() === name));
+  if (unknown !== undefined) throw new UsageError(`--rotate: the files have no key ${unknown}.`);
 }
 
 function kinds(text: string, before: readonly string[] | undefined): string[] {
@@ -96,10 +117,15 @@ async function makeChanges(
 ): Promise<void> {
   let done = 0;
   try {
-    await runPlan(changes, withoutLostUpdates(current, caller(session.client)), () => {
-      done++;
-      if (done % PROGRESS_EVERY === 0) session.err(`Made ${done} of ${changes.length} changes.`);
-    });
+    await runPlan(
+      changes,
+      withoutLostUpdates(current, caller(session.client)),
+      () => {
+        done++;
+        if (done % PROGRESS_EVERY === 0) session.err(`Made ${done} of ${changes.length} changes.`);
+      },
+      (secret, { target, replaces }) => writeSecret(target, secret, replaces),
+    );
   } catch (error) {
     const next = changes[done];
     session.err(`Stopped at ${next?.kind} ${next?.name}; made ${done} of ${changes.length} changes.`);

@@ -77,6 +77,7 @@ export function catalogCommand(cli: Cli): Command {
         connectors: [],
         aliases: [],
         webhooks: [],
+        keys: [],
         models: wanted,
       };
       const present = {
@@ -87,6 +88,7 @@ export function catalogCommand(cli: Cli): Command {
         connectors: [],
         aliases: [],
         webhooks: [],
+        keys: [],
         prices: {},
         models: known,
       };

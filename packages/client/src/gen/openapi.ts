@@ -2573,6 +2573,8 @@ export interface components {
             scopes: string[];
             principal_id: string;
             attribution: components["schemas"]["Attribution"];
+            /** @description The owner of the files that `apply` issued it for; null if issued by hand. */
+            managed_by: string | null;
             /** @description The secret. It is shown only once. */
             key: string;
         };
@@ -2597,6 +2599,8 @@ export interface components {
             scopes: string[];
             principal_id: string;
             attribution: components["schemas"]["Attribution"];
+            /** @description The owner of the files that `apply` issued it for; null if issued by hand. */
+            managed_by: string | null;
         };
         KeyChanges: {
             name?: string;
@@ -2813,6 +2817,8 @@ export interface components {
             scopes?: components["schemas"]["NewKeyScope"][] | null;
             principal_id?: string;
             attribution?: components["schemas"]["Attribution"];
+            /** @description For operators: the owner of the files that have this key. An owner has one key of a name that is not revoked. */
+            managed_by?: string | null;
         };
         /** @enum {string} */
         NewKeyScope: "keys:read" | "keys:write" | "usage:read" | "models:read" | "inference" | "admin:read" | "operator";
@@ -3472,6 +3478,8 @@ export interface components {
             scopes: string[];
             principal_id: string;
             attribution: components["schemas"]["Attribution"];
+            /** @description The owner of the files that `apply` issued it for; null if issued by hand. */
+            managed_by: string | null;
             descendants?: components["schemas"]["RevokedDescendants"];
         };
         /** @enum {string} */
@@ -5691,6 +5699,8 @@ export interface operations {
                 expiring_before?: string;
                 /** @description Only names that contain this text, in any case. */
                 name_contains?: string;
+                /** @description The owner of the files that have the key. */
+                managed_by?: string;
             };
             header?: never;
             path?: never;
@@ -5728,7 +5738,8 @@ export interface operations {
                      *           "attribution": {
                      *             "team": "payments",
                      *             "env": "prod"
-                     *           }
+                     *           },
+                     *           "managed_by": "text"
                      *         }
                      *       ],
                      *       "next_page_token": ""
@@ -5818,6 +5829,7 @@ export interface operations {
                      *         "team": "payments",
                      *         "env": "prod"
                      *       },
+                     *       "managed_by": "text",
                      *       "key": "sk-svc-0000000000000000000000000000000000000000000000000"
                      *     }
                      */
@@ -5954,7 +5966,8 @@ export interface operations {
                      *       "attribution": {
                      *         "team": "payments",
                      *         "env": "prod"
-                     *       }
+                     *       },
+                     *       "managed_by": "text"
                      *     }
                      */
                     "application/json": components["schemas"]["Key"];
@@ -6036,6 +6049,7 @@ export interface operations {
                      *         "env": "text",
                      *         "labels": {}
                      *       },
+                     *       "managed_by": "text",
                      *       "descendants": {
                      *         "revoked": 1,
                      *         "unknown_issuer": 1
@@ -6133,7 +6147,8 @@ export interface operations {
                      *       "attribution": {
                      *         "team": "payments",
                      *         "env": "prod"
-                     *       }
+                     *       },
+                     *       "managed_by": "text"
                      *     }
                      */
                     "application/json": components["schemas"]["Key"];
@@ -6224,6 +6239,7 @@ export interface operations {
                      *         "team": "payments",
                      *         "env": "prod"
                      *       },
+                     *       "managed_by": "text",
                      *       "key": "sk-svc-0000000000000000000000000000000000000000000000000"
                      *     }
                      */

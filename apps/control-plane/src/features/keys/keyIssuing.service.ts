@@ -17,6 +17,7 @@ import {
   findFirstKeyOf,
   insertKey,
   isDeactivated,
+  lockManagedName,
   lockPrincipal,
   setPrincipalRole,
 } from './keys.repository.ts';
@@ -25,6 +26,7 @@ import { type KeyDeps, mayChangeKeysOf } from './keys.service.ts';
 import {
   assertAttributionAllowed,
   assertExpiryAllowed,
+  assertManagedByAllowed,
   deactivatedPrincipal,
   grantableScopes,
   parseExpiry,
@@ -59,6 +61,7 @@ export async function createKey(
     principalId: principalOf(caller, input.principal_id),
   };
   if (input.attribution) assertAttributionAllowed(caller, input.attribution);
+  assertManagedByAllowed(caller, input.managed_by ?? null);
   return await runOnce(deps.db, { caller, idempotencyKey, body: input, now }, async (tx) => {
     await lockGovernance(tx, 'shared');
     return await issueKey(tx, deps, caller, { ...input, ...checked }, now);
@@ -85,6 +88,8 @@ export async function issueKey(
   const policyId = input.policy_id ?? inherited.policyId;
   const policy = await assignablePolicy(tx, caller, { policyId, principalId, kind });
   if (!isOperator(caller)) await assertRoomForKey(tx, principalId, deps.maxKeysPerPrincipal);
+  const managedBy = input.managed_by ?? null;
+  if (managedBy !== null && (await lockManagedName(tx, managedBy, name))) throw managedNameTaken(name);
   const { token, secret } = newSecret(deps.peppers);
   const disabled = input.disabled ?? false;
   const row = await insertKey(
@@ -104,6 +109,7 @@ export async function issueKey(
       issued_by_key_id: caller.identity.kind === 'key' ? caller.identity.keyId : null,
       issued_by_lead: inherited.isByLead,
       is_issuer_known: true,
+      managed_by: managedBy,
       key_hint: keyHint(token),
       created_at: now,
       updated_at: now,
@@ -113,6 +119,15 @@ export async function issueKey(
   const detail = { name, kind, principal_id: principalId, policy_id: policy.id, scopes };
   await recordChange(tx, { actor: caller, action: 'key.created', resourceId: id, detail, at: now });
   return { ...toKey(row, policy.id), key: token };
+}
+
+function managedNameTaken(name: string): AppError {
+  return new AppError(
+    'conflict',
+    'managed_key_exists',
+    `There is a key "${name}" of the owner of these files already. Revoke it first, or choose another name.`,
+    { param: 'name' },
+  );
 }
 
 /**

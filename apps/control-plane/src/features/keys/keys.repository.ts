@@ -32,6 +32,21 @@ export async function countKeysInUse(tx: Tx, principalId: string, most: number):
   return rows[0]?.count ?? 0;
 }
 
+/** Whether an owner of files has a key of this name that is not revoked. No other transaction issues one until this one ends. */
+export async function lockManagedName(tx: Tx, managedBy: string, name: string): Promise<boolean> {
+  const lock = JSON.stringify(['managed key', managedBy, name]);
+  await sql`SELECT pg_advisory_xact_lock(hashtextextended(${lock}, 0))`.execute(tx);
+  const found = await tx
+    .selectFrom('keys')
+    .select('id')
+    .where('managed_by', '=', managedBy)
+    .where('name', '=', name)
+    .where('revoked_at', 'is', null)
+    .limit(1)
+    .executeTakeFirst();
+  return found !== undefined;
+}
+
 /** The first key that was issued to a principal, revoked or not. */
 export async function findFirstKeyOf(db: Database, principalId: string): Promise<KeyRow | undefined> {
   return await db
@@ -126,6 +141,7 @@ export interface KeyFilter extends VisibleObjects {
   readonly revoked?: boolean | undefined;
   readonly expiringBefore?: Date | undefined;
   readonly nameContains?: string | undefined;
+  readonly managedBy?: string | undefined;
 }
 
 export type ListedKeyRow = KeyRow & { readonly governing_policy_id: string };
@@ -165,6 +181,7 @@ export async function findKeys(
     query = query.where('keys.revoked_at', filter.revoked ? 'is not' : 'is', null);
   if (filter.expiringBefore !== undefined) query = query.where('keys.expires_at', '<', filter.expiringBefore);
   if (filter.nameContains !== undefined) query = query.where(containsText('keys.name', filter.nameContains));
+  if (filter.managedBy !== undefined) query = query.where('keys.managed_by', '=', filter.managedBy);
   if (after)
     query = query.where(sql<boolean>`(keys.created_at, keys.id) < (${after.createdAt}, ${after.id})`);
   return await query.orderBy('keys.created_at', 'desc').orderBy('keys.id', 'desc').limit(limit).execute();

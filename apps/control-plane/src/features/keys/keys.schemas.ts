@@ -32,6 +32,11 @@ const properties = {
   scopes: Type.Array(Type.String()),
   principal_id: Type.String(),
   attribution: Attribution,
+  managed_by: Nullable(
+    Type.String({
+      description: 'The owner of the files that `apply` issued it for; null if issued by hand.',
+    }),
+  ),
 };
 export const Key = Type.Object(properties, { title: 'Key' });
 export type Key = Static<typeof Key>;
@@ -80,6 +85,16 @@ export const NewKey = Strict(
     scopes: Type.Optional(Nullable(Type.Array(OneOf(SCOPES, { title: 'NewKeyScope' })))),
     principal_id: Type.Optional(Type.String()),
     attribution: Type.Optional(Attribution),
+    managed_by: Type.Optional(
+      Nullable(
+        Type.String({
+          minLength: 1,
+          maxLength: 100,
+          description:
+            'For operators: the owner of the files that have this key. An owner has one key of a name that is not revoked.',
+        }),
+      ),
+    ),
   },
   { title: 'NewKey' },
 );
@@ -107,6 +122,9 @@ export const KeyQuery = Strict({
   revoked: Type.Optional(QueryBoolean('Whether the key is revoked.')),
   expiring_before: Type.Optional(DateTime),
   name_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+  managed_by: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 100, description: 'The owner of the files that have the key.' }),
+  ),
 });
 export type KeyQuery = Static<typeof KeyQuery>;
 

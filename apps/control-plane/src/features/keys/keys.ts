@@ -31,6 +31,7 @@ export function toKey(row: KeyRow, policyId: string): Key {
     scopes: row.scopes,
     principal_id: row.principal_id,
     attribution: row.attribution as Attribution,
+    managed_by: row.managed_by,
   };
 }
 
@@ -119,6 +120,14 @@ export function assertAttributionAllowed(caller: Caller, { labels = {} }: Attrib
   );
 }
 
+/** Throws a 403 if the caller may not issue keys for files: pruning by their owner would revoke them. */
+export function assertManagedByAllowed(caller: Caller, managedBy: string | null): void {
+  if (managedBy === null || isOperator(caller)) return;
+  throw new AppError('permission', 'managed_by_not_allowed', 'Only an operator can issue keys for files.', {
+    param: 'managed_by',
+  });
+}
+
 export function keyFilter(caller: Caller, query: KeyQuery): KeyFilter {
   const isTrue = (text: 'true' | 'false' | undefined) => (text === undefined ? undefined : text === 'true');
   return {
@@ -133,6 +142,7 @@ export function keyFilter(caller: Caller, query: KeyQuery): KeyFilter {
         ? undefined
         : parseDateTime('expiring_before', query.expiring_before),
     nameContains: query.name_contains,
+    managedBy: query.managed_by,
   };
 }
 
