@@ -1,8 +1,13 @@
 import { type Change, idOf, resourceChange } from './changes.ts';
 import { ApplyFileError, type DesiredResource, type Json, placeOf } from './desiredState.ts';
 
-/** Fields that a file has as `env:NAME`, and that the service never shows: they are sent when a webhook is created. */
-const SECRETS = ['secret', 'routing_key'] as const;
+/** Fields that a file has as `env:NAME`: they are sent when a webhook is created. A `url` may also be written out. */
+const SECRETS = ['secret', 'routing_key', 'url'] as const;
+const VARIABLE = /^env:([A-Za-z_][A-Za-z0-9_]*)$/;
+
+function isVariable(field: string, value: unknown): boolean {
+  return SECRETS.some((name) => name === field) && VARIABLE.test(String(value));
+}
 
 /** The service's webhook of the same name is changed in place; its secrets stay. `idsOf` finds what its filter names. */
 export function webhookChange(
@@ -42,9 +47,7 @@ export function filteredIdOf(
 }
 
 function withoutSecrets(fields: Json): Json {
-  return Object.fromEntries(
-    Object.entries(fields).filter(([name]) => !SECRETS.some((field) => field === name)),
-  );
+  return Object.fromEntries(Object.entries(fields).filter(([name, value]) => !isVariable(name, value)));
 }
 
 /** The changes with the values of the variables that webhooks name. What is shown of a change keeps the names. */
@@ -69,9 +72,9 @@ function resolved(
 ): unknown {
   if (typeof body !== 'object' || body === null) return body;
   const fields = body as Json;
-  const given = SECRETS.filter((secret) => fields[secret] !== undefined);
+  const given = SECRETS.filter((secret) => isVariable(secret, fields[secret]));
   const values = given.map((secret) => {
-    const variable = String(fields[secret]).replace(/^env:/, '');
+    const variable = VARIABLE.exec(String(fields[secret]))?.[1] ?? '';
     const value = env[variable];
     if (value) return [secret, value];
     throw new ApplyFileError(

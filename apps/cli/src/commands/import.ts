@@ -67,6 +67,7 @@ export function importCommand(cli: Cli): Command {
           connectors: sections?.connectors ?? [],
           profiles: sections?.profiles ?? [],
           aliases: sections?.aliases ?? [],
+          webhooks: sections?.webhooks ?? [],
           policies: people.policies,
           principals: people.principals,
         };

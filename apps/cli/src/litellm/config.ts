@@ -2,6 +2,7 @@ import { litellmEntries } from '@weighbridge/price-lists';
 import { parse } from 'yaml';
 import type { Json } from '../apply/desiredState.ts';
 import { type ImportedModel, importModels } from '../catalog/importedModel.ts';
+import { ALERT_SETTINGS, mapAlerting } from './alerting.ts';
 import { type CheckAlias, mapAliases } from './aliases.ts';
 import { asObject, type Deployment, inDecimals, readDeployment } from './deployment.ts';
 import type { Report } from './report.ts';
@@ -12,6 +13,7 @@ export interface ConfigSections {
   readonly models: readonly Json[];
   readonly profiles: readonly Json[];
   readonly aliases: readonly Json[];
+  readonly webhooks: readonly Json[];
   /** The model ids behind each name that callers use in LiteLLM. */
   readonly groups: ReadonlyMap<string, readonly string[]>;
 }
@@ -63,11 +65,13 @@ export function mapConfig(text: string, prices: unknown, check: CheckAlias, repo
     models,
     profiles: profiles.profiles,
     ...mapAliases(config, names, check, report),
+    webhooks: mapAlerting(config, report),
   };
   for (const section of KNOWN_SECTIONS.slice(1)) {
     for (const name of Object.keys(asObject(config[section]))) {
       const at = `${section}.${name}`;
       if (['routing_strategy', 'model_group_alias', 'fallbacks'].includes(name)) continue;
+      if (section === 'general_settings' && ALERT_SETTINGS.includes(name)) continue;
       report.addSkipped(at, HINTS[at] ?? 'no counterpart');
     }
   }
