@@ -49,6 +49,7 @@ describe('creating a key', () => {
       scopes: ['keys:read', 'keys:write', 'usage:read', 'models:read'],
       principal_id: 'operator',
       attribution: {},
+      managed_by: null,
     });
     const { key, ...rest } = body;
     expect((await api.call('GET', `/keys/${body.id}`)).body).toEqual(rest);
@@ -165,6 +166,7 @@ describe('creating a key', () => {
     expect(await create({ principal_id: 'bob' })).toEqual([403, 'principal_not_allowed']);
     expect(await create({ policy_id: strict })).toEqual([403, 'policy_not_assignable']);
     expect(await create({ attribution: { team: 'mine' } })).toEqual([403, 'attribution_not_allowed']);
+    expect(await create({ managed_by: 'apply' })).toEqual([403, 'managed_by_not_allowed']);
     expect(await create({ expires_at: '2028-01-01T00:00:00Z' })).toEqual([403, 'expiry_too_late']);
     expect(await create({ expires_at: null })).toEqual([403, 'expiry_too_late']);
 
