@@ -85,7 +85,7 @@ async function apply(
 ) {
   const resources = desired.map((fields, n) => ({ fields, line: n + 1, file: 'keys.yaml' }));
   const { prices: _, ...none } = EMPTY_STATE;
-  const file = { ...none, keys: resources } as ApplyFile;
+  const file = { ...none, keys: resources } as unknown as ApplyFile;
   const current = { ...EMPTY_STATE, policies: [POLICY], keys: keys.map((one) => ({ ...one })) };
   const ofOwner = { owner: 'apply', held: await readSecretFiles(file) };
   const revoked = await readRevoked(send, file, current, ofOwner);
