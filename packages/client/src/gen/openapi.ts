@@ -2933,7 +2933,7 @@ export interface components {
              */
             name: string;
             /**
-             * @description Where messages are posted to: https:// and a public address. ALLOWED_WEBHOOK_HOSTS allows others.
+             * @description Where messages are posted to: https:// and a public address. ALLOWED_WEBHOOK_HOSTS allows others. Whoever is no operator sees its host alone.
              * @example https://hooks.acme.example/weighbridge
              */
             url: string;
@@ -3798,7 +3798,7 @@ export interface components {
              */
             name: string;
             /**
-             * @description Where messages are posted to: https:// and a public address. ALLOWED_WEBHOOK_HOSTS allows others.
+             * @description Where messages are posted to: https:// and a public address. ALLOWED_WEBHOOK_HOSTS allows others. Whoever is no operator sees its host alone.
              * @example https://hooks.acme.example/weighbridge
              */
             url: string;
@@ -3840,7 +3840,7 @@ export interface components {
              */
             name?: string;
             /**
-             * @description Where messages are posted to: https:// and a public address. ALLOWED_WEBHOOK_HOSTS allows others.
+             * @description Where messages are posted to: https:// and a public address. ALLOWED_WEBHOOK_HOSTS allows others. Whoever is no operator sees its host alone.
              * @example https://hooks.acme.example/weighbridge
              */
             url?: string;
@@ -3941,7 +3941,7 @@ export interface components {
              */
             name: string;
             /**
-             * @description Where messages are posted to: https:// and a public address. ALLOWED_WEBHOOK_HOSTS allows others.
+             * @description Where messages are posted to: https:// and a public address. ALLOWED_WEBHOOK_HOSTS allows others. Whoever is no operator sees its host alone.
              * @example https://hooks.acme.example/weighbridge
              */
             url: string;

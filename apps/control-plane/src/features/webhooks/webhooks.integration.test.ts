@@ -54,6 +54,21 @@ describe('a webhook', () => {
     expect(audited + api.log()).not.toContain(secret.slice(6));
   });
 
+  it('shows its url to operators alone, and an auditor its host', async () => {
+    const { id } = await create();
+    expect((await api.call('PUT', '/principals/an-auditor', { body: { role: 'auditor' } })).status).toBe(200);
+    const { key } = await api.issue({ principal_id: 'an-auditor', scopes: ['admin:read'] });
+    const one = await api.call('GET', `/webhooks/${id}`, { key });
+    const list = await api.call('GET', '/webhooks', { key });
+    expect([one.status, list.status]).toEqual([200, 200]);
+    expect(one.body.url).toBe('https://hooks.acme.example/… (for operators)');
+    expect(JSON.stringify([one.body, list.body])).not.toContain('sig=1');
+    expect((await api.call('GET', `/webhooks/${id}`)).body.url).toBe(URL_OF_HOOK);
+    // It is no url that could be stored by mistake.
+    const back = api.call('PATCH', `/webhooks/${id}`, { body: { url: one.body.url } });
+    expect(await outcome(back)).toEqual([422, 'url_invalid']);
+  });
+
   it('is changed in the given fields, listed by name and deleted', async () => {
     const { id } = await create({ name: 'zebra' });
     const path = `/webhooks/${id}`;

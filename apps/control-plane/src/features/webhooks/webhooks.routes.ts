@@ -81,7 +81,7 @@ function collectionRoutes(app: App, deps: WebhookDeps): void {
         response: { 200: Page(Webhook) },
       },
     },
-    async ({ query }) => await listWebhooks(deps, query),
+    async ({ caller, query }) => await listWebhooks(deps, caller, query),
   );
 }
 
@@ -97,7 +97,7 @@ function itemRoutes(app: App, deps: WebhookDeps, ofWebhook: OfWebhook): void {
         response: { 200: Webhook },
       },
     },
-    async ({ params }) => await readWebhook(deps, params.webhook_id),
+    async ({ caller, params }) => await readWebhook(deps, caller, params.webhook_id),
   );
 
   app.patch(

@@ -39,7 +39,7 @@ const settings = {
   url: Type.String({
     maxLength: 2_000,
     description:
-      'Where messages are posted to: https:// and a public address. ALLOWED_WEBHOOK_HOSTS allows others.',
+      'Where messages are posted to: https:// and a public address. ALLOWED_WEBHOOK_HOSTS allows others. Whoever is no operator sees its host alone.',
     examples: ['https://hooks.acme.example/weighbridge'],
   }),
   format: OneOf(WEBHOOK_FORMATS, {

@@ -1,7 +1,7 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { isId, newId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import type { Caller } from '../../shared/caller.ts';
+import { type Caller, isOperator } from '../../shared/caller.ts';
 import { validDisplayName } from '../../shared/displayName.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { type AssertMatch, changedAt } from '../../shared/preconditions.ts';
@@ -47,11 +47,21 @@ export async function existingWebhook(db: Database, id: string): Promise<Webhook
   return (isId('whk', id) ? await findWebhook(db, id) : undefined) ?? raise(webhookNotFound());
 }
 
-export async function readWebhook(deps: WebhookDeps, id: string): Promise<Webhook> {
-  return await presented(deps.db, await existingWebhook(deps.db, id));
+export async function readWebhook(deps: WebhookDeps, caller: Caller, id: string): Promise<Webhook> {
+  return shownTo(caller, await presented(deps.db, await existingWebhook(deps.db, id)));
 }
 
-export async function listWebhooks(deps: WebhookDeps, query: WebhookQuery): Promise<PageOf<Webhook>> {
+/** Whoever knows the url of a chat can post there, so only who may change a webhook sees more of it than the host. */
+function shownTo(caller: Caller, webhook: Webhook): Webhook {
+  if (isOperator(caller)) return webhook;
+  return { ...webhook, url: `${new URL(webhook.url).origin}/… (for operators)` };
+}
+
+export async function listWebhooks(
+  deps: WebhookDeps,
+  caller: Caller,
+  query: WebhookQuery,
+): Promise<PageOf<Webhook>> {
   const request = pageRequest('webhooks', query, positionOf(part.text));
   const filter = {
     nameContains: query.name_contains,
@@ -67,7 +77,7 @@ export async function listWebhooks(deps: WebhookDeps, query: WebhookQuery): Prom
     request,
     rows,
     (row) => [row.name],
-    (row) => toWebhook(row, health.get(row.id)),
+    (row) => shownTo(caller, toWebhook(row, health.get(row.id))),
   );
 }
 
