@@ -7,6 +7,19 @@ import './styles/base.css';
 import { createConsoleRouter } from './app/router.tsx';
 import { SESSION_KEY } from './app/session.ts';
 
+const POLL_MS = 30_000;
+/** Without any input for so long nothing is asked any more: a page that was left open keeps no session alive. */
+const IDLE_MS = 600_000;
+
+let lastInputAt = Date.now();
+function noteInput(): void {
+  const wasIdle = Date.now() - lastInputAt > IDLE_MS;
+  lastInputAt = Date.now();
+  if (wasIdle) void queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] === 'get' });
+}
+for (const event of ['pointerdown', 'keydown', 'wheel'])
+  window.addEventListener(event, noteInput, { passive: true });
+
 const isPassing = (error: unknown) =>
   error instanceof ApiError && (error.status === 0 || error.status === 503);
 
@@ -21,6 +34,9 @@ const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 10_000,
+      // What is looked at stays up to date; a page in the background asks nothing.
+      refetchInterval: ({ queryKey }) =>
+        queryKey[0] === 'get' && Date.now() - lastInputAt < IDLE_MS ? POLL_MS : false,
       // A failure is shown soon: whoever looks can try again.
       retry: (failures, error) => failures < 1 && isPassing(error),
       retryDelay: 1_000,

@@ -1,12 +1,14 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Browser, Locator } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { mainJob, manage, type Service } from '../mainJob.ts';
 import type { RunningProcess } from '../processes.ts';
 import { newDataDir, removeDataDir, startUp } from '../startUp.ts';
+import { changeResources } from './changes.cases.ts';
 import { launchChromium } from './chromium.ts';
 import { newPerson, type Person, settled } from './person.ts';
+import { meetStates } from './states.cases.ts';
 
 /** A folder for screenshots of all pages; unset: none are taken. */
 const SCREENSHOTS = process.env.CONSOLE_SCREENSHOTS;
@@ -20,6 +22,7 @@ const PATHS = [
   ['/teams', 'Principals & teams'],
   ['/policies', 'Policies'],
   ['/models', 'Models & prices'],
+  ['/playground', 'Playground'],
   ['/connectors', 'Connectors'],
   ['/profiles', 'Profiles & evidence'],
   ['/webhooks', 'Alerts & webhooks'],
@@ -115,131 +118,7 @@ describe('an operator', () => {
     expect(operator.faults).toEqual([]);
   }, 60_000);
 
-  it('creates a policy, is told at the field what is wrong, and never overwrites a change of someone else', async () => {
-    const { page } = operator;
-    const dialog = page.getByRole('dialog');
-    await operator.open('/policies');
-    await page.getByRole('button', { name: 'Create a policy' }).click();
-    await dialog.getByLabel('Name').fill('for the console');
-    await dialog.getByLabel('Budget in USD').fill('25.5');
-    await dialog.getByLabel('Requests a minute').fill('0');
-    await dialog.getByRole('button', { name: 'Create' }).click();
-    await dialog.getByRole('alert').getByText('requests_per_minute: must be >= 1.').waitFor();
-    expect(await dialog.getByLabel('Requests a minute').getAttribute('aria-invalid')).toBe('true');
-    expect(await operator.violations()).toEqual([]);
-    await dialog.getByLabel('Requests a minute').fill('60');
-    await dialog.getByRole('button', { name: 'Create' }).click();
-    const row = page.getByRole('row', { name: /for the console/ });
-    await row.getByText('$25.50 a month').waitFor();
-
-    await row.getByRole('button', { name: 'Edit' }).click();
-    await dialog.getByLabel('Requests a minute').fill('70');
-    const { body: found } = await manage(
-      service,
-      'GET',
-      '/api/v1/policies?name_contains=for%20the%20console',
-    );
-    const [{ id } = { id: '' }] = found.data as { id: string }[];
-    await manage(service, 'PATCH', `/api/v1/policies/${id}`, { body: { max_parallel: 7 } });
-    await dialog.getByRole('button', { name: 'Save' }).click();
-    await dialog.getByText(/Someone else changed this/).waitFor();
-    await dialog.getByText('The last change is of operator').waitFor();
-    expect(await operator.violations()).toEqual([]);
-    await dialog.getByRole('button', { name: 'Load what it is now' }).click();
-    await expect.poll(() => dialog.getByLabel('Requests in parallel').inputValue()).toBe('7');
-    await dialog.getByLabel('Requests a minute').fill('70');
-    await dialog.getByRole('button', { name: 'Save' }).click();
-    await row.getByText('70 requests a minute, 7 in parallel').waitFor();
-    await confirm(row, 'Delete', 'Delete the policy');
-    expect(operator.faults).toEqual([]);
-  }, 60_000);
-
-  it('forms a team, and gives a person a role', async () => {
-    const { page } = operator;
-    const dialog = page.getByRole('dialog');
-    await operator.open('/teams');
-    await page.getByRole('button', { name: 'Create a team' }).click();
-    await dialog.getByLabel('Name').fill('engines');
-    await dialog.getByLabel('Below').selectOption({ label: 'research' });
-    await dialog.getByRole('button', { name: 'Create' }).click();
-    const row = page.getByRole('row', { name: /engines/ });
-    await row.getByRole('button', { name: 'Members' }).click();
-    await dialog.getByLabel('Principal').fill('grace');
-    await dialog.getByRole('button', { name: 'Add' }).click();
-    await dialog.getByRole('button', { name: 'Make a lead grace' }).click();
-    await dialog.getByRole('button', { name: 'Make a member grace' }).waitFor();
-    expect(await operator.violations()).toEqual([]);
-    await dialog.getByRole('button', { name: 'Close' }).click();
-    await confirm(row, 'Freeze', 'Freeze the team');
-    await row.getByText('frozen').waitFor();
-    await page.getByRole('button', { name: 'Edit grace' }).click();
-    await dialog.getByLabel('Role').selectOption('auditor');
-    await dialog.getByRole('button', { name: 'Save' }).click();
-    await page.getByRole('row', { name: /grace.*auditor.*engines.*lead/ }).waitFor();
-    expect(operator.faults).toEqual([]);
-  }, 60_000);
-
-  it('creates a webhook whose secret is shown once, pauses it, and sees that it is not told', async () => {
-    const { page } = operator;
-    const dialog = page.getByRole('dialog');
-    await operator.open('/webhooks');
-    await page.getByRole('button', { name: 'Create a webhook' }).click();
-    await dialog.getByLabel('Name').fill('on call');
-    await dialog.getByLabel('Address').fill('http://10.0.0.1/hook');
-    await dialog.getByRole('button', { name: 'Create' }).click();
-    await dialog.getByRole('alert').getByText('it is not https').waitFor();
-    await dialog.getByLabel('Address').fill('https://hooks.example.com/hook');
-    await dialog.getByRole('button', { name: 'Create' }).click();
-    const secret = (await dialog.locator('code').textContent()) ?? '';
-    expect(secret).toMatch(/^whsec_/);
-    await dialog.getByRole('button', { name: 'Done' }).click();
-    const row = page.getByRole('row', { name: /on call/ });
-    await confirm(row, 'Pause', 'Pause');
-    await row.getByText('paused').waitFor();
-    expect(await page.content()).not.toContain(secret);
-    await row.getByRole('button', { name: 'Deliveries' }).click();
-    await dialog.getByText('Nothing was delivered yet.').waitFor();
-    await page.keyboard.press('Escape');
-    await confirm(row, 'Delete', 'Delete the webhook');
-    expect(operator.faults).toEqual([]);
-  }, 60_000);
-
-  it('orders connectors, sets prices, names models and asks which one would be taken', async () => {
-    const { page } = operator;
-    const dialog = page.getByRole('dialog');
-    await operator.open('/connectors');
-    await page.getByRole('button', { name: 'Edit env-mock' }).click();
-    await dialog.getByLabel('Weight').fill('3');
-    await dialog.getByRole('button', { name: 'Save' }).click();
-    await dialog.waitFor({ state: 'hidden' });
-    await page.getByRole('button', { name: 'Prices env-mock' }).click();
-    await dialog.getByLabel('Model').fill('mock/echo');
-    await dialog.getByLabel('Input').fill('1.5');
-    await dialog.getByLabel('Output').fill('2');
-    await dialog.getByRole('button', { name: 'Set the price' }).click();
-    await dialog.getByRole('row', { name: /mock\/echo.*\$1\.50.*\$2\.00/ }).waitFor();
-    expect(await operator.violations()).toEqual([]);
-    await dialog.getByRole('button', { name: 'End mock/echo' }).click();
-    await dialog.getByText('No price was negotiated.').waitFor();
-
-    await operator.open('/models');
-    await page.getByRole('button', { name: 'Create an alias' }).click();
-    await dialog.getByLabel('Name').fill('house-model');
-    await dialog.getByLabel('Stands for').fill('mock/echo');
-    await dialog.getByRole('button', { name: 'Create' }).click();
-    await page.getByRole('row', { name: /house-model.*usable/ }).waitFor();
-
-    await operator.open('/profiles');
-    await page.getByRole('button', { name: 'Create a profile' }).click();
-    await dialog.getByLabel('Name').fill('house');
-    await dialog.getByLabel('Targets').fill('mock/echo');
-    await dialog.getByRole('button', { name: 'Create' }).click();
-    await page.getByRole('button', { name: 'Explain house' }).click();
-    await dialog.getByRole('button', { name: 'Ask' }).click();
-    await dialog.getByText('allowed', { exact: true }).waitFor();
-    expect(await operator.violations()).toEqual([]);
-    expect(operator.faults).toEqual([]);
-  }, 90_000);
+  changeResources(() => ({ operator, service }));
 
   it('sees what a request cost, and finds it by its address', async () => {
     const { page } = operator;
@@ -278,6 +157,26 @@ describe('an operator', () => {
     expect(operator.faults).toEqual([]);
   }, 60_000);
 
+  it('asks a model in the playground, sees what it cost, and connects a client with a fresh key', async () => {
+    const { page } = operator;
+    await operator.open('/playground');
+    await page.getByLabel('Model').fill('mock/echo');
+    await page.getByLabel('Prompt').fill('A playground weighs answers.');
+    await page.getByRole('button', { name: 'Ask' }).click();
+    await page.locator('pre[data-done]').getByText('A playground weighs answers.').waitFor();
+    await page.getByText(/^\$0\.\d+$/).waitFor();
+    await page.getByText('env-mock: success').waitFor();
+    expect(await operator.violations()).toEqual([]);
+    await operator.open('/connect');
+    await page.getByLabel('What will use it').fill('my laptop');
+    await page.getByRole('button', { name: 'Issue a key for these settings' }).click();
+    await page.getByText('The key below is shown once.').waitFor();
+    const snippet = (await page.locator('pre').first().textContent()) ?? '';
+    const key = /sk-svc-\S+/.exec(snippet)?.[0] ?? '';
+    expect((await manage(service, 'GET', '/api/v1/whoami', { key })).body.key_name).toBe('my laptop');
+    expect(operator.faults).toEqual([]);
+  }, 60_000);
+
   it('reads names as text, whatever they contain', async () => {
     await issueKey({ name: HOSTILE });
     const { page } = operator;
@@ -287,18 +186,7 @@ describe('an operator', () => {
     expect(operator.faults).toEqual([]);
   }, 60_000);
 
-  it('is told what failed, and can try again, when the service answers 503', async () => {
-    const { page } = operator;
-    const body = {
-      error: { code: 'database_unavailable', message: 'Database unavailable.', request_id: 'req_1' },
-    };
-    await page.route('**/api/v1/keys*', (route) => route.fulfill({ status: 503, json: body }));
-    await operator.open('/keys');
-    await page.getByRole('alert').getByText('Database unavailable.').waitFor();
-    await page.unroute('**/api/v1/keys*');
-    await page.getByRole('button', { name: 'Try again' }).click();
-    await page.getByRole('table', { name: 'Keys' }).waitFor();
-  }, 60_000);
+  meetStates(() => ({ operator, service }));
 
   it('leaves with everything: the session ends wherever its cookie was copied', async () => {
     const { page, context } = await person();
@@ -315,13 +203,6 @@ describe('an operator', () => {
     expect(await other.violations()).toEqual([]);
     await Promise.all([context.close(), other.context.close()]);
   }, 60_000);
-
-  async function confirm(row: Locator, action: string, answer: string): Promise<void> {
-    await row.getByRole('button', { name: new RegExp(`^${action}`) }).click();
-    const dialog = operator.page.getByRole('dialog');
-    await dialog.getByRole('button', { name: answer, exact: true }).click();
-    await dialog.waitFor({ state: 'hidden' });
-  }
 
   async function newSession(page: Person['page']): Promise<void> {
     await page.goto(`${service.managementUrl}/console/`);
@@ -344,7 +225,15 @@ describe('a person without rights', () => {
       .getByRole('navigation', { name: 'Pages' })
       .getByRole('link')
       .allTextContents();
-    expect(links).toEqual(['Overview', 'Usage', 'Requests', 'Keys', 'Models & prices', 'Connect a client']);
+    expect(links).toEqual([
+      'Overview',
+      'Usage',
+      'Requests',
+      'Keys',
+      'Models & prices',
+      'Playground',
+      'Connect a client',
+    ]);
     await ada.open('/keys');
     await ada.page.getByRole('row', { name: /of ada/ }).waitFor();
     expect(await ada.page.getByRole('row').count()).toBe(2);
@@ -355,6 +244,49 @@ describe('a person without rights', () => {
     }
     expect(ada.faults).toEqual([]);
     await ada.context.close();
+  }, 60_000);
+
+  it('sees all as an auditor, and changes nothing', async () => {
+    await manage(service, 'PUT', '/api/v1/principals/alan', { body: { role: 'auditor' } });
+    const scopes = ['models:read', 'usage:read', 'keys:read', 'admin:read'];
+    const auditor = await person();
+    await auditor.signIn(await issueKey({ name: 'of alan', principal_id: 'alan', scopes }));
+    for (const [path, title] of PATHS.filter(([one]) => one !== '/playground')) {
+      await auditor.open(path);
+      await auditor.page.getByRole('heading', { level: 1, name: title, exact: true }).waitFor();
+      await settled(auditor.page);
+      expect([path, await auditor.page.getByRole('alert').allTextContents()]).toEqual([path, []]);
+      const changes = auditor.page.getByRole('button', {
+        name: /^(Create|Add|Edit|Delete|Issue|Revoke|Retire)/,
+      });
+      expect([path, await changes.allTextContents()]).toEqual([path, []]);
+    }
+    expect(auditor.faults).toEqual([]);
+    await auditor.context.close();
+  }, 90_000);
+
+  it('leads a team: sees its members and what they spent', async () => {
+    const { body: team } = await manage(service, 'POST', '/api/v1/teams', {
+      body: { name: 'lead by edsger' },
+    });
+    for (const [principal, role] of [
+      ['edsger', 'lead'],
+      ['niklaus', 'member'],
+    ]) {
+      await manage(service, 'PUT', `/api/v1/teams/${team.id}/members/${principal}`, { body: { role } });
+    }
+    const lead = await person();
+    await lead.signIn(await issueKey({ name: 'of edsger', principal_id: 'edsger', scopes: ['usage:read'] }));
+    await lead.page.getByRole('link', { name: 'Principals & teams' }).click();
+    await lead.page.getByRole('button', { name: 'Members lead by edsger' }).click();
+    await lead.page
+      .getByRole('dialog')
+      .getByRole('row', { name: /niklaus.*member/ })
+      .waitFor();
+    expect(await lead.page.getByRole('row', { name: /engines/ }).count()).toBe(0);
+    expect(await lead.violations()).toEqual([]);
+    expect(lead.faults).toEqual([]);
+    await lead.context.close();
   }, 60_000);
 
   it('is told why a wrong key is refused', async () => {

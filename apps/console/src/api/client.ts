@@ -12,6 +12,11 @@ function keepCsrfToken(token: string): void {
   csrfToken = token;
 }
 
+/** Another one for each session. */
+export function sessionMark(): string {
+  return csrfToken;
+}
+
 async function send(request: Request): Promise<Response> {
   try {
     return await fetch(request, {

@@ -1,5 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet } from '@tanstack/react-router';
+import { useRef } from 'react';
 import { api, signOut } from '../api/client.ts';
 import { Button, Name } from '../ui/bits.tsx';
 import { Loaded } from '../ui/Page.tsx';
@@ -13,10 +14,14 @@ const GROUPS = ['Spend', 'Access', 'Models', 'Service'] as const;
 /** Signs a person in, then shows the pages. */
 export function Layout() {
   const session = useSession();
-  if (session.data) return <SignedIn />;
+  const wasSignedIn = useRef(false);
+  if (session.data) {
+    wasSignedIn.current = true;
+    return <SignedIn />;
+  }
   return (
     <main>
-      <Loaded query={session}>{() => <SignIn />}</Loaded>
+      <Loaded query={session}>{() => <SignIn hasEnded={wasSignedIn.current} />}</Loaded>
     </main>
   );
 }

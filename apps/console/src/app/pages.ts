@@ -66,6 +66,13 @@ export const PAGES: readonly PageEntry[] = [
     load: async () => (await import('../pages/Models.tsx')).Models,
   },
   {
+    path: '/playground',
+    label: 'Playground',
+    group: 'Models',
+    isFor: ({ scopes }) => scopes.includes('inference') && scopes.includes('keys:write'),
+    load: async () => (await import('../pages/Playground.tsx')).Playground,
+  },
+  {
     path: '/connectors',
     label: 'Connectors',
     group: 'Models',

@@ -2,11 +2,14 @@ import { Link } from '@tanstack/react-router';
 import { api } from '../api/client.ts';
 import { useSpend } from '../api/spend.ts';
 import { readsAll, useWhoami } from '../app/session.ts';
-import { Badge, LimitBar, Money, Name, Time, type Tone } from '../ui/bits.tsx';
+import { Badge, LimitBar, Money, Name, RoundMoney, Time, type Tone } from '../ui/bits.tsx';
+import { LazyChart } from '../ui/LazyChart.tsx';
 import { Card, Cards, Loaded, Page, Section } from '../ui/Page.tsx';
+import { SortedTable } from '../ui/SortedTable.tsx';
+import { arrange } from '../ui/series.ts';
 import { Table } from '../ui/Table.tsx';
-import { count, percent, span } from '../ui/text.ts';
-import { monthStart } from './period.ts';
+import { count, percent, roughMoney, span } from '../ui/text.ts';
+import { bucketLabel, monthStart } from './period.ts';
 
 export function Overview() {
   const whoami = useWhoami();
@@ -19,6 +22,7 @@ export function Overview() {
       <Spend />
       <Budget />
       {all && <Attention />}
+      <BurnDown />
       <TopModels />
     </Page>
   );
@@ -47,7 +51,7 @@ function Spend() {
           <Cards>
             <Card
               label="Spent this month"
-              value={<Money micro={total.cost_micro_usd} />}
+              value={<RoundMoney micro={total.cost_micro_usd} />}
               detail={
                 <>
                   {complete ? 'as of ' : 'incomplete, as of '}
@@ -57,7 +61,7 @@ function Spend() {
             />
             <Card
               label="Spent today"
-              value={<Money micro={ofToday?.cost_micro_usd ?? 0} />}
+              value={<RoundMoney micro={ofToday?.cost_micro_usd ?? 0} />}
               detail="since 00:00 UTC"
             />
             <Card
@@ -94,7 +98,7 @@ function Budget() {
           <Cards>
             <Card
               label={pooled ? 'Spent by all who share it' : 'Spent'}
-              value={<Money micro={spent} />}
+              value={<RoundMoney micro={spent} />}
               detail={
                 limit === null ? (
                   'no limit'
@@ -217,27 +221,79 @@ function findings({ proxies, connectors, quarantine, feed }: Lists): Finding[] {
   return found;
 }
 
+/** Spend of the month added up, against the limit that governs oneself, if it is one of the month. */
+function BurnDown() {
+  const whoami = useWhoami();
+  const from = monthStart(new Date());
+  const usage = api.useQuery('get', '/api/v1/usage');
+  const spend = useSpend({ from, bucket: 'day', group_by: 'model', limit: 5 });
+  const { limit_micro_usd: limit, window_start, pooled } = usage.data ?? {};
+  const counts =
+    !readsAll(whoami) && pooled === false && window_start && Date.parse(window_start) === Date.parse(from);
+  return (
+    <Section title="Spend of the month, added up (UTC)">
+      <Loaded query={spend}>
+        {({ data }) => {
+          if (data.length === 0) return <p>Nothing was spent this month.</p>;
+          const sums = data.map((row) => ({
+            at: row.bucket_start ?? from,
+            series: row.others ? 'others' : (row.group.model ?? 'none'),
+            value: row.cost_micro_usd,
+          }));
+          return (
+            <LazyChart
+              chart={arrange(sums, { bucket: 'day', cumulative: true, others: 'others' })}
+              label="Spend of the month, added up by day; the table below has the sums of the models"
+              cumulative
+              format={roughMoney}
+              timeLabel={(at) => bucketLabel(at, 'day')}
+              {...(counts && limit != null && { limit })}
+            />
+          );
+        }}
+      </Loaded>
+    </Section>
+  );
+}
+
 function TopModels() {
   const query = useSpend({ from: monthStart(new Date()), group_by: 'model', limit: 10 });
   return (
     <Section title="Models by cost, this month">
       <Loaded query={query}>
-        {({ data, total = NONE }) => (
-          <Table
+        {({ data, total }) => (
+          <SortedTable
             caption="Models by cost, this month"
             rows={data}
-            rowKey={({ group }) => String(group.model ?? 'others')}
+            rowKey={({ group, others }) => `${others} ${group.model}`}
+            sort="-Cost"
             columns={[
               {
                 title: 'Model',
-                value: ({ group, others }) => (others ? 'others' : <Name text={String(group.model ?? '')} />),
+                value: ({ group, others }) => (others ? 'others' : <Name text={group.model ?? 'none'} />),
+                by: ({ group }) => group.model ?? '',
               },
-              { title: 'Requests', value: ({ requests }) => count(requests), end: true },
-              { title: 'Failed attempts', value: ({ failed_attempts }) => count(failed_attempts), end: true },
-              { title: 'Cost', value: ({ cost_micro_usd }) => <Money micro={cost_micro_usd} />, end: true },
+              {
+                title: 'Requests',
+                value: (row) => count(row.requests),
+                by: (row) => row.requests,
+                end: true,
+              },
+              {
+                title: 'Failed attempts',
+                value: (row) => count(row.failed_attempts),
+                by: (row) => row.failed_attempts,
+                end: true,
+              },
+              {
+                title: 'Cost',
+                value: (row) => <Money micro={row.cost_micro_usd} />,
+                by: (row) => row.cost_micro_usd,
+                end: true,
+              },
               {
                 title: 'Share',
-                value: ({ cost_micro_usd }) => percent(cost_micro_usd, total.cost_micro_usd),
+                value: (row) => percent(row.cost_micro_usd, total?.cost_micro_usd ?? 0),
                 end: true,
               },
             ]}

@@ -80,6 +80,19 @@ export function Problem({ error, onRetry }: { error: unknown; onRetry?: () => vo
   );
 }
 
+/** What is shown was true once: asking again failed. */
+function Stale({ error, onRetry }: { error: unknown; onRetry: () => void }) {
+  const why = error instanceof ApiError ? error.message : 'The answer could not be read.';
+  return (
+    <p className={styles.stale} role="status">
+      Not up to date: {visible(why)}{' '}
+      <Button small onClick={onRetry}>
+        Try again
+      </Button>
+    </p>
+  );
+}
+
 /** What a query shows: that it loads, why it failed, or its data. */
 export function Loaded<T>({
   query,
@@ -88,7 +101,14 @@ export function Loaded<T>({
   query: Pick<UseQueryResult<T, unknown>, 'data' | 'error' | 'refetch'>;
   children: (data: T) => ReactNode;
 }) {
-  if (query.data !== undefined) return <>{children(query.data)}</>;
+  if (query.data !== undefined) {
+    return (
+      <>
+        {query.error != null && <Stale error={query.error} onRetry={() => void query.refetch()} />}
+        {children(query.data)}
+      </>
+    );
+  }
   if (query.error) return <Problem error={query.error} onRetry={() => void query.refetch()} />;
   return (
     <div className={styles.note} role="status">

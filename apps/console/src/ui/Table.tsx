@@ -49,7 +49,12 @@ export function Table<T>({ caption, rows, columns, rowKey, empty, sorting }: Tab
           {rows.map((row) => (
             <tr key={rowKey(row)}>
               {columns.map(({ title, value, end, wrap }) => (
-                <td key={title} data-end={end || undefined} data-wrap={wrap || undefined}>
+                <td
+                  key={title}
+                  data-end={end || undefined}
+                  data-wrap={wrap || undefined}
+                  data-actions={title === 'Actions' || undefined}
+                >
                   {value(row)}
                 </td>
               ))}

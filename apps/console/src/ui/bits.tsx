@@ -27,6 +27,12 @@ export function Money({ micro }: { micro: number | null | undefined }) {
   return <>{micro === null || micro === undefined ? '–' : money(micro)}</>;
 }
 
+/** To the cent, for a glance; the exact amount is its title. Less than a dollar is exact. */
+export function RoundMoney({ micro }: { micro: number }) {
+  if (Math.abs(micro) < 1_000_000) return <>{money(micro)}</>;
+  return <span title={money(micro)}>{money(Math.round(micro / 10_000) * 10_000)}</span>;
+}
+
 export type Tone = 'good' | 'bad' | 'warn' | 'plain';
 
 export function Badge({ tone = 'plain', children }: { tone?: Tone; children: ReactNode }) {

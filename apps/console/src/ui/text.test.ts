@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { money, percent, span, visible } from './text.ts';
+import { bytes, money, percent, roughCount, roughMoney, span, visible } from './text.ts';
 
 it('shows money in USD with every digit down to the micro-dollar', () => {
   expect([0, 1, 10_000, 1_234_567, 1_234_500_000, -5, 9_007_199_254].map(money)).toEqual([
@@ -25,5 +25,14 @@ it('says shares and durations as people do', () => {
     '45 min',
     '5 h',
     '3 d',
+  ]);
+});
+
+it('rounds for axes and sizes', () => {
+  expect([0, 999, 1_500, 2_000_000_000].map(bytes)).toEqual(['0 B', '999 B', '1.5 KB', '2.0 GB']);
+  expect([roughMoney(1_234_567_000), roughMoney(20_000), roughCount(12_345)]).toEqual([
+    '$1.23K',
+    '$0.02',
+    '12.3K',
   ]);
 });

@@ -54,8 +54,9 @@ export function span(ms: number): string {
   return `${Math.round(minutes / 1_440)} d`;
 }
 
+const UNITS = ['B', 'KB', 'MB', 'GB', 'TB'];
+
 export function bytes(value: number): string {
-  if (value < 1_000) return `${value} B`;
-  const [power, unit] = value < 1_000_000 ? [1_000, 'KB'] : [1_000_000, 'MB'];
-  return `${(value / power).toFixed(1)} ${unit}`;
+  const power = Math.min(Math.floor(Math.log10(Math.max(value, 1)) / 3), UNITS.length - 1);
+  return `${(value / 1_000 ** power).toFixed(power === 0 ? 0 : 1)} ${UNITS[power]}`;
 }
