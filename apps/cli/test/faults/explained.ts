@@ -33,10 +33,13 @@ export function explain(
     if (storms.overlap(startedAt, endedAt, AFTER_STORM_MS)) return `${code} in a storm`;
     return isOut ? `${code}: its proxy was out` : undefined;
   }
+  const sources = [...controlPlanes, ...(postgres ? [postgres] : []), ...(proxy ? [proxy] : [])];
+  const areOut = sources.some(({ outages }) => outages.overlap(startedAt, endedAt, AFTER_OUTAGE_MS));
+  // A proxy that was killed may not have stored a key of this minute.
+  if (code === 'control_plane_unreachable')
+    return areOut ? 'a new key in an outage of what knows it' : undefined;
   if (code === 'budget_unavailable') {
-    const sources = [...controlPlanes, ...(postgres ? [postgres] : []), ...(proxy ? [proxy] : [])];
-    const are = sources.some(({ outages }) => outages.overlap(startedAt, endedAt, AFTER_OUTAGE_MS));
-    if (are) return 'no lease in an outage of what grants it';
+    if (areOut) return 'no lease in an outage of what grants it';
     return slowAnswers.overlap(startedAt, endedAt) ? 'no lease while the control plane was slow' : undefined;
   }
   return undefined;
