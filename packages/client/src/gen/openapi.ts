@@ -252,6 +252,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/overrides": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List overrides, newest first
+         * @description All, also those that ended; without a role that sees all spend, those of your own counters and of the teams that you lead. Requires the scope `usage:read`.
+         */
+        get: operations["listOverrides"];
+        put?: never;
+        /**
+         * Give one counter of a policy another limit for a while
+         * @description Give one counter of a policy another limit for a while. Requires the scope `operator`.
+         */
+        post: operations["createOverride"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/overrides/{override_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve an override
+         * @description Retrieve an override. Requires the scope `usage:read`.
+         */
+        get: operations["getOverride"];
+        put?: never;
+        post?: never;
+        /**
+         * End an override before its time. It stays in the list
+         * @description End an override before its time. It stays in the list. Requires the scope `operator`.
+         */
+        delete: operations["endOverride"];
+        options?: never;
+        head?: never;
+        /**
+         * Update an override that has not ended
+         * @description Update an override that has not ended. Requires the scope `operator`.
+         */
+        patch: operations["updateOverride"];
+        trace?: never;
+    };
     "/api/v1/teams": {
         parameters: {
             query?: never;
@@ -2661,6 +2713,14 @@ export interface components {
             /** @description Bytes of usage in the spools of all proxies that the ledger lacks. */
             waiting_usage_bytes: number;
         };
+        /** @description Stands in for the limit of the policy until ends_at. Null: none does. */
+        LimitOverride: {
+            id: string;
+            limit_micro_usd: number;
+            reason: string;
+            /** Format: date-time */
+            ends_at: string;
+        };
         MessagesError: {
             /** @constant */
             type: "error";
@@ -2829,6 +2889,27 @@ export interface components {
              */
             apply: boolean;
         };
+        NewOverride: {
+            policy_id: string;
+            /** @description Whose counter, with counter_scope principal. */
+            principal_id?: string;
+            /** @description Whose counter, with counter_scope key. */
+            key_id?: string;
+            /** @description The counter's limit meanwhile, higher or lower than the policy's. */
+            limit_micro_usd: number;
+            /**
+             * @description Why; shown to whoever may see the counter.
+             * @example evaluation for the launch
+             */
+            reason: string;
+            /**
+             * Format: date-time
+             * @description When the limit of the policy holds again; at most 366 days ahead.
+             */
+            ends_at?: string;
+            /** @description Instead of ends_at: for how long, from now. */
+            duration_seconds?: number;
+        };
         NewPolicy: {
             name: string;
             /** @description Null: unlimited. */
@@ -2954,6 +3035,60 @@ export interface components {
         OnDisconnect: "cancel" | "drain";
         /** @enum {string} */
         Outcome: "success" | "upstream_error" | "upstream_unreachable" | "interrupted" | "client_gone" | "unknown" | "refused";
+        Override: {
+            id: string;
+            policy_id: string;
+            policy_name: string;
+            counter_scope: components["schemas"]["CounterScope"];
+            /** @description Whose counter it is; of a key's, the key's principal. */
+            principal_id: string | null;
+            /** @description With counter_scope key: whose counter it is. */
+            key_id: string | null;
+            /** @description The counter's limit meanwhile, higher or lower than the policy's. */
+            limit_micro_usd: number;
+            /**
+             * @description Why; shown to whoever may see the counter.
+             * @example evaluation for the launch
+             */
+            reason: string;
+            /** @description It stands in for the limit of the policy now: it has not ended, and the policy still has a limit and counts as counter_scope says. */
+            active: boolean;
+            /**
+             * Format: date-time
+             * @description When the limit of the policy holds again; at most 366 days ahead.
+             */
+            ends_at: string;
+            /**
+             * Format: date-time
+             * @description Earlier than ends_at if an operator ended it.
+             */
+            ended_at: string | null;
+            /** @description The principal that created it. */
+            created_by: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        OverrideChanges: {
+            /** @description The counter's limit meanwhile, higher or lower than the policy's. */
+            limit_micro_usd?: number;
+            /**
+             * @description Why; shown to whoever may see the counter.
+             * @example evaluation for the launch
+             */
+            reason?: string;
+            /**
+             * Format: date-time
+             * @description When the limit of the policy holds again; at most 366 days ahead.
+             */
+            ends_at?: string;
+        };
+        OverridePage: {
+            data: components["schemas"]["Override"][];
+            /** @description Empty on the last page. */
+            next_page_token: string;
+        };
         Plan: {
             calls: components["schemas"]["PlannedCall"][];
         };
@@ -3053,6 +3188,7 @@ export interface components {
             limit_micro_usd: number | null;
             /** @description The limit less what is spent and leased, at least 0; null: unlimited. */
             headroom_micro_usd: number | null;
+            override: components["schemas"]["LimitOverride"] | null;
         };
         PolicyCounters: {
             data: components["schemas"]["PolicyCounter"][];
@@ -3755,6 +3891,7 @@ export interface components {
             counter_scope: components["schemas"]["CounterScope"];
             pooled: boolean;
             limit_micro_usd: number | null;
+            override: components["schemas"]["LimitOverride"] | null;
             /** Format: date-time */
             window_start: string;
             /** Format: date-time */
@@ -4001,6 +4138,7 @@ export interface components {
             policy_id: string | null;
             policy_name: string | null;
             policy_source: components["schemas"]["PolicySource"] | null;
+            override: components["schemas"]["LimitOverride"] | null;
         };
         WhoamiTeam: {
             id: string;
@@ -5903,6 +6041,7 @@ export interface operations {
                      *         "team": "payments",
                      *         "env": "prod"
                      *       },
+                     *       "managed_by": "text",
                      *       "key": "sk-svc-0000000000000000000000000000000000000000000000000"
                      *     }
                      */
@@ -6754,7 +6893,8 @@ export interface operations {
                      *           "spent_micro_usd": 12345000,
                      *           "leased_micro_usd": 12345000,
                      *           "limit_micro_usd": 50000000,
-                     *           "headroom_micro_usd": 37655000
+                     *           "headroom_micro_usd": 37655000,
+                     *           "override": null
                      *         }
                      *       ],
                      *       "next_page_token": "",
@@ -6823,7 +6963,8 @@ export interface operations {
                      *       "secret_expires_at": "2026-11-20T10:00:00.000Z",
                      *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
                      *       "policy_name": "text",
-                     *       "policy_source": "key"
+                     *       "policy_source": "key",
+                     *       "override": null
                      *     }
                      */
                     "application/json": components["schemas"]["Whoami"];
@@ -7118,6 +7259,338 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["Principal"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    listOverrides: {
+        parameters: {
+            query?: {
+                /** @description The most items of a page. */
+                page_size?: number;
+                /** @description The next_page_token of the previous page. Empty for the first page. */
+                page_token?: string;
+                /** @description Only with this policy. */
+                policy_id?: string;
+                /** @description Only of this principal. */
+                principal_id?: string;
+                /** @description Whether it stands in for the limit of its policy now. */
+                active?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "acme/support-1",
+                     *           "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "policy_name": "text",
+                     *           "counter_scope": "key",
+                     *           "principal_id": "checkout@example.com",
+                     *           "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "limit_micro_usd": 200000000,
+                     *           "reason": "evaluation for the launch",
+                     *           "active": true,
+                     *           "ends_at": "2026-11-20T10:00:00.000Z",
+                     *           "ended_at": null,
+                     *           "created_by": "ada@example.com",
+                     *           "created_at": "2026-11-20T10:00:00.000Z",
+                     *           "updated_at": "2026-11-20T10:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OverridePage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    createOverride: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                 *       "principal_id": "checkout@example.com",
+                 *       "limit_micro_usd": 200000000,
+                 *       "reason": "evaluation for the launch",
+                 *       "duration_seconds": 604800
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewOverride"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "acme/support-1",
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "policy_name": "text",
+                     *       "counter_scope": "key",
+                     *       "principal_id": "checkout@example.com",
+                     *       "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "limit_micro_usd": 200000000,
+                     *       "reason": "evaluation for the launch",
+                     *       "active": true,
+                     *       "ends_at": "2026-11-20T10:00:00.000Z",
+                     *       "ended_at": null,
+                     *       "created_by": "ada@example.com",
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Override"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            417: components["responses"]["ExpectationFailed"];
+            422: components["responses"]["UnprocessableEntity"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    getOverride: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of an override.
+                 * @example ovr_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                override_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "acme/support-1",
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "policy_name": "text",
+                     *       "counter_scope": "key",
+                     *       "principal_id": "checkout@example.com",
+                     *       "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "limit_micro_usd": 200000000,
+                     *       "reason": "evaluation for the launch",
+                     *       "active": true,
+                     *       "ends_at": "2026-11-20T10:00:00.000Z",
+                     *       "ended_at": null,
+                     *       "created_by": "ada@example.com",
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Override"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    endOverride: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
+            path: {
+                /**
+                 * @description The id of an override.
+                 * @example ovr_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                override_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "acme/support-1",
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "policy_name": "text",
+                     *       "counter_scope": "key",
+                     *       "principal_id": "checkout@example.com",
+                     *       "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "limit_micro_usd": 200000000,
+                     *       "reason": "evaluation for the launch",
+                     *       "active": true,
+                     *       "ends_at": "2026-11-20T10:00:00.000Z",
+                     *       "ended_at": null,
+                     *       "created_by": "ada@example.com",
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Override"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            414: components["responses"]["URITooLong"];
+            417: components["responses"]["ExpectationFailed"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            501: components["responses"]["NotImplemented"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    updateOverride: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
+                "if-match"?: string;
+            };
+            path: {
+                /**
+                 * @description The id of an override.
+                 * @example ovr_01kafyq2s0e5fvf6m8x4n9r7td
+                 */
+                override_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "limit_micro_usd": 300000000
+                 *     }
+                 */
+                "application/json": components["schemas"]["OverrideChanges"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description The state of the resource, for `If-Match`. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "acme/support-1",
+                     *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "policy_name": "text",
+                     *       "counter_scope": "key",
+                     *       "principal_id": "checkout@example.com",
+                     *       "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "limit_micro_usd": 200000000,
+                     *       "reason": "evaluation for the launch",
+                     *       "active": true,
+                     *       "ends_at": "2026-11-20T10:00:00.000Z",
+                     *       "ended_at": null,
+                     *       "created_by": "ada@example.com",
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Override"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -9035,6 +9508,7 @@ export interface operations {
                      *       "counter_scope": "key",
                      *       "pooled": false,
                      *       "limit_micro_usd": 50000000,
+                     *       "override": null,
                      *       "window_start": "2026-11-01T00:00:00.000Z",
                      *       "reset": "2026-12-01T00:00:00.000Z",
                      *       "window_unbounded": false,
@@ -9101,6 +9575,7 @@ export interface operations {
                      *       "counter_scope": "key",
                      *       "pooled": false,
                      *       "limit_micro_usd": 50000000,
+                     *       "override": null,
                      *       "window_start": "2026-11-01T00:00:00.000Z",
                      *       "reset": "2026-12-01T00:00:00.000Z",
                      *       "window_unbounded": false,
