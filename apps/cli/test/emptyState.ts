@@ -11,5 +11,6 @@ export const EMPTY_STATE: CurrentState = {
   aliases: [],
   webhooks: [],
   keys: [],
+  overrides: [],
   prices: {},
 };

@@ -9,6 +9,8 @@ export interface CurrentState {
   readonly policies: readonly Json[];
   readonly teams: readonly Json[];
   readonly principals: readonly Json[];
+  /** Those in force. */
+  readonly overrides: readonly Json[];
   readonly models: readonly Json[];
   readonly connectors: readonly Json[];
   readonly aliases: readonly Json[];
@@ -51,7 +53,7 @@ export function idOf(section: string, name: string): string {
 
 /** Creates a resource with an id and a name, or changes the fields that differ. */
 export function resourceChange(
-  section: 'profiles' | 'policies' | 'connectors' | 'aliases' | 'webhooks',
+  section: 'profiles' | 'policies' | 'connectors' | 'aliases' | 'overrides' | 'webhooks',
   desired: Json,
   found: Json | undefined,
 ): Change[] {

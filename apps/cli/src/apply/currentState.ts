@@ -5,6 +5,8 @@ import type { Call } from './lostUpdates.ts';
 import type { Prunable } from './prune.ts';
 import type { Send } from './runPlan.ts';
 
+const OVERRIDES = '/api/v1/overrides?active=true';
+
 /** Reads only the sections that the file or `--prune` names. */
 export async function readCurrentState(
   client: Client,
@@ -22,11 +24,12 @@ export async function readCurrentState(
     profiles: await list('/api/v1/profiles', uses('profiles') || uses('policies')),
     policies: await list(
       '/api/v1/policies',
-      (['policies', 'teams', 'aliases', 'webhooks', 'keys'] as const).some(uses) ||
+      (['policies', 'overrides', 'teams', 'aliases', 'webhooks', 'keys'] as const).some(uses) ||
         file.principals.length > 0,
     ),
     teams: await list('/api/v1/teams', uses('teams') || uses('webhooks')),
     principals: await list('/api/v1/principals', file.principals.length > 0 || uses('teams')),
+    overrides: await list(OVERRIDES, uses('overrides')),
     models: await list('/api/v1/catalog/models', uses('models')),
     connectors,
     aliases: await list('/api/v1/aliases', uses('aliases')),
@@ -43,6 +46,7 @@ async function readWholeState(client: Client, owner: string): Promise<CurrentSta
   const keys = await listAll(send, keysOf(owner));
   const webhooks = await listAll(send, '/api/v1/webhooks');
   const aliases = await listAll(send, '/api/v1/aliases');
+  const overrides = await listAll(send, OVERRIDES);
   const principals = await listAll(send, '/api/v1/principals');
   const teams = await listAll(send, '/api/v1/teams');
   const connectors = await listAll(send, '/api/v1/connectors');
@@ -50,7 +54,19 @@ async function readWholeState(client: Client, owner: string): Promise<CurrentSta
   const models = await listAll(send, '/api/v1/catalog/models');
   const policies = await listAll(send, '/api/v1/policies');
   const profiles = await listAll(send, '/api/v1/profiles');
-  return { profiles, policies, teams, principals, models, connectors, aliases, webhooks, keys, prices };
+  return {
+    profiles,
+    policies,
+    teams,
+    principals,
+    overrides,
+    models,
+    connectors,
+    aliases,
+    webhooks,
+    keys,
+    prices,
+  };
 }
 
 /** Changes of these are in no file; of keys, only those of the files' owner are. */

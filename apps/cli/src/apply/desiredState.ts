@@ -13,6 +13,7 @@ export interface ApplyFile {
   readonly policies: readonly DesiredResource[];
   readonly teams: readonly DesiredResource[];
   readonly principals: readonly DesiredResource[];
+  readonly overrides: readonly DesiredResource[];
   readonly models: readonly DesiredResource[];
   readonly connectors: readonly DesiredResource[];
   readonly aliases: readonly DesiredResource[];
@@ -28,6 +29,7 @@ export const NAME_FIELD: Readonly<Record<Section, string>> = {
   policies: 'name',
   teams: 'name',
   principals: 'id',
+  overrides: 'policy',
   models: 'model',
   connectors: 'name',
   aliases: 'name',
@@ -35,9 +37,10 @@ export const NAME_FIELD: Readonly<Record<Section, string>> = {
   keys: 'name',
 };
 
-/** What tells a resource of the file from the others of its section: an alias may be named once for each policy. */
+/** What tells a resource of the file from the others of its section: an alias may be named once for each policy, an override for each counter. */
 export function identityOf(section: Section, fields: Json): string {
   const name = String(fields[NAME_FIELD[section]]);
+  if (section === 'overrides') return `${name} for ${String(fields.principal_id ?? fields.key_id ?? 'all')}`;
   return section === 'aliases' && fields.policy != null ? `${name} of ${String(fields.policy)}` : name;
 }
 

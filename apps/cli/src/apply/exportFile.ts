@@ -69,6 +69,16 @@ export function exportFile(current: CurrentState, published: OpenApiSchemas): Ex
       role,
       ...(active === false && { active }),
     })),
+    overrides: current.overrides.map(
+      ({ policy_id, principal_id, key_id, limit_micro_usd, reason, ends_at }) => ({
+        policy: named('policies', policy_id),
+        ...(key_id === null && principal_id !== null && { principal_id }),
+        ...(key_id !== null && { key_id }),
+        limit_micro_usd,
+        reason,
+        ends_at,
+      }),
+    ),
     models: current.models.flatMap((model) => modelOf(model, fieldsOf('models', model))),
     connectors: current.connectors.flatMap((connector) => {
       const prices = pricesOf(current.prices[String(connector.id)] ?? []);

@@ -65,6 +65,12 @@ export function fileSchema(published: OpenApiSchemas): Schema {
       ['policy_id'],
       ['id'],
     ),
+    overrides: withFields(
+      published.NewOverride,
+      { policy: { type: 'string', minLength: 1 }, limit_usd: Dollars },
+      ['policy_id', 'duration_seconds'],
+      ['policy', 'reason', 'ends_at'],
+    ),
     models: withFields(published.NewCatalogModel, { model: { type: 'string' }, price }, ['price'], ['model']),
     connectors: withFields(
       published.NewConnector,

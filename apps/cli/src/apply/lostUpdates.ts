@@ -21,6 +21,7 @@ export type Call = (
 /** What changes by itself, or is not of the resource: no one's change is lost with it. */
 const UNVERSIONED = new Set([
   'usable',
+  'policy_name',
   'unusable_reason',
   'credential_bound',
   'priced_at',

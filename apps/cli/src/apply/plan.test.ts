@@ -20,6 +20,7 @@ const SECTIONS: Section[] = [
   'aliases',
   'webhooks',
   'keys',
+  'overrides',
 ];
 
 function fileOf(sections: Partial<Record<Section, Json[]>>): ApplyFile {
@@ -452,6 +453,57 @@ describe('aliases', () => {
       ['delete', 'policies', 'gone', '/api/v1/policies/pol_2'],
     ]);
     expect(changes[0]?.calls[0]?.body).toEqual({ target: 'router/cheap' });
+  });
+});
+
+describe('overrides', () => {
+  const policies = [{ id: 'pol_1', name: 'each' }];
+  const found = {
+    id: 'ovr_1',
+    policy_id: 'pol_1',
+    policy_name: 'each',
+    principal_id: 'ada',
+    key_id: null,
+    limit_micro_usd: 5,
+    reason: 'a launch',
+    ends_at: '2999-01-31T00:00:00.000Z',
+  };
+  const desired = {
+    policy: 'each',
+    principal_id: 'ada',
+    limit_micro_usd: 5,
+    reason: 'a launch',
+    ends_at: '2999-01-31T01:00:00+01:00',
+  };
+
+  it('are created for a policy of the file, changed in place, ended by prune, and left alone once over', () => {
+    const [, created] = planned({ policies: [{ name: 'each' }], overrides: [desired] });
+    expect(created?.calls).toEqual([
+      {
+        method: 'POST',
+        path: '/api/v1/overrides',
+        body: { ...desired, policy: undefined, policy_id: '{policies:each}' },
+      },
+    ]);
+    expect(planned({ overrides: [desired] }, { policies, overrides: [found] })).toEqual([]);
+    const [changed] = planned(
+      { overrides: [{ ...desired, limit_micro_usd: 6 }] },
+      { policies, overrides: [found] },
+    );
+    expect([changed?.name, changed?.calls]).toEqual([
+      'each for ada',
+      [{ method: 'PATCH', path: '/api/v1/overrides/ovr_1', body: { limit_micro_usd: 6 } }],
+    ]);
+    const [ended] = planned({}, { policies, overrides: [found] }, ['overrides']);
+    expect(ended?.calls).toEqual([{ method: 'DELETE', path: '/api/v1/overrides/ovr_1' }]);
+    const over = { ...desired, ends_at: '2001-01-01T00:00:00Z' };
+    expect(planned({ overrides: [over] }, { policies })).toEqual([]);
+    // Another counter of the same policy.
+    const [others] = planned(
+      { overrides: [{ ...desired, principal_id: 'bob' }] },
+      { policies, overrides: [found] },
+    );
+    expect(others?.action).toBe('create');
   });
 });
 

@@ -19,7 +19,7 @@ import {
 } from './desiredState.ts';
 import { withValue } from './indexed.ts';
 import { type KeyOptions, keyChange } from './keyChanges.ts';
-import { deletions, type Prunable, surplusOf } from './prune.ts';
+import { deletions, isSameCounter, type Prunable, surplusOf } from './prune.ts';
 import { memberChanges, placesOf, teamChange } from './teamChanges.ts';
 import { filteredIdOf, webhookChange } from './webhookChanges.ts';
 
@@ -36,6 +36,7 @@ export function plan(
   rule: Rule = () => {},
   pruneNamed: readonly string[] = [],
   keyOptions: KeyOptions = NO_KEYS,
+  now: Date = new Date(),
 ): Change[] {
   const planner = new Planner(file, current);
   const addError = planner.addError;
@@ -58,6 +59,7 @@ export function plan(
       planner.connectorChanges(desired, rule, prune.includes('prices')),
     ),
     ...file.aliases.flatMap((desired) => planner.aliasChange(desired)),
+    ...file.overrides.flatMap((desired) => planner.overrideChange(desired, now)),
     ...file.webhooks.flatMap((desired) => planner.webhookChange(desired)),
     ...file.keys.flatMap((desired) => planner.keyChange(desired, keyOptions)),
     ...deletions(file, current, prune, pruneNamed),
@@ -130,6 +132,20 @@ class Planner {
       ...change,
       name: identity,
     }));
+  }
+
+  /** An override whose end has come stays in the file for the record: nothing is to be done for it. */
+  overrideChange(desired: DesiredResource, now: Date): Change[] {
+    const { policy: _, ...fields } = desired.fields;
+    if (new Date(String(fields.ends_at)) <= now) return [];
+    const policy_id = this.#reference('policies', desired, 'policy');
+    const found = this.#current.overrides.find(
+      (override) => override.policy_id === policy_id && isSameCounter(override, fields),
+    );
+    const { principal_id, key_id, ...changeable } = fields;
+    const name = identityOf('overrides', desired.fields);
+    const wanted = found ? changeable : { policy_id, ...fields };
+    return resourceChange('overrides', wanted, found).map((change) => ({ ...change, name }));
   }
 
   webhookChange(desired: DesiredResource): Change[] {

@@ -6,6 +6,7 @@ export const PRUNABLE = [
   'keys',
   'webhooks',
   'aliases',
+  'overrides',
   'teams',
   'profiles',
   'policies',
@@ -47,6 +48,7 @@ export function deletions(
     ...surplus('keys').map(byId('keys')),
     ...surplus('webhooks').map(byId('webhooks')),
     ...surplusAliases(file, current, prune).map(byId('aliases')),
+    ...surplusOverrides(file, current, prune),
     ...childrenFirst(surplusOf('teams', file, current, prune), 'parent_team_id').map(byId('teams')),
     ...surplus('connectors').filter(isOperators).map(byId('connectors')),
     ...surplus('models').flatMap(modelRemoval),
@@ -57,7 +59,7 @@ export function deletions(
 
 /** What the service has of a kind that is pruned, and the file does not name. */
 export function surplusOf(
-  section: Exclude<Section, 'principals' | 'aliases'>,
+  section: Exclude<Section, 'principals' | 'aliases' | 'overrides'>,
   file: ApplyFile,
   current: CurrentState,
   prune: readonly Prunable[],
@@ -90,6 +92,34 @@ function surplusAliases(
       !file.aliases.some(
         ({ fields }) => fields.name === alias.name && (fields.policy ?? null) === policyOf(alias),
       ),
+  );
+}
+
+/** A counter of a policy in a file, and one of the service. A key's counter has the key's principal too. */
+export function isSameCounter(override: Json, fields: Json): boolean {
+  return override.key_id == null
+    ? fields.key_id === undefined && (override.principal_id ?? undefined) === fields.principal_id
+    : override.key_id === fields.key_id;
+}
+
+function surplusOverrides(
+  file: ApplyFile,
+  { overrides }: CurrentState,
+  prune: readonly Prunable[],
+): Change[] {
+  if (!prune.includes('overrides')) return [];
+  const surplus = overrides.filter(
+    (override) =>
+      !file.overrides.some(
+        ({ fields }) => fields.policy === override.policy_name && isSameCounter(override, fields),
+      ),
+  );
+  return surplus.map(({ id, policy_name, principal_id, key_id }) =>
+    deletion(
+      'overrides',
+      `${String(policy_name)} for ${String(key_id ?? principal_id ?? 'all')}`,
+      `/api/v1/overrides/${String(id)}`,
+    ),
   );
 }
 

@@ -52,6 +52,8 @@ const SHAPES: Readonly<Record<string, string>> = {
   principals: '{id: ada@example.com, policy: team, role: finance}',
   models: '{model: acme/support-1, context_window: 128000, price: {input_price: 0.15, output_price: 0.60}}',
   connectors: '{name: openai, provider: openai, credential_ref: "env:OPENAI_API_KEY"}',
+  overrides:
+    '{policy: each, principal_id: ada@example.com, limit_usd: 200, reason: a launch, ends_at: "2030-01-31T00:00:00Z"}',
   webhooks: '{name: on-call, url: "https://hooks.example.com/weighbridge", events: [budget.exhausted]}',
   aliases: '{name: fast, target: openai/gpt-4o-mini}',
   price: '{input_price: 0.15, output_price: 0.60} (dollars per million tokens)',

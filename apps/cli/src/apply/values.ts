@@ -54,6 +54,7 @@ function normal(field: string, value: unknown): unknown {
       return String(value).trim();
     case 'deprecated_at':
     case 'expires_at':
+    case 'ends_at':
       return new Date(value as string).getTime();
     case 'events':
       return [...new Set(value as string[])].sort();

@@ -35,7 +35,7 @@ Examples:
 export function applyCommand(cli: Cli): Command {
   return new Command('apply')
     .description(
-      'make policies, teams, principals, profiles, aliases, webhooks, keys, connectors and the catalog match YAML files',
+      'make policies, overrides, teams, principals, profiles, aliases, webhooks, keys, connectors and the catalog match YAML files',
     )
     .requiredOption(
       '-f, --file <file>',

@@ -78,6 +78,7 @@ export function catalogCommand(cli: Cli): Command {
         aliases: [],
         webhooks: [],
         keys: [],
+        overrides: [],
         models: wanted,
       };
       const present = {
@@ -89,6 +90,7 @@ export function catalogCommand(cli: Cli): Command {
         aliases: [],
         webhooks: [],
         keys: [],
+        overrides: [],
         prices: {},
         models: known,
       };
