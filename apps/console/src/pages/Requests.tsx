@@ -20,7 +20,15 @@ const FILTERS = [
   'estimated',
   'page_token',
 ] as const;
-const OUTCOMES = ['ok', 'upstream_error', 'client_gone', 'refused'] as const;
+const OUTCOMES = [
+  'success',
+  'upstream_error',
+  'upstream_unreachable',
+  'interrupted',
+  'client_gone',
+  'unknown',
+  'refused',
+] as const;
 
 export function Requests() {
   const [search] = useSearch();
@@ -75,10 +83,16 @@ export function Requests() {
           },
           {
             title: 'Key',
-            value: ({ key_name, key_id }) => <Name text={key_name ?? key_id} />,
+            value: ({ key_name, key_id, principal_id }) => (
+              <>
+                <Name text={key_name ?? key_id} />
+                <small>
+                  <Name text={principal_id} />
+                </small>
+              </>
+            ),
             wrap: true,
           },
-          { title: 'Principal', value: ({ principal_id }) => <Name text={principal_id} /> },
           {
             title: 'Input',
             value: ({ attempts }) => count(sum(attempts.map((one) => one.input_tokens))),
@@ -103,7 +117,7 @@ export function Outcome({ row }: { row: Pick<RequestRecord, 'outcome' | 'refusal
   const { outcome, refusal, attempts } = row;
   return (
     <>
-      <Badge tone={outcome === 'ok' ? 'good' : 'bad'}>{refusal?.code ?? outcome}</Badge>{' '}
+      <Badge tone={outcome === 'success' ? 'good' : 'bad'}>{refusal?.code ?? outcome}</Badge>{' '}
       {attempts.some(({ estimated }) => estimated) && <Badge tone="warn">estimated</Badge>}
     </>
   );

@@ -86,16 +86,23 @@ export function Webhooks() {
           {
             title: 'State',
             value: ({ enabled, last_error }) => (
-              <Badge tone={last_error ? 'bad' : enabled ? 'good' : 'warn'}>
-                {last_error ? 'failing' : enabled ? 'enabled' : 'paused'}
-              </Badge>
+              <>
+                <Badge tone={last_error ? 'bad' : enabled ? 'good' : 'warn'}>
+                  {last_error ? 'failing' : enabled ? 'enabled' : 'paused'}
+                </Badge>
+                {last_error && (
+                  <small>
+                    <Name text={last_error} />
+                  </small>
+                )}
+              </>
             ),
+            wrap: true,
           },
           { title: 'Format', value: ({ format }) => format },
           { title: 'Events', value: ({ events }) => events.join(', ') || 'all', wrap: true },
           { title: 'Waiting', value: ({ pending }) => count(pending), end: true },
           { title: 'Last delivered', value: ({ last_delivered_at }) => <Time at={last_delivered_at} /> },
-          { title: 'Last error', value: ({ last_error }) => <Name text={last_error ?? '–'} />, wrap: true },
           {
             title: 'Actions',
             value: (webhook) => <RowActions of={webhook.name} actions={actions(webhook)} />,

@@ -2,7 +2,7 @@ import { isRecord, type JsonRecord } from './jsonFields.ts';
 import { JsonPruner } from './jsonPruner.ts';
 import { type ItemsWanted, PrunedItems, type Shape } from './jsonShape.ts';
 
-/** Up to this size, parsing all of a document costs less than passing over what is not wanted. */
+/** Up to this size, parsing all of a document costs less than passing over what is not wanted (ADR 43). */
 const MAX_PARSED_BYTES = 2_048;
 
 /** The wanted parts of a JSON object that is held whole. */
