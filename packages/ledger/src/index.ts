@@ -7,16 +7,15 @@ export {
   principalBucket,
   principalSubject,
 } from './buckets/bucketRef.ts';
-export { type CounterDefinition, openCounter } from './budgets/openCounter.ts';
 export {
-  endDueOverrides,
-  markDueOverrides,
   type OverriddenCounter,
   type OverrideInForce,
   type OverrideRow,
   overrideKey,
   readOverrides,
-} from './budgets/overrides.ts';
+} from './buckets/overrides.ts';
+export { endDueOverrides, markDueOverrides } from './budgets/endOverrides.ts';
+export { type CounterDefinition, openCounter } from './budgets/openCounter.ts';
 export { type BudgetUse, readBudgetUse } from './budgets/readBudgetUse.ts';
 export { COUNTER_ORDERS, type CounterRow, readCounters } from './budgets/readCounters.ts';
 export { type CounterUse, readCounterUse, readPolicyUse } from './budgets/readCounterUse.ts';

@@ -1,7 +1,7 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
+import { limitAt } from '../buckets/overrides.ts';
 import { findCurrentWindows } from './currentWindows.ts';
-import { limitAt } from './overrides.ts';
 
 /** How much of its limit a policy's fullest counter has used in the current window. */
 export interface BudgetUse {

@@ -1,10 +1,10 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { microFromNano, type NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
+import { limitAt } from '../buckets/overrides.ts';
 import { counterOf } from '../webhookEvents/counterOf.ts';
 import { recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
 import { findCurrentWindows } from './currentWindows.ts';
-import { limitAt } from './overrides.ts';
 
 /** A counter reached a percentage of its policy's limit, for the first time in its window. */
 export interface ThresholdReached {

@@ -11,8 +11,8 @@ import {
   POLICY_SUBJECT,
   principalSubject,
 } from '../buckets/bucketRef.ts';
+import { endDueOverrides } from '../budgets/endOverrides.ts';
 import { openCounter } from '../budgets/openCounter.ts';
-import { endDueOverrides } from '../budgets/overrides.ts';
 import { setBucketLimits } from '../budgets/setBucketLimits.ts';
 import {
   closeEpoch,

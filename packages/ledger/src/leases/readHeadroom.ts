@@ -2,7 +2,7 @@ import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
-import { limitAt } from '../budgets/overrides.ts';
+import { limitAt } from '../buckets/overrides.ts';
 
 /**
  * The part of each bucket's limit that is neither spent nor leased, by key, for sizing grants. Nothing is locked, so it may

@@ -2,7 +2,7 @@ import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { type NanoUsd, type WindowKind, windowAt } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
-import { limitAt } from '../budgets/overrides.ts';
+import { limitAt } from '../buckets/overrides.ts';
 import type { LeaseFigures } from './decideGrant.ts';
 
 interface Holder {

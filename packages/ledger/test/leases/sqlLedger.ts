@@ -1,8 +1,8 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { type BucketRef, bucketKey, POLICY_SUBJECT } from '../../src/buckets/bucketRef.ts';
+import { endDueOverrides } from '../../src/budgets/endOverrides.ts';
 import { openCounter } from '../../src/budgets/openCounter.ts';
-import { endDueOverrides } from '../../src/budgets/overrides.ts';
 import { setBucketLimits } from '../../src/budgets/setBucketLimits.ts';
 import type { LedgerEvent, ReceivedRange } from '../../src/events/usage.ts';
 import { answerLeaseCalls } from '../../src/leases/answerLeaseCalls.ts';

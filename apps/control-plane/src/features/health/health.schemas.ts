@@ -41,7 +41,6 @@ const ConnectorHealth = Type.Object(
   },
   { title: 'ConnectorHealth' },
 );
-export type ConnectorHealth = Static<typeof ConnectorHealth>;
 
 export const ConnectorHealthReport = Type.Object(
   {

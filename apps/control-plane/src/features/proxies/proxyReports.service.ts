@@ -1,2 +1,2 @@
 /** What proxies report of themselves, for other features. */
-export { findReportedConnectors, type ProxySums, sumProxies } from './proxies.repository.ts';
+export { findReportedConnectors, sumProxies } from './proxies.repository.ts';

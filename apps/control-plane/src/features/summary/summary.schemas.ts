@@ -61,7 +61,7 @@ const SummaryRecent = Type.Object(
 );
 export type SummaryRecent = Static<typeof SummaryRecent>;
 
-export const ATTENTION_KINDS = [
+const ATTENTION_KINDS = [
   'no_proxy',
   'proxies_silent',
   'proxies_lost',
