@@ -30,7 +30,8 @@ const PARAMETERS: Readonly<Record<string, (api: TestApi, operation: string) => P
     }),
   team_id: async (api) => await made(api, '/teams', { name: `made-${Math.random()}` }),
   principal_id: async (api, operation) => {
-    const id = (await api.issue({ principal_id: 'a-principal' })).principal_id as string;
+    // Each a new one: an operation may deactivate it.
+    const id = (await api.issue({ principal_id: `made-${Math.random()}` })).principal_id as string;
     if (operation === 'deleteTeamMember') {
       // The newest team is the one in the same path.
       const { data } = (await api.call('GET', '/teams?page_size=1')).body as { data: { id: string }[] };
