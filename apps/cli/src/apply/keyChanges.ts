@@ -65,7 +65,7 @@ export async function readRevoked(
 
 /**
  * Issues a missing key, changes one that is there, or gives it a new secret. A key is issued disabled, and enabled when its secret
- * is in its file: what was interrupted leaves a key that nobody can use, and that is replaced.
+ * is in its file: an interrupted run leaves a key that no one can use, and the next run replaces it.
  */
 export function keyChange(
   desired: DesiredResource,
@@ -152,7 +152,7 @@ export function keyNotes(file: ApplyFile, { keys }: CurrentState, options: KeyOp
   });
 }
 
-/** It was never enabled: its secret is not where it should be, so nobody has it. */
+/** It was never enabled: its secret was not written, so no one has it. */
 export function isUndelivered({ disabled, created_at, updated_at, last_used_at }: Json): boolean {
   return disabled === true && created_at === updated_at && last_used_at == null;
 }

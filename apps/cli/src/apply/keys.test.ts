@@ -137,7 +137,7 @@ describe('a key of a file', () => {
     expect(await content('new/app.yaml')).toContain(secretOf(2));
   });
 
-  it('whose run ended before its secret was written can be used by nobody, and is replaced by the next run', async () => {
+  it('whose run ended before its secret was written is never enabled, and is replaced by the next run', async () => {
     await expect(apply([key()], { deliver: killed })).rejects.toThrow('killed');
     expect(keys).toMatchObject([{ id: 'key_0', disabled: true }]);
     await apply([key()]);

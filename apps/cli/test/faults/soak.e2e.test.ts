@@ -9,7 +9,7 @@ const REQUESTS_IN_SLICE = 600;
 /**
  * Less than a retained response takes, or a listener with what it holds. In so short a run, compiled code adds up to 150.
  * Metering's heap is a sawtooth besides: its cache of decoded attributions takes 400 to 600 bytes for each request here, since each
- * has labels of its own, and is emptied at 4,096 of them (packages/ledger/src/events/decodeCache.ts). The median slope spans a tooth.
+ * has its own labels, and is emptied at 4,096 of them (packages/ledger/src/events/decodeCache.ts). The median slope spans a tooth.
  */
 const MOST_BYTES_PER_REQUEST = 192;
 

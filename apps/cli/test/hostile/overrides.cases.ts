@@ -9,7 +9,7 @@ type Json = Record<string, unknown>;
 const ROW = 'other limits for a while';
 
 export const OVERRIDES: readonly HostileCase[] = [
-  { row: ROW, title: 'nobody but an operator gives, changes or ends one; no operator its own', run: lifting },
+  { row: ROW, title: 'only operators give, change and end overrides, and never their own', run: lifting },
   { row: ROW, title: 'show nothing of another team or tenant, by any read or filter', run: reading },
   { row: ROW, title: 'name one counter that there is, and an end within bounds', run: counters },
 ];

@@ -4,7 +4,7 @@ import { manage } from '../mainJob.ts';
 import { chat, type HostileCase } from './hostileCase.ts';
 import type { Scene, Tenant } from './scene.ts';
 
-/** What a tenant does with requests that are refused: it can neither fill the database with them, nor read others'. */
+/** A tenant sends requests that are refused: they do not fill the database, and no other tenant reads them. */
 
 type Json = Record<string, unknown>;
 const ROW = 'refused requests';
