@@ -86,13 +86,14 @@ export class DiskSync {
         this.#needsRewrite = true;
       }
     }
+    const begunAtMs = retry.begin();
     try {
       this.#rewrite();
       await this.#sync();
       this.#needsRewrite = false;
       retry.succeeded();
     } catch (error) {
-      retry.failed();
+      retry.failed(begunAtMs);
       throw error;
     }
   }

@@ -241,6 +241,7 @@ export class EpochWriter {
 
   #createSegment(segment: Segment, records: readonly Buffer[]): number {
     const { epoch, files } = this.#deps;
+    const begunAtMs = this.#retry.begin();
     let file: number | undefined;
     try {
       files.makeFolder(epoch.folder);
@@ -254,7 +255,7 @@ export class EpochWriter {
       // The next try uses the same number and empties the file, so that a partial one never counts beside another.
       this.#succeeds(segment, () => file !== undefined && files.truncate(file, 0));
       this.#succeeds(segment, () => file !== undefined && files.close(file));
-      this.#retry.failed();
+      this.#retry.failed(begunAtMs);
       throw error;
     }
   }

@@ -1,5 +1,9 @@
 const MIN_MS = 50;
-const MAX_MS = 5_000;
+/** A disk that fails at once, as a full one, is tried this often: the first request after its space is freed need not wait longer. */
+const MAX_MS = 250;
+/** A disk whose failures are slow holds up every request while it is tried: it is tried less often. */
+const TIMES_TAKEN = 4;
+const MAX_SLOW_MS = 5_000;
 
 /** Keeps a failing disk from being tried at every request: the delay doubles with each failure. */
 export class RetryDelay {
@@ -20,9 +24,16 @@ export class RetryDelay {
     return sinceMs >= this.#delayMs || sinceMs < 0;
   }
 
-  failed(): void {
+  /** The moment at which a try begins, for `failed`. */
+  begin(): number {
+    return this.#now().getTime();
+  }
+
+  failed(begunAtMs: number): void {
     this.#failedAtMs = this.#now().getTime();
-    this.#delayMs = Math.min(Math.max(this.#delayMs * 2, MIN_MS), MAX_MS);
+    const tookMs = this.#failedAtMs - begunAtMs;
+    const doubledMs = Math.min(Math.max(this.#delayMs * 2, MIN_MS), MAX_MS);
+    this.#delayMs = Math.min(Math.max(doubledMs, TIMES_TAKEN * tookMs), MAX_SLOW_MS);
   }
 
   succeeded(): void {
