@@ -1,6 +1,5 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import { isUnavailable } from '@weighbridge/database';
-import { AppError, toHttpError } from '@weighbridge/errors';
+import { toHttpError } from '@weighbridge/errors';
 import {
   acceptJsonBodies,
   createHttpApp,
@@ -58,6 +57,7 @@ import type { WebhookDeps } from '../features/webhooks/webhooks.service.ts';
 import { whoamiRoutes } from '../features/whoami/whoami.ts';
 import { publishOpenApi } from '../openapi/publish.ts';
 import { assertCurrentSecret, assertScope, assertScopeToRead, type Caller } from '../shared/caller.ts';
+import { asUnavailable } from '../shared/databaseUnavailable.ts';
 import type { App } from '../shared/fastify.ts';
 import { acceptPreconditions } from '../shared/preconditions.ts';
 import { Strict } from '../shared/schemas.ts';
@@ -160,13 +160,6 @@ function registerFeatures(api: App, deps: AppDeps): void {
   catalogRoutes(api, deps);
   catalogFeedRoutes(api, deps);
   webhookRoutes(api, deps);
-}
-
-/** Turns the error of an unavailable database into a 503. */
-function asUnavailable(error: unknown): unknown {
-  if (!isUnavailable(error)) return error;
-  const message = 'Database unavailable. Before retrying a write, check whether it was applied.';
-  return new AppError('unavailable', 'database_unavailable', message, { cause: error });
 }
 
 const READS: ReadonlySet<string> = new Set(['GET', 'HEAD']);

@@ -1,10 +1,13 @@
 import { connect, createServer, type Socket } from 'node:net';
+import { Client, credentials as channelCredentials, status as grpcStatus, Metadata } from '@grpc/grpc-js';
+import { ControlService, callUnary } from '@weighbridge/contracts';
 import { createDb, isUnavailable } from '@weighbridge/database';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startTestApi, type TestApi } from '../../test/testApi.ts';
 import { loadConfig } from '../config.ts';
 import { loadPeppers } from '../features/keys/peppers.ts';
+import { listenGrpc } from '../features/proxies/grpcServer.ts';
 import { buildApp } from './app.ts';
 
 type State = 'available' | 'recovering' | 'disconnected';
@@ -64,7 +67,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-it('responds with 503 and retry-after while the database is unavailable, and recovers with it', async () => {
+it('responds with 503 and retry-after while the database is unavailable, to proxies with UNAVAILABLE, and recovers with it', async () => {
   const postgres = await startFailoverProxy(api.databaseUrl);
   const db = createDb(postgres.url, { applicationName: 'test', onIdleError: () => {} });
   const now = () => new Date();
@@ -103,6 +106,25 @@ it('responds with 503 and retry-after while the database is unavailable, and rec
       code: error?.code,
     };
   };
+  const watchers = { serve: () => {}, close: async () => {} } as unknown as Parameters<
+    typeof listenGrpc
+  >[0]['watchers'];
+  const server = await listenGrpc(
+    { ...deps, watchers, metrics: createMetrics(), tracing: undefined },
+    { host: '127.0.0.1', port: 0, token: undefined, tls: undefined },
+  );
+  const proxy = new Client(server.address, channelCredentials.createInsecure());
+  /** What a proxy is told of a key that does not exist. */
+  const resolve = () =>
+    callUnary(
+      proxy,
+      ControlService.method.resolve,
+      { tokenSha256: new Uint8Array(32) },
+      { timeoutMs: 30_000, metadata: new Metadata() },
+    ).then(
+      ({ key }) => key,
+      ({ code, details }: { code: number; details: string }) => `${grpcStatus[code]} ${details}`,
+    );
   const available = { status: 200, retryAfter: undefined };
   const unavailable = {
     status: 503,
@@ -114,13 +136,17 @@ it('responds with 503 and retry-after while the database is unavailable, and rec
   for (const state of ['recovering', 'disconnected'] as const) {
     postgres.set(state);
     expect(await listPolicies(), state).toEqual(unavailable);
+    expect(await resolve(), state).toMatch(/^UNAVAILABLE database_unavailable: /);
     postgres.set('available');
     expect(await listPolicies()).toMatchObject(available);
+    expect(await resolve()).toBeUndefined();
   }
   await postgres.stopListening();
   expect(await listPolicies()).toEqual(unavailable);
   await postgres.listenAgain();
   expect(await listPolicies()).toMatchObject(available);
+  proxy.close();
+  await server.close();
   await app.close();
   await db.destroy();
   await postgres.stopListening();

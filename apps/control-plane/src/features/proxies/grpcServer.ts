@@ -7,6 +7,7 @@ import {
   type TlsFiles,
 } from '@weighbridge/contracts';
 import type { Logger, Metrics, Tracing } from '@weighbridge/runtime';
+import { asUnavailable } from '../../shared/databaseUnavailable.ts';
 import { submitFeedback } from '../feedback/feedback.service.ts';
 import { grantLeases } from '../leases/leases.service.ts';
 import { createLeaseReclaims } from '../leases/reclaims.ts';
@@ -82,7 +83,10 @@ export async function listenGrpc(
       closeEpoch: async (request) => ({ isClosed: await closeEpoch(deps, request) }),
     },
     {
-      around: (call, metadata, run) => measure(call, () => traceCall(deps.tracing, call, metadata, run)),
+      around: (call, metadata, run) =>
+        measure(call, () => traceCall(deps.tracing, call, metadata, run)).catch((error) => {
+          throw asUnavailable(error);
+        }),
       onError: (error) => deps.logger.error({ err: error }, 'failed to answer a proxy'),
     },
   );
