@@ -106,16 +106,32 @@ async function ensureConsumerOf(
 }
 
 /** A shard's messages are acknowledged up to this sequence; 0 before its first reader. */
-export async function acknowledgedUpTo(manager: JetStreamManager, shard: number): Promise<bigint> {
+export async function acknowledgedUpTo(
+  manager: Pick<JetStreamManager, 'consumers' | 'streams'>,
+  shard: number,
+): Promise<bigint> {
   const found = await findConsumer(manager, shard);
-  return BigInt(found?.ack_floor.stream_seq ?? 0);
+  if (!found) return 0n;
+  const { ack_floor, delivered, num_ack_pending } = found;
+  // After a crash, NATS may await the ack of a message for ever that it has lost: the floor stays there, whatever is acknowledged later.
+  const awaitsNothing = num_ack_pending > 0 && !(await holdsMessages(manager, shard));
+  return BigInt(awaitsNothing ? delivered.stream_seq : ack_floor.stream_seq);
+}
+
+/** Acknowledged messages are removed from the stream. */
+async function holdsMessages(manager: Pick<JetStreamManager, 'streams'>, shard: number): Promise<boolean> {
+  const { state } = await manager.streams.info(STREAM, { subjects_filter: subjectOf(shard, '*') });
+  return Object.keys(state.subjects ?? {}).length > 0;
 }
 
 export function findStream(manager: JetStreamManager): Promise<StreamInfo | undefined> {
   return orUndefined(manager.streams.info(STREAM), JetStreamApiCodes.StreamNotFound);
 }
 
-export function findConsumer(manager: JetStreamManager, shard: number): Promise<ConsumerInfo | undefined> {
+export function findConsumer(
+  manager: Pick<JetStreamManager, 'consumers'>,
+  shard: number,
+): Promise<ConsumerInfo | undefined> {
   return orUndefined(manager.consumers.info(STREAM, durableOf(shard)), JetStreamApiCodes.ConsumerNotFound);
 }
 
