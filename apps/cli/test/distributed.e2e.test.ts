@@ -1,6 +1,7 @@
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createDb } from '@weighbridge/database';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import {
   createTestDatabase,
@@ -12,8 +13,10 @@ import {
   type TestDatabase,
   type TestNats,
 } from '@weighbridge/testing';
+import { sql } from 'kysely';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createAppRole } from './appRole.ts';
 import { ATTRIBUTION_HEADERS, mainJob, manage, type Service, sdk } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
 
@@ -22,13 +25,23 @@ const CONTROL_PLANE_TOKEN = 'a token that the apps share';
 
 describe('three processes on real NATS and Postgres', () => {
   let database: TestDatabase;
+  let role: Awaited<ReturnType<typeof createAppRole>>;
   let nats: TestNats;
   let vendor: MockVendor;
   let mock: MockVendor;
   let collector: OtlpReceiver;
   let folder: string;
   let service: Service;
+  let lastMonth: string | undefined;
   const running: RunningProcess[] = [];
+
+  /** The ledger's, by the names of their tables. */
+  const months = async () => {
+    const { rows } = await sql<{ name: string }>`
+      SELECT inhrelid::regclass::text AS name FROM pg_inherits
+      WHERE inhparent = 'usage_events'::regclass ORDER BY 1`.execute(database.db);
+    return rows.map(({ name }) => name);
+  };
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'weighbridge-'));
@@ -46,13 +59,19 @@ describe('three processes on real NATS and Postgres', () => {
       await freePort(),
     ];
     const operatorKeyFile = join(folder, 'operator-key');
-    const [DATABASE_URL, NATS_URL] = [database.url, nats.url];
+    // The apps may not change the schema, and have a month to create and one to drop.
+    role = await createAppRole(database);
+    [lastMonth] = (await months()).slice(-1);
+    await sql`DROP TABLE ${sql.table(lastMonth ?? '')}`.execute(database.db);
+    await sql`SELECT create_usage_partition('2020-01-01Z')`.execute(database.db);
+    const [DATABASE_URL, NATS_URL] = [role.url, nats.url];
     const OTEL_EXPORTER_OTLP_ENDPOINT = collector.url;
     const starting = [
       startApp(
         'control-plane',
         {
           DATABASE_URL,
+          MIGRATE_ON_START: 'false',
           OTEL_EXPORTER_OTLP_ENDPOINT,
           PORT: String(api),
           GRPC_PORT: String(grpc),
@@ -97,7 +116,7 @@ describe('three processes on real NATS and Postgres', () => {
       mock?.close(),
       collector?.close(),
       nats?.stop(),
-      database?.drop(),
+      role?.drop().then(() => database.drop()),
       rm(folder, { recursive: true, force: true }),
     ]);
     // A stop by a signal is not a failure.
@@ -106,6 +125,20 @@ describe('three processes on real NATS and Postgres', () => {
 
   it('meter a completion of the mock provider to the micro-USD', async () => {
     await mainJob(service, 'mock/echo');
+  });
+
+  it("create and drop the ledger's months, and may not change its schema otherwise", async () => {
+    await eventually(async () => expect((await months()).at(-1)).toBe(lastMonth), { timeoutMs: 60_000 });
+    await eventually(async () => expect(await months()).not.toContain('usage_events_2020_01'), {
+      timeoutMs: 60_000,
+    });
+    const db = createDb(role.url, { applicationName: 'as-app', onIdleError: () => {} });
+    try {
+      await expect(sql`CREATE TABLE mine (a int)`.execute(db)).rejects.toThrow('permission denied');
+      await expect(sql`DROP TABLE keys`.execute(db)).rejects.toThrow('must be owner');
+    } finally {
+      await db.destroy();
+    }
   });
 
   it('trace a request, the calls between them, and its usage up to the ledger', async () => {

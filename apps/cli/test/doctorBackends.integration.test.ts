@@ -14,6 +14,7 @@ import { openPinBucket, openResponseBucket } from '@weighbridge/data-plane';
 import { createEmptyDatabase, startNats, type TestNats, useDatabase, useNats } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createAppRole } from './appRole.ts';
 import { ahead, diagnose } from './doctor.ts';
 
 describe('weighbridge doctor: database', () => {
@@ -83,7 +84,7 @@ describe('weighbridge doctor: database', () => {
         ['fail'],
       ]);
       expect(said('rights')).toMatch(
-        /may not read and write .* more tables; may not create tables .*; does not own/,
+        /may not read and write .* more tables; may not number new rows; may not create and drop the months/,
       );
       expect(said('rights')).toMatch(/GRANT/);
       await sql.raw(`REVOKE SELECT ON schema_migrations FROM ${role}`).execute(database.db);
@@ -91,6 +92,20 @@ describe('weighbridge doctor: database', () => {
     } finally {
       await sql.raw(`DROP OWNED BY ${role}`).execute(database.db);
       await sql.raw(`DROP ROLE ${role}`).execute(database.db);
+    }
+  });
+
+  it('finds no problem with a role that may not change the schema', async () => {
+    const role = await createAppRole(database);
+    try {
+      const { levels } = await diagnose({ DATABASE_URL: role.url });
+      expect([levels('database'), levels('schema'), levels('rights')]).toEqual([
+        ['ok', 'ok'],
+        ['ok'],
+        ['ok'],
+      ]);
+    } finally {
+      await role.drop();
     }
   });
 

@@ -21,10 +21,12 @@ export interface DatabaseStatus {
   readonly isSchemaReadable: boolean;
   /** Tables that the user lacks a read or write privilege on. */
   readonly inaccessibleTables: readonly string[];
-  /** Whether the user may create tables, as migrations do, and metering for the ledger's partitions. */
-  readonly mayCreate: boolean;
-  /** Whether the user owns the ledger's table, which adding partitions requires; undefined if there is none yet. */
-  readonly ownsLedger: boolean | undefined;
+  /** Whether the user may number new rows. */
+  readonly mayUseSequences: boolean;
+  /** Whether the user may make temporary tables, as metering does. */
+  readonly mayMakeTemporary: boolean;
+  /** Whether the user may create and drop the months of the ledger; undefined if there is none yet. */
+  readonly mayKeepMonths: boolean | undefined;
   /** The database's clock. */
   readonly now: Date;
 }
@@ -43,15 +45,21 @@ export async function checkDatabase(databaseUrl: string): Promise<DatabaseStatus
     >`
       SELECT current_setting('server_version') AS version,
         pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS "isReadOnly",
-        coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS "mayCreate",
-        (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass('usage_events')) AS "ownsLedger",
+        has_database_privilege(current_database(), 'TEMPORARY') AS "mayMakeTemporary",
+        NOT EXISTS (
+          SELECT FROM pg_class WHERE relnamespace = to_regnamespace(current_schema())
+          -- The function accepts nothing but sequences, and conditions have no order.
+          AND CASE relkind WHEN 'S' THEN NOT has_sequence_privilege(oid, 'USAGE') ELSE false END
+        ) AS "mayUseSequences",
+        has_function_privilege(to_regprocedure('create_usage_partition(timestamptz)')::oid, 'EXECUTE')
+          AND has_function_privilege(to_regprocedure('drop_usage_partition(timestamptz)')::oid, 'EXECUTE') AS "mayKeepMonths",
         clock_timestamp() AS now`.execute(db);
     const [status] = rows;
     if (!status) throw new Error('a query without FROM returned no row');
     return {
       ...status,
       isPooled: await isPooled(databaseUrl),
-      ownsLedger: status.ownsLedger ?? undefined,
+      mayKeepMonths: status.mayKeepMonths ?? undefined,
       inaccessibleTables: await findInaccessibleTables(db),
       ...(await schemaOf(db)),
     };

@@ -52,18 +52,20 @@ function schemaFinding({ schemaMismatch, isSchemaReadable }: DatabaseStatus): Fi
   );
 }
 
-function rightsFinding({ inaccessibleTables, mayCreate, ownsLedger }: DatabaseStatus): Finding {
+function rightsFinding(facts: DatabaseStatus): Finding {
+  const { inaccessibleTables, mayUseSequences, mayMakeTemporary, mayKeepMonths } = facts;
   const missing = [
     ...(inaccessibleTables.length > 0 ? [`may not read and write ${some(inaccessibleTables)}`] : []),
-    ...(mayCreate ? [] : ['may not create tables in the schema']),
-    ...(ownsLedger === false ? ['does not own usage_events'] : []),
+    ...(mayUseSequences ? [] : ['may not number new rows']),
+    ...(mayMakeTemporary ? [] : ['may not make temporary tables']),
+    ...(mayKeepMonths === false ? ['may not create and drop the months of the ledger'] : []),
   ];
   if (missing.length === 0) return ok('rights', 'the user has all rights that the service needs');
   return fail(
     'rights',
     `the user ${missing.join('; ')}`,
-    'Migrate and run as one user that owns the schema: metering adds a partition to the ledger each month. ' +
-      'As the owner: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO …; GRANT CREATE ON SCHEMA public TO …; and, to own the ledger, GRANT <its owner> TO ….',
+    'Run as the user that owns the schema, or as the owner: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO …; ' +
+      'GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO …; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO …; and GRANT TEMPORARY ON DATABASE … TO ….',
   );
 }
 
