@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { manage } from '../mainJob.ts';
 import type { Caller, Cluster } from './cluster.ts';
+import type { DayReport } from './dayReport.ts';
 import { explain } from './explained.ts';
 import { createLoad, type LoadRequest, ordinary, type SentRequest, slowStream } from './load.ts';
 import type { Random } from './random.ts';
@@ -22,6 +23,7 @@ export interface DayContext {
   readonly cluster: Cluster;
   readonly random: Random;
   readonly seed: number;
+  readonly report: DayReport;
   readonly log: (kind: string, text: string) => void;
   readonly inLog: (atMs: number) => string;
 }
@@ -44,7 +46,7 @@ const LINES = 2;
 const LINE_LENGTH = 3_000;
 
 export async function busyMinute(context: DayContext, minute: Minute): Promise<MinuteResult> {
-  const { cluster, random, seed, log, inLog } = context;
+  const { cluster, random, seed, report, log, inLog } = context;
   const endsAt = performance.now() + minute.lengthMs;
   const weather = new Weather();
   const answers = watchAnswers(cluster);
@@ -71,7 +73,9 @@ export async function busyMinute(context: DayContext, minute: Minute): Promise<M
   const during = async (next: () => Promise<string>, pauseMs: number) => {
     while (performance.now() < endsAt) {
       await sleep(500 + random.integer(pauseMs));
-      log('fault', await next().catch(mend));
+      const fault = await next().catch(mend);
+      report.fault(fault);
+      log('fault', fault);
     }
   };
   await Promise.all([
@@ -93,6 +97,7 @@ export async function busyMinute(context: DayContext, minute: Minute): Promise<M
   for (const { caller, load, limit, isSmall } of loads) {
     const reconciliation = await reconcile(cluster, caller, load.sent, { mayBeEstimated });
     log('figures', `${caller.name}: ${inWords(reconciliation)}`);
+    report.reconciled(reconciliation);
     violations.push(...reconciliation.violations);
     const { exactLedger, estimatedLedger } = reconciliation.figures;
     if (exactLedger + estimatedLedger > BigInt(limit) * 1_000n)
@@ -102,6 +107,7 @@ export async function busyMinute(context: DayContext, minute: Minute): Promise<M
     for (const one of load.sent) {
       const isRefusal = isSmall && /^budget_(exhausted|contended)$/.test(one.code ?? '');
       const why = isRefusal ? 'beyond a small budget' : explain(cluster, reasons, one);
+      report.outcome(why ?? 'unexplained');
       if (why === undefined) {
         const { startedAt, endedAt } = one;
         const when = `from ${inLog(startedAt)} to ${inLog(endedAt)}`;

@@ -5,6 +5,8 @@ import { isFailedByVendor } from './storms.ts';
 
 /** A circuit that a storm opened, and what remembers failures, take this long until they are as before. */
 const AFTER_STORM_MS = 15_000;
+/** A disk that is well again is tried after 250 ms, see retryDelay.ts; and a request takes a moment to get there. */
+const AFTER_DISK_MS = 500;
 /** A restarted proxy, or one whose control plane is back, is as before after this long. */
 const AFTER_OUTAGE_MS = 5_000;
 const VENDORS_CODES = new Set(['upstream_error', 'upstream_timeout']);
@@ -28,7 +30,8 @@ export function explain(
   const isOut = proxy?.outages.overlap(startedAt, endedAt) === true;
   if (status === 0 || end === 'cut' || code === 'shutting_down')
     return isOut ? `${status === 0 ? 'no answer' : 'cut'}: its proxy was out` : undefined;
-  if (code === 'usage_backlog') return isOut ? 'no disk for its proxy' : undefined;
+  if (code === 'usage_backlog')
+    return proxy?.outages.overlap(startedAt, endedAt, AFTER_DISK_MS) ? 'no disk for its proxy' : undefined;
   if (code !== undefined && VENDORS_CODES.has(code)) {
     if (storms.overlap(startedAt, endedAt, AFTER_STORM_MS)) return `${code} in a storm`;
     return isOut ? `${code}: its proxy was out` : undefined;

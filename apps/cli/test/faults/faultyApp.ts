@@ -163,7 +163,9 @@ export function faultyApp(options: FaultyAppOptions): FaultyApp {
       note();
     },
     async inject(faults) {
-      hasFaults = Object.keys(faults).length > 0;
+      const areFaults = Object.keys(faults).length > 0;
+      // It is out of order from before the first fault until after the last.
+      hasFaults ||= areFaults;
       note();
       // Written, then renamed: the process must never read half of it.
       const text = JSON.stringify(faults);
@@ -174,6 +176,8 @@ export function faultyApp(options: FaultyAppOptions): FaultyApp {
         await eventually(async () => {
           if ((await readFile(`${file}.seen`, 'utf8')) !== text) throw new Error(`${name} keeps its clock`);
         });
+      hasFaults = areFaults;
+      note();
     },
     async fired() {
       const text = await readFile(log, 'utf8').catch(() => '');

@@ -18,6 +18,8 @@ export type Fault = (context: FaultContext) => Promise<string>;
 
 const WAIT_FOR_POINT_MS = 5_000;
 const MOST_DISK_DELAY_MS = 50;
+/** An answer whose end could not be written arrives within this time. */
+const ANSWERED_MS = 500;
 const MOST_CLOCK_STEP_S = 240;
 /** The least with which a clock can still be set. */
 export const NO_OFFSET_MS = 1;
@@ -79,7 +81,9 @@ async function breakSpool({ cluster, random, unwritable }: FaultContext): Promis
   await proxy.inject({ spoolWrite: code });
   await pause(random, 3_000);
   await proxy.inject({});
-  unwritable.push({ from, to: performance.now() });
+  unwritable.push({ from, to: performance.now() + ANSWERED_MS });
+  // It serves again by itself.
+  await pause(random, 3_000);
   const failed = (await proxy.fired()).length;
   await proxy.stop('SIGKILL');
   await proxy.start();

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { busyMinute, type Minute } from './busyDay.ts';
 import { startCluster } from './cluster.ts';
+import { DayReport } from './dayReport.ts';
 import { longForm } from './longForm.ts';
 import { randomFrom } from './random.ts';
 import { NO_OFFSET_MS } from './randomFaults.ts';
@@ -25,7 +26,8 @@ it('a busy day: exact bills, no failed request without a reason, flat memory and
     sharedSpools: true,
     clockOffsetMs: () => NO_OFFSET_MS,
   });
-  const context = { cluster, random: randomFrom(seed), seed, log, inLog };
+  const report = new DayReport();
+  const context = { cluster, random: randomFrom(seed), seed, report, log, inLog };
   const violations: string[] = [];
   let [number, requests] = [0, 0];
   const pass = async (kind: Minute['kind'], slices: Slice[]) => {
@@ -48,6 +50,7 @@ it('a busy day: exact bills, no failed request without a reason, flat memory and
     await cluster.close();
   }
   const outcome = violations.length === 0 ? 'holds' : `${violations.length} violations`;
+  for (const line of report.lines()) log('report', line);
   log('result', `seed ${seed}, ${number} minutes of faults, ${requests} requests: ${outcome}`);
   expect(violations).toEqual([]);
 });
