@@ -1,19 +1,23 @@
 import { readdir } from 'node:fs/promises';
 import { basename } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { example, helm, manifests } from '../../src/helm.ts';
 import type { Manifest } from '../../src/manifests.ts';
 import { CHART, parseYaml, read } from '../../src/repository.ts';
 import { type ApiServer, startApiServer } from './apiServer.ts';
-import { createNamespace, defineCustomKinds } from './namespace.ts';
+import { createNamespace, defineCustomKinds, definePriority } from './namespace.ts';
 import { previousChart } from './previousChart.ts';
 
 const EXAMPLES = (await readdir(`${CHART}/examples`)).sort();
 const VALUES = EXAMPLES.filter((name) => name.endsWith('.values.yaml') && name !== 'nats.values.yaml');
 const OBJECTS = EXAMPLES.filter((name) => !name.endsWith('.values.yaml'));
+const PLATFORM = fileURLToPath(new URL('platform.values.yaml', import.meta.url));
 /** As docs/deploy.md uses them: identities are beside the production values. */
 const VARIANTS: readonly (readonly [string, readonly string[]])[] = [
   ['default', []],
+  ['platform', ['--values', example('production.values.yaml'), '--values', PLATFORM]],
+  ['user of the platform', ['--set', 'runAsUser=0']],
   ...VALUES.map((name) => {
     const files = name.startsWith('identity-') ? ['production.values.yaml', name] : [name];
     return [basename(name, '.values.yaml'), files.flatMap((file) => ['--values', example(file)])] as const;
@@ -24,6 +28,7 @@ let server: ApiServer;
 beforeAll(async () => {
   server = await startApiServer();
   await defineCustomKinds(server);
+  await definePriority(server, 'payments');
 }, 45 * 60_000);
 afterAll(() => server?.close());
 

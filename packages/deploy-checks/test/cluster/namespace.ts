@@ -107,6 +107,17 @@ export async function defineCustomKinds(server: ApiServer): Promise<void> {
   }
 }
 
+/** A pod may only have a priority that the cluster knows. */
+export async function definePriority(server: ApiServer, name: string): Promise<void> {
+  const body = {
+    apiVersion: 'scheduling.k8s.io/v1',
+    kind: 'PriorityClass',
+    metadata: { name },
+    value: 1_000,
+  };
+  expectDone(await server.call('POST', '/apis/scheduling.k8s.io/v1/priorityclasses', body));
+}
+
 const keyOf = ({ kind, metadata }: Manifest): string => `${kind}/${metadata.name}`;
 
 function complaints({ kind, metadata }: Manifest, { status, body, warnings }: ApiAnswer): string[] {
