@@ -154,7 +154,7 @@ export interface ControlPlaneConfig {
   readonly feedSource: FeedSource | undefined;
   /** How many keys that are not revoked a principal may have before only operators can issue it more. */
   readonly maxKeysPerPrincipal: number;
-  /** Undefined: operators can only use keys. */
+  /** Undefined: people can only use keys. */
   readonly oidc: OidcSettings | undefined;
   /** How long it still accepts requests after a signal to stop. */
   readonly shutdownDelayMs: number;
@@ -167,6 +167,7 @@ export interface ControlPlaneConfig {
 export function loadConfig(env: Environment): ControlPlaneConfig {
   const settings = readSettings(Settings, env);
   const hosts = upstreamHosts(settings.ALLOWED_UPSTREAM_HOSTS);
+  const publicUrl = settings.PUBLIC_URL?.replace(/\/+$/, '');
   return {
     databaseUrl: settings.DATABASE_URL,
     migrateOnStart: settings.MIGRATE_ON_START,
@@ -182,11 +183,11 @@ export function loadConfig(env: Environment): ControlPlaneConfig {
     credentials: credentialsConfig(env, settings),
     upstreamHosts: hosts,
     webhookHosts: hostList('ALLOWED_WEBHOOK_HOSTS', settings.ALLOWED_WEBHOOK_HOSTS),
-    publicUrl: settings.PUBLIC_URL?.replace(/\/+$/, ''),
+    publicUrl,
     feedSource: feedSource(settings.CATALOG_FEED_URL, hosts),
     maxKeysPerPrincipal: settings.MAX_KEYS_PER_PRINCIPAL,
     shutdownDelayMs: settings.SHUTDOWN_DELAY_MS,
-    oidc: oidcSettings(settings),
+    oidc: oidcSettings(settings, publicUrl),
     tracing: tracingConfig(settings, 'weighbridge-control-plane'),
     logLevel: settings.LOG_LEVEL,
   };

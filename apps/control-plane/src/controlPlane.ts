@@ -10,7 +10,7 @@ import {
 } from '@weighbridge/runtime';
 import type { ControlPlaneConfig } from './config.ts';
 import { hasOperatorKey } from './features/access/access.service.ts';
-import { createOidcVerifier } from './features/access/oidc/oidc.ts';
+import { createOidc } from './features/access/oidc/oidc.ts';
 import { bootstrap } from './features/bootstrap/bootstrap.service.ts';
 import { type CatalogFileModel, readCatalogFiles } from './features/catalog/catalogFile.ts';
 import { watchDuePrices } from './features/catalog/duePrices.service.ts';
@@ -104,7 +104,10 @@ export async function startControlPlane(
   };
 }
 
-type Deps = Omit<AppDeps, 'tokenVerifier'> & { readonly logger: Logger; readonly proxyTests: ProxyTests };
+type Deps = Omit<AppDeps, 'tokenVerifier' | 'codeFlow'> & {
+  readonly logger: Logger;
+  readonly proxyTests: ProxyTests;
+};
 type ObservedDeps = Deps & {
   readonly metrics: Metrics;
   readonly hasOperatorMetrics: boolean;
@@ -160,8 +163,7 @@ async function serveHttp(
   { oidc }: ControlPlaneConfig,
   { onShutdown }: ServiceContext,
 ): Promise<RequestListener> {
-  const tokenVerifier = oidc && createOidcVerifier(oidc, deps);
-  const app = buildApp({ ...deps, tokenVerifier, notReady: () => undefined });
+  const app = buildApp({ ...deps, ...createOidc(oidc, deps), notReady: () => undefined });
   if (deps.hasOperatorMetrics) operatorMetrics(app, deps);
   onShutdown('control plane API', () => app.close());
   return await toHandler(app);

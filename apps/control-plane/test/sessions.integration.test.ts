@@ -97,6 +97,85 @@ describe('a session', () => {
     expect(await status('/whoami', cookie)).toBe(401);
   });
 
+  it('ends with its key, however that ends, and with its principal', async () => {
+    const ends: Record<string, (key: string) => Promise<unknown>> = {
+      disabled: (id) => api.call('PATCH', `/keys/${id}`, { body: { disabled: true } }),
+      rotated: (id) => api.call('POST', `/keys/${id}/rotate`, { body: {} }),
+      expired: async (id) => {
+        const soon = new Date(api.now.getTime() + 1_000).toISOString();
+        await api.call('PATCH', `/keys/${id}`, { body: { expires_at: soon } });
+        api.now = new Date(api.now.getTime() + 1_000);
+      },
+      deactivated: () => api.call('PUT', '/principals/ends', { body: { active: false } }),
+    };
+    for (const [how, end] of Object.entries(ends)) {
+      const { id, key } = await api.issue({ principal_id: 'ends', scopes: ['usage:read', 'keys:write'] });
+      const { cookie, csrf } = await signIn(key);
+      expect([how, await status('/whoami', cookie)]).toEqual([how, 200]);
+      await end(id);
+      expect([how, await status('/whoami', cookie), await write(cookie, csrf)]).toEqual([how, 401, 401]);
+      expect([how, await status('/session', cookie), (await signIn(key)).status]).toEqual([how, 401, 401]);
+    }
+  });
+
+  it('is no way to the objects of others, by their address or by a filter', async () => {
+    const other = await api.issue({ principal_id: 'other', scopes: ['usage:read'] });
+    const own = await api.issue({ principal_id: 'own', scopes: ['usage:read', 'keys:read', 'keys:write'] });
+    const { cookie, csrf } = await signIn(own.key);
+    expect(await status(`/keys/${own.id}`, cookie)).toBe(200);
+    for (const [path, code] of [
+      [`/keys/${other.id}`, 404],
+      ['/keys?principal_id=other', 403],
+      ['/requests?principal_id=other', 403],
+      ['/spend?principal_id=other', 403],
+      ['/policies', 403],
+      ['/audit', 403],
+      ['/principals', 403],
+    ] as const) {
+      expect([path, await status(path, cookie)]).toEqual([path, code]);
+    }
+    const headers = { cookie, 'x-csrf-token': csrf };
+    const revoked = await api.get(`/api/v1/keys/${other.id}`, { method: 'DELETE', headers });
+    expect(revoked.status).toBe(404);
+    const payload = JSON.stringify({ name: 'theirs', principal_id: 'other' });
+    const issued = await api.get('/api/v1/keys', {
+      method: 'POST',
+      payload,
+      headers: { ...headers, ...JSON_TYPE },
+    });
+    expect(issued.status).toBe(403);
+  });
+
+  it('makes no change by what a form of another site can send', async () => {
+    const { cookie, csrf } = await signIn(api.operatorKey);
+    const json = JSON.stringify({ name: 'by a form' });
+    for (const [type, payload] of [
+      ['application/x-www-form-urlencoded', `name=by+a+form&csrf_token=${csrf}&x-csrf-token=${csrf}`],
+      ['text/plain', json],
+      [
+        'multipart/form-data; boundary=x',
+        `--x\r\ncontent-disposition: form-data; name="name"\r\n\r\nby a form\r\n--x--`,
+      ],
+      ['application/json', JSON.stringify({ name: 'by a form', csrf_token: csrf })],
+    ]) {
+      const headers = { cookie, 'content-type': type as string, origin: 'https://evil.example' };
+      const { status: code } = await api.get('/api/v1/policies', {
+        method: 'POST',
+        payload: payload as string,
+        headers,
+      });
+      expect([type, code]).toEqual([type, 403]);
+    }
+    const byQuery = await api.get(`/api/v1/policies?x-csrf-token=${csrf}&csrf_token=${csrf}`, {
+      method: 'POST',
+      payload: json,
+      headers: { ...JSON_TYPE, cookie },
+    });
+    expect(byQuery.status).toBe(403);
+    const { data } = (await api.call('GET', '/policies?name_contains=by%20a%20form')).body;
+    expect(data).toEqual([]);
+  });
+
   it('is none if its cookie was made up, cut or changed', async () => {
     const { cookie } = await signIn(api.operatorKey);
     const at = cookie.length - 5;
@@ -107,6 +186,10 @@ describe('a session', () => {
       'weighbridge_session=',
       'weighbridge_session=AAAA',
       'weighbridge_session=%00',
+      // One of them may be from a neighbouring host.
+      `${cookie}; ${(await signIn(api.operatorKey)).cookie}`,
+      `${cookie}; weighbridge_session=`,
+      cookie.replace('weighbridge_session', 'other_weighbridge_session'),
     ];
     for (const one of wrong) expect([one, await status('/whoami', one)]).toEqual([one, 401]);
   });

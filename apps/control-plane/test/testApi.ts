@@ -5,7 +5,7 @@ import { mintToken, tokenSha256 } from '@weighbridge/domain';
 import { createLogger, createMetrics, type Metrics } from '@weighbridge/runtime';
 import { createTestDatabase } from '@weighbridge/testing';
 import { loadConfig } from '../src/config.ts';
-import { createOidcVerifier } from '../src/features/access/oidc/oidc.ts';
+import { createOidc } from '../src/features/access/oidc/oidc.ts';
 import { bootstrap } from '../src/features/bootstrap/bootstrap.service.ts';
 import { readCatalogFiles } from '../src/features/catalog/catalogFile.ts';
 import { applyEnvironmentConnectors } from '../src/features/connectors/environmentConnectors.service.ts';
@@ -75,11 +75,11 @@ async function startApp(
   env: Record<string, string>,
   operatorKey: string,
 ) {
-  const { credentials, oidc, upstreamHosts, webhookHosts, maxKeysPerPrincipal, feedSource } = settings;
+  const { credentials, oidc, upstreamHosts, webhookHosts, publicUrl, maxKeysPerPrincipal, feedSource } =
+    settings;
   await bootstrap(deps, await readCatalogFiles(), { token: operatorKey, file: undefined });
   const connectors = environmentConnectors(env, 'http://127.0.0.1:1/v1');
   await applyEnvironmentConnectors(deps.db, connectors, deps.now());
-  const tokenVerifier = oidc && createOidcVerifier(oidc, deps);
   const metrics = createMetrics();
   const app = buildApp({
     ...deps,
@@ -89,7 +89,8 @@ async function startApp(
     maxKeysPerPrincipal,
     feedSource,
     metrics,
-    tokenVerifier,
+    publicUrl,
+    ...createOidc(oidc, { ...deps, publicUrl }),
     notReady: () => undefined,
   });
   await app.ready();

@@ -170,8 +170,14 @@ export interface ConsoleSessions {
   created_at: Timestamp;
   expires_at: Timestamp;
   id_sha256: Buffer;
+  id_token_sealed: Buffer | null;
   last_seen_at: Timestamp;
   principal_id: string;
+}
+
+export interface ConsoleSignIns {
+  expires_at: Timestamp;
+  state_sha256: Buffer;
 }
 
 export interface EvidenceStrata {
@@ -641,6 +647,7 @@ export interface DB {
   connector_prices: ConnectorPrices;
   connectors: Connectors;
   console_sessions: ConsoleSessions;
+  console_sign_ins: ConsoleSignIns;
   evidence_strata: EvidenceStrata;
   evidence_types: EvidenceTypes;
   feedback: Feedback;

@@ -13,6 +13,7 @@ export {
   type Environment,
   fetchAzureToken,
 } from './azure.ts';
+export { type BoundedFetchOptions, boundedFetch } from './boundedFetch.ts';
 export { type ClientCredentials, fetchClientToken } from './clientCredentials.ts';
 export { fetchGoogleToken, type GoogleIdentity, type GoogleToken } from './google.ts';
 export { IdentityError } from './identityError.ts';

@@ -21,4 +21,5 @@ export {
   useDatabase,
 } from './testDatabase.ts';
 export { startTestIssuer, TEST_AUDIENCE, type TestClaims, type TestIssuer } from './testIssuer.ts';
+export { startTestProvider, type TestProvider, type TestProviderClient } from './testProvider.ts';
 export { type TestRun, testRun } from './testRun.ts';

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type RequestListener, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type CryptoKey, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
 
@@ -27,21 +27,33 @@ export const TEST_AUDIENCE = 'weighbridge-tests';
 
 const ALGORITHM = 'ES256';
 
-export async function startTestIssuer(): Promise<TestIssuer> {
+/** What an issuer has beside its keys. */
+export interface TestIssuerExtension {
+  /** Default: the address at which it listens. */
+  readonly host?: string;
+  /** Further members of the discovery document. */
+  readonly discovery: (url: string) => object;
+  /** Returns false for a path that it does not serve. */
+  readonly serve: (request: IncomingMessage, response: ServerResponse) => boolean;
+}
+
+export async function startTestIssuer(extension?: TestIssuerExtension): Promise<TestIssuer> {
   let signer = await newSigner(1);
   let timesRead = 0;
   let other: RequestListener | undefined;
   const server = createServer((request, response) => {
     if (other) return other(request, response);
     if (request.url === '/.well-known/openid-configuration') {
-      return sendJson(response, { issuer: url, jwks_uri: `${url}/keys` });
+      return sendJson(response, { issuer: url, jwks_uri: `${url}/keys`, ...extension?.discovery(url) });
     }
+    if (extension?.serve(request, response)) return;
     if (request.url !== '/keys') return response.writeHead(404).end();
     timesRead += 1;
     return sendJson(response, { keys: [signer.jwk] });
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const host = extension?.host ?? '127.0.0.1';
+  await once(server.listen(0, host), 'listening');
+  const url = `http://${host}:${(server.address() as AddressInfo).port}`;
   return {
     url,
     get timesRead() {

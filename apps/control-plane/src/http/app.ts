@@ -20,6 +20,7 @@ import { connectorPriceRoutes } from '../features/connectors/connectorPrices.rou
 import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
 import type { ConnectorTestDeps } from '../features/connectors/connectorTest.service.ts';
 import { consoleFiles } from '../features/console/consoleFiles.ts';
+import { oidcSignInRoutes } from '../features/console/oidcSignIn.routes.ts';
 import {
   type SessionRouteDeps,
   sessionRoutes,
@@ -106,6 +107,7 @@ export function buildApp(
   if (!deps.isRehearsal) {
     consoleFiles(app);
     signInLinkRoute(app, deps);
+    oidcSignInRoutes(app, deps);
     sessionRoutes(app, deps);
   }
   app.register(

@@ -6,7 +6,7 @@ import { findKeyByTokenSha256 } from '../keys/keySecrets.service.ts';
 import type { KeyDeps } from '../keys/keys.service.ts';
 import type { KeyUses } from '../keys/keyUses.service.ts';
 import { findRights, type PrincipalRights } from '../principals/rights.service.ts';
-import { isTokenShaped, type TokenVerifier } from './oidc/oidc.ts';
+import { type CodeFlow, isTokenShaped, type TokenVerifier, type VerifiedToken } from './oidc/oidc.ts';
 import { joinTeamOfToken } from './tokenTeam.service.ts';
 
 /** What authenticating a key needs. */
@@ -18,13 +18,15 @@ export interface CallingKeyDeps extends KeyDeps {
 export interface AccessDeps extends CallingKeyDeps {
   /** Verifies tokens of the deployment's OIDC issuer; undefined if it has none. */
   readonly tokenVerifier?: TokenVerifier | undefined;
+  /** Signs people in to the console by that issuer; undefined: they need a key. */
+  readonly codeFlow?: CodeFlow | undefined;
 }
 
 /** The caller behind an `Authorization` header, which carries a key or a token of the deployment's OIDC issuer. */
 export async function authenticate(deps: AccessDeps, authorization: string | undefined): Promise<Caller> {
   const credential = bearerToken(authorization) ?? raise(missingKey());
   return deps.tokenVerifier && isTokenShaped(credential)
-    ? await callerOfToken(deps, deps.tokenVerifier, credential)
+    ? await callerOfVerified(deps, await deps.tokenVerifier.verify(credential), credential)
     : await callerOfKey(deps, credential);
 }
 
@@ -48,8 +50,15 @@ async function callerOfKey(deps: CallingKeyDeps, token: string): Promise<Caller>
   };
 }
 
-async function callerOfToken(deps: AccessDeps, verifier: TokenVerifier, token: string): Promise<Caller> {
-  const { issuer, subject, principalId, scopes, role, team, expiresAt } = await verifier.verify(token);
+/**
+ * The caller whom a verified token names. Its principal is created, or moved into a team, if the token's claims map to one.
+ * `secret`: what only this caller has.
+ */
+export async function callerOfVerified(
+  deps: CallingKeyDeps,
+  { issuer, subject, principalId, scopes, role, team, expiresAt }: VerifiedToken,
+  secret: string,
+): Promise<Caller> {
   const identity = { kind: 'oidc', issuer, subject } as const;
   let principal = await findRights(deps.db, principalId);
   // An issuer may issue tokens to everyone in a company; operators decide who of them is a principal here: by name, or by
@@ -72,7 +81,31 @@ async function callerOfToken(deps: AccessDeps, verifier: TokenVerifier, token: s
     scopes,
     rights: rightsOfPrincipal(scopes, principal, role),
     expiresAt,
-    sealingKey: () => sealingKey(token),
+    sealingKey: () => sealingKey(secret),
+  };
+}
+
+/** Whom the issuer named when a session began. */
+export type OidcPerson = Pick<VerifiedToken, 'issuer' | 'subject' | 'principalId' | 'scopes' | 'role'>;
+
+/**
+ * The caller behind a session that began with a sign-in at the issuer. Its team is the one that its principal is in now; undefined
+ * if the principal was deactivated or deleted since.
+ */
+export async function callerOfPerson(
+  { db }: CallingKeyDeps,
+  { issuer, subject, principalId, scopes, role }: OidcPerson,
+  { expiresAt, secret }: { readonly expiresAt: Date; readonly secret: string },
+): Promise<Caller | undefined> {
+  const principal = await findRights(db, principalId);
+  if (!principal || principal.deactivatedAt) return undefined;
+  return {
+    identity: { kind: 'oidc', issuer, subject },
+    principalId,
+    scopes,
+    rights: rightsOfPrincipal(scopes, principal, role),
+    expiresAt,
+    sealingKey: () => sealingKey(secret),
   };
 }
 

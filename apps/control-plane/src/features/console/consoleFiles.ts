@@ -23,6 +23,45 @@ const POLICY = {
   frameAncestors: ["'none'"],
 };
 
+/** A page of its own, without scripts. */
+const PROBLEM_POLICY =
+  "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/** A page that says why a sign-in failed, and the policy to send it with. */
+export function problemPage(problem: {
+  readonly message: string;
+  readonly code: string;
+  readonly requestId: string;
+  readonly returnTo: string;
+}): { readonly html: string; readonly policy: string } {
+  const { message, code, requestId, returnTo } = problem;
+  const looks = /<link rel="(?:icon|stylesheet)"[^>]*>/g;
+  const html = `<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8" />
+    <meta name="viewport" content="width=device-width, initial-scale=1" />
+    <meta name="color-scheme" content="light dark" />
+    <title>Sign-in failed · Weighbridge</title>
+    ${(readFileSync(INDEX, 'utf8').match(looks) ?? []).join('\n    ')}
+  </head>
+  <body>
+    <main class="message">
+      <h1>Sign-in failed</h1>
+      <p>${escaped(message)}</p>
+      <p><a href="${escaped(returnTo)}">Back to the sign-in page</a></p>
+      <p><code>${escaped(code)}</code> · request <code>${escaped(requestId)}</code></p>
+    </main>
+  </body>
+</html>
+`;
+  return { html, policy: PROBLEM_POLICY };
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}
+
 /** Serves the console at `/console`, and leads `/` there. All pages are one file: the path says which it shows. */
 export function consoleFiles(app: FastifyInstance): void {
   const page = readFileSync(INDEX, 'utf8');

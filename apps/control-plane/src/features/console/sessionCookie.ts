@@ -1,56 +1,53 @@
-import { createHash, randomBytes } from 'node:crypto';
-import { seal, unseal } from '@weighbridge/domain';
+import { randomBytes } from 'node:crypto';
+import type { OidcPerson } from '../access/access.service.ts';
 import type { Peppers } from '../keys/peppers.ts';
+import { readCookie, removeCookie, type SealedCookie, writeCookie } from './sealedCookie.ts';
+
+/** How a person signed in. */
+export type Credential =
+  | {
+      /** The key. Each request authenticates with it, so that a revoked key ends the session. */
+      readonly token: string;
+      readonly oidc?: never;
+    }
+  | {
+      readonly token?: never;
+      /** Whom the OIDC issuer named, under which settings: others end the session. */
+      readonly oidc: OidcPerson & { readonly settingsSha256: string };
+    };
 
 /** What a browser holds of a session: nothing in it can be read or changed without a pepper. */
-export interface SessionCookie {
+export type SessionCookie = Credential & {
   readonly id: string;
-  /** The key with which the person signed in. Each request authenticates with it, so that a revoked key ends the session. */
-  readonly token: string;
   /** What a write must repeat in the header `X-CSRF-Token`. */
   readonly csrfToken: string;
-}
+};
 
-const SESSION_COOKIE = 'weighbridge_session';
-const GIVEN = /(?:^|; ?)weighbridge_session=(?<value>[\w-]+)(?:;|$)/;
-/** Only the API needs it. */
-const PATH = '/api/v1';
-const PLACE = 'console session';
-/** Never the digest of a key, which starts with `sk-svc-`. */
-const DIGEST = createHash('sha256').update('console session cookie').digest();
-const MAX_BYTES = 4_096;
+const COOKIE: SealedCookie = {
+  name: 'weighbridge_session',
+  // Only the API needs it.
+  path: '/api/v1',
+  sameSite: 'Strict',
+  maxAgeSeconds: undefined,
+  place: 'console session',
+};
 
-export function newSession(token: string): SessionCookie {
+export function newSession(credential: Credential): SessionCookie {
   const random = () => randomBytes(32).toString('base64url');
-  return { id: random(), token, csrfToken: random() };
+  return { id: random(), csrfToken: random(), ...credential };
 }
 
 /** The `Set-Cookie` header of a session. `isSecure`: the browser may send it over TLS only. */
 export function writeSession(peppers: Peppers, session: SessionCookie, isSecure: boolean): string {
-  const sealed = seal(peppers.hash(DIGEST), Buffer.from(JSON.stringify(session)), PLACE);
-  return serialized(sealed.toString('base64url'), isSecure, undefined);
+  return writeCookie(peppers, COOKIE, session, isSecure);
 }
 
 /** The `Set-Cookie` header that removes a session from the browser. */
 export function removeSession(isSecure: boolean): string {
-  return serialized('', isSecure, 0);
-}
-
-function serialized(value: string, isSecure: boolean, maxAge: number | undefined): string {
-  const attributes = [`Path=${PATH}`, 'HttpOnly', 'SameSite=Strict'];
-  if (isSecure) attributes.push('Secure');
-  if (maxAge !== undefined) attributes.push(`Max-Age=${maxAge}`);
-  return [`${SESSION_COOKIE}=${value}`, ...attributes].join('; ');
+  return removeCookie(COOKIE, isSecure);
 }
 
 /** The session of a `Cookie` header; undefined if it has none, or one that was not sealed here. */
 export function readSession(peppers: Peppers, header: string | undefined): SessionCookie | undefined {
-  const { value } = (header && GIVEN.exec(header)?.groups) || {};
-  if (value === undefined || value.length > MAX_BYTES) return undefined;
-  const sealed = Buffer.from(value, 'base64url');
-  for (const key of peppers.hashes(DIGEST)) {
-    const opened = unseal(key, sealed, PLACE);
-    if (opened) return JSON.parse(opened.toString()) as SessionCookie;
-  }
-  return undefined;
+  return readCookie(peppers, COOKIE, header) as SessionCookie | undefined;
 }

@@ -35,6 +35,9 @@ export function sessionRoutes(app: FastifyInstance, deps: SessionRouteDeps): voi
       routes.get('/session', { schema }, async (request) =>
         present(await openSession(deps, request.headers.cookie)),
       );
+      routes.get('/session/options', { schema }, async () => ({
+        oidc: deps.codeFlow ? { name: deps.codeFlow.name } : null,
+      }));
       const key = Type.String({ minLength: 1, maxLength: 1_024 });
       const signInSchema = { ...schema, body: Strict({ key }) };
       routes.post('/session', { schema: signInSchema }, async (request, reply) => {
@@ -46,9 +49,11 @@ export function sessionRoutes(app: FastifyInstance, deps: SessionRouteDeps): voi
       routes.delete('/session', { schema }, async (request, reply) => {
         const opened = await openSession(deps, request.headers.cookie);
         assertCsrfToken(opened.session, request.headers['x-csrf-token']);
-        await signOut(deps, opened);
+        const idToken = await signOut(deps, opened);
         setCookie(reply, removeSession(isSecure(request, deps.publicUrl)));
-        return reply.code(204).send();
+        const url = opened.session.oidc && (await deps.codeFlow?.endSessionUrl(idToken));
+        // Of the issuer, where the person is signed in still.
+        return url ? { sign_out_url: url.href } : reply.code(204).send();
       });
       others.register();
     },
@@ -82,27 +87,29 @@ function present({ session, caller, endsAt }: OpenSession): object {
   };
 }
 
-function setCookie(reply: FastifyReply, cookie: string): void {
+export function setCookie(reply: FastifyReply, cookie: string): void {
   reply.header('set-cookie', cookie);
 }
 
 /** Over TLS, which a proxy before this service may end: then no browser shall send the session in the clear. */
-function isSecure({ headers, raw }: FastifyRequest, publicUrl: string | undefined): boolean {
+export function isSecure({ headers, raw }: FastifyRequest, publicUrl: string | undefined): boolean {
   const isEncrypted = 'encrypted' in raw.socket && raw.socket.encrypted === true;
   return isEncrypted || publicUrl?.startsWith('https:') === true || headers['x-forwarded-proto'] === 'https';
 }
 
 /** Another site must not sign a visitor in with its own key, to see what the visitor does next. */
-function assertSameOrigin({ headers }: FastifyRequest, publicUrl: string | undefined): void {
+function assertSameOrigin(request: FastifyRequest, publicUrl: string | undefined): void {
+  if (isSameOrigin(request, publicUrl)) return;
+  const message = 'This sign-in came from another site. Open the console itself, and sign in there.';
+  throw new AppError('permission', 'cross_site_sign_in', message);
+}
+
+export function isSameOrigin({ headers }: FastifyRequest, publicUrl: string | undefined): boolean {
   const site = headers['sec-fetch-site'];
   // Browsers without that header send this one with every POST.
   const { origin } = headers;
   const ours = [headers.host, publicUrl && new URL(publicUrl).host];
-  const isOurs =
-    site === undefined
-      ? origin === undefined || ours.includes(URL.canParse(origin) ? new URL(origin).host : '')
-      : site === 'same-origin' || site === 'none';
-  if (isOurs) return;
-  const message = 'This sign-in came from another site. Open the console itself, and sign in there.';
-  throw new AppError('permission', 'cross_site_sign_in', message);
+  return site === undefined
+    ? origin === undefined || ours.includes(URL.canParse(origin) ? new URL(origin).host : '')
+    : site === 'same-origin' || site === 'none';
 }

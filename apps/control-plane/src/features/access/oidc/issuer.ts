@@ -10,24 +10,47 @@ const MAX_KEYS = 100;
 /** Finds the key that a token's header names; rejects if there is none. */
 export type KeySet = ReturnType<typeof createLocalJWKSet>;
 
-/** Reads the current signing keys of an issuer (https://openid.net/specs/openid-connect-discovery-1_0.html). */
-export async function readIssuerKeys(issuer: string, limits = LIMITS): Promise<KeySet> {
-  const url = new URL(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`);
-  // The issuer is configured by the operator, so any address is allowed.
-  const document = await readJson({ ...limits, url, allowPrivateAddress: true });
-  const { issuer: named, jwks_uri: keysUrl } = (document ?? {}) as Record<string, unknown>;
-  if (named !== issuer) throw new Error(`${url.href} names another issuer than ${issuer}`);
-  if (typeof keysUrl !== 'string' || !URL.canParse(keysUrl)) throw new Error(`${url.href} has no jwks_uri`);
-  return keySet(await readJson({ ...limits, ...target(new URL(keysUrl), url) }));
+/** An issuer's discovery document (https://openid.net/specs/openid-connect-discovery-1_0.html). */
+interface Discovery {
+  readonly url: URL;
+  readonly document: Readonly<Record<string, unknown>>;
 }
 
-/** Keys at another origin than the issuer's must have a public address: a document must not lead into the own network. */
-function target(url: URL, { origin }: URL): { url: URL; allowPrivateAddress: boolean } {
+/** An address in a discovery document, and whether it may be a private one. */
+export interface Endpoint {
+  readonly url: URL;
+  readonly allowPrivateAddress: boolean;
+}
+
+/** Reads the current signing keys of an issuer. */
+export async function readIssuerKeys(issuer: string, limits = LIMITS): Promise<KeySet> {
+  const discovery = await readDiscovery(issuer, limits);
+  return keySet(await readJson({ ...limits, ...endpoint(discovery, 'jwks_uri') }));
+}
+
+/** Reads the discovery document of an issuer. Rejects if it names another one. */
+export async function readDiscovery(issuer: string, limits = LIMITS): Promise<Discovery> {
+  const url = new URL(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`);
+  // The issuer is configured by the operator, so any address is allowed.
+  const document = ((await readJson({ ...limits, url, allowPrivateAddress: true })) ??
+    {}) as Discovery['document'];
+  if (document.issuer !== issuer) throw new Error(`${url.href} names another issuer than ${issuer}`);
+  return { url, document };
+}
+
+/**
+ * An address that a discovery document names. At another origin than the issuer's it must be public: a document must not lead into
+ * the own network.
+ */
+export function endpoint({ url: { origin, href }, document }: Discovery, name: string): Endpoint {
+  const value = document[name];
+  if (typeof value !== 'string' || !URL.canParse(value)) throw new Error(`${href} has no ${name}`);
+  const url = new URL(value);
   const isIssuers = url.origin === origin;
   if (url.protocol === 'https:' || (isIssuers && isLoopback(url))) {
     return { url, allowPrivateAddress: isIssuers };
   }
-  throw new Error(`the jwks_uri of ${origin} is not https`);
+  throw new Error(`the ${name} of ${origin} is not https`);
 }
 
 function keySet(document: unknown): KeySet {

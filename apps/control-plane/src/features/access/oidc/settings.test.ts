@@ -28,6 +28,7 @@ it('uses what is set, and defaults otherwise', () => {
     teamsClaim: 'groups',
     teamByValue: new Map(),
     clockToleranceSeconds: 30,
+    signIn: undefined,
   });
 });
 
@@ -44,6 +45,41 @@ it('maps values of claims to roles and teams', () => {
       ['x', { name: 'x', role: 'member' }],
     ]),
   );
+});
+
+const SIGN_IN = {
+  PUBLIC_URL: 'https://llm.example.com/',
+  OIDC_AUDIENCE: '',
+  OIDC_CLIENT_ID: 'console',
+  OIDC_CLIENT_SECRET: 'a secret',
+};
+
+it('signs people in by a client, and then needs no audience', () => {
+  expect(load(SIGN_IN)).toMatchObject({
+    audiences: [],
+    signIn: {
+      clientId: 'console',
+      clientSecret: 'a secret',
+      scopes: 'openid profile email',
+      name: 'login.example.com',
+    },
+  });
+  const own = { OIDC_SIGN_IN_SCOPES: 'groups openid', OIDC_SIGN_IN_NAME: 'Example' };
+  expect(load({ ...SIGN_IN, ...own })?.signIn).toMatchObject({ scopes: 'groups openid', name: 'Example' });
+  expect(load({ ...SIGN_IN, PUBLIC_URL: 'http://localhost:8080' })?.signIn).toBeDefined();
+});
+
+it.each([
+  ['PUBLIC_URL', ''],
+  ['PUBLIC_URL', 'http://llm.example.com'],
+  ['PUBLIC_URL', 'https://example.com/llm'],
+  ['PUBLIC_URL', 'https://ada:secret@llm.example.com'],
+  ['OIDC_CLIENT_ID', ''],
+  ['OIDC_CLIENT_SECRET', ''],
+  ['OIDC_SIGN_IN_SCOPES', 'profile email'],
+  ['OIDC_SIGN_IN_SCOPES', 'openid2'],
+])('the start fails if %s is %j and people sign in by the issuer', (name, value) => {
+  expect(() => load({ ...SIGN_IN, [name]: value })).toThrow(name);
 });
 
 it.each([

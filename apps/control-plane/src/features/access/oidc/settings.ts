@@ -42,6 +42,18 @@ export const OidcEnvironment = {
     description:
       'the largest difference between the clocks of the issuer and this service, in seconds, 0 to 120',
   }),
+  OIDC_CLIENT_ID: Type.Optional(
+    Type.String({ minLength: 1, description: 'the client that signs people in to the console' }),
+  ),
+  OIDC_CLIENT_SECRET: Type.Optional(Type.String({ minLength: 1, description: 'the secret of that client' })),
+  OIDC_SIGN_IN_SCOPES: Type.String({
+    default: 'openid profile email',
+    pattern: '^(.* )?openid( .*)?$',
+    description: 'the scopes of a sign-in, separated by spaces, with openid',
+  }),
+  OIDC_SIGN_IN_NAME: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 60, description: 'what people call the issuer, such as Okta' }),
+  ),
 } as const;
 
 /** The scopes that a token can grant. Not `inference`: proxies accept only keys. */
@@ -87,6 +99,18 @@ export interface OidcSettings {
   /** The team of each value of the teams claim, by its name. */
   readonly teamByValue: ReadonlyMap<string, TeamOfToken>;
   readonly clockToleranceSeconds: number;
+  /** Undefined: nobody signs in to the console by the issuer. */
+  readonly signIn: SignInSettings | undefined;
+}
+
+/** The client by which people sign in to the console. */
+export interface SignInSettings {
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** Separated by spaces. */
+  readonly scopes: string;
+  /** What people call the issuer. */
+  readonly name: string;
 }
 
 /** The roles from the most to the least. */
@@ -94,11 +118,19 @@ export const ROLES_BY_REACH: readonly Role[] = ROLES;
 
 type Environment = Static<ReturnType<typeof Type.Object<typeof OidcEnvironment>>>;
 
-/** The checked settings; undefined if no issuer is set: then no token is accepted. */
-export function oidcSettings(env: Environment): OidcSettings | undefined {
+const NEED_ISSUER = [
+  ...['OIDC_AUDIENCE', 'OIDC_SCOPE_MAP', 'OIDC_ROLE_MAP', 'OIDC_TEAM_MAP'],
+  ...['OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET', 'OIDC_SIGN_IN_NAME'],
+] as (keyof Environment)[];
+
+/**
+ * The checked settings; undefined if no issuer is set: then no token is accepted. `publicUrl`: where people reach the service, to
+ * which a sign-in leads back.
+ */
+export function oidcSettings(env: Environment, publicUrl: string | undefined): OidcSettings | undefined {
   const issuer = env.OIDC_ISSUER;
   if (issuer === undefined) {
-    for (const name of ['OIDC_AUDIENCE', 'OIDC_SCOPE_MAP', 'OIDC_ROLE_MAP', 'OIDC_TEAM_MAP'] as const) {
+    for (const name of NEED_ISSUER) {
       if (env[name]) throw new SettingsError(`OIDC_ISSUER is missing: ${name} has no effect without it`);
     }
     return undefined;
@@ -108,7 +140,8 @@ export function oidcSettings(env: Environment): OidcSettings | undefined {
     .split(',')
     .map((audience) => audience.trim())
     .filter((audience) => audience !== '');
-  if (audiences.length === 0) {
+  const signIn = signInSettings(env, new URL(issuer), publicUrl);
+  if (audiences.length === 0 && !signIn) {
     throw new SettingsError(
       'OIDC_AUDIENCE is missing: without it, tokens for other services would be accepted',
     );
@@ -125,7 +158,40 @@ export function oidcSettings(env: Environment): OidcSettings | undefined {
     teamsClaim: env.OIDC_TEAMS_CLAIM,
     teamByValue: teamMap(env.OIDC_TEAM_MAP),
     clockToleranceSeconds: env.OIDC_CLOCK_TOLERANCE_SECONDS,
+    signIn,
   };
+}
+
+function signInSettings(
+  env: Environment,
+  issuer: URL,
+  publicUrl: string | undefined,
+): SignInSettings | undefined {
+  const { OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET: clientSecret } = env;
+  if (clientId === undefined) {
+    if (clientSecret === undefined) return undefined;
+    throw new SettingsError('OIDC_CLIENT_ID is missing: OIDC_CLIENT_SECRET has no effect without it');
+  }
+  if (clientSecret === undefined) {
+    throw new SettingsError('OIDC_CLIENT_SECRET is missing: the issuer knows the client by it');
+  }
+  assertPublicUrl(publicUrl);
+  return {
+    clientId,
+    clientSecret,
+    scopes: env.OIDC_SIGN_IN_SCOPES,
+    name: env.OIDC_SIGN_IN_NAME ?? issuer.hostname,
+  };
+}
+
+/** The issuer sends people back to this address, and the cookies of the console are at the root of it. */
+function assertPublicUrl(text: string | undefined): void {
+  const url = text !== undefined && URL.canParse(text) ? new URL(text) : undefined;
+  const isPrivate = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url));
+  if (isPrivate && url?.pathname === '/' && !url.username && !url.password) return;
+  throw new SettingsError(
+    'PUBLIC_URL must be an https URL (http only for a loopback host) without a path, since OIDC_CLIENT_ID is set: the issuer sends people back to it',
+  );
 }
 
 function assertIssuerUrl(text: string): void {

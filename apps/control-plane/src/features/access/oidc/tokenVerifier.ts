@@ -21,12 +21,13 @@ const ALGORITHMS = [
 /** The last second that a Date can hold. */
 const LAST_SECOND = 8.64e12;
 
-interface VerifiedToken {
+/** What the claims of a token map to. */
+export interface VerifiedToken {
   readonly issuer: string;
   readonly subject: string;
   readonly principalId: string;
   readonly scopes: readonly Scope[];
-  /** What its claims map to; null: nothing. */
+  /** Null: nothing. */
   readonly role: Role | null;
   readonly team: TeamOfToken | null;
   readonly expiresAt: Date;
