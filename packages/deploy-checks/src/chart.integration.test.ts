@@ -82,6 +82,17 @@ describe('values', () => {
     ['KEDA without NATS', 'metering.autoscaling.kind=keda', 'natsMonitoring'],
     ['two NATS servers', 'nats.replicas=2', 'nats.replicas'],
     ['an OIDC issuer without an audience', `${OIDC},${SCOPES}`, 'controlPlane.oidc.audiences'],
+    [
+      'sign-in to the console without the secret of its client',
+      `${OIDC},${SCOPES},controlPlane.oidc.clientId=console`,
+      'secrets.keys.oidcClientSecret',
+    ],
+    [
+      'sign-in to the console without its address',
+      `${OIDC},${SCOPES},controlPlane.oidc.clientId=console,secrets.keys.oidcClientSecret=client`,
+      'controlPlane.settings.PUBLIC_URL',
+    ],
+    ['a client without an issuer', 'controlPlane.oidc.clientId=console', 'controlPlane.oidc.clientId'],
     ['an OIDC issuer without scopes', `${OIDC},${AUDIENCE}`, 'controlPlane.oidc.scopeMap'],
     [
       'an OIDC issuer without TLS',
@@ -151,6 +162,23 @@ describe('values', () => {
       { name: 'OIDC_CLOCK_TOLERANCE_SECONDS', value: '30' },
     ]);
     expect([...env('data-plane'), ...env('metering'), ...env('migrate')]).toEqual([]);
+  });
+
+  it('of the client that signs people in need no audience, and its secret is a reference', async () => {
+    const all = await manifests(
+      '--set',
+      `${OIDC},${SCOPES},controlPlane.oidc.clientId=console,controlPlane.oidc.signInName=Login,secrets.keys.oidcClientSecret=client,controlPlane.settings.PUBLIC_URL=https://llm.example.com`,
+    );
+    const env = (workload(all, 'control-plane').pod.containers[0]?.env ?? []) as { name: string }[];
+    expect(env.filter(({ name }) => /^OIDC_(AUDIENCE|CLIENT|SIGN)/.test(name))).toEqual([
+      { name: 'OIDC_CLIENT_ID', value: 'console' },
+      {
+        name: 'OIDC_CLIENT_SECRET',
+        valueFrom: { secretKeyRef: { name: 'weighbridge', key: 'client' } },
+      },
+      { name: 'OIDC_SIGN_IN_SCOPES', value: 'openid profile email' },
+      { name: 'OIDC_SIGN_IN_NAME', value: 'Login' },
+    ]);
   });
 
   it('that are large numbers are not rendered in exponent notation', async () => {

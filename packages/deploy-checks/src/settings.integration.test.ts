@@ -27,7 +27,7 @@ async function declaredSettings(app: string): Promise<string[]> {
 async function variablesSetByChart(app: string): Promise<Set<string>> {
   const optional = [
     '--set',
-    'secrets.keys.previousKeyEncryptionKeys=previous,secrets.keys.previousPeppers=peppers,secrets.keys.responseCacheKey=responses,secrets.keys.tracesHeaders=traces,traces.endpoint=http://collector:4318,controlPlane.oidc.issuer=https://login.example.com,controlPlane.oidc.audiences[0]=w,controlPlane.oidc.scopeMap.admins[0]=operator,controlPlane.oidc.principalPrefix=sso:',
+    'secrets.keys.previousKeyEncryptionKeys=previous,secrets.keys.previousPeppers=peppers,secrets.keys.responseCacheKey=responses,secrets.keys.tracesHeaders=traces,traces.endpoint=http://collector:4318,controlPlane.oidc.issuer=https://login.example.com,controlPlane.oidc.audiences[0]=w,controlPlane.oidc.scopeMap.admins[0]=operator,controlPlane.oidc.principalPrefix=sso:,secrets.keys.oidcClientSecret=client,controlPlane.oidc.clientId=console,controlPlane.oidc.signInName=Login,controlPlane.settings.PUBLIC_URL=https://llm.example.com',
   ];
   const variants = await Promise.all([
     manifests(...optional),
@@ -88,7 +88,7 @@ describe.each(Object.entries(APPS))('the chart for the %s', (app, { section, wit
   it('takes no setting from values that it sets itself', async () => {
     const own = await variablesSetByChart(app);
     const twice = (await offered()).filter((name) => own.has(name));
-    // The production example sets one.
-    expect(twice.filter((name) => name !== 'MAX_STALENESS_MS')).toEqual([]);
+    // The production example sets one, and sign-in by OIDC needs the other.
+    expect(twice.filter((name) => name !== 'MAX_STALENESS_MS' && name !== 'PUBLIC_URL')).toEqual([]);
   });
 });

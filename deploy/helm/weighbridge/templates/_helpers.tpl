@@ -117,7 +117,9 @@ ipFamilyPolicy: {{ . }}
 {{- define "weighbridge.oidcEnv" -}}
 {{- if .issuer -}}
 - { name: OIDC_ISSUER, value: {{ .issuer | quote }} }
-- { name: OIDC_AUDIENCE, value: {{ join "," .audiences | quote }} }
+{{- with .audiences }}
+- { name: OIDC_AUDIENCE, value: {{ join "," . | quote }} }
+{{- end }}
 - { name: OIDC_PRINCIPAL_CLAIM, value: {{ .principalClaim | quote }} }
 {{- with .principalPrefix }}
 - { name: OIDC_PRINCIPAL_PREFIX, value: {{ . | quote }} }
@@ -125,6 +127,21 @@ ipFamilyPolicy: {{ . }}
 - { name: OIDC_SCOPES_CLAIM, value: {{ .scopesClaim | quote }} }
 - { name: OIDC_SCOPE_MAP, value: {{ toJson .scopeMap | quote }} }
 - { name: OIDC_CLOCK_TOLERANCE_SECONDS, value: {{ .clockToleranceSeconds | quote }} }
+{{- end }}
+{{- end }}
+
+{{- define "weighbridge.signInEnv" -}}
+{{- $oidc := .Values.controlPlane.oidc -}}
+{{- if $oidc.clientId -}}
+{{- $key := .Values.secrets.keys.oidcClientSecret -}}
+{{- if not $key }}{{ fail "controlPlane.oidc.clientId needs secrets.keys.oidcClientSecret" }}{{ end -}}
+{{- if not .Values.controlPlane.settings.PUBLIC_URL }}{{ fail "controlPlane.oidc.clientId needs controlPlane.settings.PUBLIC_URL: the issuer sends people back to it" }}{{ end -}}
+- { name: OIDC_CLIENT_ID, value: {{ $oidc.clientId | quote }} }
+{{ include "weighbridge.secretEnv" (dict "name" "OIDC_CLIENT_SECRET" "secret" .Values.secrets.existingSecret "key" $key) }}
+- { name: OIDC_SIGN_IN_SCOPES, value: {{ $oidc.signInScopes | quote }} }
+{{- with $oidc.signInName }}
+- { name: OIDC_SIGN_IN_NAME, value: {{ . | quote }} }
+{{- end }}
 {{- end }}
 {{- end }}
 
