@@ -56,9 +56,9 @@ export interface Session {
   readonly ends_at: string;
 }
 
-async function sessionCall(method: 'GET' | 'POST' | 'DELETE', body?: object): Promise<Response> {
+async function sessionCall(method: 'GET' | 'POST' | 'DELETE', body?: object, path = ''): Promise<Response> {
   const response = await send(
-    new Request('/api/v1/session', {
+    new Request(`/api/v1/session${path}`, {
       method,
       headers: { 'x-csrf-token': csrfToken, ...(body && { 'content-type': 'application/json' }) },
       ...(body && { body: JSON.stringify(body) }),
@@ -86,11 +86,26 @@ export async function signIn(key: string): Promise<Session> {
   return session;
 }
 
-export async function signOut(): Promise<void> {
+/** Returns where the person signs out at the issuer that signed it in; undefined: nowhere. */
+export async function signOut(): Promise<string | undefined> {
   try {
-    await sessionCall('DELETE');
+    const response = await sessionCall('DELETE');
+    if (response.status === 204) return undefined;
+    const { sign_out_url: url }: { sign_out_url: string } = await response.json();
+    return url;
   } catch (error) {
     // Ended already.
-    if (!(error instanceof ApiError && error.status === 401)) throw error;
+    if (error instanceof ApiError && error.status === 401) return undefined;
+    throw error;
   }
+}
+
+/** Ways to sign in besides a key. */
+export interface SignInOptions {
+  /** Null: there is no OIDC issuer. */
+  readonly oidc: { readonly name: string } | null;
+}
+
+export async function readSignInOptions(): Promise<SignInOptions> {
+  return await (await sessionCall('GET', undefined, '/options')).json();
 }

@@ -2,22 +2,20 @@ import { ApiError, readApiError } from '@weighbridge/client';
 import { client, sessionMark } from './client.ts';
 import { chatChunks } from './eventStream.ts';
 
-const LIFETIME_MS = 900_000;
 const SPARE_MS = 60_000;
 
 /** A key of one's own for a short time. Only the memory of this page has it. */
 let kept: { readonly key: string; readonly until: number; readonly session: string } | undefined;
 
-async function playgroundKey(): Promise<string> {
+/** What a session can't do itself, at `/v1`, it does by this key, which ends with it. */
+export async function playgroundKey(): Promise<string> {
   const session = sessionMark();
   if (kept?.session === session && kept.until > Date.now() + SPARE_MS) return kept.key;
-  const until = Date.now() + LIFETIME_MS;
-  const { data } = await client.POST('/api/v1/keys', {
+  const { data } = await client.POST('/api/v1/keys/playground', {
     params: { query: { wait: 'propagated', timeout_ms: 5_000 } },
-    body: { name: 'playground', scopes: ['inference'], expires_at: new Date(until).toISOString() },
   });
   if (!data) throw new Error('an issued key has a body');
-  kept = { key: data.key, until, session };
+  kept = { key: data.key, until: Date.parse(data.expires_at ?? ''), session };
   return data.key;
 }
 

@@ -53,10 +53,10 @@ function SignedIn() {
 function Side({ whoami }: { whoami: Whoami }) {
   const queries = useQueryClient();
   const leave = async () => {
-    await signOut().catch(() => undefined);
+    const elsewhere = await signOut().catch(() => undefined);
     // Nothing of this person stays for the next one.
     queries.clear();
-    window.location.assign('/console/');
+    window.location.assign(elsewhere ?? '/console/');
   };
   return (
     <header className={styles.side}>

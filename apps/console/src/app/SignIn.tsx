@@ -1,13 +1,17 @@
-import { useQueryClient } from '@tanstack/react-query';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useLocation } from '@tanstack/react-router';
 import { useEffect } from 'react';
-import { signIn } from '../api/client.ts';
+import { readSignInOptions, signIn } from '../api/client.ts';
+import controls from '../ui/controls.module.css';
 import { Form, TextField } from '../ui/fields.tsx';
+import { visible } from '../ui/text.ts';
 import styles from './layout.module.css';
 import { SESSION_KEY } from './session.ts';
 
 /** `hasEnded`: a session ended while its page was open; signing in again shows that page. */
 export function SignIn({ hasEnded }: { hasEnded: boolean }) {
   const queries = useQueryClient();
+  const options = useQuery({ queryKey: ['sign-in options'], queryFn: readSignInOptions });
   useEffect(() => {
     document.title = 'Sign in · Weighbridge';
   }, []);
@@ -17,13 +21,25 @@ export function SignIn({ hasEnded }: { hasEnded: boolean }) {
     queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== SESSION_KEY[0] });
     queries.setQueryData(SESSION_KEY, session);
   };
+  // The first control has the focus, so all have to be known.
+  if (options.isPending) {
+    return (
+      <div className={styles.signIn}>
+        <h1>Sign in to Weighbridge</h1>
+        <p role="status">Loading …</p>
+      </div>
+    );
+  }
+  // Without an answer there is the key.
+  const oidc = options.data?.oidc;
   return (
     <div className={styles.signIn}>
       <h1>Sign in to Weighbridge</h1>
       {hasEnded && <p role="status">Your session ended. Sign in again to go on where you were.</p>}
+      {oidc && <SignInElsewhere name={oidc.name} />}
       <p>
-        Paste a key that was issued to you. You see what it may see: your own spend, or everyone’s for an
-        operator.
+        {oidc ? 'Or paste' : 'Paste'} a key that was issued to you. You see what it may see: your own spend,
+        or everyone’s for an operator.
       </p>
       <Form submit="Sign in" onSubmit={submit}>
         <TextField
@@ -32,10 +48,26 @@ export function SignIn({ hasEnded }: { hasEnded: boolean }) {
           type="password"
           autoComplete="off"
           required
-          autoFocus
+          autoFocus={!oidc}
           placeholder="sk-svc-…"
         />
       </Form>
     </div>
+  );
+}
+
+/** Leads to the page of the issuer, and back to this one. */
+function SignInElsewhere({ name }: { name: string }) {
+  // Another page after going back or forth.
+  useLocation();
+  const { pathname, search, hash } = window.location;
+  const query = new URLSearchParams({ return_to: `${pathname}${search}${hash}` });
+  return (
+    <a
+      className={`${controls.button} ${controls.primary} ${styles.elsewhere}`}
+      href={`/console/sign-in/oidc?${query}`}
+    >
+      Sign in with <bdi>{visible(name)}</bdi>
+    </a>
   );
 }

@@ -69,7 +69,7 @@ export const PAGES: readonly PageEntry[] = [
     path: '/playground',
     label: 'Playground',
     group: 'Models',
-    isFor: ({ scopes }) => scopes.includes('inference') && scopes.includes('keys:write'),
+    isFor: all,
     load: async () => (await import('../pages/Playground.tsx')).Playground,
   },
   {

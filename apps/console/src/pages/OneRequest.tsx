@@ -1,6 +1,7 @@
 import { useParams } from '@tanstack/react-router';
 import { useState } from 'react';
 import { api, client } from '../api/client.ts';
+import { giveFeedback } from '../api/feedback.ts';
 import { isOperator, useWhoami } from '../app/session.ts';
 import { Actions, Badge, Button, Code, CopyButton, Money, Name, Time } from '../ui/bits.tsx';
 import { SelectField, TextField } from '../ui/fields.tsx';
@@ -19,7 +20,8 @@ export function OneRequest() {
     params: { path: { request_id: requestId } },
   });
   const { dialog, open, close } = useDialog();
-  const mayWrite = isOperator(useWhoami());
+  const whoami = useWhoami();
+  const mayWrite = isOperator(whoami);
   const { data: row } = query;
   return (
     <Page
@@ -28,6 +30,9 @@ export function OneRequest() {
         row && (
           <Actions>
             <CopyButton label="Copy as curl" text={curlOf(row)} />
+            {row.principal_id === whoami.principal_id && row.attempts.length > 0 && (
+              <Button onClick={() => open(<Score row={row} onClose={close} />)}>Give feedback</Button>
+            )}
             {mayWrite && row.attempts.length > 0 && (
               <Button onClick={() => open(<Correct row={row} onClose={close} />)}>Correct the cost</Button>
             )}
@@ -117,6 +122,35 @@ function Details({ row }: { row: RequestRecord }) {
 interface RequestDialog {
   readonly row: RequestRecord;
   readonly onClose: () => void;
+}
+
+const SCORES = [
+  ['1', '1: right'],
+  ['0.75', '0.75'],
+  ['0.5', '0.5'],
+  ['0.25', '0.25'],
+  ['0', '0: wrong'],
+] as const;
+
+function Score({ row: { request_id, feedback }, onClose }: RequestDialog) {
+  return (
+    <ConfirmModal
+      title="Give feedback"
+      submit="Send"
+      id={request_id}
+      act={(_header, { score = '', comment = '' }) =>
+        giveFeedback({ request_id, score: Number(score), ...(comment !== '' && { comment }) })
+      }
+      onClose={onClose}
+    >
+      <p>
+        Profiles that learn send more to models with high scores. A request has one score
+        {feedback ? ': this one replaces yours.' : '.'}
+      </p>
+      <SelectField label="Score" name="score" options={SCORES} />
+      <TextField label="Comment" name="comment" maxLength={1_000} hint="Only operators read it." />
+    </ConfirmModal>
+  );
 }
 
 function Correct({ row: { request_id, attempts }, onClose }: RequestDialog) {
