@@ -538,13 +538,35 @@ aliases: [{ name: nowhere, target: acme/unheard-of }]
     expect((await weighbridge(['apply', '-f', 'first.yaml', '--prune', 'principals'])).code).toBe(2);
   });
 
+  it('run several times at once, makes each thing once, and says who came second', async () => {
+    const text = `
+policies: [{ name: raced }, { name: raced too, parent: raced }]
+teams: [{ name: raced, policy: raced, members: [racer] }]
+profiles: [{ name: raced, strategy: ordered, targets: [{ model: mock/echo }] }]
+aliases: [{ name: raced, target: mock/echo }]
+keys: [{ name: raced, scopes: [inference], secret_file: raced/raced.key }]
+`;
+    const apply = () => weighbridge(['apply', '-f', '-', '--owner', 'racers'], {}, text);
+    const runs = await Promise.all([apply(), apply(), apply(), apply()]);
+    expect(runs.some(({ code }) => code === 0)).toBe(true);
+    for (const { code, err } of runs) if (code !== 0) expect(err).toMatch(/run apply again/i);
+    expect(await apply()).toEqual({ code: 0, out: 'Nothing to change.', err: '' });
+    for (const kind of ['policies', 'teams', 'profiles', 'aliases', 'keys']) {
+      const { out } = await weighbridge([kind, 'list', '--all', '--json']);
+      const names = (JSON.parse(out) as { name: string }[]).map(({ name }) => name);
+      expect([kind, ...names.filter((name) => name === 'raced')]).toEqual([kind, 'raced']);
+    }
+    const secret = (await readFile(join(dataDir, 'raced/raced.key'), 'utf8')).trim();
+    expect(runs.map(({ out, err }) => out + err).join()).not.toContain(secret);
+  });
+
   it('export writes a file in which apply finds nothing to change', async () => {
     const applied = await weighbridge(
       ['apply', '-f', '-'],
       { PD_KEY: 'R0UT1NGKEY' },
       `
 profiles: [{ name: chat, strategy: weighted, targets: [{ model: mock/echo, weight: 3 }], constraints: { min_score: 1 }, cache: { scope: policy, ttl_seconds: 60 } }]
-policies: [{ name: child, parent: steady, profile: chat, thresholds: [80], allowed_models: ["mock/*"], limit_usd: 0.000001 }]
+policies: [{ name: child, parent: steady, profile: chat, thresholds: [80], allowed_models: ["mock/*"], limit_usd: 0.000001, on_exhausted: { profile: chat, policy: after child } }, { name: after child }]
 models:
   - { model: acme/exported, context_window: 1000, other_names: [exported-2], price: { input_price: 0.000000001, output_price: 3, tool_prices: { web_search: 0.01 }, tiers: [{ above_input_tokens: 500, input_price: 2, output_price: 4 }] } }
   - { model: mock/echo, own: true, price: { input_price: 1, output_price: 2.5 } }

@@ -216,3 +216,80 @@ policies:
     excluded: [{ model: 'acme/a', stage: 'policy' }],
   });
 });
+
+it('a budget that is used up gives way to another policy and profile; each counter has what it governed', async () => {
+  const hard = { counter_scope: 'policy', budget_mode: 'hard', window: 'none' };
+  const settings = { name: 'afterwards', strategy: 'ordered', targets: targets('bolt/b') };
+  const profile = await operate('POST', '/profiles', settings);
+  const above = await operate('POST', '/policies', { name: 'above', limit_micro_usd: 10_000, ...hard });
+  const after = await operate('POST', '/policies', { name: 'after', limit_micro_usd: 900, ...hard });
+  const own = await weighbridge(
+    ...['policies', 'create', 'own', '--limit-micro-usd', '300', '--parent', String(above.id)],
+    ...['--budget-mode', 'hard', '--counter-scope', 'policy', '--window', 'none'],
+    ...['--on-exhausted', `${profile.id},${after.id}`],
+  );
+  const { key, id: keyId } = await issue({ policy_id: own.id });
+  const ask = async () => {
+    const request = { model: 'acme/a', messages, max_tokens: 20 };
+    const { response } = await sdk(service, key).chat.completions.create(request).withResponse();
+    return response.headers.get('x-svc-model');
+  };
+  await eventually(async () => expect(await ask()).toBe('acme/a'));
+  const served: (string | null)[] = ['acme/a'];
+  let refusal: { status?: number; code?: string; error?: { policy_id?: string } } | undefined;
+  for (let tries = 0; !refusal && tries < 1_000; tries++) {
+    try {
+      served.push(await ask());
+    } catch (error) {
+      // Others say to try again.
+      if ((error as { code?: string }).code === 'budget_exhausted') refusal = error as typeof refusal;
+    }
+  }
+  expect(refusal).toMatchObject({ status: 429, code: 'budget_exhausted', error: { policy_id: after.id } });
+  const first = served.filter((model) => model === 'acme/a').length;
+  expect(first).toBeGreaterThan(0);
+  // Once it has given way, it does not come back in this window.
+  expect(served).toEqual([...Array(first).fill('acme/a'), ...Array(served.length - first).fill('bolt/b')]);
+  expect(served.length).toBeGreaterThan(first);
+
+  const spentOf = async (policy: unknown) => {
+    const { data } = await operate('GET', `/policies/${policy}/counters`);
+    return (data as { spent_micro_usd: number }[])[0]?.spent_micro_usd ?? 0;
+  };
+  await eventually(async () => {
+    const rows = await database.db
+      .selectFrom('usage_events')
+      .select(['model', 'model_requested', 'policy_id', 'cost_nano_usd'])
+      .where('key_id', '=', keyId)
+      .execute();
+    expect(rows).toHaveLength(served.length);
+    for (const row of rows) {
+      const governed = { 'acme/a': own.id, 'bolt/b': after.id }[row.model];
+      expect(row).toMatchObject({ policy_id: governed, model_requested: 'acme/a' });
+    }
+    const sumOf = (model: string) =>
+      rows.filter((row) => row.model === model).reduce((sum, row) => sum + Number(row.cost_nano_usd), 0) /
+      1_000;
+    expect(await spentOf(own.id)).toBe(sumOf('acme/a'));
+    expect(await spentOf(after.id)).toBe(sumOf('bolt/b'));
+    expect(await spentOf(above.id)).toBe(sumOf('acme/a') + sumOf('bolt/b'));
+  });
+  expect(await spentOf(own.id)).toBeLessThanOrEqual(300);
+  expect(await spentOf(after.id)).toBeLessThanOrEqual(900);
+  // What the profile can't serve is refused for the budget that the caller has.
+  await operate('PATCH', `/policies/${after.id}`, { limit_micro_usd: 100_000, allowed_models: ['acme/*'] });
+  await eventually(async () => {
+    await expect(ask()).rejects.toMatchObject({ code: 'budget_exhausted', error: { policy_id: own.id } });
+  });
+  await operate('PATCH', `/policies/${after.id}`, { allowed_models: [] });
+  await eventually(async () => expect(await ask()).toBe('bolt/b'));
+  // A parent is replaced by nothing.
+  await operate('PATCH', `/policies/${above.id}`, { limit_micro_usd: 1 });
+  await eventually(async () => {
+    await expect(ask()).rejects.toThrow('the budget of a parent policy');
+  });
+  await operate('PATCH', `/policies/${above.id}`, { limit_micro_usd: 100_000 });
+  await eventually(async () => expect(await ask()).toBe('bolt/b'));
+  await operate('PATCH', `/policies/${own.id}`, { limit_micro_usd: 100_000 });
+  await eventually(async () => expect(await ask()).toBe('acme/a'));
+});

@@ -84,6 +84,9 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
     cache: undefined,
     windowRemainingMs: undefined,
     windowEndMs: undefined,
+    routesBy: undefined,
+    replaced: 0,
+    onExhausted: undefined,
   };
 }
 

@@ -335,6 +335,8 @@ export interface Policies {
   default_for: "service" | "user" | "all" | null;
   deleted_at: Timestamp | null;
   enforcement: "enforce" | "shadow" | "off";
+  exhausted_policy_id: string | null;
+  exhausted_profile_id: string | null;
   foreign_objects: Generated<"any" | "own">;
   hard_allow_fields: Generated<string[]>;
   id: string;

@@ -8,6 +8,7 @@ import {
   placeOf,
   type Section,
 } from './desiredState.ts';
+import { isTaken } from './lostUpdates.ts';
 import type { Send } from './runPlan.ts';
 import { teamOfMember } from './teamChanges.ts';
 
@@ -44,7 +45,11 @@ export async function checkPlan(changes: readonly Change[], file: ApplyFile, sen
     const desired = change && desiredOf(change, file);
     const place = desired ? `${placeOf(desired)}: ` : '';
     const action = change && change.action !== 'create' ? ` can't be ${change.action}d` : '';
-    return `${place}${what}${action}: ${message} (${code})`;
+    const again =
+      change?.action === 'create' && isTaken(code)
+        ? ' Someone may have made it just now: run apply again.'
+        : '';
+    return `${place}${what}${action}: ${message} (${code})${again}`;
   });
 }
 

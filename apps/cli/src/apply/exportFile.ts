@@ -46,13 +46,20 @@ export function exportFile(current: CurrentState, published: OpenApiSchemas): Ex
   const file: Record<Section, Json[]> = {
     profiles: current.profiles.map((profile) => fieldsOf('profiles', profile)),
     policies: current.policies.map((policy) => {
-      const { parent_policy_id, profile_id, ...fields } = fieldsOf('policies', policy);
+      const { parent_policy_id, profile_id, on_exhausted, ...fields } = fieldsOf('policies', policy);
+      const after = on_exhausted as Json | undefined;
       const limit = policy.limit_micro_usd ?? null;
       return {
         ...fields,
         limit_micro_usd: limit,
         ...given('parent', named('policies', parent_policy_id)),
         ...given('profile', named('profiles', profile_id)),
+        ...(after && {
+          on_exhausted: {
+            profile: named('profiles', after.profile_id),
+            policy: named('policies', after.policy_id),
+          },
+        }),
       };
     }),
     teams: current.teams.map((team) => ({

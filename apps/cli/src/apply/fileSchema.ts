@@ -32,6 +32,11 @@ const KUBERNETES_SECRET: Schema = strict(
   },
   ['name'],
 );
+const Name: Schema = { type: 'string', minLength: 1 };
+const ON_EXHAUSTED: Schema = {
+  ...strict({ profile: Name, policy: Name }, ['profile', 'policy']),
+  type: ['object', 'null'],
+};
 const Decimal: Schema = { type: 'string', pattern: '^\\d{1,6}(\\.\\d{1,9})?$' };
 
 /**
@@ -44,7 +49,7 @@ export function fileSchema(published: OpenApiSchemas): Schema {
     profiles: withFields(published.NewProfile, {}),
     policies: withFields(
       published.NewPolicy,
-      { limit_usd: Dollars, parent: NameOrNone, profile: NameOrNone },
+      { limit_usd: Dollars, parent: NameOrNone, profile: NameOrNone, on_exhausted: ON_EXHAUSTED },
       ['parent_policy_id', 'profile_id'],
     ),
     teams: withFields(

@@ -40,14 +40,34 @@ describe('a change', () => {
   it('of what the run created depends on what it created, and creating depends on nothing', async () => {
     const { calls, call } = service({});
     const send = withoutLostUpdates(EMPTY_STATE, call);
-    await send('POST', '/api/v1/policies', { name: 'a' });
-    await send('POST', '/api/v1/policies', { name: 'b' });
-    await send('PATCH', '/api/v1/policies/made', { name: 'c' });
+    await send('POST', '/api/v1/profiles', { name: 'a' });
+    await send('POST', '/api/v1/profiles', { name: 'b' });
+    await send('PATCH', '/api/v1/profiles/made', { name: 'c' });
     expect(calls).toEqual([
-      'POST /api/v1/policies',
-      'POST /api/v1/policies',
-      'PATCH /api/v1/policies/made if-match: "3"',
+      'POST /api/v1/profiles',
+      'POST /api/v1/profiles',
+      'PATCH /api/v1/profiles/made if-match: "3"',
     ]);
+  });
+
+  it('creates a policy only if there is none of its name yet', async () => {
+    const { calls, call } = service({});
+    const send = withoutLostUpdates(EMPTY_STATE, call);
+    await send('POST', '/api/v1/policies', { name: 'a' });
+    await expect(send('POST', '/api/v1/policies', { name: 'a' })).rejects.toThrow('Run apply again');
+    expect(calls[0]).toBe('POST /api/v1/policies if-none-match: *');
+  });
+
+  it('that made what someone else made meanwhile says so, whichever kind it is', async () => {
+    for (const code of ['team_name_taken', 'managed_key_exists']) {
+      const call: Call = async () => {
+        throw new ApiError({ status: 409, code, message: 'It is taken.' });
+      };
+      const send = withoutLostUpdates(EMPTY_STATE, call);
+      await expect(send('POST', '/api/v1/teams', { name: 'a' })).rejects.toThrow(
+        'Someone else made it since the plan was made. Run apply again. (It is taken.)',
+      );
+    }
   });
 
   it('is not made if someone else made one since the plan', async () => {

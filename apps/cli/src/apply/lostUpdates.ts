@@ -50,6 +50,8 @@ export function withoutLostUpdates(current: CurrentState, call: Call): Send {
     const resource = resourceOf(path);
     const before = known.get(resource);
     if (changed.has(resource)) return ifMatch(changed.get(resource));
+    // Names of policies may be given twice; those of other kinds are refused by themselves.
+    if (method === 'POST' && path === '/api/v1/policies') return { 'if-none-match': '*' };
     if (before === undefined) return method === 'PUT' && isCreatedByPut(path) ? { 'if-none-match': '*' } : {};
     const { body, etag } = await call('GET', resource);
     if (!isSame(resource, before, body)) throw changedMeanwhile();
@@ -58,7 +60,11 @@ export function withoutLostUpdates(current: CurrentState, call: Call): Send {
   return async (method, path, body) => {
     const headers = method === 'GET' ? {} : await conditionOf(method, path);
     const answer = await call(method, path, body, headers).catch(async (error: unknown) => {
-      if (!(error instanceof ApiError) || error.status !== 412) throw error;
+      if (!(error instanceof ApiError)) throw error;
+      // The plan found no such name a moment ago.
+      if (method === 'POST' && error.status === 409 && isTaken(error.code)) throw madeMeanwhile(error);
+      if (error.status !== 412) throw error;
+      if (method === 'POST') throw madeMeanwhile(error);
       const found = error.details.current as Json | undefined;
       // This run put it into a team, which creates it.
       if (!isPrincipal(path) || !found || !isSame(path, NEW_PRINCIPAL, found)) throw changedMeanwhile(error);
@@ -109,6 +115,16 @@ function isSame(path: string, planned: Json, now: Json): boolean {
 /** A service of an earlier release sends no ETag. */
 function ifMatch(etag: string | undefined): Record<string, string> {
   return etag === undefined ? {} : { 'if-match': etag };
+}
+
+/** Whether an error says that there is a resource of this name. */
+export function isTaken(code: string): boolean {
+  return /_(name_taken|exists)$/.test(code);
+}
+
+function madeMeanwhile(cause: Error): Error {
+  const message = 'Someone else made it since the plan was made. Run apply again.';
+  return new Error(`${message} (${cause.message})`, { cause });
 }
 
 function changedMeanwhile(cause?: unknown): Error {

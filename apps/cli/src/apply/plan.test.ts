@@ -212,7 +212,16 @@ describe('plan', () => {
 
   it('creates referenced resources first, and fills in their new ids', async () => {
     const changes = planned({
-      policies: [{ name: 'team', parent: 'company', profile: 'cheap' }, { name: 'company' }],
+      policies: [
+        {
+          name: 'team',
+          parent: 'company',
+          profile: 'cheap',
+          on_exhausted: { profile: 'cheap', policy: 'small' },
+        },
+        { name: 'company' },
+        { name: 'small' },
+      ],
       profiles: [{ name: 'cheap', strategy: 'cheapest', targets: [] }],
       principals: [{ id: 'a/b', policy: 'team' }],
     });
@@ -222,15 +231,18 @@ describe('plan', () => {
       'POST /api/v1/profiles',
       'POST /api/v1/policies',
       'POST /api/v1/policies',
+      'POST /api/v1/policies',
       'PUT /api/v1/principals/a%2Fb',
     ]);
+    const on_exhausted = { profile_id: 'id_1', policy_id: 'id_3' };
     expect(bodies.slice(1)).toEqual([
       { name: 'company' },
-      { name: 'team', parent_policy_id: 'id_2', profile_id: 'id_1' },
-      { policy_id: 'id_3' },
+      { name: 'small' },
+      { name: 'team', parent_policy_id: 'id_2', profile_id: 'id_1', on_exhausted },
+      { policy_id: 'id_4' },
     ]);
     expect(showPlan(changes)).toContain('+ policies team');
-    expect(summary(changes)).toBe('4 to create');
+    expect(summary(changes)).toBe('5 to create');
   });
 
   it('clears a default before it sets another', () => {
@@ -255,6 +267,22 @@ describe('plan', () => {
       'an unknown policy',
       { principals: [{ id: 'a', policy: 'b' }] },
       'gateway.yaml:1: policy: there is no b',
+    ],
+    [
+      'a policy that would be replaced by itself',
+      {
+        profiles: [{ name: 'x' }],
+        policies: [
+          { name: 'a', on_exhausted: { profile: 'x', policy: 'b' } },
+          { name: 'b', on_exhausted: { profile: 'x', policy: 'a' } },
+        ],
+      },
+      'on_exhausted: a would be replaced by itself',
+    ],
+    [
+      'an unknown policy for the time when a budget is used up',
+      { profiles: [{ name: 'x' }], policies: [{ name: 'a', on_exhausted: { profile: 'x', policy: 'z' } }] },
+      'gateway.yaml:2: on_exhausted.policy: there is no z',
     ],
     [
       'a cycle of parents',

@@ -100,9 +100,10 @@ class Planner {
   }
 
   policyChange(desired: DesiredResource): Change[] {
-    const { parent, profile, ...fields } = desired.fields;
+    const { parent, profile, on_exhausted: _, ...fields } = desired.fields;
     const parent_policy_id = this.#reference('policies', desired, 'parent');
     const profile_id = this.#reference('profiles', desired, 'profile');
+    const on_exhausted = this.#onExhausted(desired);
     const found = this.find('policies', desired);
     const { default_for } = fields;
     const [holder] = default_for == null ? [] : withValue(this.#current.policies, 'default_for', default_for);
@@ -116,8 +117,21 @@ class Planner {
       ...fields,
       ...(parent_policy_id !== undefined && { parent_policy_id }),
       ...(profile_id !== undefined && { profile_id }),
+      ...(on_exhausted !== undefined && { on_exhausted }),
     };
     return resourceChange('policies', changed, found);
+  }
+
+  /** The ids of what a policy names for the time when its budget is used up. */
+  #onExhausted(desired: DesiredResource): Json | null | undefined {
+    const named = desired.fields.on_exhausted as Json | null | undefined;
+    if (!named) return named;
+    const idOfNamed = (section: 'profiles' | 'policies', field: string) =>
+      this.#referenceTo(section, desired, named[field], `on_exhausted.${field}`);
+    return {
+      profile_id: idOfNamed('profiles', 'profile'),
+      policy_id: idOfNamed('policies', 'policy'),
+    };
   }
 
   /** The service's alias of the same name for the same policy is changed in place. */
@@ -218,6 +232,15 @@ class Planner {
   ): string | null | undefined {
     const name = desired.fields[field];
     if (name === undefined || name === null) return name;
+    return this.#referenceTo(section, desired, name, field);
+  }
+
+  #referenceTo(
+    section: 'profiles' | 'policies' | 'teams',
+    desired: DesiredResource,
+    name: unknown,
+    field: string,
+  ): string {
     const found = withValue(this.#current[section], 'name', name);
     const isInFile = this.#isInFile(section, name);
     if (found.length > 1)
@@ -271,23 +294,30 @@ function releasedNamesFirst(changes: readonly Change[]): Change[] {
   return [...changes.filter(releases), ...changes.filter((change) => !releases(change))];
 }
 
-/** Puts each policy or team after its parent, if the file has both. */
+/** Puts each policy or team after those that it names, if the file has both: its parent, and who governs once its budget is used up. */
 function parentsFirst(
   resources: readonly DesiredResource[],
   addError: (desired: DesiredResource, message: string) => void,
 ): DesiredResource[] {
   const ordered = new Set<DesiredResource>();
   const byName = new Map([...resources].reverse().map((one) => [one.fields.name, one]));
-  const place = (desired: DesiredResource, below: readonly DesiredResource[]): void => {
+  const place = (desired: DesiredResource, before: readonly DesiredResource[], field: string): void => {
     if (ordered.has(desired)) return;
-    if (below.includes(desired)) {
-      addError(desired, `parent: ${String(desired.fields.name)} would be its own ancestor`);
+    if (before.includes(desired)) {
+      const what = field === 'parent' ? 'would be its own ancestor' : 'would be replaced by itself';
+      addError(desired, `${field}: ${String(desired.fields.name)} ${what}`);
       return;
     }
-    const parent = byName.get(desired.fields.parent);
-    if (parent) place(parent, [...below, desired]);
+    const named = [
+      ['parent', desired.fields.parent],
+      ['on_exhausted', (desired.fields.on_exhausted as Json | null | undefined)?.policy],
+    ] as const;
+    for (const [of, name] of named) {
+      const other = byName.get(name);
+      if (other) place(other, [...before, desired], of);
+    }
     ordered.add(desired);
   };
-  for (const desired of resources) place(desired, []);
+  for (const desired of resources) place(desired, [], 'parent');
   return [...ordered];
 }

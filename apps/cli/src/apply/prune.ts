@@ -49,10 +49,12 @@ export function deletions(
     ...surplus('webhooks').map(byId('webhooks')),
     ...surplusAliases(file, current, prune).map(byId('aliases')),
     ...surplusOverrides(file, current, prune),
-    ...childrenFirst(surplusOf('teams', file, current, prune), 'parent_team_id').map(byId('teams')),
+    ...childrenFirst(surplusOf('teams', file, current, prune), ({ parent_team_id }) => [parent_team_id]).map(
+      byId('teams'),
+    ),
     ...surplus('connectors').filter(isOperators).map(byId('connectors')),
     ...surplus('models').flatMap(modelRemoval),
-    ...childrenFirst(surplus('policies'), 'parent_policy_id').map(byId('policies')),
+    ...childrenFirst(surplus('policies'), policiesNamedBy).map(byId('policies')),
     ...surplus('profiles').map(byId('profiles')),
   ];
 }
@@ -70,12 +72,16 @@ export function surplusOf(
   return current[section].filter((resource) => !names.has(String(resource[field])));
 }
 
-/** What others are below can't be deleted before them. */
-function childrenFirst(resources: readonly Json[], parentField: string): Json[] {
+function policiesNamedBy({ parent_policy_id, on_exhausted }: Json): readonly unknown[] {
+  return [parent_policy_id, (on_exhausted as Json | null | undefined)?.policy_id];
+}
+
+/** What others name can't be deleted before them. */
+function childrenFirst(resources: readonly Json[], namedBy: (resource: Json) => readonly unknown[]): Json[] {
   const byId = new Map(resources.map((resource) => [resource.id, resource]));
   const depth = (resource: Json): number => {
-    const parent = byId.get(resource[parentField]);
-    return parent ? 1 + depth(parent) : 0;
+    const named = namedBy(resource).map((id) => byId.get(id));
+    return Math.max(0, ...named.map((other) => (other ? 1 + depth(other) : 0)));
   };
   return [...resources].sort((one, other) => depth(other) - depth(one));
 }

@@ -56,8 +56,12 @@ const SHAPES: Readonly<Record<string, string>> = {
     '{policy: each, principal_id: ada@example.com, limit_usd: 200, reason: a launch, ends_at: "2030-01-31T00:00:00Z"}',
   webhooks: '{name: on-call, url: "https://hooks.example.com/weighbridge", events: [budget.exhausted]}',
   aliases: '{name: fast, target: openai/gpt-4o-mini}',
+  on_exhausted: '{profile: cheap-chat, policy: after the budget}',
   price: '{input_price: 0.15, output_price: 0.60} (dollars per million tokens)',
 };
+
+/** The fields of a resource that have a shape. */
+const INNER: ReadonlySet<unknown> = new Set(['price', 'prices', 'on_exhausted']);
 
 /** The path of what breaks the schema, and what to write instead. */
 export function explainSchemaError(error: ErrorObject, content: Json): [path: Path, message: string] {
@@ -94,8 +98,8 @@ function suggestion({ parentSchema }: ErrorObject, name: string): string {
 }
 
 function shapeAt(path: Path): string {
-  const at = path.findLast((part) => typeof part === 'string' && (part === 'price' || part === 'prices'));
-  const shape = at === undefined ? SHAPES[String(path[0])] : SHAPES.price;
+  const at = path.findLast((part) => typeof part === 'string' && INNER.has(part));
+  const shape = SHAPES[at === undefined ? String(path[0]) : String(at === 'prices' ? 'price' : at)];
   return shape === undefined ? '' : ` Example: ${shape}`;
 }
 

@@ -1,6 +1,7 @@
 import { bodyOf } from '@weighbridge/client';
 import { Command } from 'commander';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
+import { UsageError } from '../session/usageError.ts';
 import { limitOf, listOptions } from './options.ts';
 
 export function aliasesCommand(cli: Cli): Command {
@@ -49,6 +50,21 @@ export function aliasesCommand(cli: Cli): Command {
       const session = await openSession(cli, command);
       const body = { name, target, ...(options.policy && { policy_id: options.policy }) };
       session.showOne(await bodyOf(session.client.POST('/api/v1/aliases', { body })));
+    });
+
+  aliases
+    .command('update <alias_id>')
+    .description('change the name or the target of an alias')
+    .option('--name <name>', 'the new name; it may end with *')
+    .option('--target <target>', 'the model, or router/<profile>, that it stands for now')
+    .addHelpText('after', '\nExample:\n  weighbridge aliases update als_… --target router/cheap-chat')
+    .action(async (alias_id: string, { name, target }, command: Command) => {
+      if (name === undefined && target === undefined)
+        throw new UsageError('Nothing to change. Give at least one option.');
+      const session = await openSession(cli, command);
+      const params = { path: { alias_id } };
+      const body = { ...(name !== undefined && { name }), ...(target !== undefined && { target }) };
+      session.showOne(await bodyOf(session.client.PATCH('/api/v1/aliases/{alias_id}', { params, body })));
     });
 
   aliases

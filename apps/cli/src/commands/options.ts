@@ -1,4 +1,7 @@
+import type { components } from '@weighbridge/client';
 import { type Command, InvalidArgumentError, Option } from 'commander';
+
+type CacheSettings = components['schemas']['CacheSettings'];
 
 /** `--limit` and `--all`. */
 export function listOptions(command: Command): Command {
@@ -69,4 +72,19 @@ export function parseTime(now: () => Date): (text: string) => string {
 /** Collects the values of an option that may be repeated, or given with commas. */
 export function collectList(text: string, before: readonly string[] | undefined): string[] {
   return [...(before ?? []), ...text.split(',').map((part) => part.trim())].filter((part) => part !== '');
+}
+
+/** Commander treats null from a parser as no value, so parsers return `none` or `unlimited` instead. */
+export function noneAsNull<T extends string | number | object | undefined>(value: T): T | null {
+  return value === 'none' || value === 'unlimited' ? null : value;
+}
+
+/** Who shares cached responses, and for how long. */
+export function cacheOrNone(text: string): CacheSettings | 'none' {
+  if (text === 'none') return text;
+  const [, scope, seconds] = /^(principal|policy):(\d{1,7})$/.exec(text) ?? [];
+  if (scope === undefined) {
+    throw new InvalidArgumentError('It must be principal or policy, ":" and a number of seconds, or none.');
+  }
+  return { scope: scope as CacheSettings['scope'], ttl_seconds: Number(seconds) };
 }

@@ -3,11 +3,19 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { type Column, time, usd } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
-import { collectList, limitOf, listOptions, parseMicroUsd, parsePositiveInteger } from './options.ts';
+import {
+  cacheOrNone,
+  collectList,
+  limitOf,
+  listOptions,
+  noneAsNull,
+  parseMicroUsd,
+  parsePositiveInteger,
+} from './options.ts';
 
 type Policy = components['schemas']['Policy'];
 type Counter = components['schemas']['PolicyCounter'];
-type CacheSettings = components['schemas']['CacheSettings'];
+type OnExhausted = components['schemas']['OnExhausted'];
 type PolicyChanges = components['schemas']['PolicyChanges'];
 
 const COLUMNS: readonly Column<Policy>[] = [
@@ -188,6 +196,11 @@ function policyOptions(command: Command): Command {
     .option('--max-parallel <n>', 'limit of requests at the same time, or none', countOrNone)
     .option('--profile <profile_id>', 'the routing profile that router/default names, or none')
     .option(
+      '--on-exhausted <profile_id,policy_id>',
+      'where requests go once the budget is used up: by this profile, under this policy; or none: they are refused',
+      onExhaustedOrNone,
+    )
+    .option(
       '--cache <scope:seconds>',
       'who shares cached responses, and for how long: such as policy:3600 or principal:60, or none',
       cacheOrNone,
@@ -233,24 +246,20 @@ function changes(options: Readonly<Record<string, never>>): PolicyChanges {
     default_for: noneAsNull(options.defaultFor),
     self_service: options.selfService,
     profile_id: noneAsNull(options.profile),
+    on_exhausted: noneAsNull(options.onExhausted),
     cache: noneAsNull(options.cache),
     thresholds: options.threshold,
   };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-/** Commander treats null from a parser as no value, so parsers return `none` or `unlimited` instead. */
-function noneAsNull<T extends string | number | object | undefined>(value: T): T | null {
-  return value === 'none' || value === 'unlimited' ? null : value;
-}
-
-function cacheOrNone(text: string): CacheSettings | 'none' {
+function onExhaustedOrNone(text: string): OnExhausted | 'none' {
   if (text === 'none') return text;
-  const [, scope, seconds] = /^(principal|policy):(\d{1,7})$/.exec(text) ?? [];
-  if (scope === undefined) {
-    throw new InvalidArgumentError('It must be principal or policy, ":" and a number of seconds, or none.');
-  }
-  return { scope: scope as CacheSettings['scope'], ttl_seconds: Number(seconds) };
+  const [, profile_id, policy_id] = /^(prf_[^,]+),(pol_[^,]+)$/.exec(text) ?? [];
+  if (profile_id !== undefined && policy_id !== undefined) return { profile_id, policy_id };
+  throw new InvalidArgumentError(
+    'It must be the ids of a profile and a policy, such as prf_…,pol_…, or none.',
+  );
 }
 
 /** Numbers of percent, as they are collected; `none` clears them. */

@@ -3,6 +3,7 @@ import { Command, Option } from 'commander';
 import { price, printable } from '../session/output.ts';
 import { type Cli, firstItems, openSession, type Session } from '../session/session.ts';
 import { limitOf, listOptions } from './options.ts';
+import { profileSettingsCommands } from './profileSettings.ts';
 
 type Explanation = components['schemas']['Explanation'];
 type ExplainRequest = components['schemas']['ExplainRequest'];
@@ -39,6 +40,8 @@ export function profilesCommand(cli: Cli): Command {
       const params = { path: { profile_id } };
       session.showOne(await bodyOf(session.client.GET('/api/v1/profiles/{profile_id}', { params })));
     });
+
+  profileSettingsCommands(cli, profiles);
 
   profiles
     .command('explain <name>')

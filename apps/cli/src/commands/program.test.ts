@@ -94,6 +94,11 @@ describe('the exit code', () => {
       ['keys', 'rotate', 'key_1', '--grace', '1 hour'],
       ['policies', 'create', 'p', '--limit-usd', '0.1234567'],
       ['policies', 'update', 'pol_1'],
+      ['policies', 'update', 'pol_1', '--on-exhausted', 'prf_1'],
+      ['profiles', 'create', 'p'],
+      ['profiles', 'create', 'p', '--target', 'mock/echo=0'],
+      ['profiles', 'update', 'prf_1'],
+      ['aliases', 'update', 'als_1'],
       ['principals', 'set', 'ada'],
       ['principals', 'set', 'ada', '--role', 'lead'],
       ['teams', 'update', 'team_1'],
@@ -204,7 +209,40 @@ describe('policies update', () => {
     });
     expect(await bodyOf('--foreign-objects', 'own')).toEqual({ foreign_objects: 'own' });
     expect(await bodyOf('--translation', 'strict')).toEqual({ translation: 'strict' });
+    expect(await bodyOf('--on-exhausted', 'prf_1,pol_2')).toEqual({
+      on_exhausted: { profile_id: 'prf_1', policy_id: 'pol_2' },
+    });
+    expect(await bodyOf('--on-exhausted', 'none')).toEqual({ on_exhausted: null });
   });
+});
+
+it('profiles and aliases are created, changed and deleted', async () => {
+  const sent = async (...args: string[]) => {
+    received = [];
+    expect((await run([...args, '--json'])).code).toBe(0);
+    const [{ method = '', path = '', body = '' } = {}] = received;
+    return [`${method} ${path}`, body === '' ? undefined : JSON.parse(body)];
+  };
+  const one = ['--target', 'acme/one=3', '--target', 'acme/two', '--strategy', 'weighted'];
+  const targets = [{ model: 'acme/one', weight: 3 }, { model: 'acme/two' }];
+  expect(await sent('profiles', 'create', 'p', ...one, '--cache', 'policy:60')).toEqual([
+    'POST /api/v1/profiles',
+    { name: 'p', strategy: 'weighted', targets, cache: { scope: 'policy', ttl_seconds: 60 } },
+  ]);
+  expect(await sent('profiles', 'create', 'p', '--target', 'acme/two')).toEqual([
+    'POST /api/v1/profiles',
+    { name: 'p', strategy: 'ordered', targets: [{ model: 'acme/two' }] },
+  ]);
+  const limits = ['--capability', 'tools', '--capability', 'vision', '--context-window', '9'];
+  expect(await sent('profiles', 'update', 'prf_1', ...limits, '--cache', 'none')).toEqual([
+    'PATCH /api/v1/profiles/prf_1',
+    { constraints: { capabilities: ['tools', 'vision'], context_window: 9 }, cache: null },
+  ]);
+  expect(await sent('profiles', 'delete', 'prf_1')).toEqual(['DELETE /api/v1/profiles/prf_1', undefined]);
+  expect(await sent('aliases', 'update', 'als_1', '--target', 'router/p')).toEqual([
+    'PATCH /api/v1/aliases/als_1',
+    { target: 'router/p' },
+  ]);
 });
 
 describe('teams', () => {

@@ -263,13 +263,13 @@ export function errorStatuses(path: string, method: string, operation: Operation
     ...ofPath,
     ...(servesSeveralTypes(operation) ? [406] : []),
     ...(method === 'get' ? [] : [409]),
-    ...(takesIfMatch(operation) ? [412] : []),
+    ...(takesCondition(operation) ? [412] : []),
     ...(operation.requestBody ? [...ofBody, 422] : []),
   ];
 }
 
-function takesIfMatch({ parameters = [] }: Operation): boolean {
-  return parameters.some(({ name }) => name === 'if-match');
+function takesCondition({ parameters = [] }: Operation): boolean {
+  return parameters.some(({ name }) => name === 'if-match' || name === 'if-none-match');
 }
 
 function servesSeveralTypes({ responses }: Operation): boolean {

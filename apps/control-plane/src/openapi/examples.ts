@@ -11,6 +11,7 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
   parent_policy_id: null,
   connector_id: `con_${ID}`,
   profile_id: `prf_${ID}`,
+  on_exhausted: null,
   alias_id: `als_${ID}`,
   request_id: `req_${ID}`,
   change_id: `fch_${ID}`,

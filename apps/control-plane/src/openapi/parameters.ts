@@ -59,7 +59,8 @@ export const PARAMETER_DESCRIPTIONS: Readonly<Record<string, string>> = {
     'A value that the client chooses. A repeated request with it gets the first response instead of being applied twice.',
   'if-match':
     'An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists.',
-  'if-none-match': 'Only `*`: the resource is created, and 412 if it exists already.',
+  'if-none-match':
+    'Only `*`: the resource is created, and 412 if it exists already; of a policy, if another one has its name.',
   id_contains: 'Only ids that contain this text, in any case.',
   key_id: 'Only this key.',
   kind: 'Only keys of this kind.',

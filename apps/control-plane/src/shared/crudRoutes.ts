@@ -32,7 +32,11 @@ export interface CrudResource<
   readonly unversioned?: readonly string[];
   /** Throws a 404 if there is no such resource. */
   readonly assertExists: (id: string) => Promise<unknown>;
-  readonly create: Operation<(caller: Caller, input: Static<New>) => Promise<Static<Item>>>;
+  /** Names may be given twice: `If-None-Match: *` keeps a caller from doing so. */
+  readonly createsOnce?: boolean;
+  readonly create: Operation<
+    (caller: Caller, input: Static<New>, assertMatch: AssertMatch) => Promise<Static<Item>>
+  >;
   readonly list: Operation<(query: Static<Query>) => Promise<PageOf<Static<Item>>>>;
   readonly get: Operation<(id: string) => Promise<Static<Item>>>;
   readonly update: Operation<
@@ -65,11 +69,18 @@ export function crudRoutes<
   routes.post(
     path,
     {
-      config: { ...config, ...changing, versioned },
+      config: {
+        ...config,
+        ...changing,
+        versioned,
+        ...(resource.createsOnce && { createsOnce: true }),
+      },
       schema: schemaOf(create, { body: schemas.create, response: { 201: schemas.item } }),
     },
     async (request, reply) =>
-      reply.code(201).send(await create.run(request.caller, request.body as Static<New>)),
+      reply
+        .code(201)
+        .send(await create.run(request.caller, request.body as Static<New>, request.assertMatch)),
   );
 
   routes.get(

@@ -31,6 +31,8 @@ declare module 'fastify' {
     versioned?: readonly string[];
     /** The fields of the ETag that a change may depend on, if it answers with something else. */
     dependsOn?: readonly string[];
+    /** A POST that `If-None-Match: *` keeps from creating a second resource with the same name. */
+    createsOnce?: boolean;
   }
   interface FastifyRequest {
     caller: Caller;

@@ -34,11 +34,17 @@ const ENTITY_TAG = /^(W\/)?"[\x21\x23-\x7e]*"$/;
 export function acceptPreconditions(api: FastifyInstance): void {
   api.decorateRequest('assertMatch', null as unknown as AssertMatch);
   api.addHook('onRoute', (route) => {
-    const { versioned, dependsOn } = route.config ?? {};
+    const { versioned, dependsOn, createsOnce } = route.config ?? {};
     const methods = [route.method].flat();
     const changes = dependsOn !== undefined || methods.some((method) => WRITES.has(method));
     if (versioned === undefined && dependsOn === undefined) return;
-    if (changes) {
+    if (createsOnce) {
+      const { properties = {} } = (route.schema?.headers ?? {}) as Partial<TObject>;
+      route.schema = {
+        ...route.schema,
+        headers: Type.Object({ ...properties, 'if-none-match': IF_NONE_MATCH }),
+      };
+    } else if (changes) {
       const { properties = {} } = (route.schema?.headers ?? {}) as Partial<TObject>;
       const ofPut = methods.includes('PUT') && { 'if-none-match': IF_NONE_MATCH };
       route.schema = {
@@ -61,14 +67,15 @@ export function acceptPreconditions(api: FastifyInstance): void {
 }
 
 function preconditionOf({ headers, method, routeOptions }: FastifyRequest): AssertMatch {
-  const { versioned, dependsOn = versioned, reads } = routeOptions.config;
+  const { versioned, dependsOn = versioned, reads, createsOnce } = routeOptions.config;
   const match = headers['if-match'];
   const noneMatch = headers['if-none-match'];
   // Of a read they would only save the body.
   if (reads || !(WRITES.has(method) || method === 'POST')) return () => undefined;
   const supported = dependsOn !== undefined && (WRITES.has(method) || routeOptions.config.dependsOn);
   if (match !== undefined && !supported) throw notSupported('If-Match');
-  if (noneMatch !== undefined && !(supported && method === 'PUT')) throw notSupported('If-None-Match');
+  if (noneMatch !== undefined && !createsOnce && !(supported && method === 'PUT'))
+    throw notSupported('If-None-Match');
   if (noneMatch !== undefined && noneMatch !== '*') {
     throw malformed('If-None-Match: can only be *, which refuses to change what exists.', 'if-none-match');
   }

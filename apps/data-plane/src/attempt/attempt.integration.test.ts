@@ -87,6 +87,9 @@ function open(
     cache: undefined,
     windowRemainingMs: undefined,
     windowEndMs: undefined,
+    routesBy: undefined,
+    replaced: 0,
+    onExhausted: undefined,
     ...more,
   };
   const context: Mutable<AttemptContext> = {

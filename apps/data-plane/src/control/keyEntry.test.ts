@@ -29,3 +29,10 @@ it('shares the policy ids among keys of the same chain', () => {
   );
   expect(entries[0]?.policyIds).toBe(entries[1]?.policyIds);
 });
+
+it('is dropped with the policies that replace its own, too', () => {
+  const under = (policyId: string) => ({ bucket: { policyId } });
+  const replacements = [{ profileId: 'prf_1', policies: [under('pol_2'), under('pol_3')] }];
+  const key = create(KeySchema, { id: 'a', policies: [under('pol_1'), under('pol_3')], replacements });
+  expect(keyEntry(key, SOURCE).policyIds).toEqual(['pol_1', 'pol_3', 'pol_2']);
+});

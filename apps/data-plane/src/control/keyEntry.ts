@@ -10,7 +10,7 @@ import { LRUCache } from 'lru-cache';
 export interface KeyEntry {
   /** The key in protobuf, one Latin-1 character per byte: the smallest form in V8. */
   readonly packed: string;
-  /** The ids of the policies in its chain. */
+  /** The ids of the policies in its chain, and of those that replace one of them when its budget is used up. */
   readonly policyIds: readonly string[];
   readonly revision: bigint;
   /** When its counters were read, monotonic, in whole milliseconds. */
@@ -28,7 +28,8 @@ const chains = new LRUCache<string, readonly string[]>({ max: MAX_CHAINS });
 let latestRevision = 0n;
 
 export function keyEntry(key: Key, source: Pick<KeyEntry, 'revision' | 'readAtMs' | 'maxAgeMs'>): KeyEntry {
-  const policyIds = key.policies.flatMap(({ bucket }) => bucket?.policyId ?? []);
+  const counters = [key.policies, ...key.replacements.map(({ policies }) => policies)].flat();
+  const policyIds = [...new Set(counters.flatMap(({ bucket }) => bucket?.policyId ?? []))];
   const chain = JSON.stringify(policyIds);
   const shared = chains.get(chain) ?? policyIds;
   chains.set(chain, shared);

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { CacheScope, KeySchema, Translation } from '@weighbridge/contracts';
 import { expect, it } from 'vitest';
-import { resolvedKey } from './resolvedKey.ts';
+import { afterReplacements, resolvedKey } from './resolvedKey.ts';
 
 /** A key under policies `pol_0`, `pol_1` … of these caches, the governing one first. */
 const cacheUnder = (...caches: readonly ({ scope: CacheScope; ttlSeconds: number } | undefined)[]) =>
@@ -32,4 +32,33 @@ it('translates strictly if any of its policies does', () => {
   expect(under()).toBe(false);
   expect(under(Translation.UNSPECIFIED, Translation.LENIENT)).toBe(false);
   expect(under(Translation.LENIENT, Translation.STRICT)).toBe(true);
+});
+
+it('knows what governs once budgets are used up, one after the other, for as long as the first window lasts', () => {
+  const counter = (policyId: string, windowEndMs?: bigint) => ({
+    bucket: { policyId },
+    ...(windowEndMs !== undefined && { windowEndMs, windowRemainingMs: windowEndMs }),
+  });
+  const key = resolvedKey(
+    create(KeySchema, {
+      id: 'key_1',
+      policies: [counter('own', 9n), counter('parent')],
+      replacements: [
+        { profileId: 'prf_1', policies: [counter('second', 5n), counter('parent')] },
+        { profileId: 'prf_2', policies: [counter('third')] },
+      ],
+    }),
+  );
+  const seen = [0, 1, 2, 3].map((replaced) => {
+    const { id, routesBy, policies, windowEndMs, onExhausted } = afterReplacements(key, replaced);
+    const ids = policies.map(({ bucket }) => bucket.policyId);
+    return [id, routesBy, ids, windowEndMs, onExhausted !== undefined];
+  });
+  const last = ['key_1', 'prf_2', ['third'], 5, false];
+  expect(seen).toEqual([
+    ['key_1', undefined, ['own', 'parent'], 5, true],
+    ['key_1', 'prf_1', ['second', 'parent'], 5, true],
+    last,
+    last,
+  ]);
 });

@@ -47,6 +47,12 @@ export interface ResolvedKey {
   readonly windowRemainingMs: number | undefined;
   /** The same as an instant by the control plane's clock, in Unix milliseconds. */
   readonly windowEndMs: number | undefined;
+  /** The profile that requests go by, whatever model they name; undefined: they choose. */
+  readonly routesBy: string | undefined;
+  /** How many policies were replaced because their budgets were used up. */
+  readonly replaced: number;
+  /** The key as it is once the budget of its governing policy is used up; undefined: its requests are refused then. */
+  readonly onExhausted: ResolvedKey | undefined;
 }
 
 interface ResolvedPolicy {
@@ -55,7 +61,33 @@ interface ResolvedPolicy {
 }
 
 export function resolvedKey(key: Key): ResolvedKey {
-  const counters = key.policies.filter(hasBucket);
+  const windows = [key.policies, ...key.replacements.map(({ policies }) => policies)].flat();
+  const shared = {
+    windowRemainingMs: least(windows.map(({ windowRemainingMs }) => windowRemainingMs)),
+    windowEndMs: least(windows.map(({ windowEndMs }) => windowEndMs)),
+  };
+  let onExhausted: ResolvedKey | undefined;
+  for (let replaced = key.replacements.length; replaced > 0; replaced--) {
+    const { policies = [], profileId } = key.replacements[replaced - 1] ?? {};
+    onExhausted = { ...governedKey(key, policies), ...shared, routesBy: profileId, replaced, onExhausted };
+  }
+  return { ...governedKey(key, key.policies), ...shared, routesBy: undefined, replaced: 0, onExhausted };
+}
+
+/** The same key after as many replacements, or after as many as there are. */
+export function afterReplacements(key: ResolvedKey, replaced: number): ResolvedKey {
+  let found = key;
+  while (found.onExhausted && found.replaced < replaced) found = found.onExhausted;
+  return found;
+}
+
+type GovernedKey = Omit<
+  ResolvedKey,
+  'windowRemainingMs' | 'windowEndMs' | 'routesBy' | 'replaced' | 'onExhausted'
+>;
+
+function governedKey(key: Key, policies: readonly PolicyCounter[]): GovernedKey {
+  const counters = policies.filter(hasBucket);
   const budgets = counters.flatMap((counter, at) => budgetedPolicy(counter, at === 0) ?? []);
   return {
     id: key.id,
@@ -79,8 +111,6 @@ export function resolvedKey(key: Key): ResolvedKey {
     restrictsModels: counters.some(({ allowedModels }) => allowedModels.length > 0),
     rates: counters.flatMap((counter) => rateLimitedPolicy(counter) ?? []),
     cache: nearestCache(counters),
-    windowRemainingMs: least(counters.map(({ windowRemainingMs }) => windowRemainingMs)),
-    windowEndMs: least(counters.map(({ windowEndMs }) => windowEndMs)),
   };
 }
 

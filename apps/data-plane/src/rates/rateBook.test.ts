@@ -296,3 +296,20 @@ describe('rate limits', () => {
     });
   });
 });
+
+it('a request that is taken back leaves nothing behind: no request, no tokens, no place', async () => {
+  const policy = rated({ requestsPerMinute: 4, tokensPerMinute: 400, maxParallel: 1 });
+  const world = new World(policy);
+  world.live = 1;
+  const book = world.book();
+  const before = book.figures([policy]);
+  for (let n = 0; n < 20; n++) book.undo(await admit(book, [policy], 100));
+  expect(book.figures([policy])).toEqual(before);
+  // Of an earlier minute, there is nothing to take back but its place.
+  const late = await admit(book, [policy], 100);
+  world.clockMs += 60_000;
+  const next = await admit(book, [rated({ ...policy, maxParallel: 2 })], 100);
+  book.undo(late);
+  expect(book.figures([policy])).toMatchObject({ requestsLeft: 3, tokensLeft: 300 });
+  book.settle(next, 100);
+});

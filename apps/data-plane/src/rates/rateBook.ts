@@ -86,6 +86,11 @@ export class RateBook {
     for (const { counter, minute } of counters) counter.end(usedTokens - tokens, minute);
   }
 
+  /** Ends a request that another policy governs after all: it is counted there. */
+  undo({ counters, tokens }: RateReservation): void {
+    for (const { counter, minute } of counters) counter.undo(tokens, minute);
+  }
+
   /** The figures of the limit with the least left, for the response headers. */
   figures(policies: readonly RateLimitedPolicy[]): RateFigures | undefined {
     const clockMs = this.#deps.clockMs();

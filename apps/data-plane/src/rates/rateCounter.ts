@@ -143,6 +143,12 @@ export class RateCounter {
     }
   }
 
+  /** Takes back a request that was admitted in `minute`, as if it had not come. */
+  undo(tokens: number, minute: number): void {
+    this.end(-tokens, minute);
+    if (minute === this.minute) this.#usedRequests--;
+  }
+
   grant(grant: RateGrant | undefined): void {
     if (!grant || Number(grant.minute) !== this.minute) return;
     this.#grantedRequests += Number(grant.requests);

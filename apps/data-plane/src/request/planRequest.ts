@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ResponseStorage } from '@weighbridge/dialects';
-import { profileNameOf, type RoutingProfile } from '@weighbridge/domain';
+import { profileNameOf, ROUTER_PREFIX, type RoutingProfile } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { limitOutput } from '../attempt/limitOutput.ts';
 import type { GenerationPlan, PreparedRequest } from '../attempt/plan.ts';
@@ -19,7 +19,7 @@ import { type GenerationRequest, readGenerationRequest, upstreamBody } from '../
 import { type HardTerms, hardTerms } from '../formats/hardMode.ts';
 import { type Operation, RESPONSES } from '../formats/operation.ts';
 import type { RequestBody } from '../formats/requestBody.ts';
-import { findProfile } from '../routing/profileTargets.ts';
+import { findProfile, profileWithId } from '../routing/profileTargets.ts';
 import { inTranslation } from '../translation/notTranslatable.ts';
 import {
   type AttemptTranslation,
@@ -123,6 +123,11 @@ class GenerationPlanner {
     this.#streamsArray = streamsArray;
     this.#table = table;
     const { model } = generation;
+    if (sender.key.routesBy !== undefined) {
+      this.#profile = profileWithId(sender.key.routesBy, table);
+      this.#model = `${ROUTER_PREFIX}${this.#profile.name}`;
+      return;
+    }
     // Most requests name a model by its id: that takes no more than a look-up.
     const resolved = table.models.has(model) ? undefined : resolveRequested(model, sender.key, table);
     this.#model = resolved?.target ?? model;

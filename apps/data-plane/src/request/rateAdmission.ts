@@ -7,7 +7,7 @@ import type { RateBook, RateReservation } from '../rates/rateBook.ts';
 import { setRateHeaders } from '../rates/rateHeaders.ts';
 
 export interface RateDeps {
-  readonly rates: Pick<RateBook, 'admit' | 'settle' | 'figures' | 'clockMs'>;
+  readonly rates: Pick<RateBook, 'admit' | 'settle' | 'undo' | 'figures' | 'clockMs'>;
   readonly usualTokens: (model: string) => number | undefined;
 }
 

@@ -4,7 +4,7 @@ import type { AttemptContext } from '../attempt/attempt.ts';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import type { Plan } from '../attempt/plan.ts';
 import type { KeyCache } from '../control/keyCache.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
+import { afterReplacements, type ResolvedKey } from '../control/resolvedKey.ts';
 import type { Dialect } from '../formats/operation.ts';
 import type { Endpoint } from '../observe/endpoints.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';
@@ -86,7 +86,9 @@ export class RequestContext implements AttemptContext {
 
   async refreshKey(): Promise<void> {
     const { keys, now } = this.#deps;
-    this.key = await authenticate(keys, this.#credentials, now().getTime(), 'refresh');
+    const { replaced } = this.key;
+    const key = await authenticate(keys, this.#credentials, now().getTime(), 'refresh');
+    this.key = afterReplacements(key, replaced);
     this.observed.key = this.key;
   }
 }

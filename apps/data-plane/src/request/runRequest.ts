@@ -1,4 +1,4 @@
-import { AppError, raise } from '@weighbridge/errors';
+import { AppError, type ErrorKind, raise } from '@weighbridge/errors';
 import { clientGone, type Logger } from '@weighbridge/runtime';
 import type { AttemptDeps } from '../attempt/attempt.ts';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
@@ -11,6 +11,8 @@ import type { ResponseHeaders } from '../attempt/responseHeaders.ts';
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
 import type { KeyCache } from '../control/keyCache.ts';
+import { LimitError } from '../control/limitError.ts';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
 import { STORED_RESPONSE } from '../formats/operation.ts';
 import type { Observer } from '../observe/observer.ts';
@@ -109,7 +111,11 @@ async function serve(deps: RunDeps, request: InferenceRequest, client: ClientCon
     if (request.action.kind === 'generation') await runPlanned(deps, request, client);
     else await runStored(deps, request, client);
   } catch (error) {
-    if (!client.isCommitted) throw error;
+    if (!client.isCommitted) {
+      const key = keyInstead(request, error);
+      if (!key) throw error;
+      return await serveInstead(deps, { ...request, key }, client, error);
+    }
     request.observed.outcome = 'fault';
     deps.logger.error({ err: error, requestId: request.id }, 'failed to relay a response');
     const { action } = request;
@@ -117,6 +123,35 @@ async function serve(deps: RunDeps, request: InferenceRequest, client: ClientCon
     sendInternalError({ client, operation, requestId: request.id }, error);
   }
 }
+
+/** The key as it is now that the budget of its governing policy can't pay the request; undefined: the refusal stands. */
+function keyInstead({ key, action }: InferenceRequest, error: unknown): ResolvedKey | undefined {
+  if (!key.onExhausted || action.kind !== 'generation') return undefined;
+  if (!(error instanceof LimitError) || error.code !== 'budget_exhausted') return undefined;
+  return error.counter.bucket.policyId === key.policies[0]?.bucket.policyId ? key.onExhausted : undefined;
+}
+
+/** Serves a request by the policy that governs now, from its beginning. What its profile can't serve is refused for the budget. */
+async function serveInstead(
+  deps: RunDeps,
+  request: InferenceRequest,
+  client: ClientConnection,
+  refusal: unknown,
+): Promise<void> {
+  const { observed } = request;
+  const { key } = observed;
+  observed.key = request.key;
+  try {
+    await serve(deps, request, client);
+  } catch (error) {
+    if (observed.attempts > 0 || !(error instanceof AppError) || !UNSERVED.has(error.kind)) throw error;
+    observed.key = key;
+    throw refusal;
+  }
+}
+
+/** Why a profile does not serve a request: to its caller, who named another model, that says nothing. */
+const UNSERVED: ReadonlySet<ErrorKind> = new Set(['invalid_request', 'permission', 'not_found']);
 
 /** A request for a stored response counts against the rate limits too, before its owner is looked up. */
 async function runStored(deps: RunDeps, request: InferenceRequest, client: ClientConnection): Promise<void> {
@@ -151,6 +186,7 @@ async function runPlanned(deps: RunDeps, request: InferenceRequest, client: Clie
   const admitting = admitByRates(deps, key, plan, client.headers);
   const hold = admitting instanceof Promise ? await admitting : admitting;
   const attempts = new RequestAttempts(deps, new RequestContext(deps, request, plan, client));
+  let isReplaced = false;
   deps.inFlight.begin(client);
   try {
     // The client disconnected before anything was sent: nothing is charged.
@@ -162,9 +198,13 @@ async function runPlanned(deps: RunDeps, request: InferenceRequest, client: Clie
     const delivered = await forward(deps, { plan, client, attempts });
     client.commit();
     await relayAnswer(deps, request, plan, delivered, caching, client);
+  } catch (error) {
+    isReplaced = !client.isCommitted && keyInstead(request, error) !== undefined;
+    throw error;
   } finally {
     attempts.close();
-    if (hold) deps.rates.settle(hold, attempts.usedTokens);
+    if (hold && isReplaced) deps.rates.undo(hold);
+    else if (hold) deps.rates.settle(hold, attempts.usedTokens);
     deps.inFlight.end(client);
   }
 }

@@ -42,6 +42,11 @@ export function findProfile(name: string, key: ResolvedKey, table: RoutingTable)
   if (name !== DEFAULT_PROFILE || profileId === undefined) {
     return table.profiles.get(name) ?? raise(unknownProfile(name, key, table));
   }
+  return profileWithId(profileId, table);
+}
+
+/** The profile that a policy names. */
+export function profileWithId(profileId: string, table: RoutingTable): RoutingProfile {
   for (const profile of table.profiles.values()) if (profile.id === profileId) return profile;
   const message = "This proxy has not received the routing profile of the key's policy yet. Try again.";
   throw new AppError('unavailable', 'profile_not_known', message);

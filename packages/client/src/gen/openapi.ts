@@ -2932,6 +2932,7 @@ export interface components {
             default_for?: components["schemas"]["DefaultFor"] | null;
             self_service?: boolean;
             profile_id?: string | null;
+            on_exhausted?: components["schemas"]["OnExhausted"] | null;
             cache?: components["schemas"]["CacheSettings"] | null;
             /** @description In percent of the limit. */
             thresholds?: number[];
@@ -3033,6 +3034,13 @@ export interface components {
          * @enum {string}
          */
         OnDisconnect: "cancel" | "drain";
+        /** @description What happens to the requests that this policy governs and that its budget can no longer pay: they go by another profile, and another policy governs them. What binds them beside this policy, such as its parents, still does. Null: they are refused. */
+        OnExhausted: {
+            /** @description Requests go by this profile, whatever model they name. */
+            profile_id: string;
+            /** @description This policy governs them. */
+            policy_id: string;
+        };
         /** @enum {string} */
         Outcome: "success" | "upstream_error" | "upstream_unreachable" | "interrupted" | "client_gone" | "unknown" | "refused";
         Override: {
@@ -3141,6 +3149,7 @@ export interface components {
             default_for: components["schemas"]["DefaultFor"] | null;
             self_service: boolean;
             profile_id: string | null;
+            on_exhausted: components["schemas"]["OnExhausted"] | null;
             cache: components["schemas"]["CacheSettings"] | null;
             /** @description In percent of the limit. */
             thresholds: number[];
@@ -3171,6 +3180,7 @@ export interface components {
             default_for?: components["schemas"]["DefaultFor"] | null;
             self_service?: boolean;
             profile_id?: string | null;
+            on_exhausted?: components["schemas"]["OnExhausted"] | null;
             cache?: components["schemas"]["CacheSettings"] | null;
             /** @description In percent of the limit. */
             thresholds?: number[];
@@ -6459,6 +6469,7 @@ export interface operations {
                      *           "default_for": "service",
                      *           "self_service": false,
                      *           "profile_id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "on_exhausted": null,
                      *           "cache": null,
                      *           "thresholds": [
                      *             80,
@@ -6493,7 +6504,10 @@ export interface operations {
                 /** @description How long to wait at most, in milliseconds. */
                 timeout_ms?: number;
             };
-            header?: never;
+            header?: {
+                /** @description Only `*`: the resource is created, and 412 if it exists already; of a policy, if another one has its name. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -6559,6 +6573,7 @@ export interface operations {
                      *       "default_for": "service",
                      *       "self_service": false,
                      *       "profile_id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "on_exhausted": null,
                      *       "cache": null,
                      *       "thresholds": [
                      *         80,
@@ -6576,6 +6591,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             417: components["responses"]["ExpectationFailed"];
@@ -6635,6 +6651,7 @@ export interface operations {
                      *       "default_for": "service",
                      *       "self_service": false,
                      *       "profile_id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "on_exhausted": null,
                      *       "cache": null,
                      *       "thresholds": [
                      *         80,
@@ -6721,6 +6738,7 @@ export interface operations {
                      *       "default_for": "service",
                      *       "self_service": false,
                      *       "profile_id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "on_exhausted": null,
                      *       "cache": null,
                      *       "thresholds": [
                      *         80,
@@ -6821,6 +6839,7 @@ export interface operations {
                      *       "default_for": "service",
                      *       "self_service": false,
                      *       "profile_id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "on_exhausted": null,
                      *       "cache": null,
                      *       "thresholds": [
                      *         80,
@@ -7207,7 +7226,7 @@ export interface operations {
             header?: {
                 /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
                 "if-match"?: string;
-                /** @description Only `*`: the resource is created, and 412 if it exists already. */
+                /** @description Only `*`: the resource is created, and 412 if it exists already; of a policy, if another one has its name. */
                 "if-none-match"?: string;
             };
             path: {
@@ -11539,7 +11558,7 @@ export interface operations {
             header?: {
                 /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
                 "if-match"?: string;
-                /** @description Only `*`: the resource is created, and 412 if it exists already. */
+                /** @description Only `*`: the resource is created, and 412 if it exists already; of a policy, if another one has its name. */
                 "if-none-match"?: string;
             };
             path: {
@@ -12736,7 +12755,7 @@ export interface operations {
             header?: {
                 /** @description An ETag that a response had: the change is made only if the resource is still in that state, else 412. `*`: only if it exists. */
                 "if-match"?: string;
-                /** @description Only `*`: the resource is created, and 412 if it exists already. */
+                /** @description Only `*`: the resource is created, and 412 if it exists already; of a policy, if another one has its name. */
                 "if-none-match"?: string;
             };
             path: {

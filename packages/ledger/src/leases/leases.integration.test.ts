@@ -57,6 +57,9 @@ describe('the ledger', () => {
     'standing-for-each',
     'override-outlives',
     'override-end-refunds',
+    'replaced-charged-too',
+    'replacement-not-reserved',
+    'replacement-leaves-parents',
   ];
   it.each(planted)('fails the simulation with the fault %s', async (fault) => {
     const size = { steps: 120, windowSteps: 90 };

@@ -20,6 +20,9 @@ const FAULTS: Readonly<
   'standing-for-each': { mode: 'hard' },
   'override-outlives': { mode: 'hard' },
   'override-end-refunds': { mode: 'hard' },
+  'replaced-charged-too': { mode: 'hard' },
+  'replacement-not-reserved': { mode: 'hard' },
+  'replacement-leaves-parents': { mode: 'hard' },
   // The forgotten overage exceeds what is in flight only if little is in flight and the ledger is far behind.
   'forget-overage': { mode: 'balanced', calm: true, maxInFlight: 1, usageRate: 0.02 },
 };

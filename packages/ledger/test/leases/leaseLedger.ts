@@ -37,7 +37,8 @@ export interface SimulatedEvent {
   readonly id: number;
   readonly holder: Holder;
   readonly n: number;
-  /** The counters that it was admitted on, unless the fault `stamp-at-settle` is planted. */
+  readonly admittedOn: readonly Counter[];
+  /** What it is charged to: the same, unless a fault is planted. */
   readonly counters: readonly Counter[];
   readonly cost: number;
   readonly reserve: number;
@@ -60,13 +61,18 @@ export type Fault =
   | 'stamp-at-settle'
   | 'standing-for-each'
   | 'override-outlives'
-  | 'override-end-refunds';
+  | 'override-end-refunds'
+  | 'replaced-charged-too'
+  | 'replacement-not-reserved'
+  | 'replacement-leaves-parents';
 
 export interface SimulatedAnswer {
   /** Cumulative. */
   readonly granted: number;
   /** What the lease may keep while nothing is spent on it. */
   readonly standing: number;
+  /** Nothing was granted, since what is spent and the minimum exceed the limit. */
+  readonly exhausted: boolean;
 }
 
 /** Larger shares than in the product, so that those of three proxies meet the bound. */

@@ -80,17 +80,17 @@ class ReferenceLedger implements LeaseLedger {
   }
 
   #answer(holder: Holder, call: SimulatedCall, step: number): SimulatedAnswer {
-    const lease = this.#change(holder, call, step);
+    const lease = this.#leaseOf(holder, call.counter);
+    const exhausted = this.#change(lease, call, step) === 'exhausted';
     const standing = Math.min(lease.standing, this.#standingFor(lease, step));
-    return { granted: lease.granted, standing };
+    return { granted: lease.granted, standing, exhausted };
   }
 
-  #change(holder: Holder, call: SimulatedCall, step: number): Lease {
-    const lease = this.#leaseOf(holder, call.counter);
-    const epoch = this.#epochOf(holder);
+  #change(lease: Lease, call: SimulatedCall, step: number): 'exhausted' | undefined {
+    const epoch = this.#epochOf(lease.holder);
     if (epoch.closed) {
       lease.standing = 0;
-      return lease;
+      return undefined;
     }
     // Rule 4: returns are cumulative.
     lease.returned =
@@ -104,15 +104,26 @@ class ReferenceLedger implements LeaseLedger {
     lease.seq = Math.max(lease.seq, call.seq);
     if (!isCurrent || epoch.superseded) {
       lease.standing = 0;
-      return lease;
+      return undefined;
     }
-    if (!isNewer) return lease;
+    if (!isNewer) return undefined;
     // Rule 14: what idle leases keep is together a tenth of the limit. The holder may never learn of a smaller figure.
     lease.standing = Math.max(call.standing, this.#standingFor(lease, step));
     // Rule 2: grant what is wanted, as far as there is headroom.
-    const slice = Math.min(call.want, this.#limitOf(policy, step) - this.#exposureOf(key));
+    const limit = this.#limitOf(policy, step);
+    const slice = Math.min(call.want, limit - this.#exposureOf(key));
     if (slice > 0 && slice >= call.minimum) lease.granted += slice;
-    return lease;
+    else if (call.want > 0) return this.#exhaustion(key, call.minimum, limit);
+    return undefined;
+  }
+
+  /**
+   * Rule 16: a budget is used up for a request if what is spent leaves no room for it, whatever leases hold. Then another policy may
+   * govern the request in place of this one: it reserves in the counters of that policy and of all that bind beside it, and is
+   * charged to these. The counter that it was refused by learns nothing of it.
+   */
+  #exhaustion(key: string, minimum: number, limit: number): 'exhausted' | undefined {
+    return (this.#spent.get(key) ?? 0) + Math.max(1, minimum) > limit ? 'exhausted' : undefined;
   }
 
   /** Rule 15: an override stands in for the limit until its time comes. Its end takes nothing back, as a lowered limit does not. */

@@ -6,6 +6,8 @@ export interface InFlight {
   readonly reserve: number;
   readonly cost: number;
   readonly admittedOn: readonly Counter[];
+  /** By the rules, the same. */
+  readonly chargedTo: readonly Counter[];
   readonly admittedStep: number;
 }
 
@@ -20,6 +22,8 @@ export interface LeaseAccount {
   seq: number;
   /** What it may keep while nothing is spent on it. */
   standing: number;
+  /** By the newest answer, what is spent leaves no room for a request. */
+  exhausted: boolean;
   /** When the proxy last asked for more. */
   askedStep: number;
 }
@@ -60,6 +64,7 @@ export class SimulatedProxy {
         reserved: 0,
         seq: 0,
         standing: 0,
+        exhausted: false,
         askedStep: -RETRY_STEPS,
       };
       this.accounts.set(of.key, account);

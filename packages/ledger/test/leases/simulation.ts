@@ -38,9 +38,12 @@ interface Grant {
   readonly key: string;
   readonly seq: number;
   readonly standing: number;
+  readonly exhausted: boolean;
   readonly granted: number;
   readonly slice: number;
 }
+
+const NOTHING_GRANTED = { granted: 0, standing: 0, exhausted: false };
 
 /**
  * Three proxies spend on a ledger over a network that loses, repeats and reorders messages, while processes die, spools are
@@ -161,25 +164,50 @@ class Simulation {
   /** Rules 5 and 6: a request reserves from all buckets of its chain, or from none. */
   #admit(proxy: SimulatedProxy): void {
     if (proxy.inFlight.length >= (this.#options.maxInFlight ?? 8)) return;
-    const leaf = this.#pick(['A', 'B'] as const);
-    const window = this.#windowAt(this.#step);
-    const chain = [counter(leaf, leaf === 'A' ? proxy.version : 0, window), counter('P', 0, window)];
+    const asked = this.#pick(['A', 'B'] as const);
     const reserve = this.#between(5, 40);
     const most = this.#options.mode === 'hard' ? reserve : 2 * reserve;
     const cost = this.#random() < 0.3 ? most : this.#between(0, most);
-    const accounts = chain.map((of) => proxy.account(of));
+    const { governed, reservedIn, chargedTo } = this.#chainOf(proxy, asked, reserve);
+    const accounts = reservedIn.map((of) => proxy.account(of));
     const short = accounts.filter((account) => headroom(account) < reserve);
     if (short.length > 0) {
       this.#askForMore(proxy, short, reserve);
       return;
     }
     for (const account of accounts) account.reserved += reserve;
-    proxy.inFlight.push({ id: ++this.#events, reserve, cost, admittedOn: chain, admittedStep: this.#step });
-    for (const of of chain) {
+    proxy.inFlight.push({
+      id: ++this.#events,
+      reserve,
+      cost,
+      admittedOn: reservedIn,
+      chargedTo,
+      admittedStep: this.#step,
+    });
+    for (const of of governed) {
       this.#bill.charge(of, cost);
       this.#bill.noteOverage(of, proxy.holder, proxy.overageInFlight(of));
       this.#bill.check(of);
     }
+  }
+
+  /**
+   * Rule 16: a request that the budget of A can't pay is governed by B in its place. Their parent P binds in either case. By the
+   * rules, what governs a request is what it reserves in and what it is charged to.
+   */
+  #chainOf(proxy: SimulatedProxy, asked: 'A' | 'B', reserve: number) {
+    const window = this.#windowAt(this.#step);
+    const [a, b, p] = [counter('A', proxy.version, window), counter('B', 0, window), counter('P', 0, window)];
+    const account = proxy.account(a);
+    const isReplaced = asked === 'A' && account.exhausted && headroom(account) < reserve;
+    const governed = asked === 'A' && !isReplaced ? [a, p] : [b, p];
+    if (!isReplaced) return { governed, reservedIn: governed, chargedTo: governed };
+    // Its limit may have been raised meanwhile.
+    if (this.#random() < 0.3) this.#askForMore(proxy, [account], reserve);
+    const { fault } = this.#options;
+    const reservedIn =
+      fault === 'replacement-not-reserved' ? [p] : fault === 'replacement-leaves-parents' ? [b] : governed;
+    return { governed, reservedIn, chargedTo: fault === 'replaced-charged-too' ? [a, b, p] : reservedIn };
   }
 
   /** One call per lease at a time, repeated if no response arrives. */
@@ -224,13 +252,13 @@ class Simulation {
 
   /** Writes a usage event to the spool and sends it, sometimes twice. */
   #write(proxy: SimulatedProxy, request: InFlight, cost: number): void {
-    const { id, reserve, admittedOn, admittedStep } = request;
+    const { id, reserve, admittedOn, chargedTo, admittedStep } = request;
     const counters =
       this.#options.fault === 'stamp-at-settle'
         ? admittedOn.map((of) =>
             counter(of.policy, of.version, Math.max(0, this.#windowAt(this.#step + proxy.clockSkew))),
           )
-        : admittedOn;
+        : chargedTo;
     const event = {
       id,
       holder: proxy.holder,
@@ -369,24 +397,26 @@ class Simulation {
     return calls.map(({ counter: of, seq }, i) => {
       const lease = leaseKey(of, holder);
       const last = this.#answered.get(lease) ?? { seq: 0, granted: 0 };
-      const { granted: now, standing } = answers[i] ?? { granted: 0, standing: 0 };
+      const { granted: now, standing, exhausted } = answers[i] ?? NOTHING_GRANTED;
       if (now < last.granted) this.#fail(`${lease} was granted ${last.granted}, now ${now}`);
       if (seq <= last.seq && now > last.granted) this.#fail(`${lease} was granted again by an old call`);
       this.#answered.set(lease, { seq: Math.max(seq, last.seq), granted: now });
-      return { key: of.key, seq, granted: now, standing, slice: now - last.granted };
+      return { key: of.key, seq, granted: now, standing, exhausted, slice: now - last.granted };
     });
   }
 
   #applyGrants(holder: Holder, grants: readonly Grant[]): void {
     const proxy = this.#proxies[holder.proxy];
     if (proxy?.epoch !== holder.epoch) return;
-    for (const { key, seq, granted, standing, slice } of grants) {
+    for (const { key, seq, granted, standing, exhausted, slice } of grants) {
       const account = proxy.accounts.get(key);
       if (!account) continue;
       if (this.#options.fault === 'grants-as-deltas') account.granted += slice;
       else account.granted = Math.max(account.granted, granted);
       // Of the newest call alone: an older answer may allow more than there is now.
-      if (seq === account.seq) account.standing = standing;
+      if (seq !== account.seq) continue;
+      account.standing = standing;
+      account.exhausted = exhausted;
     }
     this.#checkStanding();
   }
@@ -400,7 +430,7 @@ class Simulation {
     }
     const spent = new Map<string, number>();
     for (const event of this.#recorded.values()) {
-      for (const of of event.counters) {
+      for (const of of event.admittedOn) {
         spent.set(windowKey(of), (spent.get(windowKey(of)) ?? 0) + event.cost);
       }
     }

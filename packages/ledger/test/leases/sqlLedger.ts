@@ -1,4 +1,4 @@
-import type { Database } from '@weighbridge/database';
+import type { Database, Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { type BucketRef, bucketKey, POLICY_SUBJECT } from '../../src/buckets/bucketRef.ts';
 import { endDueOverrides } from '../../src/budgets/endOverrides.ts';
@@ -102,9 +102,10 @@ class SqlLedger implements LeaseLedger {
         together: this.#options.fault === 'standing-for-each' ? 1n : BigInt(STANDING.together),
       },
     });
-    return answers.map(({ grantedNanoUsd, standingNanoUsd }) => ({
+    return answers.map(({ grantedNanoUsd, standingNanoUsd, outcome }) => ({
       granted: Number(grantedNanoUsd),
       standing: Number(standingNanoUsd),
+      exhausted: outcome === 'exhausted',
     }));
   }
 
@@ -151,8 +152,11 @@ class SqlLedger implements LeaseLedger {
 
   async startOverride(policy: PolicyName, override: SimulatedOverride, step: number): Promise<void> {
     const [policyId, now] = [this.#policyId(policy), this.#at(step)];
-    const ends = this.#options.fault === 'override-outlives' ? 1_000_000 : override.ends;
+    const isOutliving = this.#options.fault === 'override-outlives';
+    const ends = isOutliving ? 1_000_000 : override.ends;
     await this.#options.db.transaction().execute(async (tx) => {
+      // A counter has one at a time.
+      if (isOutliving) await this.#endOverrideOf(tx, policyId, now);
       const of = { policy_id: policyId, subject: POLICY_SUBJECT, reason: 'simulated', created_by: 'ada' };
       const times = { created_at: now, updated_at: now, ends_at: this.#at(ends) };
       await tx
@@ -166,15 +170,19 @@ class SqlLedger implements LeaseLedger {
   async endOverride(policy: PolicyName, step: number): Promise<void> {
     const [policyId, now] = [this.#policyId(policy), this.#at(step)];
     await this.#options.db.transaction().execute(async (tx) => {
-      await tx
-        .updateTable('budget_overrides')
-        .set({ ended_at: now })
-        .where('policy_id', '=', policyId)
-        .where('ended_at', 'is', null)
-        .execute();
+      await this.#endOverrideOf(tx, policyId, now);
       await setBucketLimits(tx, policyId, now);
     });
     if (this.#options.fault === 'override-end-refunds') await this.#refund({ policy });
+  }
+
+  async #endOverrideOf(tx: Tx, policyId: string, now: Date): Promise<void> {
+    await tx
+      .updateTable('budget_overrides')
+      .set({ ended_at: now })
+      .where('policy_id', '=', policyId)
+      .where('ended_at', 'is', null)
+      .execute();
   }
 
   async endDueOverrides(step: number): Promise<void> {

@@ -53,6 +53,7 @@ describe('a policy', () => {
       default_for: null,
       self_service: false,
       profile_id: null,
+      on_exhausted: null,
       cache: null,
       thresholds: [50, 90],
       created_at: api.now.toISOString(),
@@ -81,6 +82,9 @@ describe('a policy', () => {
     [{ parent_policy_id: newId('pol') }, 422, 'policy_not_found'],
     [{ profile_id: newId('prf') }, 422, 'profile_not_found'],
     [{ default_for: 'all' }, 409, 'default_taken'],
+    [{ on_exhausted: { policy_id: newId('pol') } }, 400, 'invalid_request'],
+    [{ on_exhausted: { profile_id: newId('prf'), policy_id: newId('pol') } }, 422, 'profile_not_found'],
+    [{ on_exhausted: { profile_id: '', policy_id: '' } }, 422, 'profile_not_found'],
   ])('is rejected with %j: %d %s', async (fields, status, code) => {
     expect(await outcome(api.call('POST', '/policies', { body: { name: 'p', ...fields } }))).toEqual([
       status,
@@ -123,6 +127,107 @@ describe('a policy', () => {
       ]);
       expect(outcomes.map(([status]) => status).sort()).toEqual([200, 422]);
     }
+  });
+});
+
+it('is created once by those who ask for it at once, if they say so', async () => {
+  const name = 'of two runs';
+  const once = { body: { name }, headers: { 'if-none-match': '*' } };
+  const answers = await Promise.all([1, 2, 3].map(() => api.call('POST', '/policies', once)));
+  expect(answers.map(({ status }) => status).sort()).toEqual([201, 412, 412]);
+  const made = answers.find(({ status }) => status === 201);
+  const refused = answers.find(({ status }) => status === 412);
+  expect(refused?.body.error).toMatchObject({ param: 'if-none-match', current: { id: made?.body.id, name } });
+  // Otherwise a name may be given twice.
+  expect((await api.call('POST', '/policies', { body: { name } })).status).toBe(201);
+  await api.call('DELETE', `/policies/${made?.body.id}`);
+  expect(await outcome(api.call('POST', '/policies', once))).toEqual([412, 'precondition_failed']);
+});
+
+describe('a policy that another one replaces when its budget is used up', () => {
+  let profile_id: string;
+  beforeAll(async () => {
+    const body = { name: 'after', strategy: 'ordered', targets: [{ model: 'mock/echo' }] };
+    profile_id = String((await api.call('POST', '/profiles', { body })).body.id);
+  });
+  const replacedBy = (policy_id: string) => ({ on_exhausted: { profile_id, policy_id } });
+
+  it('is shown, changed and taken away', async () => {
+    const other = await create();
+    const { id } = await create(replacedBy(other.id));
+    expect((await api.call('GET', `/policies/${id}`)).body).toMatchObject(replacedBy(other.id));
+    const third = await create();
+    expect((await patch(id, replacedBy(third.id))).body).toMatchObject(replacedBy(third.id));
+    expect((await patch(id, { name: 'q' })).body).toMatchObject(replacedBy(third.id));
+    expect((await patch(id, { on_exhausted: null })).body).toMatchObject({ on_exhausted: null });
+  });
+
+  it('forms no circle, neither with others that are replaced nor with parents', async () => {
+    const first = await create();
+    const second = await create(replacedBy(first.id));
+    const circle = [422, 'policy_cycle'];
+    expect(await outcome(patch(first.id, replacedBy(second.id)))).toEqual(circle);
+    expect(await outcome(patch(first.id, replacedBy(first.id)))).toEqual(circle);
+    const below = await create({ parent_policy_id: first.id });
+    expect(await outcome(patch(first.id, replacedBy(below.id)))).toEqual(circle);
+    expect(await outcome(patch(first.id, { parent_policy_id: second.id }))).toEqual(circle);
+    // Its own parent may take over.
+    expect((await patch(below.id, replacedBy(first.id))).status).toBe(200);
+    const unknown = { profile_id, policy_id: newId('pol') };
+    expect(await outcome(patch(first.id, { on_exhausted: unknown }))).toEqual([422, 'policy_not_found']);
+  });
+
+  it('is replaced by at most two, one after the other, from whichever end they are joined', async () => {
+    const third = await create();
+    const second = await create(replacedBy(third.id));
+    const first = await create(replacedBy(second.id));
+    const tooMany = [422, 'too_many_replacements'];
+    const body = { name: 'p', ...replacedBy(first.id) };
+    expect(await outcome(api.call('POST', '/policies', { body }))).toEqual(tooMany);
+    const fourth = await create();
+    expect(await outcome(patch(third.id, replacedBy(fourth.id)))).toEqual(tooMany);
+  });
+
+  it('keeps the other policy and the profile from being deleted', async () => {
+    const other = await create();
+    const { id } = await create(replacedBy(other.id));
+    const { status, body } = await api.call('DELETE', `/policies/${other.id}`);
+    expect([status, body.error]).toMatchObject([409, { code: 'policy_in_use', used_by: 'policy' }]);
+    expect(JSON.stringify(body)).toContain(id);
+    expect(await outcome(api.call('DELETE', `/profiles/${profile_id}`))).toEqual([409, 'profile_in_use']);
+    await patch(id, { on_exhausted: null });
+    expect((await api.call('DELETE', `/policies/${other.id}`)).status).toBe(200);
+  });
+
+  it('gives proxies the counters that bind then: parents and teams stay, and it is left out', async () => {
+    const company = await create({ counter_scope: 'policy' });
+    const pool = await create({ counter_scope: 'policy' });
+    const above = await create();
+    const last = await create();
+    const next = await create({ parent_policy_id: above.id, ...replacedBy(last.id) });
+    const own = await create({ parent_policy_id: company.id, ...replacedBy(next.id) });
+    const team = (await api.call('POST', '/teams', { body: { name: 'replaced', policy_id: pool.id } })).body;
+    await api.call('PUT', `/teams/${team.id}/members/rae`, { body: { role: 'member' } });
+    const resolved = async (key: string) => {
+      const ids = (counters: readonly { bucket?: { policyId: string } | undefined }[]) =>
+        counters.map(({ bucket }) => bucket?.policyId);
+      const { policies, replacements } = await api.resolve(key);
+      return [ids(policies), ...replacements.map((one) => [one.profileId, ...ids(one.policies)])];
+    };
+    const { key } = await api.issue({ principal_id: 'rae', policy_id: own.id });
+    expect(await resolved(key)).toEqual([
+      [own.id, company.id, pool.id],
+      [profile_id, next.id, above.id, company.id, pool.id],
+      // Of what was replaced on the way, the parents.
+      [profile_id, last.id, company.id, above.id, pool.id],
+    ]);
+    // Where the team's own policy governs, it is replaced, and does not bind any more.
+    await patch(pool.id, { parent_policy_id: company.id, ...replacedBy(last.id) });
+    const ofTeam = await api.issue({ principal_id: 'rae' });
+    expect(await resolved(ofTeam.key)).toEqual([
+      [pool.id, company.id],
+      [profile_id, last.id, company.id],
+    ]);
   });
 });
 

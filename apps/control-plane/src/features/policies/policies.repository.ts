@@ -11,6 +11,8 @@ export type GoverningPolicy = PolicyRow & { source: 'key' | 'principal' | 'team'
 export interface PolicyUser {
   readonly kind: 'key' | 'principal' | 'team' | 'policy' | 'alias';
   readonly id: string;
+  /** It is named as the one that governs once another budget is used up. */
+  readonly replaces: boolean;
 }
 
 export interface GovernedBy {
@@ -73,12 +75,14 @@ interface BindingPolicy extends PolicyRow {
 
 /**
  * The policies that count for a principal's key beside the one that governs it, which comes first: its parents, and the policies
- * of the principal's team and of each team above, with their parents. Nearest first; a policy may be there twice.
+ * of the principal's team and of each team above, with their parents. Nearest first; a policy may be there twice. If it governs in
+ * place of others, their parents count, and they themselves only as parents.
  */
 export async function findBindingPolicies(
   db: Database,
   governingId: string,
   principalId: string,
+  replacedIds: readonly string[] = [],
 ): Promise<BindingPolicy[]> {
   const { rows } = await sql<BindingPolicy>`
     WITH RECURSIVE line AS (
@@ -91,7 +95,11 @@ export async function findBindingPolicies(
     ), chain AS (
       SELECT ${governingId}::text AS policy_id, 0 AS level, 0 AS depth
       UNION ALL
-      SELECT policy_id, level, 0 FROM line WHERE policy_id IS NOT NULL
+      SELECT parent_policy_id, 0, 100 * array_position(${replacedIds}::text[], id) FROM policies
+      WHERE id = ANY (${replacedIds}::text[]) AND parent_policy_id IS NOT NULL
+      UNION ALL
+      SELECT policy_id, level, 0 FROM line
+      WHERE policy_id IS NOT NULL AND policy_id <> ALL (${replacedIds}::text[])
       UNION ALL
       SELECT policies.parent_policy_id, chain.level, chain.depth + 1
       FROM chain JOIN policies ON policies.id = chain.policy_id
@@ -129,6 +137,19 @@ export async function findPolicy(db: Database, id: string): Promise<PolicyRow | 
     .executeTakeFirst();
 }
 
+/** The oldest policy of a name: names may be given twice. */
+export async function findPolicyByName(db: Database, name: string): Promise<PolicyRow | undefined> {
+  return await db
+    .selectFrom('policies')
+    .selectAll()
+    .where('name', '=', name)
+    .where('deleted_at', 'is', null)
+    .orderBy('created_at')
+    .orderBy('id')
+    .limit(1)
+    .executeTakeFirst();
+}
+
 export interface PolicyFilter {
   readonly nameContains?: string | undefined;
   readonly defaultFor?: 'service' | 'user' | 'all' | undefined;
@@ -153,6 +174,42 @@ export async function findPolicies(
   return await query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute();
 }
 
+/** Whether a policy is the other one, or names it: as its parent, by on_exhausted, or through policies that do. */
+export async function leadsTo(db: Database, id: string, otherId: string): Promise<boolean> {
+  const { rows } = await sql<{ found: boolean }>`
+    WITH RECURSIVE reached AS (
+      SELECT ${id}::text AS id
+      UNION
+      SELECT next.id
+      FROM reached
+      JOIN policies ON policies.id = reached.id
+      CROSS JOIN LATERAL (VALUES (policies.parent_policy_id), (policies.exhausted_policy_id)) AS next (id)
+      WHERE next.id IS NOT NULL
+    )
+    SELECT EXISTS (SELECT FROM reached WHERE id = ${otherId}) AS found`.execute(db);
+  return rows[0]?.found ?? false;
+}
+
+/** How many policies at most follow each other by on_exhausted, through this one. */
+export async function replacementsThrough(db: Database, id: string): Promise<number> {
+  const { rows } = await sql<{ length: number }>`
+    WITH RECURSIVE after AS (
+      SELECT exhausted_policy_id AS id, 1 AS length FROM policies
+      WHERE id = ${id} AND exhausted_policy_id IS NOT NULL
+      UNION ALL
+      SELECT policies.exhausted_policy_id, length + 1 FROM after JOIN policies ON policies.id = after.id
+      WHERE policies.exhausted_policy_id IS NOT NULL
+    ), before AS (
+      SELECT id, 1 AS length FROM policies WHERE exhausted_policy_id = ${id} AND deleted_at IS NULL
+      UNION ALL
+      SELECT policies.id, length + 1 FROM before JOIN policies ON policies.exhausted_policy_id = before.id
+      WHERE policies.deleted_at IS NULL
+    )
+    SELECT coalesce((SELECT max(length) FROM after), 0) + coalesce((SELECT max(length) FROM before), 0)
+      AS length`.execute(db);
+  return rows[0]?.length ?? 0;
+}
+
 /** The length of the longest chain of policies below this one. */
 export async function depthBelow(db: Database, policyId: string): Promise<number> {
   const { rows } = await sql<{ depth: number }>`
@@ -168,12 +225,13 @@ export async function depthBelow(db: Database, policyId: string): Promise<number
 /** A resource that names a policy; undefined if none does. */
 export async function findPolicyUser(db: Database, id: string): Promise<PolicyUser | undefined> {
   const { rows } = await sql<PolicyUser>`
-    SELECT 'key' AS kind, id FROM keys WHERE policy_id = ${id} AND revoked_at IS NULL
-    UNION ALL SELECT 'principal', id FROM principals WHERE policy_id = ${id}
-    UNION ALL SELECT 'team', id FROM teams
+    SELECT 'key' AS kind, id, false AS replaces FROM keys WHERE policy_id = ${id} AND revoked_at IS NULL
+    UNION ALL SELECT 'principal', id, false FROM principals WHERE policy_id = ${id}
+    UNION ALL SELECT 'team', id, false FROM teams
       WHERE (policy_id = ${id} OR member_policy_id = ${id}) AND deleted_at IS NULL
-    UNION ALL SELECT 'policy', id FROM policies WHERE parent_policy_id = ${id} AND deleted_at IS NULL
-    UNION ALL SELECT 'alias', id FROM aliases WHERE policy_id = ${id}
+    UNION ALL SELECT 'policy', id, false FROM policies WHERE parent_policy_id = ${id} AND deleted_at IS NULL
+    UNION ALL SELECT 'policy', id, true FROM policies WHERE exhausted_policy_id = ${id} AND deleted_at IS NULL
+    UNION ALL SELECT 'alias', id, false FROM aliases WHERE policy_id = ${id}
     LIMIT 1`.execute(db);
   return rows[0];
 }

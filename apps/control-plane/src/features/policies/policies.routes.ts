@@ -17,10 +17,11 @@ export function policyRoutes(app: App, deps: PolicyAdminDeps): void {
     idParam: 'policy_id',
     schemas: { item: Policy, create: NewPolicy, update: PolicyChanges, list: PolicyQuery },
     assertExists: (id) => existingPolicy(deps.db, id),
+    createsOnce: true,
     create: {
       operationId: 'createPolicy',
       summary: 'Create a policy',
-      run: (caller, input) => createPolicy(deps, caller, input),
+      run: (caller, input, assertMatch) => createPolicy(deps, caller, input, assertMatch),
     },
     list: {
       operationId: 'listPolicies',

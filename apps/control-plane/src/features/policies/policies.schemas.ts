@@ -21,6 +21,20 @@ const DefaultFor = OneOf(['service', 'user', 'all'], { title: 'DefaultFor' });
 const FIELD_PATTERN =
   '^[A-Za-z_][A-Za-z0-9_-]*(\\[\\])*(\\.[A-Za-z_][A-Za-z0-9_-]*(\\[\\])*)*(=[A-Za-z0-9_.:/-]+)?$';
 
+/** Where requests go once the budget of the policy that governs them is used up. */
+const OnExhausted = Strict(
+  {
+    profile_id: Type.String({ description: 'Requests go by this profile, whatever model they name.' }),
+    policy_id: Type.String({ description: 'This policy governs them.' }),
+  },
+  {
+    title: 'OnExhausted',
+    description:
+      'What happens to the requests that this policy governs and that its budget can no longer pay: they go by another profile, and another policy governs them. What binds them beside this policy, such as its parents, still does. Null: they are refused.',
+  },
+);
+export type OnExhausted = Static<typeof OnExhausted>;
+
 const name = Type.String();
 const settingsWithDefaults = {
   limit_micro_usd: Nullable(
@@ -53,6 +67,7 @@ const settingsWithDefaults = {
   default_for: Nullable(DefaultFor),
   self_service: Type.Boolean(),
   profile_id: Nullable(Type.String()),
+  on_exhausted: Nullable(OnExhausted),
   cache: Nullable(CacheSettings),
   thresholds: Type.Array(Type.Integer({ minimum: 1, maximum: 100 }), {
     maxItems: 20,

@@ -12,6 +12,7 @@ import {
   insertPolicy,
   type PolicyRow,
 } from './policies.repository.ts';
+import { MAX_REPLACEMENTS } from './policies.ts';
 
 export { findPolicy, findPolicyOfMembers } from './policies.repository.ts';
 export type { GoverningPolicy, PolicyRow };
@@ -48,6 +49,13 @@ export interface KeyCounters {
   readonly team: { readonly id: string; readonly isFrozen: boolean } | undefined;
 }
 
+/** What its requests count against once the budget of its governing policy is used up. */
+export interface Replacement {
+  readonly profileId: string;
+  /** As in KeyCounters: that of the policy that governs then comes first. */
+  readonly counters: readonly Counter[];
+}
+
 /** The counters of a key at `now`. Throws if no policy governs the key. */
 export async function countersOf(db: Database, key: CountedKey, now: Date): Promise<KeyCounters> {
   const governing = await findGoverningPolicy(db, {
@@ -69,6 +77,33 @@ export async function countersOf(db: Database, key: CountedKey, now: Date): Prom
     ],
     team: teamId === null ? undefined : { id: teamId, isFrozen },
   };
+}
+
+/**
+ * What governs a key in place of its governing policy once that one's budget is used up, then what governs in place of that, and
+ * so on. The parents of those that were replaced still count, and so do the policies of teams.
+ */
+export async function replacementsOf(
+  db: Database,
+  governing: PolicyRow,
+  key: CountedKey,
+  now: Date,
+): Promise<Replacement[]> {
+  const replacements: Replacement[] = [];
+  const replacedIds: string[] = [];
+  let current = governing;
+  while (current.exhausted_policy_id !== null && current.exhausted_profile_id !== null) {
+    if (replacements.length === MAX_REPLACEMENTS) break;
+    replacedIds.push(current.id);
+    const { exhausted_policy_id: id, exhausted_profile_id: profileId } = current;
+    const binding = await findBindingPolicies(db, id, key.principal_id, replacedIds);
+    const [next] = binding;
+    if (next?.id !== id) throw new Error('the policy that replaces another is not there');
+    const each = [...new Map(binding.map((policy) => [policy.id, policy])).values()];
+    replacements.push({ profileId, counters: each.map((policy) => counterOf(policy, key, now)) });
+    current = next;
+  }
+  return replacements;
 }
 
 /** A policy and its parents, nearest first; undefined if there is no policy with this id. */

@@ -21,12 +21,19 @@ export const POLICY_DEFAULTS: Omit<PolicySettings, 'name'> = {
   default_for: null,
   self_service: false,
   profile_id: null,
+  on_exhausted: null,
   cache: null,
   thresholds: [],
 };
 
 /** The longest chain of a policy and its parents. Each adds a counter to every request. */
 export const MAX_POLICY_DEPTH = 8;
+
+/**
+ * How many policies may follow each other when budgets are used up. With the parents of each and the policies of teams, a request
+ * then has no more counters than the ledger takes.
+ */
+export const MAX_REPLACEMENTS = 2;
 
 /** Returns the name of a time zone; throws a 422 if it is not an IANA name. */
 export function validTimezone(name: string): string {
@@ -50,6 +57,24 @@ export function policyCycle(): AppError {
     'policy_cycle',
     'A policy cannot be its own ancestor. Choose another parent_policy_id.',
     { param: 'parent_policy_id' },
+  );
+}
+
+export function replacementCycle(): AppError {
+  return new AppError(
+    'validation',
+    'policy_cycle',
+    'A policy cannot be replaced by itself, nor by one that stands below it or that it replaces. Choose another policy_id in on_exhausted.',
+    { param: 'on_exhausted.policy_id' },
+  );
+}
+
+export function tooManyReplacements(): AppError {
+  return new AppError(
+    'validation',
+    'too_many_replacements',
+    `At most ${MAX_REPLACEMENTS} policies may follow each other by on_exhausted. Choose a policy that has none, or take its on_exhausted away.`,
+    { param: 'on_exhausted.policy_id' },
   );
 }
 

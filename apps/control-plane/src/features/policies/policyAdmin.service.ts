@@ -17,20 +17,33 @@ import {
   findParents,
   findPolicies,
   findPolicy,
+  findPolicyByName,
   findPolicyUser,
   insertPolicy,
+  leadsTo,
   type PolicyRow,
   type PolicyUser,
+  replacementsThrough,
   updatePolicy,
 } from './policies.repository.ts';
-import type { NewPolicy, Policy, PolicyChanges, PolicyQuery, PolicySettings } from './policies.schemas.ts';
+import type {
+  NewPolicy,
+  OnExhausted,
+  Policy,
+  PolicyChanges,
+  PolicyQuery,
+  PolicySettings,
+} from './policies.schemas.ts';
 import { policyExists } from './policies.service.ts';
 import {
   MAX_POLICY_DEPTH,
+  MAX_REPLACEMENTS,
   POLICY_DEFAULTS,
   policyCycle,
   policyTooDeep,
+  replacementCycle,
   sortedThresholds,
+  tooManyReplacements,
   validTimezone,
 } from './policies.ts';
 
@@ -72,11 +85,19 @@ export async function listPolicies(deps: PolicyAdminDeps, query: PolicyQuery): P
   return page('policies', request, rows, (row) => [row.created_at.toISOString(), row.id], toPolicy);
 }
 
-export async function createPolicy(deps: PolicyAdminDeps, caller: Caller, input: NewPolicy): Promise<Policy> {
+/** Creates a policy. Two may have the same name, unless `assertMatch` forbids it. */
+export async function createPolicy(
+  deps: PolicyAdminDeps,
+  caller: Caller,
+  input: NewPolicy,
+  assertMatch: AssertMatch,
+): Promise<Policy> {
   const now = deps.now();
   const settings = { ...POLICY_DEFAULTS, ...input };
   return await deps.db.transaction().execute(async (tx) => {
     await lockGovernance(tx, 'exclusive');
+    const namesake = await findPolicyByName(tx, validDisplayName(settings.name));
+    assertMatch(namesake && toPolicy(namesake));
     const id = newId('pol');
     await assertReferences(tx, id, settings);
     const row = await insertPolicy(tx, {
@@ -86,6 +107,7 @@ export async function createPolicy(deps: PolicyAdminDeps, caller: Caller, input:
       created_at: now,
       updated_at: now,
     });
+    await assertFewReplacements(tx, id);
     await recordChange(tx, {
       actor: caller,
       action: 'policy.created',
@@ -123,6 +145,7 @@ export async function changePolicy(
       updated_at: now,
     });
     await assertEveryKeyGoverned(tx);
+    if (input.on_exhausted) await assertFewReplacements(tx, id);
     if (startsCounter && !deps.isRehearsal) {
       const ledgerStart = await openCounter(tx, after, now);
       if (settings.window === 'none') {
@@ -176,7 +199,9 @@ export async function deletePolicy(
   });
 }
 
-function inUse({ kind, id }: PolicyUser): string {
+function inUse({ kind, id, replaces }: PolicyUser): string {
+  if (replaces)
+    return `This policy governs once the budget of the policy ${id} is used up. Change on_exhausted of that policy first.`;
   if (kind === 'policy')
     return `This policy is the parent of the policy ${id}. Give that policy another parent first.`;
   return `The ${kind} ${id} has this policy. Give that ${kind} another policy first.`;
@@ -198,18 +223,35 @@ const COUNTER_FIELDS: ReadonlySet<string> = new Set(['window', 'timezone', 'coun
 /** Throws if what a policy refers to does not exist, or if its parents form a cycle. */
 async function assertReferences(tx: Tx, id: string, settings: PolicyChanges): Promise<void> {
   if (settings.default_for) await assertDefaultFree(tx, id, settings.default_for);
-  const { parent_policy_id: parentId, profile_id: profileId } = settings;
+  const { parent_policy_id: parentId, profile_id: profileId, on_exhausted: onExhausted } = settings;
   // An empty string is not null: it is an id that does not exist.
   if (typeof parentId === 'string') await assertParent(tx, id, parentId);
-  if (typeof profileId === 'string' && !(await profileExists(tx, profileId))) {
-    throw new AppError('validation', 'profile_not_found', 'There is no profile with this profile_id.', {
-      param: 'profile_id',
-    });
+  if (typeof profileId === 'string') await assertProfile(tx, profileId, 'profile_id');
+  if (!onExhausted) return;
+  await assertProfile(tx, onExhausted.profile_id, 'on_exhausted.profile_id');
+  await assertReplacement(tx, id, onExhausted.policy_id);
+}
+
+async function assertProfile(tx: Tx, id: string, param: string): Promise<void> {
+  if (await profileExists(tx, id)) return;
+  throw new AppError('validation', 'profile_not_found', `There is no profile with this ${param}.`, { param });
+}
+
+async function assertReplacement(tx: Tx, id: string, replacementId: string): Promise<void> {
+  const param = 'on_exhausted.policy_id';
+  if (!(await policyExists(tx, replacementId))) {
+    throw new AppError('validation', 'policy_not_found', `There is no policy with this ${param}.`, { param });
   }
+  if (await leadsTo(tx, replacementId, id)) throw replacementCycle();
+}
+
+/** Throws if the policies that follow each other by on_exhausted are too many, now that one of them is changed. */
+async function assertFewReplacements(tx: Tx, id: string): Promise<void> {
+  if ((await replacementsThrough(tx, id)) > MAX_REPLACEMENTS) throw tooManyReplacements();
 }
 
 function columns(settings: PolicySettings) {
-  const { limit_micro_usd: limit, tokens_per_minute: tokens, cache } = settings;
+  const { limit_micro_usd: limit, tokens_per_minute: tokens, on_exhausted: onExhausted, cache } = settings;
   return {
     name: validDisplayName(settings.name),
     limit_nano_usd: limit === null ? null : nanoFromMicro(limit),
@@ -229,6 +271,8 @@ function columns(settings: PolicySettings) {
     default_for: settings.default_for,
     self_service: settings.self_service,
     profile_id: settings.profile_id,
+    exhausted_profile_id: onExhausted?.profile_id ?? null,
+    exhausted_policy_id: onExhausted?.policy_id ?? null,
     cache: cache === null ? null : JSON.stringify(cache),
     thresholds: sortedThresholds(settings.thresholds),
   };
@@ -252,8 +296,13 @@ async function assertParent(tx: Tx, id: string, parentId: string): Promise<void>
     });
   }
   const above = [parentId, ...(await findParents(tx, parentId)).map((parent) => parent.id)];
-  if (above.includes(id)) throw policyCycle();
+  if (await leadsTo(tx, parentId, id)) throw policyCycle();
   if (above.length + 1 + (await depthBelow(tx, id)) > MAX_POLICY_DEPTH) throw policyTooDeep();
+}
+
+function onExhaustedOf({ exhausted_profile_id, exhausted_policy_id }: PolicyRow): OnExhausted | null {
+  if (exhausted_profile_id === null || exhausted_policy_id === null) return null;
+  return { profile_id: exhausted_profile_id, policy_id: exhausted_policy_id };
 }
 
 function toPolicy(row: PolicyRow): Policy {
@@ -277,6 +326,7 @@ function toPolicy(row: PolicyRow): Policy {
     default_for: row.default_for,
     self_service: row.self_service,
     profile_id: row.profile_id,
+    on_exhausted: onExhaustedOf(row),
     cache: row.cache as CacheSettings | null,
     thresholds: row.thresholds,
     created_at: row.created_at.toISOString(),

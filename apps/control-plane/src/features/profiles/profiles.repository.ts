@@ -68,7 +68,7 @@ export async function findProfileUser(tx: Tx, id: string): Promise<string | unde
   const user = await tx
     .selectFrom('policies')
     .select('id')
-    .where('profile_id', '=', id)
+    .where((where) => where.or([where('profile_id', '=', id), where('exhausted_profile_id', '=', id)]))
     .where('deleted_at', 'is', null)
     .limit(1)
     .executeTakeFirst();

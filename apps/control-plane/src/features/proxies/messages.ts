@@ -33,7 +33,7 @@ import type { NegotiatedPrice } from '../connectors/connectorPrices.service.ts';
 import type { Identity, UsableConnector } from '../connectors/connectors.service.ts';
 import { headersOf, type RouteName, routesOf } from '../connectors/providers.ts';
 import type { KeyRow } from '../keys/keys.service.ts';
-import type { Counter, KeyCounters } from '../policies/policies.service.ts';
+import type { Counter, KeyCounters, Replacement } from '../policies/policies.service.ts';
 
 /** Rows of the control plane as the protobuf messages that proxies get. */
 
@@ -162,7 +162,7 @@ const STRATEGIES: Readonly<Record<RoutingProfile['strategy'], Strategy>> = {
 export function keyMessage(
   row: KeyRow,
   counters: readonly Counter[],
-  team: KeyCounters['team'],
+  { team, replacements }: Pick<KeyCounters, 'team'> & { readonly replacements: readonly Replacement[] },
   now: Date,
 ): MessageInitShape<typeof KeySchema> {
   const attribution = row.attribution as LockedAttribution;
@@ -176,27 +176,35 @@ export function keyMessage(
     attribution: { ...attribution, labels: { ...attribution.labels } },
     ...(profileId && { profileId }),
     ...(team && { teamId: team.id, teamFrozen: team.isFrozen }),
-    policies: counters.map((counter) => ({
-      ...limitsMessage(counter),
-      ...(counter.window.end && {
-        windowEndMs: BigInt(counter.window.end.getTime()),
-        windowRemainingMs: BigInt(Math.max(0, counter.window.end.getTime() - now.getTime())),
-      }),
-      bucket: {
-        policyId: counter.bucket.policyId,
-        counterVersion: counter.bucket.counterVersion,
-        subject: counter.bucket.subject,
-        windowStartMs: BigInt(counter.bucket.windowStart.getTime()),
-      },
-      enforcement: ENFORCEMENT[counter.policy.enforcement],
-      ...(counter.policy.limit_nano_usd !== null && { limitNanoUsd: counter.policy.limit_nano_usd }),
-      allowedModels: counter.policy.allowed_models,
-      hardAllowFields: counter.policy.hard_allow_fields,
-      foreignObjects: FOREIGN_OBJECTS[counter.policy.foreign_objects],
-      translation: TRANSLATION[counter.policy.translation],
-      ...policyCache(counter.policy.cache as CacheSettings | null),
+    policies: counterMessages(counters, now),
+    replacements: replacements.map((replacement) => ({
+      profileId: replacement.profileId,
+      policies: counterMessages(replacement.counters, now),
     })),
   };
+}
+
+function counterMessages(counters: readonly Counter[], now: Date) {
+  return counters.map((counter) => ({
+    ...limitsMessage(counter),
+    ...(counter.window.end && {
+      windowEndMs: BigInt(counter.window.end.getTime()),
+      windowRemainingMs: BigInt(Math.max(0, counter.window.end.getTime() - now.getTime())),
+    }),
+    bucket: {
+      policyId: counter.bucket.policyId,
+      counterVersion: counter.bucket.counterVersion,
+      subject: counter.bucket.subject,
+      windowStartMs: BigInt(counter.bucket.windowStart.getTime()),
+    },
+    enforcement: ENFORCEMENT[counter.policy.enforcement],
+    ...(counter.policy.limit_nano_usd !== null && { limitNanoUsd: counter.policy.limit_nano_usd }),
+    allowedModels: counter.policy.allowed_models,
+    hardAllowFields: counter.policy.hard_allow_fields,
+    foreignObjects: FOREIGN_OBJECTS[counter.policy.foreign_objects],
+    translation: TRANSLATION[counter.policy.translation],
+    ...policyCache(counter.policy.cache as CacheSettings | null),
+  }));
 }
 
 function limitsMessage({ policy }: Counter) {

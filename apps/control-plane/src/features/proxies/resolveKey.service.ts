@@ -3,7 +3,7 @@ import type { ResolveResponseSchema } from '@weighbridge/contracts';
 import { currentRevision } from '../changes/changes.service.ts';
 import { findKeyByTokenSha256 } from '../keys/keySecrets.service.ts';
 import type { ModelDeps } from '../models/models.service.ts';
-import { type Counter, countersOf } from '../policies/policies.service.ts';
+import { type Counter, countersOf, replacementsOf } from '../policies/policies.service.ts';
 import { keyMessage } from './messages.ts';
 
 /** A proxy resolves a key again after at most this time, in case its clock missed the start of a window. */
@@ -19,12 +19,14 @@ export async function resolveKey(
   const row = await findKeyByTokenSha256(deps, tokenSha256);
   if (!row) return { revision, maxAgeMs: 0 };
   const now = deps.now();
-  const { counters, team } = await countersOf(deps.db, row, now);
+  const { governing, counters, team } = await countersOf(deps.db, row, now);
+  const replacements = await replacementsOf(deps.db, governing, row, now);
   const ends = [row.expires_at, row.secret_expires_at].filter((at) => at !== null).map((at) => at.getTime());
   // A proxy checks the expiry at every request, so a rotated secret ends on time in each proxy.
   const expiresAt = ends.length > 0 ? new Date(Math.min(...ends)) : null;
-  const key = keyMessage({ ...row, expires_at: expiresAt }, counters, team, now);
-  return { key, revision, maxAgeMs: maxAgeMs(counters, now) };
+  const key = keyMessage({ ...row, expires_at: expiresAt }, counters, { team, replacements }, now);
+  const all = [...counters, ...replacements.flatMap((replacement) => replacement.counters)];
+  return { key, revision, maxAgeMs: maxAgeMs(all, now) };
 }
 
 /** Until the first window ends, and at most MAX_KEY_AGE_MS. */

@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto';
+import { newUuid } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { recordAttempts } from '../../../test/usage.ts';
+import { recordSeen, type SeenProxy } from '../proxies/proxies.repository.ts';
 import { recordConditions } from './conditions.service.ts';
 
 const DAY_MS = 24 * 3_600_000;
@@ -16,6 +18,13 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 beforeEach(() => sql`DELETE FROM webhook_events`.execute(api.db));
+
+/** A proxy that serves, with what it reports of connectors. */
+async function addProxy(connectors: SeenProxy['connectors']): Promise<void> {
+  const load = { inFlightRequests: 0, waitingUsageBytes: 0n, usageLimitBytes: 100n, connectors };
+  const about = { name: 'pod', version: '1', appliedRevision: 0n, connectedAt: api.now };
+  await recordSeen(api.db, [{ id: newUuid(), ...about, ...load, maxStalenessMs: 600_000 }]);
+}
 
 const check = () => recordConditions({ db: api.db, now: () => api.now });
 
@@ -98,4 +107,37 @@ it('a connector is reported once an hour if each of its recent attempts failed t
   expect(await recorded('connector.down')).toMatchObject([
     { connector_id: connector?.id, provider: 'openai', reason: 'the vendor rejects the credential (401)' },
   ]);
+});
+
+it('a connector that a proxy leaves out is reported, unless it served a request lately', async () => {
+  await sql`DELETE FROM usage_events`.execute(api.db);
+  const create = async (name: string) => {
+    const fields = { provider: 'openai', credential_ref: 'env:OPENAI_API_KEY' };
+    return String((await api.call('POST', '/connectors', { body: { name, ...fields } })).body.id);
+  };
+  const open = await create('open');
+  const short = await create('open for a moment');
+  const trying = await create('half open');
+  const serving = await create('open at one proxy alone');
+  const refused = await create('refused');
+  const [served] = await recordAttempts(api.db, [{ principal: 'ada' }]);
+  await sql`UPDATE usage_events SET connector_id = ${serving}, admitted_at = ${api.now} WHERE request_id = ${served}`.execute(
+    api.db,
+  );
+  await addProxy([
+    { connector_id: open, state: 'open', down_for_ms: 40_000 },
+    { connector_id: short, state: 'open', down_for_ms: 5_000 },
+    { connector_id: trying, state: 'half_open', down_for_ms: 90_000 },
+    { connector_id: serving, state: 'open', down_for_ms: 90_000 },
+    { connector_id: refused, state: 'dead', down_for_ms: 60_000 },
+  ]);
+  await addProxy([{ connector_id: open, state: 'open', down_for_ms: 31_000 }]);
+  await check();
+  await check();
+  const events = await recorded('connector.down');
+  expect(Object.fromEntries(events.map(({ connector_id, reason }) => [connector_id, reason]))).toEqual({
+    [open]: 'its circuit breaker is open at 2 proxies',
+    [refused]: 'the vendor rejects the credential, as 1 proxy found',
+  });
+  expect(events).toHaveLength(2);
 });

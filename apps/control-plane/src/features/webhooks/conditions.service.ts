@@ -3,6 +3,7 @@ import { type NewWebhookEvent, recordWebhookEvents } from '@weighbridge/ledger';
 import type { Logger, ServiceContext } from '@weighbridge/runtime';
 import { type RawBuilder, sql } from 'kysely';
 import { repeat } from '../../shared/repeat.ts';
+import { findReportedConnectors } from '../proxies/proxyReports.service.ts';
 
 export interface ConditionDeps {
   readonly db: Database;
@@ -15,6 +16,8 @@ const EXPIRES_WITHIN_MS = 7 * DAY_MS;
 const STALE_AFTER_DAYS = 90;
 const DOWN_WITHIN_MS = 2 * 60_000;
 const DOWN_AFTER_FAILURES = 5;
+/** A breaker that closes sooner was no outage. */
+const DOWN_FOR_MS = 30_000;
 /** Of one kind, at once; the rest follows. */
 const MAX_EVENTS = 1_000;
 
@@ -124,8 +127,28 @@ async function stalePrices(db: Database, now: Date): Promise<NewWebhookEvent[]> 
   }));
 }
 
-/** Connectors of which every recent attempt failed for a reason of the vendor's or of our credential: one event an hour each. */
+/** Connectors that serve nothing, by their recent attempts or by what proxies report of them: one event an hour each. */
 async function downConnectors(db: Database, now: Date): Promise<NewWebhookEvent[]> {
+  const failing = await failingConnectors(db, now);
+  const known = new Set(failing.map(({ connector_id }) => connector_id));
+  const left = await leftConnectors(db, now);
+  const hour = now.toISOString().slice(0, 'yyyy-mm-ddThh'.length);
+  return [...failing, ...left.filter(({ connector_id }) => !known.has(connector_id))].map((down) => ({
+    type: 'connector.down',
+    onceKey: `${down.connector_id}/${hour}`,
+    data: { ...down, since: down.since.toISOString() },
+  }));
+}
+
+interface DownConnector {
+  readonly connector_id: string;
+  readonly provider: string;
+  readonly reason: string;
+  readonly since: Date;
+}
+
+/** Every recent attempt failed for a reason of the vendor's or of our credential. */
+async function failingConnectors(db: Database, now: Date): Promise<DownConnector[]> {
   const { rows } = await sql<{
     connector_id: string;
     provider: string;
@@ -145,18 +168,48 @@ async function downConnectors(db: Database, now: Date): Promise<NewWebhookEvent[
       )
     ) AS attempts JOIN connectors ON connectors.id = connector_id
     WHERE connectors.enabled AND connectors.deleted_at IS NULL`.execute(db);
-  const hour = now.toISOString().slice(0, 'yyyy-mm-ddThh'.length);
   return rows.map(({ connector_id, provider, failures, status, since }) => ({
-    type: 'connector.down',
-    onceKey: `${connector_id}/${hour}`,
-    data: {
-      connector_id,
+    connector_id,
+    provider,
+    reason:
+      status === 401 || status === 403
+        ? `the vendor rejects the credential (${status})`
+        : `the last ${failures} attempts failed`,
+    since,
+  }));
+}
+
+/**
+ * A proxy leaves them out, since their circuit breaker is open or the vendor refused their credential, and no attempt of any proxy
+ * succeeded lately. So little traffic, or a vendor that is tried only now and then, is no reason to stay silent.
+ */
+async function leftConnectors(db: Database, now: Date): Promise<DownConnector[]> {
+  const { rows } = await sql<{ id: string; provider: string }>`
+    SELECT id, provider FROM connectors
+    WHERE enabled AND deleted_at IS NULL AND id NOT IN (
+      SELECT connector_id FROM usage_events
+      WHERE admitted_at >= ${new Date(now.getTime() - DOWN_WITHIN_MS)} AND outcome = 'success'
+    )`.execute(db);
+  const reported = await findReportedConnectors(
+    db,
+    rows.map(({ id }) => id),
+  );
+  return rows.flatMap(({ id, provider }) => {
+    const at = reported.filter(
+      (one) => one.connector_id === id && one.state !== 'half_open' && Number(one.down_for_ms) >= DOWN_FOR_MS,
+    );
+    const [worst] = at;
+    if (!worst) return [];
+    const proxies = `${at.length} ${at.length === 1 ? 'proxy' : 'proxies'}`;
+    const longest = Math.max(...at.map(({ down_for_ms }) => Number(down_for_ms)));
+    return {
+      connector_id: id,
       provider,
       reason:
-        status === 401 || status === 403
-          ? `the vendor rejects the credential (${status})`
-          : `the last ${failures} attempts failed`,
-      since: since.toISOString(),
-    },
-  }));
+        worst.state === 'dead'
+          ? `the vendor rejects the credential, as ${proxies} found`
+          : `its circuit breaker is open at ${proxies}`,
+      since: new Date(now.getTime() - longest),
+    };
+  });
 }

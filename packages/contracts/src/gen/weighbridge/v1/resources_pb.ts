@@ -10,7 +10,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/resources.proto.
  */
 export const file_weighbridge_v1_resources: GenFile = /*@__PURE__*/
-  fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxIrMCCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlchITCgtpc19vcGVyYXRvchgHIAEoCBIXCgpwcm9maWxlX2lkGAggASgJSAGIAQESDwoHdGVhbV9pZBgJIAEoCRITCgt0ZWFtX2Zyb3plbhgKIAEoCEIQCg5fZXhwaXJlc19hdF9tc0INCgtfcHJvZmlsZV9pZCL1AQoRTG9ja2VkQXR0cmlidXRpb24SEQoEdXNlchgBIAEoCUgAiAEBEhEKBHRlYW0YAiABKAlIAYgBARIUCgdwcm9qZWN0GAMgASgJSAKIAQESEAoDZW52GAQgASgJSAOIAQESPQoGbGFiZWxzGAUgAygLMi0ud2VpZ2hicmlkZ2UudjEuTG9ja2VkQXR0cmlidXRpb24uTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIHCgVfdXNlckIHCgVfdGVhbUIKCghfcHJvamVjdEIGCgRfZW52Ip8FCg1Qb2xpY3lDb3VudGVyEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhIwCgtlbmZvcmNlbWVudBgCIAEoDjIbLndlaWdoYnJpZGdlLnYxLkVuZm9yY2VtZW50EhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESGgoNd2luZG93X2VuZF9tcxgFIAEoA0gBiAEBEhYKDmFsbG93ZWRfbW9kZWxzGAYgAygJEi8KC2J1ZGdldF9tb2RlGAcgASgOMhoud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TW9kZRIgChNyZXF1ZXN0c19wZXJfbWludXRlGAggASgNSAKIAQESHgoRdG9rZW5zX3Blcl9taW51dGUYCSABKANIA4gBARIZCgxtYXhfcGFyYWxsZWwYCiABKA1IBIgBARIgChN3aW5kb3dfcmVtYWluaW5nX21zGAsgASgDSAWIAQESKAoFY2FjaGUYDCABKAsyGS53ZWlnaGJyaWRnZS52MS5DYWNoZVJ1bGUSGQoRaGFyZF9hbGxvd19maWVsZHMYDSADKAkSNwoPZm9yZWlnbl9vYmplY3RzGA4gASgOMh4ud2VpZ2hicmlkZ2UudjEuRm9yZWlnbk9iamVjdHMSMAoLdHJhbnNsYXRpb24YDyABKA4yGy53ZWlnaGJyaWRnZS52MS5UcmFuc2xhdGlvbkIRCg9fbGltaXRfbmFub191c2RCEAoOX3dpbmRvd19lbmRfbXNCFgoUX3JlcXVlc3RzX3Blcl9taW51dGVCFAoSX3Rva2Vuc19wZXJfbWludXRlQg8KDV9tYXhfcGFyYWxsZWxCFgoUX3dpbmRvd19yZW1haW5pbmdfbXNKBAgEEAUiSwoJQ2FjaGVSdWxlEikKBXNjb3BlGAEgASgOMhoud2VpZ2hicmlkZ2UudjEuQ2FjaGVTY29wZRITCgt0dGxfc2Vjb25kcxgCIAEoDSJhCglCdWNrZXRSZWYSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEhcKD3dpbmRvd19zdGFydF9tcxgEIAEoAyLWBwoJQ29ubmVjdG9yEgoKAmlkGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEigKB2RpYWxlY3QYAyABKA4yFy53ZWlnaGJyaWRnZS52MS5EaWFsZWN0EhAKCGJhc2VfdXJsGAQgASgJEhIKCmNyZWRlbnRpYWwYBSABKAkSEAoIcHJpb3JpdHkYBiABKAUSDgoGbW9kZWxzGAcgAygJEkQKDnVwc3RyZWFtX25hbWVzGAggAygLMiwud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yLlVwc3RyZWFtTmFtZXNFbnRyeRIOCgZ3ZWlnaHQYCSABKA0SNQoGcHJpY2VzGAogAygLMiUud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yLlByaWNlc0VudHJ5EiUKBnJvdXRlcxgUIAMoDjIVLndlaWdoYnJpZGdlLnYxLlJvdXRlEh0KFWFsbG93X3ByaXZhdGVfYWRkcmVzcxgVIAEoCBIZCgxtYXhfcGFyYWxsZWwYFiABKA1IAYgBARIfChJjb25uZWN0X3RpbWVvdXRfbXMYFyABKA1IAogBARIiChVmaXJzdF9ieXRlX3RpbWVvdXRfbXMYGCABKA1IA4gBARIdChBjaHVua190aW1lb3V0X21zGBkgASgNSASIAQESMwoNb25fZGlzY29ubmVjdBgaIAEoDjIcLndlaWdoYnJpZGdlLnYxLk9uRGlzY29ubmVjdBIXCg9mb3J3YXJkX2hlYWRlcnMYGyADKAkSLAoFb2F1dGgYHCABKAsyGy53ZWlnaGJyaWRnZS52MS5PQXV0aENsaWVudEgAEioKA2F3cxgdIAEoCzIbLndlaWdoYnJpZGdlLnYxLkF3c0lkZW50aXR5SAASMAoGZ29vZ2xlGB4gASgLMh4ud2VpZ2hicmlkZ2UudjEuR29vZ2xlSWRlbnRpdHlIABIuCgVhenVyZRgfIAEoCzIdLndlaWdoYnJpZGdlLnYxLkF6dXJlSWRlbnRpdHlIABo0ChJVcHN0cmVhbU5hbWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARpECgtQcmljZXNFbnRyeRILCgNrZXkYASABKAkSJAoFdmFsdWUYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5QcmljZToCOAFCCgoIaWRlbnRpdHlCDwoNX21heF9wYXJhbGxlbEIVChNfY29ubmVjdF90aW1lb3V0X21zQhgKFl9maXJzdF9ieXRlX3RpbWVvdXRfbXNCEwoRX2NodW5rX3RpbWVvdXRfbXMikgEKDUF6dXJlSWRlbnRpdHkSEQoJdGVuYW50X2lkGAEgASgJEhEKCWNsaWVudF9pZBgCIAEoCRIVCg1jbGllbnRfc2VjcmV0GAMgASgJEg0KBXNjb3BlGAQgASgJEhYKDmF1dGhvcml0eV9ob3N0GAUgASgJEh0KFWFsbG93X3ByaXZhdGVfYWRkcmVzcxgGIAEoCCKNAQoLQXdzSWRlbnRpdHkSDgoGcmVnaW9uGAEgASgJEhUKDWFjY2Vzc19rZXlfaWQYAiABKAkSGQoRc2VjcmV0X2FjY2Vzc19rZXkYAyABKAkSFQoNc2Vzc2lvbl90b2tlbhgEIAEoCRIQCghyb2xlX2FybhgFIAEoCRITCgtleHRlcm5hbF9pZBgGIAEoCSJnCg5Hb29nbGVJZGVudGl0eRIPCgdwcm9qZWN0GAEgASgJEhAKCGxvY2F0aW9uGAIgASgJEhMKC2NyZWRlbnRpYWxzGAMgASgJEh0KFWFsbG93X3ByaXZhdGVfYWRkcmVzcxgEIAEoCCKoAQoLT0F1dGhDbGllbnQSEQoJdG9rZW5fdXJsGAEgASgJEhEKCWNsaWVudF9pZBgCIAEoCRIVCg1jbGllbnRfc2VjcmV0GAMgASgJEg0KBXNjb3BlGAQgASgJEhAKCGF1ZGllbmNlGAUgASgJEhwKFGJhc2ljX2F1dGhlbnRpY2F0aW9uGAYgASgIEh0KFWFsbG93X3ByaXZhdGVfYWRkcmVzcxgHIAEoCCKGAgoFTW9kZWwSCgoCaWQYASABKAkSEAoIcHJvdmlkZXIYAiABKAkSFQoNdXBzdHJlYW1fbmFtZRgDIAEoCRIkCgVwcmljZRgEIAEoCzIVLndlaWdoYnJpZGdlLnYxLlByaWNlEh4KEW1heF9vdXRwdXRfdG9rZW5zGAUgASgNSACIAQESFgoOY29udGV4dF93aW5kb3cYBiABKA0SEgoFc2NvcmUYByABKAFIAYgBARIUCgxjYXBhYmlsaXRpZXMYCCADKAkSEwoLb3RoZXJfbmFtZXMYFCADKAkSCwoDb3duGBUgASgIQhQKEl9tYXhfb3V0cHV0X3Rva2Vuc0IICgZfc2NvcmUiPQoNVW5zZXJ2ZWRNb2RlbBIKCgJpZBgBIAEoCRITCgtvdGhlcl9uYW1lcxgCIAMoCRILCgNvd24YAyABKAgiswIKB1Byb2ZpbGUSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIqCghzdHJhdGVneRgDIAEoDjIYLndlaWdoYnJpZGdlLnYxLlN0cmF0ZWd5Ei4KB3RhcmdldHMYBCADKAsyHS53ZWlnaGJyaWRnZS52MS5Qcm9maWxlVGFyZ2V0EjcKC2NvbnN0cmFpbnRzGAUgASgLMiIud2VpZ2hicmlkZ2UudjEuUHJvZmlsZUNvbnN0cmFpbnRzEigKBWNhY2hlGBQgASgLMhkud2VpZ2hicmlkZ2UudjEuQ2FjaGVSdWxlEh0KFXBpbl9wcm9tcHRfY2FjaGVfa2V5cxgVIAEoCBIwCgt0cmFuc2xhdGlvbhgWIAEoDjIbLndlaWdoYnJpZGdlLnYxLlRyYW5zbGF0aW9uIlcKBUFsaWFzEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSDgoGdGFyZ2V0GAMgASgJEhYKCXBvbGljeV9pZBgEIAEoCUgAiAEBQgwKCl9wb2xpY3lfaWQiLgoNUHJvZmlsZVRhcmdldBINCgVtb2RlbBgBIAEoCRIOCgZ3ZWlnaHQYAiABKA0i8gEKElByb2ZpbGVDb25zdHJhaW50cxIbCg5jb250ZXh0X3dpbmRvdxgBIAEoA0gAiAEBEh8KEm1heF9pbnB1dF9uYW5vX3VzZBgCIAEoA0gBiAEBEiAKE21heF9vdXRwdXRfbmFub191c2QYAyABKANIAogBARIWCgltaW5fc2NvcmUYBCABKAFIA4gBARIUCgxjYXBhYmlsaXRpZXMYBSADKAlCEQoPX2NvbnRleHRfd2luZG93QhUKE19tYXhfaW5wdXRfbmFub191c2RCFgoUX21heF9vdXRwdXRfbmFub191c2RCDAoKX21pbl9zY29yZSKHAgoFUHJpY2USDwoHdmVyc2lvbhgBIAEoDRIkCgVyYXRlcxgCIAEoCzIVLndlaWdoYnJpZGdlLnYxLlJhdGVzEigKBXRpZXJzGAMgAygLMhkud2VpZ2hicmlkZ2UudjEuUHJpY2VUaWVyEi4KCHZhcmlhbnRzGAQgAygLMhwud2VpZ2hicmlkZ2UudjEuUHJpY2VWYXJpYW50EjoKC3Rvb2xfcHJpY2VzGAUgAygLMiUud2VpZ2hicmlkZ2UudjEuUHJpY2UuVG9vbFByaWNlc0VudHJ5GjEKD1Rvb2xQcmljZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAM6AjgBIpYBCgxQcmljZVZhcmlhbnQSFAoMc2VydmljZV90aWVyGAEgASgJEg0KBXNwZWVkGAIgASgJEhEKCWdlb2dyYXBoeRgDIAEoCRIkCgVyYXRlcxgEIAEoCzIVLndlaWdoYnJpZGdlLnYxLlJhdGVzEigKBXRpZXJzGAUgAygLMhkud2VpZ2hicmlkZ2UudjEuUHJpY2VUaWVyIk0KCVByaWNlVGllchIaChJhYm92ZV9pbnB1dF90b2tlbnMYASABKA0SJAoFcmF0ZXMYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5SYXRlcyLHAgoFUmF0ZXMSDQoFaW5wdXQYASABKAMSDgoGb3V0cHV0GAIgASgDEhIKCmNhY2hlX3JlYWQYAyABKAMSEwoLY2FjaGVfd3JpdGUYBCABKAMSFgoOY2FjaGVfd3JpdGVfMWgYBSABKAMSGAoLaW5wdXRfYXVkaW8YBiABKANIAIgBARIYCgtpbnB1dF9pbWFnZRgHIAEoA0gBiAEBEh0KEGNhY2hlX3JlYWRfYXVkaW8YCCABKANIAogBARIZCgxvdXRwdXRfYXVkaW8YCSABKANIA4gBARIZCgxvdXRwdXRfaW1hZ2UYCiABKANIBIgBAUIOCgxfaW5wdXRfYXVkaW9CDgoMX2lucHV0X2ltYWdlQhMKEV9jYWNoZV9yZWFkX2F1ZGlvQg8KDV9vdXRwdXRfYXVkaW9CDwoNX291dHB1dF9pbWFnZSpbCgtUcmFuc2xhdGlvbhIbChdUUkFOU0xBVElPTl9VTlNQRUNJRklFRBAAEhcKE1RSQU5TTEFUSU9OX0xFTklFTlQQARIWChJUUkFOU0xBVElPTl9TVFJJQ1QQAipjCg5Gb3JlaWduT2JqZWN0cxIfChtGT1JFSUdOX09CSkVDVFNfVU5TUEVDSUZJRUQQABIXChNGT1JFSUdOX09CSkVDVFNfQU5ZEAESFwoTRk9SRUlHTl9PQkpFQ1RTX09XThACKlwKCkNhY2hlU2NvcGUSGwoXQ0FDSEVfU0NPUEVfVU5TUEVDSUZJRUQQABIZChVDQUNIRV9TQ09QRV9QUklOQ0lQQUwQARIWChJDQUNIRV9TQ09QRV9QT0xJQ1kQAipZCgpCdWRnZXRNb2RlEhsKF0JVREdFVF9NT0RFX1VOU1BFQ0lGSUVEEAASGAoUQlVER0VUX01PREVfQkFMQU5DRUQQARIUChBCVURHRVRfTU9ERV9IQVJEEAIqcAoLRW5mb3JjZW1lbnQSGwoXRU5GT1JDRU1FTlRfVU5TUEVDSUZJRUQQABIXChNFTkZPUkNFTUVOVF9FTkZPUkNFEAESFgoSRU5GT1JDRU1FTlRfU0hBRE9XEAISEwoPRU5GT1JDRU1FTlRfT0ZGEAMqYAoMT25EaXNjb25uZWN0Eh0KGU9OX0RJU0NPTk5FQ1RfVU5TUEVDSUZJRUQQABIYChRPTl9ESVNDT05ORUNUX0NBTkNFTBABEhcKE09OX0RJU0NPTk5FQ1RfRFJBSU4QAirZAQoFUm91dGUSFQoRUk9VVEVfVU5TUEVDSUZJRUQQABIaChZST1VURV9DSEFUX0NPTVBMRVRJT05TEAESEwoPUk9VVEVfUkVTUE9OU0VTEAISEgoOUk9VVEVfTUVTU0FHRVMQAxIUChBST1VURV9FTUJFRERJTkdTEAQSGgoWUk9VVEVfR0VORVJBVEVfQ09OVEVOVBAFEhcKE1JPVVRFX0VNQkVEX0NPTlRFTlQQBhIVChFST1VURV9DT01QTEVUSU9OUxAHEhIKDlJPVVRFX0NPTlZFUlNFEAgqTQoHRGlhbGVjdBIXChNESUFMRUNUX1VOU1BFQ0lGSUVEEAASEgoORElBTEVDVF9PUEVOQUkQARIVChFESUFMRUNUX0FOVEhST1BJQxACKq4BCghTdHJhdGVneRIYChRTVFJBVEVHWV9VTlNQRUNJRklFRBAAEhQKEFNUUkFURUdZX09SREVSRUQQARIVChFTVFJBVEVHWV9XRUlHSFRFRBACEhUKEVNUUkFURUdZX0NIRUFQRVNUEAMSFAoQU1RSQVRFR1lfRkFTVEVTVBAEEhcKE1NUUkFURUdZX0JFU1RfU0NPUkUQBRIVChFTVFJBVEVHWV9BREFQVElWRRAGYgZwcm90bzM");
+  fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxIuYCCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlchITCgtpc19vcGVyYXRvchgHIAEoCBIXCgpwcm9maWxlX2lkGAggASgJSAGIAQESDwoHdGVhbV9pZBgJIAEoCRITCgt0ZWFtX2Zyb3plbhgKIAEoCBIxCgxyZXBsYWNlbWVudHMYCyADKAsyGy53ZWlnaGJyaWRnZS52MS5SZXBsYWNlbWVudEIQCg5fZXhwaXJlc19hdF9tc0INCgtfcHJvZmlsZV9pZCJSCgtSZXBsYWNlbWVudBISCgpwcm9maWxlX2lkGAEgASgJEi8KCHBvbGljaWVzGAIgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlciL1AQoRTG9ja2VkQXR0cmlidXRpb24SEQoEdXNlchgBIAEoCUgAiAEBEhEKBHRlYW0YAiABKAlIAYgBARIUCgdwcm9qZWN0GAMgASgJSAKIAQESEAoDZW52GAQgASgJSAOIAQESPQoGbGFiZWxzGAUgAygLMi0ud2VpZ2hicmlkZ2UudjEuTG9ja2VkQXR0cmlidXRpb24uTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIHCgVfdXNlckIHCgVfdGVhbUIKCghfcHJvamVjdEIGCgRfZW52Ip8FCg1Qb2xpY3lDb3VudGVyEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhIwCgtlbmZvcmNlbWVudBgCIAEoDjIbLndlaWdoYnJpZGdlLnYxLkVuZm9yY2VtZW50EhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESGgoNd2luZG93X2VuZF9tcxgFIAEoA0gBiAEBEhYKDmFsbG93ZWRfbW9kZWxzGAYgAygJEi8KC2J1ZGdldF9tb2RlGAcgASgOMhoud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TW9kZRIgChNyZXF1ZXN0c19wZXJfbWludXRlGAggASgNSAKIAQESHgoRdG9rZW5zX3Blcl9taW51dGUYCSABKANIA4gBARIZCgxtYXhfcGFyYWxsZWwYCiABKA1IBIgBARIgChN3aW5kb3dfcmVtYWluaW5nX21zGAsgASgDSAWIAQESKAoFY2FjaGUYDCABKAsyGS53ZWlnaGJyaWRnZS52MS5DYWNoZVJ1bGUSGQoRaGFyZF9hbGxvd19maWVsZHMYDSADKAkSNwoPZm9yZWlnbl9vYmplY3RzGA4gASgOMh4ud2VpZ2hicmlkZ2UudjEuRm9yZWlnbk9iamVjdHMSMAoLdHJhbnNsYXRpb24YDyABKA4yGy53ZWlnaGJyaWRnZS52MS5UcmFuc2xhdGlvbkIRCg9fbGltaXRfbmFub191c2RCEAoOX3dpbmRvd19lbmRfbXNCFgoUX3JlcXVlc3RzX3Blcl9taW51dGVCFAoSX3Rva2Vuc19wZXJfbWludXRlQg8KDV9tYXhfcGFyYWxsZWxCFgoUX3dpbmRvd19yZW1haW5pbmdfbXNKBAgEEAUiSwoJQ2FjaGVSdWxlEikKBXNjb3BlGAEgASgOMhoud2VpZ2hicmlkZ2UudjEuQ2FjaGVTY29wZRITCgt0dGxfc2Vjb25kcxgCIAEoDSJhCglCdWNrZXRSZWYSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEhcKD3dpbmRvd19zdGFydF9tcxgEIAEoAyLWBwoJQ29ubmVjdG9yEgoKAmlkGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEigKB2RpYWxlY3QYAyABKA4yFy53ZWlnaGJyaWRnZS52MS5EaWFsZWN0EhAKCGJhc2VfdXJsGAQgASgJEhIKCmNyZWRlbnRpYWwYBSABKAkSEAoIcHJpb3JpdHkYBiABKAUSDgoGbW9kZWxzGAcgAygJEkQKDnVwc3RyZWFtX25hbWVzGAggAygLMiwud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yLlVwc3RyZWFtTmFtZXNFbnRyeRIOCgZ3ZWlnaHQYCSABKA0SNQoGcHJpY2VzGAogAygLMiUud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yLlByaWNlc0VudHJ5EiUKBnJvdXRlcxgUIAMoDjIVLndlaWdoYnJpZGdlLnYxLlJvdXRlEh0KFWFsbG93X3ByaXZhdGVfYWRkcmVzcxgVIAEoCBIZCgxtYXhfcGFyYWxsZWwYFiABKA1IAYgBARIfChJjb25uZWN0X3RpbWVvdXRfbXMYFyABKA1IAogBARIiChVmaXJzdF9ieXRlX3RpbWVvdXRfbXMYGCABKA1IA4gBARIdChBjaHVua190aW1lb3V0X21zGBkgASgNSASIAQESMwoNb25fZGlzY29ubmVjdBgaIAEoDjIcLndlaWdoYnJpZGdlLnYxLk9uRGlzY29ubmVjdBIXCg9mb3J3YXJkX2hlYWRlcnMYGyADKAkSLAoFb2F1dGgYHCABKAsyGy53ZWlnaGJyaWRnZS52MS5PQXV0aENsaWVudEgAEioKA2F3cxgdIAEoCzIbLndlaWdoYnJpZGdlLnYxLkF3c0lkZW50aXR5SAASMAoGZ29vZ2xlGB4gASgLMh4ud2VpZ2hicmlkZ2UudjEuR29vZ2xlSWRlbnRpdHlIABIuCgVhenVyZRgfIAEoCzIdLndlaWdoYnJpZGdlLnYxLkF6dXJlSWRlbnRpdHlIABo0ChJVcHN0cmVhbU5hbWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARpECgtQcmljZXNFbnRyeRILCgNrZXkYASABKAkSJAoFdmFsdWUYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5QcmljZToCOAFCCgoIaWRlbnRpdHlCDwoNX21heF9wYXJhbGxlbEIVChNfY29ubmVjdF90aW1lb3V0X21zQhgKFl9maXJzdF9ieXRlX3RpbWVvdXRfbXNCEwoRX2NodW5rX3RpbWVvdXRfbXMikgEKDUF6dXJlSWRlbnRpdHkSEQoJdGVuYW50X2lkGAEgASgJEhEKCWNsaWVudF9pZBgCIAEoCRIVCg1jbGllbnRfc2VjcmV0GAMgASgJEg0KBXNjb3BlGAQgASgJEhYKDmF1dGhvcml0eV9ob3N0GAUgASgJEh0KFWFsbG93X3ByaXZhdGVfYWRkcmVzcxgGIAEoCCKNAQoLQXdzSWRlbnRpdHkSDgoGcmVnaW9uGAEgASgJEhUKDWFjY2Vzc19rZXlfaWQYAiABKAkSGQoRc2VjcmV0X2FjY2Vzc19rZXkYAyABKAkSFQoNc2Vzc2lvbl90b2tlbhgEIAEoCRIQCghyb2xlX2FybhgFIAEoCRITCgtleHRlcm5hbF9pZBgGIAEoCSJnCg5Hb29nbGVJZGVudGl0eRIPCgdwcm9qZWN0GAEgASgJEhAKCGxvY2F0aW9uGAIgASgJEhMKC2NyZWRlbnRpYWxzGAMgASgJEh0KFWFsbG93X3ByaXZhdGVfYWRkcmVzcxgEIAEoCCKoAQoLT0F1dGhDbGllbnQSEQoJdG9rZW5fdXJsGAEgASgJEhEKCWNsaWVudF9pZBgCIAEoCRIVCg1jbGllbnRfc2VjcmV0GAMgASgJEg0KBXNjb3BlGAQgASgJEhAKCGF1ZGllbmNlGAUgASgJEhwKFGJhc2ljX2F1dGhlbnRpY2F0aW9uGAYgASgIEh0KFWFsbG93X3ByaXZhdGVfYWRkcmVzcxgHIAEoCCKGAgoFTW9kZWwSCgoCaWQYASABKAkSEAoIcHJvdmlkZXIYAiABKAkSFQoNdXBzdHJlYW1fbmFtZRgDIAEoCRIkCgVwcmljZRgEIAEoCzIVLndlaWdoYnJpZGdlLnYxLlByaWNlEh4KEW1heF9vdXRwdXRfdG9rZW5zGAUgASgNSACIAQESFgoOY29udGV4dF93aW5kb3cYBiABKA0SEgoFc2NvcmUYByABKAFIAYgBARIUCgxjYXBhYmlsaXRpZXMYCCADKAkSEwoLb3RoZXJfbmFtZXMYFCADKAkSCwoDb3duGBUgASgIQhQKEl9tYXhfb3V0cHV0X3Rva2Vuc0IICgZfc2NvcmUiPQoNVW5zZXJ2ZWRNb2RlbBIKCgJpZBgBIAEoCRITCgtvdGhlcl9uYW1lcxgCIAMoCRILCgNvd24YAyABKAgiswIKB1Byb2ZpbGUSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIqCghzdHJhdGVneRgDIAEoDjIYLndlaWdoYnJpZGdlLnYxLlN0cmF0ZWd5Ei4KB3RhcmdldHMYBCADKAsyHS53ZWlnaGJyaWRnZS52MS5Qcm9maWxlVGFyZ2V0EjcKC2NvbnN0cmFpbnRzGAUgASgLMiIud2VpZ2hicmlkZ2UudjEuUHJvZmlsZUNvbnN0cmFpbnRzEigKBWNhY2hlGBQgASgLMhkud2VpZ2hicmlkZ2UudjEuQ2FjaGVSdWxlEh0KFXBpbl9wcm9tcHRfY2FjaGVfa2V5cxgVIAEoCBIwCgt0cmFuc2xhdGlvbhgWIAEoDjIbLndlaWdoYnJpZGdlLnYxLlRyYW5zbGF0aW9uIlcKBUFsaWFzEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSDgoGdGFyZ2V0GAMgASgJEhYKCXBvbGljeV9pZBgEIAEoCUgAiAEBQgwKCl9wb2xpY3lfaWQiLgoNUHJvZmlsZVRhcmdldBINCgVtb2RlbBgBIAEoCRIOCgZ3ZWlnaHQYAiABKA0i8gEKElByb2ZpbGVDb25zdHJhaW50cxIbCg5jb250ZXh0X3dpbmRvdxgBIAEoA0gAiAEBEh8KEm1heF9pbnB1dF9uYW5vX3VzZBgCIAEoA0gBiAEBEiAKE21heF9vdXRwdXRfbmFub191c2QYAyABKANIAogBARIWCgltaW5fc2NvcmUYBCABKAFIA4gBARIUCgxjYXBhYmlsaXRpZXMYBSADKAlCEQoPX2NvbnRleHRfd2luZG93QhUKE19tYXhfaW5wdXRfbmFub191c2RCFgoUX21heF9vdXRwdXRfbmFub191c2RCDAoKX21pbl9zY29yZSKHAgoFUHJpY2USDwoHdmVyc2lvbhgBIAEoDRIkCgVyYXRlcxgCIAEoCzIVLndlaWdoYnJpZGdlLnYxLlJhdGVzEigKBXRpZXJzGAMgAygLMhkud2VpZ2hicmlkZ2UudjEuUHJpY2VUaWVyEi4KCHZhcmlhbnRzGAQgAygLMhwud2VpZ2hicmlkZ2UudjEuUHJpY2VWYXJpYW50EjoKC3Rvb2xfcHJpY2VzGAUgAygLMiUud2VpZ2hicmlkZ2UudjEuUHJpY2UuVG9vbFByaWNlc0VudHJ5GjEKD1Rvb2xQcmljZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAM6AjgBIpYBCgxQcmljZVZhcmlhbnQSFAoMc2VydmljZV90aWVyGAEgASgJEg0KBXNwZWVkGAIgASgJEhEKCWdlb2dyYXBoeRgDIAEoCRIkCgVyYXRlcxgEIAEoCzIVLndlaWdoYnJpZGdlLnYxLlJhdGVzEigKBXRpZXJzGAUgAygLMhkud2VpZ2hicmlkZ2UudjEuUHJpY2VUaWVyIk0KCVByaWNlVGllchIaChJhYm92ZV9pbnB1dF90b2tlbnMYASABKA0SJAoFcmF0ZXMYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5SYXRlcyLHAgoFUmF0ZXMSDQoFaW5wdXQYASABKAMSDgoGb3V0cHV0GAIgASgDEhIKCmNhY2hlX3JlYWQYAyABKAMSEwoLY2FjaGVfd3JpdGUYBCABKAMSFgoOY2FjaGVfd3JpdGVfMWgYBSABKAMSGAoLaW5wdXRfYXVkaW8YBiABKANIAIgBARIYCgtpbnB1dF9pbWFnZRgHIAEoA0gBiAEBEh0KEGNhY2hlX3JlYWRfYXVkaW8YCCABKANIAogBARIZCgxvdXRwdXRfYXVkaW8YCSABKANIA4gBARIZCgxvdXRwdXRfaW1hZ2UYCiABKANIBIgBAUIOCgxfaW5wdXRfYXVkaW9CDgoMX2lucHV0X2ltYWdlQhMKEV9jYWNoZV9yZWFkX2F1ZGlvQg8KDV9vdXRwdXRfYXVkaW9CDwoNX291dHB1dF9pbWFnZSpbCgtUcmFuc2xhdGlvbhIbChdUUkFOU0xBVElPTl9VTlNQRUNJRklFRBAAEhcKE1RSQU5TTEFUSU9OX0xFTklFTlQQARIWChJUUkFOU0xBVElPTl9TVFJJQ1QQAipjCg5Gb3JlaWduT2JqZWN0cxIfChtGT1JFSUdOX09CSkVDVFNfVU5TUEVDSUZJRUQQABIXChNGT1JFSUdOX09CSkVDVFNfQU5ZEAESFwoTRk9SRUlHTl9PQkpFQ1RTX09XThACKlwKCkNhY2hlU2NvcGUSGwoXQ0FDSEVfU0NPUEVfVU5TUEVDSUZJRUQQABIZChVDQUNIRV9TQ09QRV9QUklOQ0lQQUwQARIWChJDQUNIRV9TQ09QRV9QT0xJQ1kQAipZCgpCdWRnZXRNb2RlEhsKF0JVREdFVF9NT0RFX1VOU1BFQ0lGSUVEEAASGAoUQlVER0VUX01PREVfQkFMQU5DRUQQARIUChBCVURHRVRfTU9ERV9IQVJEEAIqcAoLRW5mb3JjZW1lbnQSGwoXRU5GT1JDRU1FTlRfVU5TUEVDSUZJRUQQABIXChNFTkZPUkNFTUVOVF9FTkZPUkNFEAESFgoSRU5GT1JDRU1FTlRfU0hBRE9XEAISEwoPRU5GT1JDRU1FTlRfT0ZGEAMqYAoMT25EaXNjb25uZWN0Eh0KGU9OX0RJU0NPTk5FQ1RfVU5TUEVDSUZJRUQQABIYChRPTl9ESVNDT05ORUNUX0NBTkNFTBABEhcKE09OX0RJU0NPTk5FQ1RfRFJBSU4QAirZAQoFUm91dGUSFQoRUk9VVEVfVU5TUEVDSUZJRUQQABIaChZST1VURV9DSEFUX0NPTVBMRVRJT05TEAESEwoPUk9VVEVfUkVTUE9OU0VTEAISEgoOUk9VVEVfTUVTU0FHRVMQAxIUChBST1VURV9FTUJFRERJTkdTEAQSGgoWUk9VVEVfR0VORVJBVEVfQ09OVEVOVBAFEhcKE1JPVVRFX0VNQkVEX0NPTlRFTlQQBhIVChFST1VURV9DT01QTEVUSU9OUxAHEhIKDlJPVVRFX0NPTlZFUlNFEAgqTQoHRGlhbGVjdBIXChNESUFMRUNUX1VOU1BFQ0lGSUVEEAASEgoORElBTEVDVF9PUEVOQUkQARIVChFESUFMRUNUX0FOVEhST1BJQxACKq4BCghTdHJhdGVneRIYChRTVFJBVEVHWV9VTlNQRUNJRklFRBAAEhQKEFNUUkFURUdZX09SREVSRUQQARIVChFTVFJBVEVHWV9XRUlHSFRFRBACEhUKEVNUUkFURUdZX0NIRUFQRVNUEAMSFAoQU1RSQVRFR1lfRkFTVEVTVBAEEhcKE1NUUkFURUdZX0JFU1RfU0NPUkUQBRIVChFTVFJBVEVHWV9BREFQVElWRRAGYgZwcm90bzM");
 
 /**
  * A runtime key, with everything that admission needs.
@@ -81,6 +81,13 @@ export type Key = Message<"weighbridge.v1.Key"> & {
    * @generated from field: bool team_frozen = 10;
    */
   teamFrozen: boolean;
+
+  /**
+   * What governs once the budget of the governing policy is used up, then what governs once that one's is.
+   *
+   * @generated from field: repeated weighbridge.v1.Replacement replacements = 11;
+   */
+  replacements: Replacement[];
 };
 
 /**
@@ -89,6 +96,34 @@ export type Key = Message<"weighbridge.v1.Key"> & {
  */
 export const KeySchema: GenMessage<Key> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_resources, 0);
+
+/**
+ * Another policy governs requests that the budget of the one before it can't pay.
+ *
+ * @generated from message weighbridge.v1.Replacement
+ */
+export type Replacement = Message<"weighbridge.v1.Replacement"> & {
+  /**
+   * They go by this profile, whatever model they name.
+   *
+   * @generated from field: string profile_id = 1;
+   */
+  profileId: string;
+
+  /**
+   * As in Key: the policy that governs, then those that bind beside it.
+   *
+   * @generated from field: repeated weighbridge.v1.PolicyCounter policies = 2;
+   */
+  policies: PolicyCounter[];
+};
+
+/**
+ * Describes the message weighbridge.v1.Replacement.
+ * Use `create(ReplacementSchema)` to create a new message.
+ */
+export const ReplacementSchema: GenMessage<Replacement> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_resources, 1);
 
 /**
  * @generated from message weighbridge.v1.LockedAttribution
@@ -125,7 +160,7 @@ export type LockedAttribution = Message<"weighbridge.v1.LockedAttribution"> & {
  * Use `create(LockedAttributionSchema)` to create a new message.
  */
 export const LockedAttributionSchema: GenMessage<LockedAttribution> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 1);
+  messageDesc(file_weighbridge_v1_resources, 2);
 
 /**
  * A policy as it applies to one key now, and the bucket that the key spends from.
@@ -225,7 +260,7 @@ export type PolicyCounter = Message<"weighbridge.v1.PolicyCounter"> & {
  * Use `create(PolicyCounterSchema)` to create a new message.
  */
 export const PolicyCounterSchema: GenMessage<PolicyCounter> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 2);
+  messageDesc(file_weighbridge_v1_resources, 3);
 
 /**
  * Responses are cached and returned for the same request.
@@ -249,7 +284,7 @@ export type CacheRule = Message<"weighbridge.v1.CacheRule"> & {
  * Use `create(CacheRuleSchema)` to create a new message.
  */
 export const CacheRuleSchema: GenMessage<CacheRule> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 3);
+  messageDesc(file_weighbridge_v1_resources, 4);
 
 /**
  * Names one spend bucket: a policy's counter for one subject in one window.
@@ -289,7 +324,7 @@ export type BucketRef = Message<"weighbridge.v1.BucketRef"> & {
  * Use `create(BucketRefSchema)` to create a new message.
  */
 export const BucketRefSchema: GenMessage<BucketRef> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 4);
+  messageDesc(file_weighbridge_v1_resources, 5);
 
 /**
  * One account at a vendor.
@@ -448,7 +483,7 @@ export type Connector = Message<"weighbridge.v1.Connector"> & {
  * Use `create(ConnectorSchema)` to create a new message.
  */
 export const ConnectorSchema: GenMessage<Connector> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 5);
+  messageDesc(file_weighbridge_v1_resources, 6);
 
 /**
  * Access tokens of Microsoft Entra ID. What is empty comes from the proxy's own environment, pod or machine.
@@ -500,7 +535,7 @@ export type AzureIdentity = Message<"weighbridge.v1.AzureIdentity"> & {
  * Use `create(AzureIdentitySchema)` to create a new message.
  */
 export const AzureIdentitySchema: GenMessage<AzureIdentity> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 6);
+  messageDesc(file_weighbridge_v1_resources, 7);
 
 /**
  * Requests are signed by SigV4 for Bedrock's runtime. What is empty comes from the proxy's own identity.
@@ -544,7 +579,7 @@ export type AwsIdentity = Message<"weighbridge.v1.AwsIdentity"> & {
  * Use `create(AwsIdentitySchema)` to create a new message.
  */
 export const AwsIdentitySchema: GenMessage<AwsIdentity> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 7);
+  messageDesc(file_weighbridge_v1_resources, 8);
 
 /**
  * Access tokens of Google Cloud, for Vertex AI. What is empty comes from the proxy's own identity.
@@ -582,7 +617,7 @@ export type GoogleIdentity = Message<"weighbridge.v1.GoogleIdentity"> & {
  * Use `create(GoogleIdentitySchema)` to create a new message.
  */
 export const GoogleIdentitySchema: GenMessage<GoogleIdentity> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 8);
+  messageDesc(file_weighbridge_v1_resources, 9);
 
 /**
  * Access tokens by OAuth 2.0 client credentials (RFC 6749, section 4.4).
@@ -637,7 +672,7 @@ export type OAuthClient = Message<"weighbridge.v1.OAuthClient"> & {
  * Use `create(OAuthClientSchema)` to create a new message.
  */
 export const OAuthClientSchema: GenMessage<OAuthClient> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 9);
+  messageDesc(file_weighbridge_v1_resources, 10);
 
 /**
  * A priced model of the catalog. A model without a price can't be routed to, so it is not sent to proxies.
@@ -713,7 +748,7 @@ export type Model = Message<"weighbridge.v1.Model"> & {
  * Use `create(ModelSchema)` to create a new message.
  */
 export const ModelSchema: GenMessage<Model> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 10);
+  messageDesc(file_weighbridge_v1_resources, 11);
 
 /**
  * A model that no enabled connector serves, as far as a refusal names it.
@@ -746,7 +781,7 @@ export type UnservedModel = Message<"weighbridge.v1.UnservedModel"> & {
  * Use `create(UnservedModelSchema)` to create a new message.
  */
 export const UnservedModelSchema: GenMessage<UnservedModel> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 11);
+  messageDesc(file_weighbridge_v1_resources, 12);
 
 /**
  * A routing profile: the models that `router/<name>` stands for, and the order in which they are tried.
@@ -806,7 +841,7 @@ export type Profile = Message<"weighbridge.v1.Profile"> & {
  * Use `create(ProfileSchema)` to create a new message.
  */
 export const ProfileSchema: GenMessage<Profile> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 12);
+  messageDesc(file_weighbridge_v1_resources, 13);
 
 /**
  * An operator's name for a model or a profile.
@@ -846,7 +881,7 @@ export type Alias = Message<"weighbridge.v1.Alias"> & {
  * Use `create(AliasSchema)` to create a new message.
  */
 export const AliasSchema: GenMessage<Alias> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 13);
+  messageDesc(file_weighbridge_v1_resources, 14);
 
 /**
  * @generated from message weighbridge.v1.ProfileTarget
@@ -870,7 +905,7 @@ export type ProfileTarget = Message<"weighbridge.v1.ProfileTarget"> & {
  * Use `create(ProfileTargetSchema)` to create a new message.
  */
 export const ProfileTargetSchema: GenMessage<ProfileTarget> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 14);
+  messageDesc(file_weighbridge_v1_resources, 15);
 
 /**
  * What a model must fulfil to be chosen; absent fields require nothing.
@@ -911,7 +946,7 @@ export type ProfileConstraints = Message<"weighbridge.v1.ProfileConstraints"> & 
  * Use `create(ProfileConstraintsSchema)` to create a new message.
  */
 export const ProfileConstraintsSchema: GenMessage<ProfileConstraints> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 15);
+  messageDesc(file_weighbridge_v1_resources, 16);
 
 /**
  * @generated from message weighbridge.v1.Price
@@ -950,7 +985,7 @@ export type Price = Message<"weighbridge.v1.Price"> & {
  * Use `create(PriceSchema)` to create a new message.
  */
 export const PriceSchema: GenMessage<Price> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 16);
+  messageDesc(file_weighbridge_v1_resources, 17);
 
 /**
  * The prices under conditions of service that the list price does not cover; empty: the standard.
@@ -989,7 +1024,7 @@ export type PriceVariant = Message<"weighbridge.v1.PriceVariant"> & {
  * Use `create(PriceVariantSchema)` to create a new message.
  */
 export const PriceVariantSchema: GenMessage<PriceVariant> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 17);
+  messageDesc(file_weighbridge_v1_resources, 18);
 
 /**
  * @generated from message weighbridge.v1.PriceTier
@@ -1011,7 +1046,7 @@ export type PriceTier = Message<"weighbridge.v1.PriceTier"> & {
  * Use `create(PriceTierSchema)` to create a new message.
  */
 export const PriceTierSchema: GenMessage<PriceTier> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 18);
+  messageDesc(file_weighbridge_v1_resources, 19);
 
 /**
  * Nano-USD per one million tokens.
@@ -1077,7 +1112,7 @@ export type Rates = Message<"weighbridge.v1.Rates"> & {
  * Use `create(RatesSchema)` to create a new message.
  */
 export const RatesSchema: GenMessage<Rates> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 19);
+  messageDesc(file_weighbridge_v1_resources, 20);
 
 /**
  * What becomes of a request whose translation for a vendor would change or drop something.
