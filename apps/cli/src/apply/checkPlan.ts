@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { ApiError } from '@weighbridge/client';
 import { type Change, idOf } from './changes.ts';
 import {
@@ -14,6 +15,8 @@ import { teamOfMember } from './teamChanges.ts';
 
 /** As the operation says. */
 const MAX_CALLS = 20_000;
+const RETRY_MS = 500;
+const MAX_TRIES = 120;
 
 interface PlannedCall {
   readonly method: string;
@@ -34,11 +37,13 @@ export async function checkPlan(changes: readonly Change[], file: ApplyFile, sen
       `Nothing was changed. The files need ${calls.length} calls, and the service checks at most ${MAX_CALLS} at once: apply them in parts, what others refer to first.`,
     );
   }
-  const { errors } = (await send('POST', '/api/v1/plans/check', { calls }).catch((error: unknown) => {
-    // A service of an earlier release checks each change only when it is made.
-    if (error instanceof ApiError && error.status === 404) return { errors: [] };
-    throw error;
-  })) as { errors: readonly { index: number; code: string; message: string }[] };
+  const { errors } = (await inTurn(() => send('POST', '/api/v1/plans/check', { calls })).catch(
+    (error: unknown) => {
+      // A service of an earlier release checks each change only when it is made.
+      if (error instanceof ApiError && error.status === 404) return { errors: [] };
+      throw error;
+    },
+  )) as { errors: readonly { index: number; code: string; message: string }[] };
   return errors.map(({ index, code, message }) => {
     const change = changeOf[index];
     const what = change ? `${change.kind} ${change.name}` : `call ${index}`;
@@ -51,6 +56,19 @@ export async function checkPlan(changes: readonly Change[], file: ApplyFile, sen
         : '';
     return `${place}${what}${action}: ${message} (${code})${again}`;
   });
+}
+
+/** The service checks one plan at a time: another run of apply may be before this one. */
+async function inTurn<T>(check: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await check();
+    } catch (error) {
+      const isRunning = error instanceof ApiError && error.code === 'check_running';
+      if (!isRunning || tries === MAX_TRIES) throw error;
+      await setTimeout(RETRY_MS);
+    }
+  }
 }
 
 /** The calls, with short placeholders: a name may contain anything, a path may not. */

@@ -1,3 +1,4 @@
+import { ApiError } from '@weighbridge/client';
 import { describe, expect, it } from 'vitest';
 import { EMPTY_STATE } from '../../test/emptyState.ts';
 import type { CurrentState } from './changes.ts';
@@ -443,7 +444,22 @@ describe('ten thousand resources', () => {
       '20001 calls, and the service checks at most 20000',
     );
   });
+
+  it('waits for the plan of another run, and says what that one may have made', async () => {
+    const file = fileOf({ teams: [{ name: 'a' }] });
+    const running = { status: 503, code: 'check_running', message: 'Another plan is being checked.' };
+    const errors = [{ index: 0, code: 'team_name_taken', message: 'It is taken.' }];
+    const answers = [() => Promise.reject(new ApiError(running)), async () => ({ errors })];
+    const reasons = await checkPlan(plan(file, EMPTY_STATE, []), file, () => answers.shift()?.() ?? never());
+    expect(reasons).toEqual([
+      'gateway.yaml:1: teams a: It is taken. (team_name_taken) Someone may have made it just now: run apply again.',
+    ]);
+  });
 });
+
+function never(): Promise<Json> {
+  throw new Error('it was asked again');
+}
 
 describe('aliases', () => {
   const file = {
