@@ -120,7 +120,7 @@ describe('a person', () => {
     expect((await read('/whoami', session)).body).toMatchObject({ roles: ['member'], teams: [] });
   });
 
-  it('issues keys that end with the session', async () => {
+  it('issues keys that expire when the session would at the latest', async () => {
     const { session } = await signIn(ADA);
     const { csrf_token: csrf } = (await read('/session', session)).body;
     const issue = async (fields: object) => {

@@ -43,6 +43,9 @@ export interface TestProvider extends TestIssuer {
   authorize(url: URL | string): Promise<URL>;
 }
 
+/** The link of the page that denies the sign-in. */
+const REFUSE = 'Refuse';
+
 interface Grant {
   readonly challenge: string;
   readonly claims: TestClaims;
@@ -110,6 +113,12 @@ export async function startTestProvider(
     query: URLSearchParams,
   ): Promise<void> {
     checkAuthorization(query);
+    if (query.get('login') === REFUSE) {
+      return sendBack(response, query, {
+        error: 'access_denied',
+        error_description: '<b onclick="alert(1)">You may not</b>',
+      });
+    }
     const claims = people.get(query.get('login') ?? '') ?? state.person;
     if (!claims) return choicePage(response, query);
     const code = randomBytes(24).toString('base64url');
@@ -119,10 +128,16 @@ export async function startTestProvider(
       claims,
       isUsed: false,
     });
+    sendBack(response, query, { code });
+  }
+
+  function sendBack(response: ServerResponse, query: URLSearchParams, answer: Record<string, string>): void {
     const back = new URL(client.redirectUri);
-    for (const [name, value] of Object.entries({ code, state: one(query, 'state'), iss: issuer.url })) {
-      back.searchParams.set(name, value);
-    }
+    back.search = new URLSearchParams({
+      ...answer,
+      state: one(query, 'state'),
+      iss: issuer.url,
+    }).toString();
     response.writeHead(302, { location: back.href }).end();
   }
 
@@ -145,7 +160,7 @@ export async function startTestProvider(
         '&',
         '&amp;',
       );
-    const links = [...people.keys()].map(link).join(' ');
+    const links = [...people.keys(), REFUSE].map(link).join(' ');
     response
       .writeHead(200, { 'content-type': 'text/html; charset=utf-8' })
       .end(`<!doctype html><html lang="en"><title>Provider</title><h1>Who are you?</h1>${links}</html>`);

@@ -1,5 +1,6 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { freePort, type TestProvider } from '@weighbridge/testing';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { mainJob, manage, type Service } from '../mainJob.ts';
@@ -8,6 +9,7 @@ import { newDataDir, removeDataDir, startUp } from '../startUp.ts';
 import { changeResources } from './changes.cases.ts';
 import { launchChromium } from './chromium.ts';
 import { newPerson, type Person, settled } from './person.ts';
+import { loginSettings, signInElsewhere, startLogin } from './signIn.cases.ts';
 import { meetStates } from './states.cases.ts';
 
 /** A folder for screenshots of all pages; unset: none are taken. */
@@ -35,11 +37,19 @@ let dataDir: string;
 let service: Service;
 let running: RunningProcess;
 let browser: Browser;
+let login: TestProvider;
 beforeAll(async () => {
   dataDir = await newDataDir('weighbridge-console-');
-  [{ process: running, service }, browser] = await Promise.all([startUp(dataDir), launchChromium()]);
+  const PORT = String(await freePort());
+  login = await startLogin(`http://127.0.0.1:${PORT}`);
+  const settings = { PORT, ...loginSettings(login, `http://127.0.0.1:${PORT}`) };
+  [{ process: running, service }, browser] = await Promise.all([
+    startUp(dataDir, settings),
+    launchChromium(),
+  ]);
 }, 180_000);
 afterAll(async () => {
+  await login?.close();
   await browser?.close();
   await running?.stop();
   await removeDataDir(dataDir);
@@ -128,6 +138,8 @@ describe('an operator', () => {
     await page.reload();
     await page.getByRole('table', { name: 'Attempts' }).waitFor();
     expect(await page.getByText('mock/echo').count()).toBeGreaterThan(0);
+    // Of someone else's request, who asked for it says how good the answer was.
+    expect(await page.getByRole('button', { name: 'Give feedback' }).count()).toBe(0);
     expect(await operator.violations()).toEqual([]);
     expect(operator.faults).toEqual([]);
   }, 60_000);
@@ -167,6 +179,13 @@ describe('an operator', () => {
     await page.getByText(/^\$0\.\d+$/).waitFor();
     await page.getByText('env-mock: success').waitFor();
     expect(await operator.violations()).toEqual([]);
+    await page.getByRole('link', { name: /^req_/ }).click();
+    await page.getByRole('button', { name: 'Give feedback' }).click();
+    await page.getByLabel('Score').selectOption('0.75');
+    await page.getByLabel('Comment').fill('Right, but long.');
+    expect(await operator.violations()).toEqual([]);
+    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByText('Right, but long.').waitFor();
     await operator.open('/connect');
     await page.getByLabel('What will use it').fill('my laptop');
     await page.getByRole('button', { name: 'Issue a key for these settings' }).click();
@@ -210,6 +229,10 @@ describe('an operator', () => {
     await page.locator('input').first().press('Enter');
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
   }
+});
+
+describe('whoever has no key', () => {
+  signInElsewhere(() => ({ browser, service, login }));
 });
 
 describe('a person without rights', () => {

@@ -22,6 +22,7 @@ export async function newPerson(
   browser: Browser,
   url: string,
   colorScheme: 'light' | 'dark' = 'light',
+  otherOrigins: readonly string[] = [],
 ): Promise<Person> {
   const context = await browser.newContext({ colorScheme, viewport: { width: 1_360, height: 860 } });
   context.setDefaultTimeout(WAIT_MS);
@@ -34,7 +35,8 @@ export async function newPerson(
   });
   page.on('pageerror', (error) => faults.push(`${page.url()}: ${error.message}`));
   page.on('request', (request) => {
-    if (!request.url().startsWith(`${url}/`)) faults.push(`a foreign request: ${request.url()}`);
+    const isKnown = [url, ...otherOrigins].some((origin) => request.url().startsWith(`${origin}/`));
+    if (!isKnown) faults.push(`a foreign request: ${request.url()}`);
   });
   const axe = await readFile(AXE, 'utf8');
   return {

@@ -21,14 +21,13 @@ export async function beginSignIn(
  * answer belongs, and for an answer that was taken before.
  */
 export async function endSignIn(
-  deps: AccessDeps,
+  deps: AccessDeps & { readonly publicUrl?: string | undefined },
   flow: CodeFlow,
   signIn: SignInCookie | undefined,
   search: string,
 ): Promise<OpenSession> {
   if (!signIn) {
-    const message =
-      'This browser did not begin this sign-in, or it took more than ten minutes. Sign in again, from the sign-in page.';
+    const message = `This browser did not begin this sign-in, began it at another address, or took more than ten minutes. Sign in again, at ${deps.publicUrl}/console/.`;
     throw new AppError('authentication', 'sign_in_ended', message);
   }
   await deleteEndedSignIns(deps.db, deps.now());

@@ -35,6 +35,7 @@ it.each([
   '/console/sign-in/oidc',
   '/console/sign-in?code=x',
   `/console/${'a'.repeat(1_500)}`,
+  `/console/${'ä'.repeat(300)}`,
 ])('a sign-in goes on at the first page instead of %j', (path) => {
   expect(safeReturnTo(path)).toBe('/console/');
 });

@@ -5,9 +5,10 @@ const MAX_CHARACTERS = 1_500;
 
 /** A path of the console to go on at after a sign-in. Whatever leads elsewhere counts as the first page. */
 export function safeReturnTo(text: string | undefined): string {
-  if (text === undefined || text.length > MAX_CHARACTERS || !URL.canParse(text, ORIGIN)) return ROOT;
+  if (text === undefined || !URL.canParse(text, ORIGIN)) return ROOT;
   // What the browser would make of it, without line breaks, dots and backslashes.
   const { origin, pathname, search, hash } = new URL(text, ORIGIN);
   const isPage = pathname.startsWith(ROOT) && !pathname.startsWith(`${ROOT}sign-in`);
-  return origin === ORIGIN && isPage ? `${pathname}${search}${hash}` : ROOT;
+  const path = `${pathname}${search}${hash}`;
+  return origin === ORIGIN && isPage && path.length <= MAX_CHARACTERS ? path : ROOT;
 }

@@ -2,10 +2,11 @@ import { createHash } from 'node:crypto';
 import { boundedFetch } from '@weighbridge/identities';
 import { assertPublicHost, type Logger } from '@weighbridge/runtime';
 import type { Configuration } from 'openid-client';
+import { atMost } from '../../../shared/atMost.ts';
 import { type Endpoint, endpoint, readDiscovery } from './issuer.ts';
 import { createIssuerCache } from './issuerCache.ts';
 import type { OidcSettings, SignInSettings } from './settings.ts';
-import { refusedSignIn, unansweredSignIn } from './signInErrors.ts';
+import { refusedSignIn, tooManySignIns, unansweredSignIn } from './signInErrors.ts';
 import type { TokenVerifier, VerifiedToken } from './tokenVerifier.ts';
 
 /** What a sign-in that began has to meet again when the issuer answers. */
@@ -47,6 +48,8 @@ export interface CodeFlowDeps {
 export const CALLBACK_PATH = '/console/sign-in/oidc/callback';
 
 const TIMEOUT_MS = 5_000;
+/** Strangers can begin sign-ins, and send made-up codes: no more are with the issuer at once. */
+const MAX_EXCHANGES = 32;
 /** A longer address may be refused by what it passes. */
 const MAX_HINT = 4_000;
 
@@ -69,6 +72,7 @@ export function createCodeFlow(deps: CodeFlowDeps): CodeFlow {
   const redirectUri = `${publicUrl}${CALLBACK_PATH}`;
   const read = async () => await readProvider(settings.issuer);
   const provider = createIssuerCache({ ...deps, read, what: 'discovery document' });
+  const limited = atMost(MAX_EXCHANGES, tooManySignIns);
   return {
     name: signIn.name,
     settingsSha256: digestOf(settings),
@@ -92,10 +96,9 @@ export function createCodeFlow(deps: CodeFlowDeps): CodeFlow {
     async finish(search, { state, nonce, codeVerifier }) {
       const oauth = await import('openid-client');
       const config = await configuration(deps, await provider.get());
-      const idToken = await exchange(deps, async () => {
-        const checks = { expectedState: state, expectedNonce: nonce, pkceCodeVerifier: codeVerifier };
-        return await oauth.authorizationCodeGrant(config, new URL(`${redirectUri}${search}`), checks);
-      });
+      const checks = { expectedState: state, expectedNonce: nonce, pkceCodeVerifier: codeVerifier };
+      const grant = () => oauth.authorizationCodeGrant(config, new URL(`${redirectUri}${search}`), checks);
+      const idToken = await limited(() => exchange(deps, grant));
       // The library trusts the connection to the issuer for it; the signature is checked as of any token.
       return { verified: await verifier.verify(idToken), idToken };
     },

@@ -49,6 +49,11 @@ export function unansweredSignIn(): AppError {
   return new AppError('upstream', 'sign_in_failed', message, { isLogged: false });
 }
 
+export function tooManySignIns(): AppError {
+  const message = 'Too many people sign in at this moment. Sign in again in a few seconds.';
+  return new AppError('unavailable', 'sign_in_busy', message, { isLogged: false });
+}
+
 /** Text of someone else, without characters that change how the rest reads. */
 function shown(text: string): string {
   const plain = text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, ' ').trim();
