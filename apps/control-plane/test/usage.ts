@@ -32,7 +32,7 @@ export interface Used {
 
 /** Deletes all attempts and their sums. */
 export async function emptyLedger(db: Database): Promise<void> {
-  for (const table of ['usage_events', 'spend_buckets', 'usage_by_hour'] as const) {
+  for (const table of ['usage_events', 'spend_buckets', 'usage_by_hour', 'usage_by_day'] as const) {
     await db.deleteFrom(table).execute();
   }
 }

@@ -520,6 +520,40 @@ export interface Teams {
   updated_at: Timestamp;
 }
 
+export interface UsageByDay {
+  attempts: bigint;
+  cache_read_tokens: bigint;
+  cache_write_1h_tokens: bigint;
+  cache_write_tokens: bigint;
+  cost_nano_usd: bigint;
+  day: Timestamp;
+  env: string | null;
+  errors: bigint;
+  estimated: bigint;
+  group_sha256: Buffer;
+  input_tokens: bigint;
+  key_id: string;
+  model: string;
+  model_requests: bigint;
+  namespace: string | null;
+  output_tokens: bigint;
+  policy_id: string;
+  principal_id: string;
+  project: string | null;
+  provider: Generated<string>;
+  requests: bigint;
+  shard: number;
+  team: string | null;
+  team_id: string | null;
+  user: string | null;
+  workload: string | null;
+  workload_type: string | null;
+}
+
+export interface UsageByDaySince {
+  since: Timestamp;
+}
+
 export interface UsageByHour {
   attempts: bigint;
   cache_read_tokens: bigint;
@@ -678,6 +712,8 @@ export interface DB {
   stored_objects: StoredObjects;
   stored_responses: StoredResponses;
   teams: Teams;
+  usage_by_day: UsageByDay;
+  usage_by_day_since: UsageByDaySince;
   usage_by_hour: UsageByHour;
   usage_events: UsageEvents;
   webhook_deliveries: WebhookDeliveries;

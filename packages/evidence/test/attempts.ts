@@ -34,7 +34,7 @@ export function useLedger(): Pick<TestDatabase, 'url' | 'db'> {
     );
   });
   beforeEach(async () => {
-    await sql`TRUNCATE usage_events, spend_buckets, budget_leases, usage_by_hour, evidence_types, evidence_strata, feedback`.execute(
+    await sql`TRUNCATE usage_events, spend_buckets, budget_leases, usage_by_hour, usage_by_day, evidence_types, evidence_strata, feedback`.execute(
       database.db,
     );
   });

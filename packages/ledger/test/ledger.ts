@@ -10,7 +10,7 @@ export function useLedger(): Pick<TestDatabase, 'url' | 'db'> {
   const database = useDatabase();
   beforeAll(() => openMonth(database.db, new Date('2026-11-10T12:00:00Z')));
   beforeEach(async () => {
-    await sql`TRUNCATE usage_events, spend_buckets, budget_leases, usage_by_hour, producers, producer_shards, quarantined_usage`.execute(
+    await sql`TRUNCATE usage_events, spend_buckets, budget_leases, usage_by_hour, usage_by_day, producers, producer_shards, quarantined_usage`.execute(
       database.db,
     );
   });

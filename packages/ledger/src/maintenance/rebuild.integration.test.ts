@@ -6,7 +6,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type EventFields, ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, openMonth } from '../../test/ledger.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
-import { HOUR_COLUMNS } from '../spend/usageByHour.ts';
+import { daysSince } from '../spend/spendBreakdown.ts';
+import {
+  DAY_COLUMNS,
+  HOUR_COLUMNS,
+  HOUR_DIMENSIONS,
+  HOUR_MEASURES,
+  KEEPS_DAYS,
+} from '../spend/usageByHour.ts';
 import { RebuildRunningError, rebuildBuckets } from './rebuild.ts';
 
 const START = Date.parse('2026-11-10T00:00:00Z');
@@ -65,6 +72,21 @@ async function expectDerived(): Promise<void> {
   expect(hours).toEqual((await rows.execute(db)).rows);
 }
 
+/** How the sums of days differ from those of hours. */
+async function daysThatDiffer(): Promise<unknown[]> {
+  const sums = HOUR_MEASURES.map((name) => sql`sum(${sql.ref(name)})`);
+  const { rows } = await sql`
+    SELECT day, group_sha256, shard FROM (
+      SELECT ${DAY_COLUMNS} FROM usage_by_day
+      EXCEPT
+      SELECT date_trunc('day', hour, 'UTC'), group_sha256, shard, ${sql.join(HOUR_DIMENSIONS.map((name) => sql.ref(name)))},
+        ${sql.join(sums)}
+      FROM usage_by_hour
+      GROUP BY 1, group_sha256, shard, ${sql.join(HOUR_DIMENSIONS.map((name) => sql.ref(name)))}
+    ) AS differing`.execute(db);
+  return rows;
+}
+
 /** Damage as from bugs, or from people with psql. */
 async function damage(): Promise<void> {
   await sql`UPDATE spend_buckets SET spent_nano_usd = spent_nano_usd + 17 WHERE subject = 'policy'`.execute(
@@ -89,6 +111,30 @@ describe('a rebuild', () => {
     await write(300);
     expect(await rebuildBuckets(db, { apply: true })).toMatchObject({ ...CLEAN, events: BigInt(next) });
     await expectDerived();
+    expect(await daysThatDiffer()).toEqual([]);
+  });
+
+  it('writes the sums of days with those of hours', async () => {
+    await db.transaction().execute(async (tx) => {
+      await sql`SELECT ${KEEPS_DAYS}`.execute(tx);
+      await sql`DELETE FROM usage_by_hour`.execute(tx);
+      await sql`DELETE FROM usage_by_day`.execute(tx);
+    });
+    await rebuildBuckets(db, { apply: true });
+    await expectDerived();
+    expect(await daysThatDiffer()).toEqual([]);
+    const { rows } = await sql`SELECT FROM usage_by_day`.execute(db);
+    expect(rows.length).toBeGreaterThan(10);
+  });
+
+  it('does not trust the days of now once something changed the hours alone', async () => {
+    expect(await daysSince(db)).toEqual(new Date(0));
+    await sql`UPDATE usage_by_hour SET errors = errors`.execute(db);
+    const since = await daysSince(db);
+    expect(since.getTime()).toBeGreaterThan(Date.now() + 86_400_000);
+    expect(since.getTime() % 86_400_000).toBe(0);
+    await write(10);
+    expect(await daysSince(db)).toEqual(since);
   });
 
   it('only reports differences unless asked to apply them', async () => {

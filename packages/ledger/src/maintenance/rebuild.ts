@@ -2,13 +2,15 @@ import type { Database, Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { type RawBuilder, sql } from 'kysely';
 import {
-  ADD_TO_HOUR,
+  addToExisting,
+  DAY_COLUMNS,
   eventDimension,
   eventMeasure,
   GROUP_SHA256,
   HOUR_COLUMNS,
   HOUR_DIMENSIONS,
   HOUR_MEASURES,
+  KEEPS_DAYS,
 } from '../spend/usageByHour.ts';
 import { LEDGER_MAINTENANCE_LOCK } from './maintenanceLock.ts';
 
@@ -186,24 +188,47 @@ async function applyToBuckets(tx: Tx): Promise<void> {
       SET spent_nano_usd = spend_buckets.spent_nano_usd + excluded.spent_nano_usd`.execute(tx);
 }
 
-async function differingHours(db: Database): Promise<Date[]> {
-  const { rows } = await sql<{ hour: Date }>`
-    SELECT DISTINCT hour FROM hour_differences ORDER BY hour`.execute(db);
-  return rows.map(({ hour }) => hour);
+interface DifferingHour {
+  readonly hour: Date;
+  /** The sums have a group of which the ledger has no event. */
+  readonly hasUnfounded: boolean;
 }
 
-async function applyToHour(tx: Tx, hour: Date): Promise<void> {
+async function differingHours(db: Database): Promise<DifferingHour[]> {
+  const { rows } = await sql<DifferingHour>`
+    SELECT hour, bool_or(is_unfounded) AS "hasUnfounded" FROM hour_differences GROUP BY hour ORDER BY hour`.execute(
+    db,
+  );
+  return rows;
+}
+
+async function applyToHour(tx: Tx, { hour, hasUnfounded }: DifferingHour): Promise<void> {
   await sql`
     INSERT INTO usage_by_hour (${HOUR_COLUMNS})
-    SELECT ${HOUR_COLUMNS} FROM hour_differences WHERE hour = ${hour} ORDER BY hour, group_sha256, shard
-    ${ADD_TO_HOUR}`.execute(tx);
-  // Delete rows without any event, unless one was added since: a breakdown would show their groups.
+    SELECT ${HOUR_COLUMNS} FROM hour_differences CROSS JOIN ${KEEPS_DAYS} AS announced
+    WHERE hour = ${hour} ORDER BY hour, group_sha256, shard
+    ${addToExisting('hour')}`.execute(tx);
   await sql`
-    DELETE FROM usage_by_hour AS hours USING hour_differences AS unfounded
-    WHERE unfounded.is_unfounded AND unfounded.hour = ${hour} AND hours.hour = unfounded.hour
-      AND hours.group_sha256 = unfounded.group_sha256 AND hours.shard = unfounded.shard
+    INSERT INTO usage_by_day (${DAY_COLUMNS})
+    SELECT ${DAY_COLUMNS}
+    FROM (SELECT *, date_trunc('day', hour, 'UTC') AS day FROM hour_differences WHERE hour = ${hour}) AS of_day
+    ORDER BY day, group_sha256, shard
+    ${addToExisting('day')}`.execute(tx);
+  if (!hasUnfounded) return;
+  // Delete rows without any event, unless one was added since: a breakdown would show their groups.
+  await deleteUnfounded(tx, 'hour', hour);
+  await deleteUnfounded(tx, 'day', hour);
+}
+
+async function deleteUnfounded(tx: Tx, unit: 'hour' | 'day', hour: Date): Promise<void> {
+  const rows = (name: string) => sql.ref(`sums.${name}`);
+  await sql`
+    DELETE FROM ${sql.table(`usage_by_${unit}`)} AS sums USING hour_differences AS unfounded
+    WHERE unfounded.is_unfounded AND unfounded.hour = ${hour}
+      AND ${rows(unit)} = date_trunc(${unit}, unfounded.hour, 'UTC')
+      AND sums.group_sha256 = unfounded.group_sha256 AND sums.shard = unfounded.shard
       AND ${sql.join(
-        HOUR_MEASURES.map((name) => sql`hours.${sql.ref(name)} = 0`),
+        HOUR_MEASURES.map((name) => sql`${rows(name)} = 0`),
         sql` AND `,
       )}`.execute(tx);
 }

@@ -48,10 +48,10 @@ export function matches(alias: string, filter: Narrowed & Range): RawBuilder<Sql
   ];
 }
 
-/** The filter, which must have no labels, as conditions on `usage_by_hour`. */
-export function matchesHours(filter: Narrowed & Range): RawBuilder<SqlBool>[] {
-  const column = (name: string) => sql.ref(`usage_by_hour.${name}`);
-  return [...inRange(column('hour'), filter), ...equals(filter, column, column)];
+/** The filter, which must have no labels, as conditions on a table of sums, whose column `at` has the time. */
+export function matchesSums(table: string, at: string, filter: Narrowed & Range): RawBuilder<SqlBool>[] {
+  const column = (name: string) => sql.ref(`${table}.${name}`);
+  return [...inRange(column(at), filter), ...equals(filter, column, column)];
 }
 
 function inRange(at: RawBuilder<unknown>, { from, to }: Range): RawBuilder<SqlBool>[] {

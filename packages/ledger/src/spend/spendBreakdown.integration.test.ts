@@ -2,6 +2,7 @@ import { createDb, type Database } from '@weighbridge/database';
 import { CALENDAR_UNITS, calendarEdges } from '@weighbridge/domain';
 import { createTestDatabase } from '@weighbridge/testing';
 import fc from 'fast-check';
+import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type EventFields, ledgerEvent } from '../../test/events.ts';
 import { openMonth } from '../../test/ledger.ts';
@@ -391,6 +392,19 @@ describe('spend by groups', () => {
         break;
       }
     }
+  });
+
+  it('is the same by days, by hours, and by days that are known since some day', async () => {
+    const filter = { from: new Date(FIRST + 1_800_000), to: new Date(LAST) };
+    const edges = calendarEdges('day', 'UTC', filter.from, filter.to);
+    for (const bucketEdges of [[], edges]) {
+      const wanted: SpendQuery = { filter, groupBy: ['principal', 'model'], bucketEdges };
+      for (const since of [0, FIRST + 2 * 86_400_000, LAST]) {
+        await sql`UPDATE usage_by_day_since SET since = ${new Date(since)}`.execute(db);
+        expect(await pages(wanted, 50)).toEqual(oracle(wanted));
+      }
+    }
+    await sql`UPDATE usage_by_day_since SET since = ${new Date(0)}`.execute(db);
   });
 
   it('is read from the sums by hour where possible, even if the rows are gone', async () => {

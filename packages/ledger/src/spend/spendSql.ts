@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import { matches, matchesHours } from './ledgerFilter.ts';
+import { matches, matchesSums } from './ledgerFilter.ts';
 import type { SpendDimension, SpendQuery, SpendSort } from './spendQuery.ts';
 import { eventMeasure } from './usageByHour.ts';
 
@@ -29,6 +29,7 @@ interface Range {
 }
 
 const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
 const LABEL = 'label:';
 const SERVICE_TIER = 'service_tier';
 /** What only single attempts have. */
@@ -62,19 +63,27 @@ const TOKENS = [
 ] as const;
 
 const sum = (name: string) => sql`sum(${sql.ref(name)})::bigint AS ${sql.ref(name)}`;
-const SUMS = sql`${sql.join(['requests', 'attempts', 'estimated_requests', 'errors', ...TOKENS].map(sum))},
-  sum(cost::numeric)::text AS cost`;
+const COUNTS = sql.join(['requests', 'attempts', 'estimated_requests', 'errors', ...TOKENS].map(sum));
+/** Of rows of the ledger; a sum of bigints is a numeric. */
+const SUMS = sql`${COUNTS}, sum(cost)::text AS cost`;
+/** Of such sums. */
+const SUMS_OF_SUMS = sql`${COUNTS}, sum(cost::numeric)::text AS cost`;
 
 /**
- * Adds up whole hours from `usage_by_hour` and the rest at the ends of the range from `usage_events`. If the hours lack what the
- * query groups or filters by, only `usage_events` is read.
+ * Adds up whole days from `usage_by_day`, which has them since `daysSince`, hours beside them from `usage_by_hour`, and the rest at the
+ * ends of the range from `usage_events`. If the sums lack what the query groups or filters by, only `usage_events` is read.
  *
  * A value is grouped and sorted as '=' followed by itself, a missing one as '', so that a page can start after any of them.
  */
-export function spendSql(query: SpendQuery, after: readonly string[] | undefined): RawBuilder<SpendSums> {
-  if (query.sort === undefined) return unsorted(query, after);
+export function spendSql(
+  query: SpendQuery,
+  after: readonly string[] | undefined,
+  daysSince: Date,
+): RawBuilder<SpendSums> {
+  if (query.sort === undefined) return unsorted(query, after, daysSince);
   const order = sql.join([sql.ref('bucket'), sql.ref('others'), sql.ref('sort_key'), ...groupRefs(query)]);
-  const rows = query.limit === undefined ? withoutOthers(query) : withOthers(query, query.limit);
+  const rows =
+    query.limit === undefined ? withoutOthers(query, daysSince) : withOthers(query, query.limit, daysSince);
   return sql<SpendSums>`
     SELECT * FROM (
       SELECT *, ${sortKey(query.sort)} AS sort_key FROM (${rows}) AS summed
@@ -83,37 +92,41 @@ export function spendSql(query: SpendQuery, after: readonly string[] | undefined
     ORDER BY ${order}`;
 }
 
-function unsorted(query: SpendQuery, after: readonly string[] | undefined): RawBuilder<SpendSums> {
+function unsorted(
+  query: SpendQuery,
+  after: readonly string[] | undefined,
+  daysSince: Date,
+): RawBuilder<SpendSums> {
   const bucketed = query.bucketEdges.length > 0;
   const order = sql.join([sql.ref('bucket'), ...groupRefs(query)]);
   return sql<SpendSums>`
     SELECT ${order}, ${SUMS}
-    FROM (${sql.join(sources(query, after), sql` UNION ALL `)}) AS part
+    FROM (${sql.join(sources(query, after, daysSince), sql` UNION ALL `)}) AS part
     WHERE ${after && after.length > 0 ? isAfter(query, after, bucketed) : sql`true`}
     GROUP BY ${order}
     ORDER BY ${order}`;
 }
 
-function withoutOthers(query: SpendQuery): RawBuilder<unknown> {
-  return sql`SELECT grouped.*, 0 AS others FROM (${unsorted(query, undefined)}) AS grouped`;
+function withoutOthers(query: SpendQuery, daysSince: Date): RawBuilder<unknown> {
+  return sql`SELECT grouped.*, 0 AS others FROM (${unsorted(query, undefined, daysSince)}) AS grouped`;
 }
 
 /** The first groups by their sums over all time buckets; of the rest, one row in each time bucket. */
-function withOthers(query: SpendQuery, limit: number): RawBuilder<unknown> {
+function withOthers(query: SpendQuery, limit: number, daysSince: Date): RawBuilder<unknown> {
   const groups = groupRefs(query);
   const list = sql.join(groups);
   const shown = groups.map((group) => sql`CASE WHEN place <= ${limit} THEN ${group} ELSE '' END AS ${group}`);
   return sql`
-    WITH grouped AS MATERIALIZED (${unsorted(query, undefined)}),
+    WITH grouped AS MATERIALIZED (${unsorted(query, undefined, daysSince)}),
     ranked AS (
       SELECT ${list}, row_number() OVER (ORDER BY ${sortKey(query.sort ?? '-cost')}, ${list}) AS place
-      FROM (SELECT ${list}, ${SUMS} FROM grouped GROUP BY ${list}) AS overall
+      FROM (SELECT ${list}, ${SUMS_OF_SUMS} FROM grouped GROUP BY ${list}) AS overall
     ), marked AS (
       SELECT bucket, ${sql.join(shown)}, (place > ${limit})::integer AS others,
         requests, attempts, estimated_requests, errors, ${sql.join(TOKENS.map((name) => sql.ref(name)))}, cost
       FROM grouped JOIN ranked USING (${list})
     )
-    SELECT bucket, ${list}, others, ${SUMS} FROM marked GROUP BY bucket, ${list}, others`;
+    SELECT bucket, ${list}, others, ${SUMS_OF_SUMS} FROM marked GROUP BY bucket, ${list}, others`;
 }
 
 const groupRefs = ({ groupBy }: SpendQuery) => groupBy.map((_, index) => sql.ref(`g${index}`));
@@ -148,25 +161,50 @@ function isAfter(query: SpendQuery, after: readonly string[], bucketed: boolean)
   return sql`(${sql.join(order)}) > (${sql.join(start)})`;
 }
 
-function sources(query: SpendQuery, after: readonly string[] | undefined): RawBuilder<unknown>[] {
-  const { hours, events } = split(query, fromPage(query, after));
-  return [...(hours ? [fromHours(query, hours)] : []), ...events.map((range) => fromEvents(query, range))];
+function sources(
+  query: SpendQuery,
+  after: readonly string[] | undefined,
+  daysSince: Date,
+): RawBuilder<unknown>[] {
+  const { days, hours, events } = split(query, fromPage(query, after), daysSince);
+  return [
+    ...days.map((range) => fromSums(query, 'usage_by_day', 'day', range)),
+    ...hours.map((range) => fromSums(query, 'usage_by_hour', 'hour', range)),
+    ...events.map((range) => fromEvents(query, range)),
+  ];
 }
 
-/** The whole hours of a range that are read from sums, and the rest. */
-function split(query: SpendQuery, range: Range): { hours: Range | undefined; events: Range[] } {
-  const hours = hasHours(query) ? wholeHours(range) : undefined;
-  if (!hours) return { hours, events: [range] };
+/** The whole days and hours of a range that are read from sums, and the rest. */
+function split(
+  query: SpendQuery,
+  range: Range,
+  daysSince: Date,
+): Readonly<Record<'days' | 'hours' | 'events', readonly Range[]>> {
+  const hours = hasSums(query, HOUR_MS) ? wholes(range, HOUR_MS) : undefined;
+  if (!hours) return { days: [], hours: [], events: [range] };
+  const events = restOf(range, hours);
+  const from = hours.from > daysSince ? hours.from : daysSince;
+  const days = hasSums(query, DAY_MS) ? wholes({ from, to: hours.to }, DAY_MS) : undefined;
+  return days ? { days: [days], hours: restOf(hours, days), events } : { days: [], hours: [hours], events };
+}
+
+/** Whether sums of days can answer a part of a query. */
+export function hasWholeDays(query: SpendQuery): boolean {
+  return hasSums(query, DAY_MS) && wholes(query.filter, DAY_MS) !== undefined;
+}
+
+/** What a range has before and after a part of it. */
+function restOf(range: Range, part: Range): Range[] {
   const ends = [
-    { from: range.from, to: hours.from },
-    { from: hours.to, to: range.to },
+    { from: range.from, to: part.from },
+    { from: part.to, to: range.to },
   ];
-  return { hours, events: ends.filter(({ from, to }) => from < to) };
+  return ends.filter(({ from, to }) => from < to);
 }
 
 /** From when on a query reads single attempts, which are dropped after the retention period; undefined if it reads none. */
 export function eventsReadFrom(query: SpendQuery): Date | undefined {
-  return split(query, query.filter).events[0]?.from;
+  return split(query, query.filter, query.filter.to).events[0]?.from;
 }
 
 /** Skips the time buckets before the page's first one. */
@@ -176,30 +214,39 @@ function fromPage({ filter, bucketEdges }: SpendQuery, after: readonly string[] 
   return { from: isLater ? new Date(bucket) : filter.from, to: filter.to };
 }
 
-/** Whether `usage_by_hour` has what the query needs: no labels or other facts of single attempts, and no time bucket that starts within an hour. */
-function hasHours({ filter, groupBy, bucketEdges }: SpendQuery): boolean {
+/**
+ * Whether sums by hours or days have what the query needs: no labels or other facts of single attempts, and no time bucket that starts
+ * within one of them.
+ */
+function hasSums({ filter, groupBy, bucketEdges }: SpendQuery, lengthMs: number): boolean {
   const inside = bucketEdges.filter((edge) => edge > filter.from && edge < filter.to);
   return (
     !groupBy.some((dimension) => isLabel(dimension) || dimension in OF_EVENTS) &&
     (filter.labels ?? []).length === 0 &&
-    inside.every((edge) => edge.getTime() % HOUR_MS === 0)
+    inside.every((edge) => edge.getTime() % lengthMs === 0)
   );
 }
 
-function wholeHours({ from, to }: Range): Range | undefined {
-  const first = Math.ceil(from.getTime() / HOUR_MS) * HOUR_MS;
-  const end = Math.floor(to.getTime() / HOUR_MS) * HOUR_MS;
+/** The whole hours or days (UTC) of a range; undefined: there is none. */
+function wholes({ from, to }: Range, lengthMs: number): Range | undefined {
+  const first = Math.ceil(from.getTime() / lengthMs) * lengthMs;
+  const end = Math.floor(to.getTime() / lengthMs) * lengthMs;
   return first < end ? { from: new Date(first), to: new Date(end) } : undefined;
 }
 
-function fromHours(query: SpendQuery, range: Range): RawBuilder<unknown> {
+function fromSums(
+  query: SpendQuery,
+  table: 'usage_by_hour' | 'usage_by_day',
+  at: 'hour' | 'day',
+  range: Range,
+): RawBuilder<unknown> {
   return sql`
-    SELECT ${columns(query, sql.ref('hour'), (name) => sql.ref(COLUMNS[name] ?? name))},
+    SELECT ${columns(query, sql.ref(at), (name) => sql.ref(COLUMNS[name] ?? name))},
       ${sql.ref(distinguishesModels(query) ? 'model_requests' : 'requests')} AS requests, attempts,
       estimated AS estimated_requests, errors, ${sql.join(TOKENS.map((name) => sql.ref(name)))},
       cost_nano_usd AS cost
-    FROM usage_by_hour
-    WHERE ${sql.join(matchesHours({ ...query.filter, ...range }), sql` AND `)}`;
+    FROM ${sql.table(table)}
+    WHERE ${sql.join(matchesSums(table, at, { ...query.filter, ...range }), sql` AND `)}`;
 }
 
 function fromEvents(query: SpendQuery, range: Range): RawBuilder<unknown> {

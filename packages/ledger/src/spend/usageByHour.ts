@@ -18,11 +18,11 @@ const FIRST_DIMENSIONS = [
 ] as const;
 /** Dimensions that came later. The digest has them only where they have a value, so that of earlier hours stays as it is. */
 const LATER_DIMENSIONS = ['team_id'] as const;
-/** The dimensions of usage_by_hour beside hour and shard. */
+/** The dimensions of usage_by_hour and usage_by_day beside their time and shard. */
 export const HOUR_DIMENSIONS = [...FIRST_DIMENSIONS, ...LATER_DIMENSIONS] as const;
 type HourDimension = (typeof HOUR_DIMENSIONS)[number];
 
-/** The sums of usage_by_hour. */
+/** The sums of usage_by_hour and usage_by_day. */
 export const HOUR_MEASURES = [
   'attempts',
   'requests',
@@ -42,6 +42,7 @@ type HourMeasure = (typeof HOUR_MEASURES)[number];
 export const FAILED = ['upstream_error', 'upstream_unreachable', 'interrupted'];
 
 const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
 
 type EventRow = Omit<Insertable<UsageEvents>, 'bucket_keys'>;
 
@@ -82,29 +83,44 @@ function withLength(name: string): RawBuilder<string> {
 }
 
 /** The columns of usage_by_hour, for INSERT and SELECT. */
-export const HOUR_COLUMNS = sql.join(
-  ['hour', 'group_sha256', 'shard', ...HOUR_DIMENSIONS, ...HOUR_MEASURES].map((name) => sql.ref(name)),
-);
+export const HOUR_COLUMNS = columnsOf('hour');
+/** The columns of usage_by_day. */
+export const DAY_COLUMNS = columnsOf('day');
 
-/** The ON CONFLICT clause that adds to an existing row. */
-export const ADD_TO_HOUR = sql`ON CONFLICT (hour, group_sha256, shard) DO UPDATE SET ${sql.join(
-  HOUR_MEASURES.map(
-    (name) => sql`${sql.ref(name)} = ${sql.ref(`usage_by_hour.${name}`)} + ${sql.ref(`excluded.${name}`)}`,
-  ),
-)}`;
+type Unit = 'hour' | 'day';
+
+function columnsOf(unit: Unit): RawBuilder<unknown> {
+  return sql.join(
+    [unit, 'group_sha256', 'shard', ...HOUR_DIMENSIONS, ...HOUR_MEASURES].map((name) => sql.ref(name)),
+  );
+}
+
+/** The ON CONFLICT clause that adds to an existing row of usage_by_hour or usage_by_day. */
+export function addToExisting(unit: Unit): RawBuilder<unknown> {
+  const added = HOUR_MEASURES.map(
+    (name) => sql`${sql.ref(name)} = ${sql.ref(`usage_by_${unit}.${name}`)} + ${sql.ref(`excluded.${name}`)}`,
+  );
+  return sql`ON CONFLICT (${sql.ref(unit)}, group_sha256, shard) DO UPDATE SET ${sql.join(added)}`;
+}
 
 /**
- * Adds events to the hours of their admission. Only for rows that the same transaction inserted, or they would count twice.
- * Locks rows in the order of the primary key.
+ * Says of this transaction that it changes the days with the hours. Whatever changes the hours without it makes the days of now
+ * unknown (migration 0049).
+ */
+export const KEEPS_DAYS = sql`set_config('weighbridge.keeps_days', 'on', true)`;
+
+/**
+ * Adds events to the hours and days of their admission. Only for rows that the same transaction inserted, or they would count twice.
+ * Locks hours and then days, each in the order of the primary key.
  */
 export async function addToHours(tx: Tx, newEvents: readonly { readonly row: EventRow }[]): Promise<void> {
-  const sums = new Map<string, HourSum>();
+  const sums = new Map<string, GroupSum>();
   // Most events share their group with another one, so it is computed once. Events of one caller share the attribution text.
-  const known = new Map<string, Map<string, HourSum>>();
+  const known = new Map<string, Map<string, GroupSum>>();
   for (const { row } of newEvents) {
     const hour = Math.floor(new Date(row.admitted_at).getTime() / HOUR_MS) * HOUR_MS;
     const attribution = attributionText(row);
-    const groups = known.get(attribution) ?? new Map<string, HourSum>();
+    const groups = known.get(attribution) ?? new Map<string, GroupSum>();
     known.set(attribution, groups);
     // No text of the ledger contains a NUL.
     const key = `${hour}/${row.shard}/${row.key_id}\0${row.model}\0${row.policy_id}\0${row.principal_id}\0${row.team_id ?? ''}`;
@@ -113,26 +129,56 @@ export async function addToHours(tx: Tx, newEvents: readonly { readonly row: Eve
     addMeasures(sum.measures, row);
   }
   if (sums.size === 0) return;
-  const rows = [...sums.values()].map(hourRow);
-  const column = (name: keyof HourRow, type: string) =>
+  await addRows(
+    tx,
+    'hour',
+    [...sums.values()].map((sum) => sumRow(sum)),
+  );
+  await addRows(
+    tx,
+    'day',
+    byDay(sums.values()).map((sum) => sumRow(sum)),
+  );
+}
+
+async function addRows(tx: Tx, unit: Unit, rows: readonly SumRow[]): Promise<void> {
+  const column = (name: keyof SumRow, type: string) =>
     sql`${arrayLiteral(rows.map((row) => row[name]))}::${sql.raw(type)}[]`;
+  const columns = columnsOf(unit);
   await sql`
-    INSERT INTO usage_by_hour (${HOUR_COLUMNS})
-    SELECT ${HOUR_COLUMNS}
+    INSERT INTO ${sql.table(`usage_by_${unit}`)} (${columns})
+    SELECT ${columns}
     FROM unnest(${sql.join([
-      column('hour', 'timestamptz'),
+      column('at', 'timestamptz'),
       column('group_sha256', 'bytea'),
       column('shard', 'smallint'),
       ...HOUR_DIMENSIONS.map((name) => column(name, 'text')),
       ...HOUR_MEASURES.map((name) => column(name, 'bigint')),
-    ])}) AS counted (${HOUR_COLUMNS})
-    ORDER BY hour, group_sha256, shard
-    ${ADD_TO_HOUR}`.execute(tx);
+    ])}) AS counted (${columns})
+    CROSS JOIN ${KEEPS_DAYS} AS announced
+    ORDER BY ${sql.ref(unit)}, group_sha256, shard
+    ${addToExisting(unit)}`.execute(tx);
 }
 
-interface HourSum {
-  /** Unix milliseconds. */
-  readonly hour: number;
+/** The sums of hours, added up by day. */
+function byDay(hours: Iterable<GroupSum>): GroupSum[] {
+  const days = new Map<string, GroupSum>();
+  for (const { at, shard, group, groupText, measures } of hours) {
+    const day = Math.floor(at / DAY_MS) * DAY_MS;
+    const key = `${day}/${shard}/${groupText}`;
+    const sum = days.get(key) ?? { at: day, shard, group, groupText, measures: noMeasures() };
+    days.set(key, sum);
+    for (const name of HOUR_MEASURES) {
+      if (name === 'cost_nano_usd') sum.measures.cost_nano_usd += measures.cost_nano_usd;
+      else sum.measures[name] += measures[name];
+    }
+  }
+  return [...days.values()];
+}
+
+interface GroupSum {
+  /** When its hour or day starts, in Unix milliseconds. */
+  readonly at: number;
   readonly shard: number;
   readonly group: Record<HourDimension, string | null>;
   readonly groupText: string;
@@ -143,26 +189,26 @@ interface HourSum {
 type Measures = Record<Exclude<HourMeasure, 'cost_nano_usd'>, number> & { cost_nano_usd: bigint };
 
 /** The sum of an event's hour, shard and group, created at its first event. */
-function sumFor(sums: Map<string, HourSum>, hour: number, row: EventRow): HourSum {
+function sumFor(sums: Map<string, GroupSum>, hour: number, row: EventRow): GroupSum {
   // Corrections have no shard.
   const shard = row.shard ?? 0;
   const group = groupOf(row);
   const groupText = textOf(group);
   const key = `${hour}/${shard}/${groupText}`;
-  const sum = sums.get(key) ?? { hour, shard, group, groupText, measures: noMeasures() };
+  const sum = sums.get(key) ?? { at: hour, shard, group, groupText, measures: noMeasures() };
   sums.set(key, sum);
   return sum;
 }
 
-interface HourRow extends Measures, Record<HourDimension, string | null> {
-  readonly hour: Date;
+interface SumRow extends Measures, Record<HourDimension, string | null> {
+  readonly at: Date;
   readonly group_sha256: string;
   readonly shard: number;
 }
 
-function hourRow({ hour, shard, group, groupText, measures }: HourSum): HourRow {
+function sumRow({ at, shard, group, groupText, measures }: GroupSum): SumRow {
   const digest = createHash('sha256').update(groupText).digest('hex');
-  return { hour: new Date(hour), group_sha256: `\\x${digest}`, shard, ...group, ...measures };
+  return { at: new Date(at), group_sha256: `\\x${digest}`, shard, ...group, ...measures };
 }
 
 function isColumn(dimension: HourDimension): boolean {
