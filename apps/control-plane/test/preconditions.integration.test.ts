@@ -15,7 +15,7 @@ const takes = (header: string) =>
     .filter(([, , { parameters = [] }]) => parameters.some(({ name }) => name === header))
     .map(([path, method, { operationId }]) => ({
       path: path.replace('/api/v1', ''),
-      method: method.toUpperCase() as 'PATCH' | 'PUT' | 'POST' | 'DELETE',
+      method: method.toUpperCase() as 'GET' | 'PATCH' | 'PUT' | 'POST' | 'DELETE',
       operation: operationId,
     }));
 const conditional = takes('if-match');
@@ -92,7 +92,7 @@ it('covers every operation that changes a resource with an ETag', () => {
     all
       .filter(([, method, { responses }]) => {
         const { headers } = (responses[200] ?? {}) as { headers?: object };
-        return method === 'get' && headers && 'etag' in headers;
+        return method === 'get' && headers && 'etag' in headers && !('304' in responses);
       })
       .map(([path]) => path),
   );
@@ -148,7 +148,7 @@ describe.each(conditional)('$operation', (operation) => {
 });
 
 describe('If-None-Match: *', () => {
-  const creating = takes('if-none-match');
+  const creating = takes('if-none-match').filter(({ method }) => method === 'PUT');
 
   it('creates only what does not exist', async () => {
     const headers = { 'if-none-match': '*' };
@@ -172,6 +172,51 @@ describe('If-None-Match: *', () => {
     const headers = { 'if-none-match': '"a"' };
     const { status, body } = await api.call('PUT', '/principals/ada', { body: {}, headers });
     expect([status, (body.error as { param: string }).param]).toEqual([400, 'if-none-match']);
+  });
+});
+
+describe('If-None-Match of a read', () => {
+  const get = (path: string, etag?: string) =>
+    api.get(`/api/v1${path}`, {
+      key: api.operatorKey,
+      headers: etag === undefined ? {} : { 'if-none-match': etag },
+    });
+
+  it('is answered 304 without a body until the answer is another one', async () => {
+    const { headers, status } = await get('/policies');
+    const etag = String(headers.etag);
+    expect([status, etag]).toEqual([200, expect.stringMatching(/^W\/"[\w-]{27}"$/)]);
+    for (const named of [etag, `"other", ${etag}`, etag.slice(2), '*']) {
+      const again = await get('/policies', named);
+      expect([named, again.status, again.text]).toEqual([named, 304, '']);
+      expect(again.headers).toMatchObject({ etag, 'cache-control': 'no-store' });
+      expect(again.headers['content-type']).toBeUndefined();
+    }
+    for (const named of ['"other"', '', ',', `${etag}x`])
+      expect((await get('/policies', named)).status).toBe(200);
+    await api.call('POST', '/policies', { body: { name: 'changes the list' } });
+    const changed = await get('/policies', etag);
+    expect([changed.status, changed.headers.etag === etag]).toEqual([200, false]);
+  });
+
+  it('says nothing to whoever may not read', async () => {
+    const { key } = await api.issue({ scopes: ['inference'] });
+    expect((await api.get('/api/v1/policies', { key, headers: { 'if-none-match': '*' } })).status).toBe(403);
+    expect((await api.get('/api/v1/policies', { headers: { 'if-none-match': '*' } })).status).toBe(401);
+    expect((await get('/policies/pol_unknown', '*')).status).toBe(404);
+  });
+
+  it('is never 304 for a resource, whose ETag is of what may be changed alone', async () => {
+    const { id } = await api.issue();
+    const { headers } = await get(`/keys/${id}`);
+    expect((await get(`/keys/${id}`, String(headers.etag))).status).toBe(200);
+  });
+
+  const lists = takes('if-none-match').filter(({ method, path }) => method === 'GET' && !path.includes('{'));
+
+  it.each(lists)('has an ETag to name at $path', async ({ path }) => {
+    const { status, headers } = await get(path);
+    expect([status, headers.etag]).toEqual([200, expect.stringMatching(/^W\//)]);
   });
 });
 

@@ -63,6 +63,7 @@ import type { App } from '../shared/fastify.ts';
 import { acceptPreconditions } from '../shared/preconditions.ts';
 import { Strict } from '../shared/schemas.ts';
 import { SCOPES } from '../shared/scopes.ts';
+import { answerNotModified } from './answerNotModified.ts';
 import { encodeModelInPath } from './modelPaths.ts';
 import { signPageTokens } from './pageTokens.ts';
 import { withPriceShape } from './priceShape.ts';
@@ -119,6 +120,7 @@ export function buildApp(
       rejectUnknownFields(api);
       checkIdempotencyKeys(api);
       acceptPreconditions(api);
+      answerNotModified(api);
       acceptWait(api, deps.db);
       registerFeatures(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       planRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), {

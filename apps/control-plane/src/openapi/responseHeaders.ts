@@ -15,6 +15,10 @@ const REPLAY = {
   'idempotency-replayed': text('`true` if an earlier request with the same key was answered so.'),
 };
 
+const BODY_ETAG = {
+  etag: text('Weak: changes with the answer. `If-None-Match` takes it.'),
+};
+
 const COMPLETE = {
   'x-svc-complete': text('`true` if all usage of the range is known to be included.'),
 };
@@ -23,12 +27,14 @@ const COMPLETE = {
 export function responseHeaders({
   operationId,
   parameters = [],
+  responses,
   'x-etag': hasEtag,
 }: Operation): Readonly<Record<string, object>> {
   const takes = (name: string) => parameters.some((one) => one.name === name);
   return {
     ...REQUEST_ID_HEADER,
     ...(hasEtag && ETAG_HEADER),
+    ...('304' in responses && BODY_ETAG),
     ...(operationId === 'exportFocus' && COMPLETE),
     ...(takes('wait') && PROPAGATION),
     ...(takes('idempotency-key') && REPLAY),

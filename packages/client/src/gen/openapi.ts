@@ -3717,6 +3717,8 @@ export interface components {
             reach: components["schemas"]["SummaryReach"];
             today: components["schemas"]["SummarySums"];
             month: components["schemas"]["SummarySums"];
+            /** @description Each day of the month until today, the first one first. */
+            days: components["schemas"]["SummaryDay"][];
             /** @description For a role that reads all: the ten counters closest to their limits. Else: your own, and those of your teams. */
             budgets: components["schemas"]["SummaryBudget"][];
             recent: components["schemas"]["SummaryRecent"];
@@ -3747,6 +3749,12 @@ export interface components {
             window_start: string;
             /** Format: date-time */
             reset: string | null;
+        };
+        SummaryDay: {
+            /** Format: date-time */
+            from: string;
+            cost_micro_usd: number;
+            requests: number;
         };
         /** @description Milliseconds of successful answers that no cache gave, percentiles. */
         SummaryLatency: {
@@ -5850,7 +5858,10 @@ export interface operations {
                 /** @description The owner of the files that have the key. */
                 managed_by?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -5861,6 +5872,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5895,6 +5908,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["KeyPage"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -6429,7 +6453,10 @@ export interface operations {
                 /** @description Whether callers may choose it for their keys. */
                 self_service?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -6440,6 +6467,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6484,6 +6513,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["PolicyPage"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -6882,7 +6922,10 @@ export interface operations {
                 /** @description Only of this principal. */
                 principal_id?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a policy.
@@ -6899,6 +6942,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6928,6 +6973,17 @@ export interface operations {
                     "application/json": components["schemas"]["PolicyCounters"];
                 };
             };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -6944,7 +7000,10 @@ export interface operations {
     getWhoami: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -6955,6 +7014,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6989,6 +7050,17 @@ export interface operations {
                     "application/json": components["schemas"]["Whoami"];
                 };
             };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -7003,7 +7075,10 @@ export interface operations {
     getSummary: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -7014,6 +7089,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7042,6 +7119,13 @@ export interface operations {
                      *         "cache_write_tokens": 1,
                      *         "output_tokens": 350
                      *       },
+                     *       "days": [
+                     *         {
+                     *           "from": "2026-11-20T10:00:00.000Z",
+                     *           "cost_micro_usd": 12345000,
+                     *           "requests": 1
+                     *         }
+                     *       ],
                      *       "budgets": [
                      *         {
                      *           "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
@@ -7088,6 +7172,17 @@ export interface operations {
                     "application/json": components["schemas"]["Summary"];
                 };
             };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -7117,7 +7212,10 @@ export interface operations {
                 /** @description Only ids that contain this text, in any case. */
                 id_contains?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -7128,6 +7226,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7150,6 +7250,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["PrincipalPage"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -7312,7 +7423,10 @@ export interface operations {
                 /** @description Whether it stands in for the limit of its policy now. */
                 active?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -7323,6 +7437,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7351,6 +7467,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["OverridePage"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -7646,7 +7773,10 @@ export interface operations {
                 /** @description Whether the team itself is frozen. */
                 frozen?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -7657,6 +7787,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7680,6 +7812,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["TeamPage"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -8273,7 +8416,10 @@ export interface operations {
                 /** @description Only names that contain this text, in any case. */
                 name_contains?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -8284,6 +8430,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -8321,6 +8469,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["ProfilePage"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -8683,7 +8842,10 @@ export interface operations {
                 /** @description Only with this policy. */
                 policy_id?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -8694,6 +8856,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -8716,6 +8880,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["AliasPage"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -9228,7 +9403,10 @@ export interface operations {
                 /** @description Whether to list proxies that are gone and whose usage is all in the ledger, too. */
                 all?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -9239,6 +9417,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -9285,6 +9465,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["ProxyPage"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -9391,7 +9582,10 @@ export interface operations {
                 /** @description The end of the range, exclusive, RFC 3339. */
                 to?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -9402,6 +9596,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -9425,6 +9621,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["AuditEntryPage"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -9451,7 +9658,10 @@ export interface operations {
                 /** @description Only this model. */
                 model?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -9462,6 +9672,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -9490,6 +9702,17 @@ export interface operations {
                     "application/json": components["schemas"]["EvidencePage"];
                 };
             };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -9505,7 +9728,10 @@ export interface operations {
     getUsage: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -9516,6 +9742,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -9552,6 +9780,17 @@ export interface operations {
                     "application/json": components["schemas"]["UsageReport"];
                 };
             };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -9566,7 +9805,10 @@ export interface operations {
     getKeyUsage: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a key.
@@ -9583,6 +9825,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -9618,6 +9862,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["UsageReport"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -9678,7 +9933,10 @@ export interface operations {
                 /** @description IANA name, for the edges of buckets and the default range; UTC by default. */
                 timezone?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -9689,6 +9947,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -9753,6 +10013,17 @@ export interface operations {
                     "application/json": components["schemas"]["SpendReport"];
                     "text/csv": string;
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -9876,7 +10147,10 @@ export interface operations {
                 /** @description Whether the price of an attempt lacked something. */
                 price_incomplete?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -9887,6 +10161,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -10014,6 +10290,17 @@ export interface operations {
                     "application/json": components["schemas"]["RequestRecordPage"];
                 };
             };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -10028,7 +10315,10 @@ export interface operations {
     getRequest: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a request: the `x-request-id` of its response.
@@ -10045,6 +10335,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -10166,6 +10458,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["RequestRecord"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -10325,7 +10628,10 @@ export interface operations {
                 /** @description Only names that contain this text, in any case. */
                 name_contains?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -10336,6 +10642,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -10371,6 +10679,17 @@ export interface operations {
                     "application/json": components["schemas"]["ConnectorHealthReport"];
                 };
             };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -10385,7 +10704,10 @@ export interface operations {
     getLedgerState: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -10396,6 +10718,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -10415,6 +10739,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["LedgerState"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -10437,7 +10772,10 @@ export interface operations {
                 /** @description Only usage in this state. */
                 state?: components["schemas"]["QuarantineState"];
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -10448,6 +10786,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -10476,6 +10816,17 @@ export interface operations {
                     "application/json": components["schemas"]["QuarantinedUsagePage"];
                 };
             };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -10490,7 +10841,10 @@ export interface operations {
     getQuarantined: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of quarantined usage.
@@ -10507,6 +10861,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -10530,6 +10886,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["QuarantinedUsageWithPayload"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -10679,7 +11046,10 @@ export interface operations {
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -10690,6 +11060,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -10741,6 +11113,17 @@ export interface operations {
                     "application/json": components["schemas"]["ModelPage"];
                 };
             };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -10766,7 +11149,10 @@ export interface operations {
                 /** @description Only names that contain this text, in any case. */
                 name_contains?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -10777,6 +11163,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -10822,6 +11210,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["ConnectorPage"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -11279,7 +11678,10 @@ export interface operations {
                 /** @description Whether to include versions that were replaced or have ended. */
                 all_versions?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a connector.
@@ -11296,6 +11698,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -11533,6 +11937,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["ConnectorPricePage"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -12160,7 +12575,10 @@ export interface operations {
                 /** @description Whether an operator disabled it. */
                 disabled?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -12171,6 +12589,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -12436,6 +12856,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["CatalogModelPage"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -14000,7 +14431,10 @@ export interface operations {
                 /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a model. Its slashes may be written as they are or as %2F.
@@ -14017,6 +14451,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -14254,6 +14690,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["CatalogPricePage"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -15099,7 +15546,10 @@ export interface operations {
     getCatalogFeed: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -15110,6 +15560,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -15143,6 +15595,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["CatalogFeed"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -15234,7 +15697,10 @@ export interface operations {
                 /** @description applied: within bounds, so without a person. held: it waits for a decision. withdrawn: the feed stated another price before the decision. */
                 state?: components["schemas"]["FeedChangeState"];
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -15245,6 +15711,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -15710,6 +16178,17 @@ export interface operations {
                     "application/json": components["schemas"]["FeedChangePage"];
                 };
             };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -15724,7 +16203,10 @@ export interface operations {
     getFeedChange: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a change of the feed of prices.
@@ -15741,6 +16223,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -16200,6 +16684,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["FeedChange"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -17223,7 +17718,10 @@ export interface operations {
                 /** @description Only webhooks that are enabled, or that are not. */
                 enabled?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -17234,6 +17732,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -17268,6 +17768,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["WebhookPage"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -17722,7 +18233,10 @@ export interface operations {
                 /** @description `given_up`: every attempt of a day failed. */
                 state?: components["schemas"]["WebhookDeliveryState"];
             };
-            header?: never;
+            header?: {
+                /** @description The ETag of an earlier answer: 304 without a body if the answer would be the same. */
+                "if-none-match"?: string;
+            };
             path: {
                 /**
                  * @description The id of a webhook.
@@ -17739,6 +18253,8 @@ export interface operations {
                 headers: {
                     /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -17769,6 +18285,17 @@ export interface operations {
                      */
                     "application/json": components["schemas"]["WebhookDeliveryPage"];
                 };
+            };
+            /** @description The answer is the one that has the ETag of If-None-Match. */
+            304: {
+                headers: {
+                    /** @description The id of the request. Errors repeat it. */
+                    "x-request-id"?: string;
+                    /** @description Weak: changes with the answer. `If-None-Match` takes it. */
+                    etag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];

@@ -18,6 +18,7 @@ const summary = async (key?: string) =>
   (await api.call('GET', '/summary', key === undefined ? {} : { key })).body as Json & {
     today: Json;
     month: Json;
+    days: Json[];
     budgets: Json[];
     recent: Json;
     attention: { kind: string; message: string; resource_ids: string[] }[];
@@ -61,6 +62,15 @@ it('adds up today and this month for each according to its reach', async () => {
     today: { from: '2026-11-20T00:00:00.000Z', cost_micro_usd: 509, requests: 2, failed_attempts: 0 },
     month: { from: '2026-11-01T00:00:00.000Z', cost_micro_usd: 510, requests: 3, failed_attempts: 1 },
   });
+  const { days } = await summary();
+  expect(days.map(({ from }) => String(from).slice(8, 10)).join()).toBe(
+    '01,02,03,04,05,06,07,08,09,10,11,12,13,14,15,16,17,18,19,20',
+  );
+  expect(days.slice(-3)).toMatchObject([
+    { cost_micro_usd: 0, requests: 0 },
+    { cost_micro_usd: 1, requests: 1 },
+    { cost_micro_usd: 509, requests: 2 },
+  ]);
   const ofLead = await summary(await key('lea'));
   expect(ofLead).toMatchObject({
     reach: 'teams',

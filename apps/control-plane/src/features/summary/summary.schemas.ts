@@ -18,6 +18,12 @@ const SummarySums = Type.Object(
 );
 export type SummarySums = Static<typeof SummarySums>;
 
+const SummaryDay = Type.Object(
+  { from: DateTime, cost_micro_usd: MicroUsd, requests: Type.Integer() },
+  { title: 'SummaryDay' },
+);
+export type SummaryDay = Static<typeof SummaryDay>;
+
 const SummaryBudget = Type.Object(
   {
     policy_id: Type.String(),
@@ -102,6 +108,7 @@ export const Summary = Type.Object(
     }),
     today: SummarySums,
     month: SummarySums,
+    days: Type.Array(SummaryDay, { description: 'Each day of the month until today, the first one first.' }),
     budgets: Type.Array(SummaryBudget, {
       description:
         'For a role that reads all: the ten counters closest to their limits. Else: your own, and those of your teams.',

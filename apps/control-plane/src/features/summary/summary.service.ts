@@ -15,7 +15,7 @@ import { ledgerFilter, withinTimeout } from '../spend/ledgerQuery.ts';
 import { countersOfTeams } from '../teams/teamReport.service.ts';
 import { usageOfCaller } from '../usage/usage.service.ts';
 import { type AttentionDeps, needsAttention } from './attention.service.ts';
-import type { Summary, SummaryBudget, SummaryRecent, SummarySums } from './summary.schemas.ts';
+import type { Summary, SummaryBudget, SummaryDay, SummaryRecent, SummarySums } from './summary.schemas.ts';
 import { addSums, NO_SUMS, ownerOf } from './summary.ts';
 
 export type SummaryDeps = AttentionDeps;
@@ -30,18 +30,19 @@ export async function summary(deps: SummaryDeps, caller: Caller): Promise<Summar
   const month = windowAt('month', 'UTC', now).start;
   const today = windowAt('day', 'UTC', now).start;
   const filter = ledgerFilter(caller, {}, { from: month, to: new Date(now.getTime() + 1) });
-  const edges = month < today ? [month, today] : [month];
-  const query: SpendQuery = { filter, groupBy: [], bucketEdges: edges };
+  const days = daysUntil(month, today);
+  const query: SpendQuery = { filter, groupBy: [], bucketEdges: days };
   const asOf = await ledgerAsOf(db);
   // What proxies settle at this moment is always still to come.
   const { isComplete } = await readCompleteness(db, { ...query, filter: { ...filter, to: asOf } });
-  const rows = await withinTimeout(readSpendRows(db, query, { after: undefined, limit: edges.length }));
+  const rows = await withinTimeout(readSpendRows(db, query, { after: undefined, limit: days.length }));
   const budgets = await budgetsOf(deps, caller, now);
   const recent = await readRecentAttempts(db, { ...filter, from: new Date(now.getTime() - DAY_MS) });
   return {
     reach: reachOf(caller),
     today: sumsFrom(today, rows),
     month: sumsFrom(month, rows),
+    days: days.map((day) => sumsOf(day, rows)),
     budgets,
     recent: presentRecent(recent),
     attention: await needsAttention(deps, caller, budgets),
@@ -55,12 +56,27 @@ function reachOf(caller: Caller): Summary['reach'] {
   return ledTeamsOf(caller).length > 0 ? 'teams' : 'own';
 }
 
+/** The days of UTC from the first to the last. */
+function daysUntil(first: Date, last: Date): Date[] {
+  const count = Math.round((last.getTime() - first.getTime()) / DAY_MS) + 1;
+  return Array.from({ length: count }, (_, day) => new Date(first.getTime() + day * DAY_MS));
+}
+
 /** The sum of the rows whose bucket begins at a time or later. */
 function sumsFrom(from: Date, rows: readonly SpendRow[]): SummarySums {
   const { cost, ...counts } = rows
     .filter(({ bucketStart }) => bucketStart !== null && bucketStart >= from)
     .reduce(addSums, NO_SUMS);
   return { from: from.toISOString(), cost_micro_usd: microFromNano(cost), ...counts };
+}
+
+/** What the rows of a day say; zeros if there is none. */
+function sumsOf(day: Date, rows: readonly SpendRow[]): SummaryDay {
+  const { cost_micro_usd, requests } = sumsFrom(
+    day,
+    rows.filter(({ bucketStart }) => bucketStart?.getTime() === day.getTime()),
+  );
+  return { from: day.toISOString(), cost_micro_usd, requests };
 }
 
 function presentRecent(recent: Awaited<ReturnType<typeof readRecentAttempts>>): SummaryRecent {
