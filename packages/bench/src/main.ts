@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import { openTestRun, startNats, type TestRun } from '@weighbridge/testing';
 import { Command, InvalidArgumentError } from 'commander';
 import { describeAll, measureAll } from './allScenarios.ts';
+import { describeConsole, measureConsole } from './console/console.ts';
 import { describeControl, measureControl } from './control/control.ts';
 import { describeLeases, measureLeases } from './leases/leases.ts';
 import { describeMemory, measureMemory } from './memory/memory.ts';
@@ -270,6 +271,18 @@ program
   .action(async (options: { events: number; rate: number; json?: true }) => {
     const measure = () => withRun((run) => measureRebuild(run, { ...options, onProgress }));
     await report(options.json, measure, describeRebuild);
+  });
+program
+  .command('console')
+  .description('every request of every page of the console, on a large ledger')
+  .option('--events <count>', 'events in the ledger', count(50_000_000), 10_000_000)
+  .option('--repeats <count>', 'how often each is asked with a warm cache', count(1_000), 10)
+  .option('--quick', 'a small ledger, to check that the benchmark works')
+  .option('--json', 'print JSON')
+  .action(async ({ quick, ...options }: { events: number; repeats: number; quick?: true; json?: true }) => {
+    const size = quick ? { events: 2_000, repeats: 1 } : options;
+    const measure = () => withRun((run) => measureConsole(run, { ...size, onProgress }));
+    await report(options.json, measure, describeConsole);
   });
 program
   .command('spool')

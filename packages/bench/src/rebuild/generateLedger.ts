@@ -8,7 +8,13 @@ export interface GeneratedLedger {
 }
 
 const BATCH_EVENTS = 250_000;
-const PRINCIPALS = 500;
+export const PRINCIPALS = 500;
+export const TEAMS = 20;
+export const DEPARTMENTS = 5;
+
+/** The id of a request of the ledger, or of the team with a number. */
+export const generatedId = (kind: 'req' | 'team', number: number) =>
+  `${kind}_${String(number).padStart(26, '0')}`;
 
 /**
  * Writes the events of the current month, like those of `generateEvents` but with other ids, and nothing that is derived
@@ -50,9 +56,9 @@ const INSERT_EVENTS = `
     event_id, request_id, key_id, principal_id, policy_id, bucket_keys, model_requested, model, connector_id,
     input_tokens, cache_read_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, cost_nano_usd,
     price_version, estimated, outcome, http_status, streamed, admitted_at, settled_at, first_byte_us, duration_us,
-    attribution, response_id, producer_id, epoch, shard, n)
+    attribution, response_id, producer_id, epoch, shard, n, team_id)
   SELECT
-    (lpad(to_hex(at_ms), 12, '0') || '7000' || '9' || lpad(to_hex(number), 15, '0'))::uuid, 'req_' || number,
+    (lpad(to_hex(at_ms), 12, '0') || '7000' || '9' || lpad(to_hex(number), 15, '0'))::uuid, 'req_' || lpad(number::text, 26, '0'),
     'key_' || principal || '_' || (number / ${PRINCIPALS}) % 2, 'principal-' || principal, 'policy_team_' || team,
     ARRAY[
       'policy_department_' || department || '/1/' || $3::bigint || '/policy',
@@ -62,10 +68,10 @@ const INSERT_EVENTS = `
     number % 2 = 0, to_timestamp(at_ms / 1000.0), to_timestamp(at_ms / 1000.0), 300000, 900000,
     jsonb_build_object('user', 'user-' || principal, 'team', 'team-' || team, 'project', 'project-' || team),
     'chatcmpl-' || number, '00000000-0000-7000-8000-0000aaaaffff', '00000000-0000-7000-8000-0000bbbbffff',
-    department % 4, number + 1
+    department % 4, number + 1, 'team_' || lpad(team::text, 26, '0')
   FROM (
     SELECT number, ($3::bigint + floor(number * $4::float8))::bigint AS at_ms, number * 7919 % ${PRINCIPALS} AS principal,
-      number * 7919 % ${PRINCIPALS} % 20 AS team, number * 7919 % ${PRINCIPALS} % 5 AS department,
+      number * 7919 % ${PRINCIPALS} % ${TEAMS} AS team, number * 7919 % ${PRINCIPALS} % ${DEPARTMENTS} AS department,
       200 + number % 1800 AS input, 50 + number % 400 AS output,
       (ARRAY['openai/gpt-5', 'openai/gpt-5-mini', 'anthropic/claude-sonnet', 'mistral/large'])
         [1 + number * 7919 % ${PRINCIPALS} % 4] AS model
@@ -83,11 +89,11 @@ function spentBy(events: number, monthMs: number): Map<string, bigint> {
   const spent = new Map<string, bigint>();
   for (const [principal, nano] of byPrincipal.entries()) {
     if (nano === 0) continue;
-    const department = `policy_department_${principal % 5}/1/${monthMs}`;
+    const department = `policy_department_${principal % DEPARTMENTS}/1/${monthMs}`;
     for (const key of [
       `${department}/policy`,
       `${department}/principal:principal-${principal}`,
-      `policy_team_${principal % 20}/1/${monthMs}/principal:principal-${principal}`,
+      `policy_team_${principal % TEAMS}/1/${monthMs}/principal:principal-${principal}`,
     ]) {
       spent.set(key, (spent.get(key) ?? 0n) + BigInt(nano));
     }

@@ -1,0 +1,24 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { pageRequests } from './pageRequests.ts';
+
+const SOURCE = join(import.meta.dirname, '../../../../apps/console/src');
+const READS = /(?:'get',|client\.GET\()\s*'(\/api\/v1\/[^']+)'/g;
+
+/** What is written to a file, and takes as long as it is large. */
+const EXPORTS = ['/api/v1/spend/focus'];
+
+it('has every path that the code of the pages reads, and no other', () => {
+  const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' }).filter((name) =>
+    /\.tsx?$/.test(name),
+  );
+  const read = new Set(
+    files.flatMap((name) =>
+      [...readFileSync(join(SOURCE, name), 'utf8').matchAll(READS)].map(([, path = '']) => path),
+    ),
+  );
+  expect(read.size).toBeGreaterThan(30);
+  const asked = pageRequests(new Date()).map(({ path }) => path.replace(/\?.*/, ''));
+  expect([...new Set([...asked, ...EXPORTS])].sort()).toEqual([...read].sort());
+});
