@@ -8,6 +8,8 @@ import type { RunningProcess } from '../processes.ts';
 import { newDataDir, removeDataDir, startUp } from '../startUp.ts';
 import { changeResources } from './changes.cases.ts';
 import { launchChromium } from './chromium.ts';
+import { changeMore } from './moreChanges.cases.ts';
+import { PATHS } from './paths.ts';
 import { newPerson, type Person, settled } from './person.ts';
 import { loginSettings, signInElsewhere, startLogin } from './signIn.cases.ts';
 import { meetStates } from './states.cases.ts';
@@ -16,23 +18,6 @@ import { meetStates } from './states.cases.ts';
 const SCREENSHOTS = process.env.CONSOLE_SCREENSHOTS;
 /** What the API lets a name contain; `visible` in the console's text.ts shows what it doesn't. */
 const HOSTILE = `<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}}`;
-const PATHS = [
-  ['/', 'Overview'],
-  ['/usage', 'Usage'],
-  ['/requests', 'Requests'],
-  ['/keys', 'Keys'],
-  ['/teams', 'Principals & teams'],
-  ['/policies', 'Policies'],
-  ['/models', 'Models & prices'],
-  ['/playground', 'Playground'],
-  ['/connectors', 'Connectors'],
-  ['/profiles', 'Profiles & evidence'],
-  ['/webhooks', 'Alerts & webhooks'],
-  ['/health', 'Health'],
-  ['/audit', 'Audit'],
-  ['/connect', 'Connect a client'],
-] as const;
-
 let dataDir: string;
 let service: Service;
 let running: RunningProcess;
@@ -129,6 +114,7 @@ describe('an operator', () => {
   }, 60_000);
 
   changeResources(() => ({ operator, service }));
+  changeMore(() => ({ operator, service }));
 
   it('sees what a request cost, and finds it by its address', async () => {
     const { page } = operator;

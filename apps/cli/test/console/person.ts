@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { APIResponse, Browser, BrowserContext, Page, Route } from 'playwright-core';
 import { expect } from 'vitest';
 
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
@@ -66,6 +66,12 @@ export async function newPerson(
       return found.map((one) => `${page.url()}: ${one}`);
     },
   };
+}
+
+/** The service's answer to a request of the page, in full also where the page has it. */
+export async function wholeAnswer(route: Route): Promise<APIResponse> {
+  const { 'if-none-match': _, ...headers } = route.request().headers();
+  return await route.fetch({ headers });
 }
 
 /** Waits until a page shows its data or why it can't: it never loads for ever. */

@@ -1,6 +1,7 @@
 import { ApiError, type paths, readApiError } from '@weighbridge/client';
 import createFetchClient from 'openapi-fetch';
 import createReactQuery from 'openapi-react-query';
+import { conditional } from './conditional.ts';
 
 /** A page never waits longer than this for an answer. */
 const TIMEOUT_MS = 30_000;
@@ -38,7 +39,7 @@ async function send(request: Request): Promise<Response> {
 }
 
 /** Calls the operator API of this page's own origin, with the session's cookie. */
-export const client = createFetchClient<paths>({ baseUrl: '', fetch: send });
+export const client = createFetchClient<paths>({ baseUrl: '', fetch: conditional(send, sessionMark) });
 client.use({
   onRequest({ request }) {
     if (request.method !== 'GET') request.headers.set('x-csrf-token', csrfToken);

@@ -59,6 +59,13 @@ export const PAGES: readonly PageEntry[] = [
     load: async () => (await import('../pages/Policies.tsx')).Policies,
   },
   {
+    path: '/overrides',
+    label: 'Overrides',
+    group: 'Access',
+    isFor: (whoami) => readsAll(whoami) || whoami.roles.includes('lead'),
+    load: async () => (await import('../pages/Overrides.tsx')).Overrides,
+  },
+  {
     path: '/models',
     label: 'Models & prices',
     group: 'Models',

@@ -7,7 +7,7 @@ import { Badge, Button, Code, Name } from '../ui/bits.tsx';
 import type { FieldSpec } from '../ui/fieldSpecs.ts';
 import { Form } from '../ui/fields.tsx';
 import { Modal } from '../ui/Modal.tsx';
-import { Page, Pairs } from '../ui/Page.tsx';
+import { Page, Pairs, Stale } from '../ui/Page.tsx';
 import {
   type Action,
   ConfirmModal,
@@ -18,9 +18,11 @@ import {
 } from '../ui/resources.tsx';
 import { given, useSearch } from '../ui/search.ts';
 import { List } from '../ui/Table.tsx';
+import { count, milliseconds, percent } from '../ui/text.ts';
 import { ConnectorPrices } from './ConnectorPrices.tsx';
 
 type Connector = components['schemas']['Connector'];
+type Health = components['schemas']['ConnectorHealth'];
 interface ConnectorDialog {
   readonly connector: Connector;
   readonly onClose: () => void;
@@ -30,9 +32,10 @@ export function Connectors() {
   const [search] = useSearch();
   const { dialog, open, close } = useDialog();
   const mayWrite = isOperator(useWhoami());
-  const query = api.useQuery('get', '/api/v1/connectors', {
-    params: { query: given(search, ['page_token']) },
-  });
+  const params = { query: given(search, ['page_token']) };
+  const query = api.useQuery('get', '/api/v1/connectors', { params });
+  const health = api.useQuery('get', '/api/v1/connectors/health', { params });
+  const healthOf = new Map(health.data?.data.map((one) => [one.connector_id, one]));
   const actions = (connector: Connector): Action[] => [
     { label: 'Prices', run: () => open(<ConnectorPrices connector={connector} onClose={close} />) },
     ...(mayWrite
@@ -63,6 +66,7 @@ export function Connectors() {
         )
       }
     >
+      {health.error != null && <Stale error={health.error} onRetry={() => void health.refetch()} />}
       <List<Connector>
         query={query}
         caption="Connectors"
@@ -80,13 +84,21 @@ export function Connectors() {
             ),
             wrap: true,
           },
-          { title: 'State', value: (one) => <State of={one} />, wrap: true },
+          { title: 'State', value: (one) => <State of={one} health={healthOf.get(one.id)} />, wrap: true },
+          {
+            title: 'Failed, 5 min',
+            value: ({ id }) => <FailureRate of={healthOf.get(id)} />,
+            end: true,
+          },
           {
             title: 'Address',
-            value: ({ base_url, dialect }) => (
+            value: ({ base_url, dialect, auth, credential_bound }) => (
               <>
                 <Code text={base_url} />
-                <small>{dialect}</small>
+                <small>
+                  {dialect}, {IDENTITIES[auth.kind]}
+                  {credential_bound === true && ', host bound by the deployment'}
+                </small>
               </>
             ),
             wrap: true,
@@ -106,12 +118,64 @@ export function Connectors() {
   );
 }
 
-function State({ of: { enabled, usable, unusable_reason } }: { of: Connector }) {
+/** How an account knows who calls. */
+const IDENTITIES: Readonly<Record<Connector['auth']['kind'], string>> = {
+  key: 'by key',
+  none: 'without a key',
+  oauth: 'by OAuth',
+  azure: 'by an identity of Azure',
+  aws: 'by an identity of AWS',
+  google: 'by an identity of Google',
+};
+
+function State({
+  of: { enabled, usable, unusable_reason },
+  health,
+}: {
+  of: Connector;
+  health: Health | undefined;
+}) {
   if (!enabled) return <Badge tone="warn">disabled</Badge>;
-  if (usable) return <Badge tone="good">usable</Badge>;
+  if (!usable) {
+    return (
+      <>
+        <Badge tone="bad">not usable</Badge> <Name text={unusable_reason ?? ''} />
+      </>
+    );
+  }
+  if (!health || health.state === 'closed') return <Badge tone="good">usable</Badge>;
+  return <Breakers of={health} />;
+}
+
+const BREAKERS = {
+  closed: 'usable',
+  half_open: 'being tried again',
+  open: 'too many failures',
+  dead: 'credential refused',
+} as const;
+
+/** The proxies that send it nothing, or little. */
+function Breakers({ of: { state, proxies, not_closed_at } }: { of: Health }) {
+  const shown = proxies.slice(0, 3).map(({ proxy_name, down_for_ms }) => {
+    return down_for_ms > 0 ? `${proxy_name} for ${milliseconds(down_for_ms)}` : proxy_name;
+  });
+  const more = not_closed_at - shown.length;
   return (
     <>
-      <Badge tone="bad">not usable</Badge> <Name text={unusable_reason ?? ''} />
+      <Badge tone={state === 'half_open' ? 'warn' : 'bad'}>{BREAKERS[state]}</Badge>
+      <small>
+        <Name text={`at ${shown.join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`} />
+      </small>
+    </>
+  );
+}
+
+function FailureRate({ of }: { of: Health | undefined }) {
+  if (!of || of.attempts === 0) return <>–</>;
+  return (
+    <>
+      {percent(of.failed_attempts, of.attempts)}
+      <small>of {count(of.attempts)}</small>
     </>
   );
 }

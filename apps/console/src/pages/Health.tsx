@@ -1,13 +1,13 @@
 import type { components } from '@weighbridge/client';
 import { api, client } from '../api/client.ts';
 import { isOperator, useWhoami } from '../app/session.ts';
-import { Badge, Code, Name, Time } from '../ui/bits.tsx';
+import { Badge, Code, LimitBar, Name, Time } from '../ui/bits.tsx';
 import { TextField } from '../ui/fields.tsx';
-import { Loaded, Page, Section } from '../ui/Page.tsx';
+import { Card, Cards, Loaded, Page, Section } from '../ui/Page.tsx';
 import { ConfirmModal, RowActions, useDialog } from '../ui/resources.tsx';
 import { given, useSearch } from '../ui/search.ts';
 import { List, Table } from '../ui/Table.tsx';
-import { bytes, count } from '../ui/text.ts';
+import { bytes, count, milliseconds } from '../ui/text.ts';
 
 type Proxy = components['schemas']['Proxy'];
 type Quarantined = components['schemas']['QuarantinedUsage'];
@@ -15,9 +15,63 @@ type Quarantined = components['schemas']['QuarantinedUsage'];
 export function Health() {
   return (
     <Page title="Health" lead="Proxies, what waits in their spools, and usage that the ledger lacks.">
+      <Ledger />
       <Proxies />
       <Quarantine />
     </Page>
+  );
+}
+
+/** How far the ledger is behind, and what it lacks. */
+function Ledger() {
+  const query = api.useQuery('get', '/api/v1/ledger');
+  return (
+    <Section title="Ledger">
+      <Loaded query={query}>
+        {(ledger) => (
+          <Cards>
+            <Card
+              label="Complete up to"
+              value={milliseconds(ledger.lag_ms)}
+              detail={
+                <>
+                  ago, <Time at={ledger.as_of} />
+                </>
+              }
+            />
+            <Card
+              label="Proxies that serve"
+              value={count(ledger.serving_proxies)}
+              detail={`${count(ledger.silent_proxies)} silent for ten seconds`}
+            />
+            <Card
+              label="Usage that waits"
+              value={bytes(ledger.waiting_usage_bytes)}
+              detail="in the spools of all proxies"
+            />
+            <Card
+              label="Spools lost"
+              value={count(ledger.lost_proxies)}
+              detail={`${count(ledger.open_proxies)} open`}
+            />
+            <Card
+              label="Gaps"
+              value={count(ledger.gaps)}
+              detail={
+                ledger.gaps > 0
+                  ? `the oldest for ${milliseconds(ledger.longest_gap_ms)}`
+                  : 'nothing is missing'
+              }
+            />
+            <Card
+              label="In quarantine"
+              value={count(ledger.quarantined)}
+              detail="wait for a decision below"
+            />
+          </Cards>
+        )}
+      </Loaded>
+    </Section>
   );
 }
 
@@ -48,7 +102,7 @@ function Proxies() {
               },
               { title: 'Revisions behind', value: ({ lag }) => count(lag), end: true },
               { title: 'In flight', value: (one) => count(one.in_flight_requests), end: true },
-              { title: 'Usage that waits', value: (one) => bytes(one.waiting_usage_bytes), end: true },
+              { title: 'Usage that waits', value: (one) => <Spool of={one} />, end: true },
               {
                 title: 'Usage',
                 value: ({ usage }) =>
@@ -88,6 +142,16 @@ function Proxies() {
       </Loaded>
       {dialog}
     </Section>
+  );
+}
+
+function Spool({ of: { waiting_usage_bytes: waiting, usage_limit_bytes: limit } }: { of: Proxy }) {
+  if (limit === null) return <>{bytes(waiting)}</>;
+  return (
+    <>
+      {bytes(waiting)} of {bytes(limit)}
+      <LimitBar spent={waiting} limit={limit} label="Usage that waits, of what the spool may take" />
+    </>
   );
 }
 

@@ -19,6 +19,7 @@ import {
 } from '../ui/resources.tsx';
 import { given, useSearch } from '../ui/search.ts';
 import { List } from '../ui/Table.tsx';
+import { KeySpend } from './KeySpend.tsx';
 import { WhatIf } from './WhatIf.tsx';
 
 type Key = components['schemas']['Key'];
@@ -43,6 +44,9 @@ export function Keys() {
   });
   const showSecret = (secret: string) => open(<Secret secret={secret} onClose={close} />);
   const actions = (key: Key): Action[] => [
+    ...(whoami.scopes.includes('usage:read')
+      ? [{ label: 'Spend', run: () => open(<KeySpend of={key} onClose={close} />) }]
+      : []),
     ...(isOperator(whoami) ? [{ label: 'What if', run: () => open(<Ask of={key} onClose={close} />) }] : []),
     ...(mayWrite
       ? [
@@ -99,16 +103,12 @@ export function Keys() {
             title: 'Expires',
             value: ({ expires_at }) => (expires_at ? <Time at={expires_at} /> : 'never'),
           },
-          ...(mayWrite || isOperator(whoami)
-            ? [
-                {
-                  title: 'Actions',
-                  value: (key: Key) =>
-                    key.revoked_at === null && <RowActions of={key.name} actions={actions(key)} />,
-                  end: true,
-                },
-              ]
-            : []),
+          {
+            title: 'Actions',
+            value: (key: Key) =>
+              key.revoked_at === null && <RowActions of={key.name} actions={actions(key)} />,
+            end: true,
+          },
         ]}
         empty={<p>No key matches. Issue one for each application.</p>}
       />

@@ -1,306 +1,269 @@
 import { Link } from '@tanstack/react-router';
+import type { components } from '@weighbridge/client';
 import { api } from '../api/client.ts';
-import { useSpend } from '../api/spend.ts';
 import { readsAll, useWhoami } from '../app/session.ts';
-import { Badge, LimitBar, Money, Name, RoundMoney, Time, type Tone } from '../ui/bits.tsx';
+import { Badge, LimitBar, Money, Name, RoundMoney, Time } from '../ui/bits.tsx';
 import { LazyChart } from '../ui/LazyChart.tsx';
-import { Card, Cards, Loaded, Page, Section } from '../ui/Page.tsx';
-import { SortedTable } from '../ui/SortedTable.tsx';
+import { Card, Cards, Loaded, Note, Page, Section } from '../ui/Page.tsx';
 import { arrange } from '../ui/series.ts';
 import { Table } from '../ui/Table.tsx';
-import { count, percent, roughMoney, span } from '../ui/text.ts';
-import { bucketLabel, monthStart } from './period.ts';
+import { count, milliseconds, percent, roughMoney } from '../ui/text.ts';
+import { atThisPace } from './pace.ts';
+import { bucketLabel } from './period.ts';
 
+type Summary = components['schemas']['Summary'];
+type Budget = components['schemas']['SummaryBudget'];
+type Attention = components['schemas']['Attention'];
+
+const WHOSE = {
+  all: 'The whole service, this month (UTC).',
+  teams: 'Your teams and you, this month (UTC).',
+  own: 'Your own use, this month (UTC).',
+} as const;
+
+/** What one request to the service says of the month. */
 export function Overview() {
-  const whoami = useWhoami();
-  const all = readsAll(whoami);
+  const query = api.useQuery('get', '/api/v1/summary');
   return (
-    <Page
-      title="Overview"
-      lead={all ? 'The whole service, this month (UTC).' : 'Your own use, this month (UTC).'}
-    >
-      <Spend />
-      <Budget />
-      {all && <Attention />}
-      <BurnDown />
-      <TopModels />
+    <Page title="Overview" lead={query.data ? WHOSE[query.data.reach] : 'This month (UTC).'}>
+      <Loaded query={query}>
+        {(summary) => (
+          <>
+            <Figures of={summary} />
+            <NeedsAttention found={summary.attention} />
+            <Budgets of={summary} />
+            <SpendOfMonth of={summary} />
+          </>
+        )}
+      </Loaded>
     </Page>
   );
 }
 
-/** The first page always has a total. */
-const NONE = {
-  cost_micro_usd: 0,
-  requests: 0,
-  attempts: 0,
-  failed_attempts: 0,
-  input_tokens: 0,
-  cache_read_tokens: 0,
-  cache_write_tokens: 0,
+function Figures({ of: { today, month, recent, bucket_as_of, complete } }: { of: Summary }) {
+  const input = month.input_tokens + month.cache_read_tokens + month.cache_write_tokens;
+  return (
+    <Cards>
+      <Card
+        label="Spent this month"
+        value={<RoundMoney micro={month.cost_micro_usd} />}
+        detail={
+          <>
+            {complete ? 'as of ' : 'incomplete, as of '}
+            <Time at={bucket_as_of} />
+          </>
+        }
+      />
+      <Card
+        label="Spent today"
+        value={<RoundMoney micro={today.cost_micro_usd} />}
+        detail="since 00:00 UTC"
+      />
+      <Card
+        label="Requests this month"
+        value={count(month.requests)}
+        detail={`${count(today.requests)} today`}
+      />
+      <Card
+        label="Failed attempts this month"
+        value={count(month.failed_attempts)}
+        detail={`${percent(month.failed_attempts, month.attempts)} of attempts, ${count(today.failed_attempts)} today`}
+      />
+      <Card
+        label="First token, p50"
+        value={recent.first_token_ms ? milliseconds(recent.first_token_ms.p50) : '–'}
+        detail={
+          recent.first_token_ms ? `p95 ${milliseconds(recent.first_token_ms.p95)}` : 'no stream in 24 hours'
+        }
+      />
+      <Card
+        label="Whole answer, p50"
+        value={recent.duration_ms ? milliseconds(recent.duration_ms.p50) : '–'}
+        detail={recent.duration_ms ? `p95 ${milliseconds(recent.duration_ms.p95)}` : 'no answer in 24 hours'}
+      />
+      <Card
+        label="Answered from the cache"
+        value={percent(recent.cache_hits, recent.answers)}
+        detail={`of the last ${count(recent.answers)} answers`}
+      />
+      <Card
+        label="Input read from vendors’ caches"
+        value={percent(month.cache_read_tokens, input)}
+        detail="of input tokens"
+      />
+    </Cards>
+  );
+}
+
+/** The page on which each can be looked into and changed. */
+const PAGE_OF: Readonly<Record<Attention['kind'], string>> = {
+  no_proxy: '/health',
+  proxies_silent: '/health',
+  proxies_lost: '/health',
+  spools_filling: '/health',
+  ledger_behind: '/health',
+  ledger_gap: '/health',
+  quarantine: '/health',
+  connector_unusable: '/connectors',
+  connector_down: '/connectors',
+  price_missing: '/models',
+  prices_old: '/models',
+  feed_failing: '/models',
+  feed_changes_held: '/models',
+  budget_low: '/policies',
+  keys_expiring: '/keys',
 };
 
-function Spend() {
-  const now = new Date();
-  const query = useSpend({ from: monthStart(now), bucket: 'day', page_size: 100 });
-  const today = now.toISOString().slice(0, 10);
-  return (
-    <Loaded query={query}>
-      {({ data, total = NONE, bucket_as_of, complete }) => {
-        const ofToday = data.find(({ bucket_start }) => bucket_start?.startsWith(today));
-        return (
-          <Cards>
-            <Card
-              label="Spent this month"
-              value={<RoundMoney micro={total.cost_micro_usd} />}
-              detail={
-                <>
-                  {complete ? 'as of ' : 'incomplete, as of '}
-                  <Time at={bucket_as_of} />
-                </>
-              }
-            />
-            <Card
-              label="Spent today"
-              value={<RoundMoney micro={ofToday?.cost_micro_usd ?? 0} />}
-              detail="since 00:00 UTC"
-            />
-            <Card
-              label="Requests this month"
-              value={count(total.requests)}
-              detail={`${count(ofToday?.requests ?? 0)} today`}
-            />
-            <Card
-              label="Failed attempts this month"
-              value={count(total.failed_attempts)}
-              detail={`${percent(total.failed_attempts, total.attempts)} of attempts`}
-            />
-            <Card
-              label="Input read from caches"
-              value={percent(
-                total.cache_read_tokens,
-                total.input_tokens + total.cache_read_tokens + total.cache_write_tokens,
-              )}
-              detail="of input tokens"
-            />
-          </Cards>
-        );
-      }}
-    </Loaded>
-  );
-}
-
-function Budget() {
-  const query = api.useQuery('get', '/api/v1/usage');
-  return (
-    <Section title="Your budget">
-      <Loaded query={query}>
-        {({ limit_micro_usd: limit, bucket_spent_micro_usd: spent, headroom_micro_usd, reset, pooled }) => (
-          <Cards>
-            <Card
-              label={pooled ? 'Spent by all who share it' : 'Spent'}
-              value={<RoundMoney micro={spent} />}
-              detail={
-                limit === null ? (
-                  'no limit'
-                ) : (
-                  <>
-                    of <Money micro={limit} />
-                    <LimitBar spent={spent} limit={limit} label="Spent of the limit" />
-                  </>
-                )
-              }
-            />
-            <Card label="Left before a request is refused" value={<Money micro={headroom_micro_usd} />} />
-            <Card
-              label="Starts again"
-              value={reset ? `in ${span(new Date(reset).getTime() - Date.now())}` : 'never'}
-              detail={reset && <Time at={reset} />}
-            />
-          </Cards>
-        )}
-      </Loaded>
-    </Section>
-  );
-}
-
-interface Finding {
-  readonly tone: Tone;
-  readonly what: string;
-  readonly to: string;
-}
-
-/** What an operator should look at, of four lists. */
-function Attention() {
-  const proxies = api.useQuery('get', '/api/v1/proxies', { params: { query: {} } });
-  const connectors = api.useQuery('get', '/api/v1/connectors', { params: { query: { page_size: 500 } } });
-  const quarantine = api.useQuery('get', '/api/v1/quarantine', {
-    params: { query: { state: 'held', page_size: 1 } },
-  });
-  const feed = api.useQuery('get', '/api/v1/catalog/feed');
-  const failed = [proxies, connectors, quarantine, feed].find(({ error, data }) => error && !data);
-  const isLoaded = proxies.data && connectors.data && quarantine.data && feed.data;
+function NeedsAttention({ found }: { found: readonly Attention[] }) {
+  const all = readsAll(useWhoami());
+  // Without a role that reads all, one sees no policies; the budget is on this page.
+  const pageOf = (kind: Attention['kind']) => (!all && kind === 'budget_low' ? '/' : PAGE_OF[kind]);
   return (
     <Section title="Needs attention">
-      <Loaded
-        query={{
-          data: isLoaded && {
-            proxies: proxies.data,
-            connectors: connectors.data,
-            quarantine: quarantine.data,
-            feed: feed.data,
+      <Table<Attention>
+        caption="Needs attention"
+        rows={found}
+        rowKey={({ kind, message }) => `${kind} ${message}`}
+        columns={[
+          {
+            title: 'State',
+            value: ({ level }) => <Badge tone={level === 'act' ? 'bad' : 'warn'}>{level}</Badge>,
           },
-          error: failed?.error,
-          refetch: (failed ?? proxies).refetch as never,
-        }}
-      >
-        {(lists) => (
-          <Table<Finding>
-            caption="Needs attention"
-            rows={findings(lists)}
-            rowKey={({ what }) => what}
-            columns={[
-              {
-                title: 'State',
-                value: ({ tone }) => <Badge tone={tone}>{tone === 'bad' ? 'act' : 'look'}</Badge>,
-              },
-              {
-                title: 'What',
-                value: ({ what, to }) => (
-                  <Link to={to}>
-                    <Name text={what} />
-                  </Link>
-                ),
-                wrap: true,
-              },
-            ]}
-            empty={<p>Nothing needs attention.</p>}
-          />
-        )}
-      </Loaded>
+          {
+            title: 'What',
+            value: ({ kind, message }) => (
+              <Link to={pageOf(kind)}>
+                <Name text={message} />
+              </Link>
+            ),
+            wrap: true,
+          },
+        ]}
+        empty={<p>Nothing needs attention.</p>}
+      />
     </Section>
   );
 }
 
-interface Lists {
-  readonly proxies: { readonly data: readonly unknown[] };
-  readonly connectors: {
-    readonly data: readonly {
-      name: string;
-      enabled: boolean;
-      usable: boolean;
-      unusable_reason: string | null;
-    }[];
-  };
-  readonly quarantine: { readonly data: readonly unknown[] };
-  readonly feed: { readonly state: string; readonly error: string | null; readonly held_changes: number };
+/** Each budget with what it will have spent when it starts again. */
+function Budgets({ of: { budgets, reach, bucket_as_of } }: { of: Summary }) {
+  const asOf = new Date(bucket_as_of);
+  return (
+    <Section title={reach === 'all' ? 'Budgets closest to their limits' : 'Budgets'}>
+      <Table<Budget>
+        caption="Budgets"
+        rows={budgets}
+        rowKey={(one) => `${one.policy_id} ${one.team_id} ${one.principal_id} ${one.key_id}`}
+        columns={[
+          {
+            title: 'Budget',
+            value: (one) => (
+              <>
+                <Name text={one.policy_name} />
+                <small>
+                  <Name text={ownerOf(one)} />
+                </small>
+              </>
+            ),
+            wrap: true,
+          },
+          { title: 'Spent', value: ({ spent_micro_usd: micro }) => <Money micro={micro} />, end: true },
+          {
+            title: 'Of',
+            value: ({ limit_micro_usd: limit, spent_micro_usd: spent }) =>
+              limit === null ? (
+                'no limit'
+              ) : (
+                <>
+                  <Money micro={limit} />
+                  <LimitBar spent={spent} limit={limit} label="Spent of the budget" />
+                </>
+              ),
+            end: true,
+          },
+          { title: 'Starts again', value: ({ reset }) => (reset ? <Time at={reset} /> : 'never') },
+          { title: 'At this pace', value: (one) => <Pace of={one} asOf={asOf} />, wrap: true },
+        ]}
+        empty={
+          <p>
+            {reach === 'all'
+              ? 'No policy with a limit has spent anything in its present window.'
+              : 'No budget governs your key.'}
+          </p>
+        }
+      />
+    </Section>
+  );
 }
 
-function findings({ proxies, connectors, quarantine, feed }: Lists): Finding[] {
-  const found: Finding[] = [];
-  if (proxies.data.length === 0)
-    found.push({ tone: 'bad', what: 'No proxy is connected: no request is served.', to: '/health' });
-  for (const { name, unusable_reason } of connectors.data.filter(
-    ({ enabled, usable }) => enabled && !usable,
-  )) {
-    found.push({
-      tone: 'bad',
-      what: `The connector ${name} can't be used: ${unusable_reason ?? 'unknown'}`,
-      to: '/connectors',
-    });
+function ownerOf({ principal_id, key_id, team_name }: Budget): string {
+  return team_name ?? principal_id ?? key_id ?? 'all who share it';
+}
+
+function Pace({ of, asOf }: { of: Budget; asOf: Date }) {
+  const pace = atThisPace(of, asOf);
+  if (pace === undefined) return <>–</>;
+  if (pace.kind === 'spent') return <Badge tone="bad">spent</Badge>;
+  if (pace.kind === 'ends') {
+    return (
+      <>
+        <Badge tone="warn">runs out</Badge> <Time at={pace.at} />
+      </>
+    );
   }
-  if (quarantine.data.length > 0)
-    found.push({ tone: 'bad', what: 'Usage is held in quarantine: the ledger lacks it.', to: '/health' });
-  if (feed.error)
-    found.push({ tone: 'warn', what: `The feed of prices fails: ${feed.error}`, to: '/models' });
-  if (feed.held_changes > 0)
-    found.push({
-      tone: 'warn',
-      what: `${feed.held_changes} changes of prices wait for a decision.`,
-      to: '/models',
-    });
-  return found;
+  return (
+    <>
+      <RoundMoney micro={pace.micro} /> when it starts again
+    </>
+  );
 }
 
-/** Spend of the month added up, against the limit that governs oneself, if it is one of the month. */
-function BurnDown() {
-  const whoami = useWhoami();
-  const from = monthStart(new Date());
-  const usage = api.useQuery('get', '/api/v1/usage');
-  const spend = useSpend({ from, bucket: 'day', group_by: 'model', limit: 5 });
-  const { limit_micro_usd: limit, window_start, pooled } = usage.data ?? {};
-  const counts =
-    !readsAll(whoami) && pooled === false && window_start && Date.parse(window_start) === Date.parse(from);
+function SpendOfMonth({ of: { days, budgets, reach } }: { of: Summary }) {
+  // Others spend of a budget that is shared, and of all spend there is no one limit.
+  const [budget] = budgets.filter(
+    ({ principal_id, window_start }) => principal_id !== null && window_start === days[0]?.from,
+  );
+  const limit = reach === 'own' ? budget?.limit_micro_usd : undefined;
+  const sums = days.map(({ from, cost_micro_usd: value }) => ({ at: from, series: 'Spend', value }));
   return (
-    <Section title="Spend of the month, added up (UTC)">
-      <Loaded query={spend}>
-        {({ data }) => {
-          if (data.length === 0) return <p>Nothing was spent this month.</p>;
-          const sums = data.map((row) => ({
-            at: row.bucket_start ?? from,
-            series: row.others ? 'others' : (row.group.model ?? 'none'),
-            value: row.cost_micro_usd,
-          }));
-          return (
-            <LazyChart
-              chart={arrange(sums, { bucket: 'day', cumulative: true, others: 'others' })}
-              label="Spend of the month, added up by day; the table below has the sums of the models"
-              cumulative
-              format={roughMoney}
-              timeLabel={(at) => bucketLabel(at, 'day')}
-              {...(counts && limit != null && { limit })}
-            />
-          );
-        }}
-      </Loaded>
+    <Section
+      title="Spend of the month, added up"
+      actions={<Link to="/usage">Usage by model, key or team</Link>}
+    >
+      {days.some(({ cost_micro_usd }) => cost_micro_usd > 0) ? (
+        <>
+          <LazyChart
+            chart={arrange(sums, { bucket: 'day', cumulative: true, others: '' })}
+            label="Spend of the month, added up by day; the table below has each day"
+            cumulative
+            format={roughMoney}
+            timeLabel={(at) => bucketLabel(at, 'day')}
+            {...(limit != null && { limit })}
+          />
+          <Days of={days} />
+        </>
+      ) : (
+        <Note>Nothing was spent this month. Connect a client to begin.</Note>
+      )}
     </Section>
   );
 }
 
-function TopModels() {
-  const query = useSpend({ from: monthStart(new Date()), group_by: 'model', limit: 10 });
+function Days({ of }: { of: Summary['days'] }) {
   return (
-    <Section title="Models by cost, this month">
-      <Loaded query={query}>
-        {({ data, total }) => (
-          <SortedTable
-            caption="Models by cost, this month"
-            rows={data}
-            rowKey={({ group, others }) => `${others} ${group.model}`}
-            sort="-Cost"
-            columns={[
-              {
-                title: 'Model',
-                value: ({ group, others }) => (others ? 'others' : <Name text={group.model ?? 'none'} />),
-                by: ({ group }) => group.model ?? '',
-              },
-              {
-                title: 'Requests',
-                value: (row) => count(row.requests),
-                by: (row) => row.requests,
-                end: true,
-              },
-              {
-                title: 'Failed attempts',
-                value: (row) => count(row.failed_attempts),
-                by: (row) => row.failed_attempts,
-                end: true,
-              },
-              {
-                title: 'Cost',
-                value: (row) => <Money micro={row.cost_micro_usd} />,
-                by: (row) => row.cost_micro_usd,
-                end: true,
-              },
-              {
-                title: 'Share',
-                value: (row) => percent(row.cost_micro_usd, total?.cost_micro_usd ?? 0),
-                end: true,
-              },
-            ]}
-            empty={<p>No request yet this month. Connect a client to begin.</p>}
-          />
-        )}
-      </Loaded>
-    </Section>
+    <details>
+      <summary>Each day (UTC)</summary>
+      <Table<Summary['days'][number]>
+        caption="Spend of each day"
+        rows={of.toReversed()}
+        rowKey={({ from }) => from}
+        columns={[
+          { title: 'Day', value: ({ from }) => from.slice(0, 10) },
+          { title: 'Requests', value: ({ requests }) => count(requests), end: true },
+          { title: 'Cost', value: ({ cost_micro_usd: micro }) => <Money micro={micro} />, end: true },
+        ]}
+        empty=""
+      />
+    </details>
   );
 }

@@ -6,7 +6,7 @@ import { api, client } from '../api/client.ts';
 import { type Answer, ask } from '../api/playground.ts';
 import { Actions, Button, Code, CopyButton, Money, Name } from '../ui/bits.tsx';
 import { AreaField, Form, TextField, type Texts } from '../ui/fields.tsx';
-import { Page, Pairs, Section } from '../ui/Page.tsx';
+import { Page, Pairs, Problem, Section } from '../ui/Page.tsx';
 import styles from '../ui/page.module.css';
 import { count, visible } from '../ui/text.ts';
 import { sdkCode } from './snippets.ts';
@@ -46,6 +46,7 @@ export function Playground() {
   };
   return (
     <Page title="Playground" lead="Your own requests: they cost, and count for your budget.">
+      {models.error != null && <Problem error={models.error} onRetry={() => void models.refetch()} />}
       <div className={styles.narrow}>
         <Form submit="Ask" onSubmit={send}>
           <TextField

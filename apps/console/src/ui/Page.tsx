@@ -80,8 +80,8 @@ export function Problem({ error, onRetry }: { error: unknown; onRetry?: () => vo
   );
 }
 
-/** What is shown was true once: asking again failed. */
-function Stale({ error, onRetry }: { error: unknown; onRetry: () => void }) {
+/** What is shown was true once, or is not all: asking again failed. */
+export function Stale({ error, onRetry }: { error: unknown; onRetry: () => void }) {
   const why = error instanceof ApiError ? error.message : 'The answer could not be read.';
   return (
     <p className={styles.stale} role="status">

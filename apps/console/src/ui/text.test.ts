@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { bytes, money, percent, roughCount, roughMoney, span, visible } from './text.ts';
+import { bytes, milliseconds, money, percent, roughCount, roughMoney, span, visible } from './text.ts';
 
 it('shows money in USD with every digit down to the micro-dollar', () => {
   expect([0, 1, 10_000, 1_234_567, 1_234_500_000, -5, 9_007_199_254].map(money)).toEqual([
@@ -25,6 +25,13 @@ it('says shares and durations as people do', () => {
     '45 min',
     '5 h',
     '3 d',
+  ]);
+  expect([0, 1.25, 84.4, 1_519, 7_200_000].map(milliseconds)).toEqual([
+    '0 ms',
+    '1.3 ms',
+    '84 ms',
+    '1.52 s',
+    '2 h',
   ]);
 });
 

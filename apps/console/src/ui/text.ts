@@ -54,6 +54,13 @@ export function span(ms: number): string {
   return `${Math.round(minutes / 1_440)} d`;
 }
 
+/** A duration, exact where it is short, such as `84 ms`, `1.52 s` or `5 h`. */
+export function milliseconds(ms: number): string {
+  if (ms >= 60_000) return span(ms);
+  if (ms >= 1_000) return `${(ms / 1_000).toFixed(2)} s`;
+  return `${ms > 0 && ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+}
+
 const UNITS = ['B', 'KB', 'MB', 'GB', 'TB'];
 
 export function bytes(value: number): string {
