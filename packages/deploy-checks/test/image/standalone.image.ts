@@ -5,6 +5,7 @@ import { type Container, startContainer, untilReady } from './containers.ts';
 import { type Engine, openEngine } from './engine.ts';
 
 const IMAGE = 'weighbridge-standalone-test';
+const VOLUME = `weighbridge-standalone-test-${process.pid}`;
 
 let engine: Engine;
 let container: Container;
@@ -12,17 +13,23 @@ beforeAll(async () => {
   engine = await openEngine();
   await buildImage(engine, IMAGE, '--target', 'standalone');
 }, 1_800_000);
-afterAll(() => container?.remove());
+afterAll(async () => {
+  await container?.remove();
+  await engine?.(['volume', 'rm', '--force', VOLUME]);
+});
 
-it('serves with its own Postgres, keeps its data over a kill and a stop, and ends on SIGTERM', async () => {
+it('serves with its own Postgres, keeps its data in one volume over a kill, a stop and another container, and ends on SIGTERM', async () => {
   const PORT = await freePort();
   const url = `http://127.0.0.1:${PORT}`;
-  container = await startContainer(engine, {
-    image: IMAGE,
-    args: [],
-    env: { PORT: String(PORT), HOST: '127.0.0.1' },
-    confined: false,
-  });
+  const start = () =>
+    startContainer(engine, {
+      image: IMAGE,
+      args: [],
+      env: { PORT: String(PORT), HOST: '127.0.0.1' },
+      volumes: [`${VOLUME}:/var/lib/weighbridge`],
+      confined: false,
+    });
+  container = await start();
   await untilReady(PORT, container);
   // As the banner says.
   const command = (await container.logs()).match(/cat (\S+operator-key)/)?.[1] ?? '';
@@ -53,4 +60,8 @@ it('serves with its own Postgres, keeps its data over a kill and a stop, and end
     await untilReady(PORT, container);
     expect(await ask()).toBe(200);
   }
+  await container.remove();
+  container = await start();
+  await untilReady(PORT, container);
+  expect(await ask()).toBe(200);
 }, 180_000);
