@@ -33,8 +33,6 @@ export interface SdkLoad {
   readonly underWay: number;
   /** The number of keys issued meanwhile. */
   readonly issued: number;
-  /** Whether keys are issued and used at once; they are at first. */
-  issueKeys(isOn: boolean): void;
   stop(): Promise<void>;
 }
 
@@ -51,12 +49,12 @@ export interface SdkLoadOptions {
 export function startSdkLoad({ cluster, caller, seed, atOnce, series = '' }: SdkLoadOptions): SdkLoad {
   const random = randomFrom(seed);
   const [sent, failures]: [SentRequest[], string[]] = [[], []];
-  let [next, underWay, issued, isIssuing, isOver] = [1, 0, 0, true, false];
+  let [next, underWay, issued, isOver] = [1, 0, 0, false];
   let key = caller.key;
 
   async function sendOne(): Promise<void> {
     const number = `${caller.name}.${series}${next++}`;
-    if (isIssuing && next % NEW_KEY_EACH === 0) key = await issueKey();
+    if (next % NEW_KEY_EACH === 0) key = await issueKey();
     const request = nextRequest(random);
     const startedAt = performance.now();
     underWay++;
@@ -100,9 +98,6 @@ export function startSdkLoad({ cluster, caller, seed, atOnce, series = '' }: Sdk
     },
     get issued() {
       return issued;
-    },
-    issueKeys(isOn) {
-      isIssuing = isOn;
     },
     async stop() {
       isOver = true;
