@@ -12,7 +12,7 @@ export interface TestProviderClient {
 }
 
 /** What the provider has in its hands when it answers with a token. */
-export interface TokenAnswer {
+interface TokenAnswer {
   /** The claims of an honest ID token. */
   readonly claims: TestClaims;
   readonly sign: TestIssuer['token'];

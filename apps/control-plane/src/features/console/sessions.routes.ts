@@ -87,7 +87,7 @@ function present({ session, caller, endsAt }: OpenSession): object {
   };
 }
 
-export function setCookie(reply: FastifyReply, cookie: string): void {
+function setCookie(reply: FastifyReply, cookie: string): void {
   reply.header('set-cookie', cookie);
 }
 
