@@ -153,6 +153,8 @@ describe('If-None-Match: *', () => {
   it('creates only what does not exist', async () => {
     const headers = { 'if-none-match': '*' };
     expect(creating.map(({ operation }) => operation).sort()).toEqual([
+      // By its name: policies.integration.test.
+      'createPolicy',
       'putCatalogModel',
       'putConnectorPrice',
       'putPrincipal',
@@ -222,8 +224,8 @@ describe('If-None-Match of a read', () => {
 
 it('refuses a condition where it would be ignored', async () => {
   for (const header of ['if-match', 'if-none-match']) {
-    const { status, body } = await api.call('POST', '/policies', {
-      body: { name: 'unconditional' },
+    const { status, body } = await api.call('POST', '/profiles', {
+      body: { name: 'unconditional', strategy: 'ordered', targets: [{ model: 'mock/echo' }] },
       headers: { [header]: '*' },
     });
     expect([status, (body.error as { param: string }).param]).toEqual([400, header]);
