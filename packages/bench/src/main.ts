@@ -280,7 +280,7 @@ program
   .option('--quick', 'a small ledger, to check that the benchmark works')
   .option('--json', 'print JSON')
   .action(async ({ quick, ...options }: { events: number; repeats: number; quick?: true; json?: true }) => {
-    const size = quick ? { events: 2_000, repeats: 1 } : options;
+    const size = quick ? { events: 2_000, repeats: 1, isQuick: true } : options;
     const measure = () => withRun((run) => measureConsole(run, { ...size, onProgress }));
     await report(options.json, measure, describeConsole);
   });
