@@ -31,11 +31,11 @@ function Ledger() {
         {(ledger) => (
           <Cards>
             <Card
-              label="Complete up to"
+              label="Behind"
               value={milliseconds(ledger.lag_ms)}
               detail={
                 <>
-                  ago, <Time at={ledger.as_of} />
+                  complete up to <Time at={ledger.as_of} />
                 </>
               }
             />

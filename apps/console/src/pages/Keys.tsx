@@ -92,16 +92,12 @@ export function Keys() {
             ),
             wrap: true,
           },
-          { title: 'State', value: stateOf },
+          { title: 'State', value: (key) => <State of={key} /> },
           { title: 'Principal', value: ({ principal_id }) => <Name text={principal_id} /> },
           { title: 'Scopes', value: ({ scopes }) => scopes.join(', '), wrap: true },
           {
             title: 'Last used',
             value: ({ last_used_at }) => (last_used_at ? <Time at={last_used_at} /> : 'never'),
-          },
-          {
-            title: 'Expires',
-            value: ({ expires_at }) => (expires_at ? <Time at={expires_at} /> : 'never'),
           },
           {
             title: 'Actions',
@@ -117,11 +113,19 @@ export function Keys() {
   );
 }
 
-function stateOf({ revoked_at, disabled, expires_at }: Key) {
+function State({ of: { revoked_at, disabled, expires_at } }: { of: Key }) {
   if (revoked_at) return <Badge tone="bad">revoked</Badge>;
   if (disabled) return <Badge tone="warn">disabled</Badge>;
-  if (expires_at && new Date(expires_at) < new Date()) return <Badge tone="warn">expired</Badge>;
-  return <Badge tone="good">active</Badge>;
+  if (expires_at === null) return <Badge tone="good">active</Badge>;
+  const hasExpired = new Date(expires_at) < new Date();
+  return (
+    <>
+      <Badge tone={hasExpired ? 'warn' : 'good'}>{hasExpired ? 'expired' : 'active'}</Badge>
+      <small>
+        {hasExpired ? 'since' : 'until'} <Time at={expires_at} />
+      </small>
+    </>
+  );
 }
 
 const readKey = (id: string) => () =>
