@@ -4,7 +4,7 @@ import type { Bucket } from '../ui/series.ts';
 const DAY_MS = 86_400_000;
 
 /** The first moment of a month in UTC. */
-export function monthStart(now: Date): string {
+function monthStart(now: Date): string {
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1)).toISOString();
 }
 
