@@ -48,8 +48,8 @@ export default defineConfig({
           // A test file mostly waits for its processes, so more workers than cores keep the cores busy.
           maxWorkers: Math.max(4, CORES),
           sequence: { groupOrder: 1 },
-          testTimeout: 30_000,
-          hookTimeout: 60_000,
+          testTimeout: 120_000,
+          hookTimeout: 180_000,
         },
       },
     ],

@@ -55,7 +55,9 @@ function tableWith(...profiles: readonly NewProfile[]): RoutingTable {
 }
 
 const keyOf = (allowed: readonly string[] = [], profileId?: string): ResolvedKey => ({
-  ...resolvedKey({ policies: [], expiresAtMs: undefined } as unknown as Parameters<typeof resolvedKey>[0]),
+  ...resolvedKey({ policies: [], replacements: [], expiresAtMs: undefined } as unknown as Parameters<
+    typeof resolvedKey
+  >[0]),
   policies: [{ bucket: undefined as never, allows: compileModelPatterns(allowed) }],
   profileId,
 });
