@@ -21,6 +21,7 @@ async function services(): Promise<Readonly<Record<string, Service>>> {
   return (file as { services: Record<string, Service> }).services;
 }
 
+const OIDC_SETTINGS = 'apps/control-plane/src/features/access/oidc/settings.ts';
 const APPS = ['migrate', 'control-plane', 'data-plane', 'metering'];
 
 describe('the compose file', () => {
@@ -80,10 +81,18 @@ describe('the compose file', () => {
   it('sets only settings that the app declares', async () => {
     const all = await services();
     for (const app of APPS.slice(1)) {
-      const source = `${await read(`apps/${app}/src/config.ts`)}${Object.keys(MetricsSettings)}OPENAI_API_KEY ANTHROPIC_API_KEY NODE_OPTIONS`;
+      const source = `${await read(`apps/${app}/src/config.ts`)}${await read(OIDC_SETTINGS)}${Object.keys(MetricsSettings)}OPENAI_API_KEY ANTHROPIC_API_KEY NODE_OPTIONS`;
       const unknown = Object.keys(all[app]?.environment ?? {}).filter((name) => !source.includes(name));
       expect([app, ...unknown]).toEqual([app]);
     }
+  });
+
+  it('passes every setting of sign-in by OIDC to the control plane, where it is set', async () => {
+    const declared = (await read(OIDC_SETTINGS)).matchAll(/^ {2}(OIDC_\w+):/gm);
+    const names = [...[...declared].map(([, name = '']) => name), 'PUBLIC_URL'];
+    expect(names.length).toBeGreaterThan(12);
+    const { environment } = (await services())['control-plane'] ?? {};
+    expect(environment).toMatchObject(Object.fromEntries(names.map((name) => [name, `\${${name}:-}`])));
   });
 
   it('runs only commands that the image contains', async () => {

@@ -91,6 +91,7 @@ export { findRefusals, type RefusedRequestRow, readRefusals } from './refusals/f
 export { pruneRefusals } from './refusals/pruneRefusals.ts';
 export { recordRefusals } from './refusals/recordRefusals.ts';
 export type { RefusalBatch, RefusalRow, RefusingCounter } from './refusals/refusal.ts';
+export type { RequestFilter, RequestPosition } from './requests/attemptsSql.ts';
 export { type Correction, correctedCost, lockAttempt, recordCorrection } from './requests/corrections.ts';
 export { type ConnectorAttempts, readConnectorAttempts } from './requests/readConnectorAttempts.ts';
 export {
@@ -98,9 +99,6 @@ export {
   findRequest,
   findRequests,
   type LedgerRequest,
-  type ListedRequest,
-  type RequestFilter,
-  type RequestPosition,
   readRequests,
 } from './requests/requests.ts';
 export type { LedgerFilter } from './spend/ledgerFilter.ts';

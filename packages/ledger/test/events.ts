@@ -4,6 +4,7 @@ export interface EventFields {
   readonly request?: string;
   readonly key?: string;
   readonly principal?: string;
+  readonly team?: string | null;
   readonly policies?: readonly string[];
   readonly model?: string;
   readonly cost?: bigint;
@@ -34,6 +35,7 @@ export function ledgerEvent(n: number, fields: EventFields = {}): LedgerEvent {
       request_id: fields.request ?? `req_${n}`,
       key_id: fields.key ?? 'key_1',
       principal_id: fields.principal ?? 'ada',
+      team_id: fields.team ?? null,
       model_requested: fields.model ?? 'mock/echo',
       model: fields.model ?? 'mock/echo',
       connector_id: 'con_1',

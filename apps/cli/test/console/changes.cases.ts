@@ -21,9 +21,15 @@ export function changeResources(given: () => Given): void {
     const { operator, service } = given();
     const { page } = operator;
     const dialog = page.getByRole('dialog');
+    const { body: spare } = await manage(service, 'POST', '/api/v1/policies', { body: { name: 'spare' } });
+    const { body: cheap } = await manage(service, 'POST', '/api/v1/profiles', {
+      body: { name: 'cheap', strategy: 'ordered', targets: [{ model: 'mock/echo' }] },
+    });
     await operator.open('/policies');
     await page.getByRole('button', { name: 'Create a policy' }).click();
     await dialog.getByLabel('Name').fill('for the console');
+    await dialog.getByLabel('Once the budget is used up: profile').selectOption(String(cheap.id));
+    await dialog.getByLabel('Once the budget is used up: policy').selectOption(String(spare.id));
     await dialog.getByLabel('Budget in USD').fill('25.5');
     await dialog.getByLabel('Requests a minute').fill('0');
     await dialog.getByRole('button', { name: 'Create' }).click();
@@ -42,7 +48,11 @@ export function changeResources(given: () => Given): void {
       'GET',
       '/api/v1/policies?name_contains=for%20the%20console',
     );
-    const [{ id } = { id: '' }] = found.data as { id: string }[];
+    const [{ id, on_exhausted } = { id: '', on_exhausted: null }] = found.data as {
+      id: string;
+      on_exhausted: unknown;
+    }[];
+    expect(on_exhausted).toEqual({ profile_id: cheap.id, policy_id: spare.id });
     await manage(service, 'PATCH', `/api/v1/policies/${id}`, { body: { max_parallel: 7 } });
     await dialog.getByRole('button', { name: 'Save' }).click();
     await dialog.getByText(/Someone else changed this/).waitFor();
@@ -51,8 +61,12 @@ export function changeResources(given: () => Given): void {
     await dialog.getByRole('button', { name: 'Load what it is now' }).click();
     await expect.poll(() => dialog.getByLabel('Requests in parallel').inputValue()).toBe('7');
     await dialog.getByLabel('Requests a minute').fill('70');
+    await dialog.getByLabel('Once the budget is used up: profile').selectOption('');
+    await dialog.getByLabel('Once the budget is used up: policy').selectOption('');
     await dialog.getByRole('button', { name: 'Save' }).click();
     await row.getByText('70 requests a minute, 7 in parallel').waitFor();
+    const { body: saved } = await manage(service, 'GET', `/api/v1/policies/${id}`);
+    expect(saved.on_exhausted).toBe(null);
     await confirm(page, row, 'Delete', 'Delete the policy');
     expect(operator.faults).toEqual([]);
   }, 60_000);

@@ -119,6 +119,16 @@ describe('an operator', () => {
   it('sees what a request cost, and finds it by its address', async () => {
     const { page } = operator;
     await operator.open('/requests');
+    await page.getByRole('row').nth(1).getByRole('link').waitFor();
+    await page.getByText('More filters').click();
+    await page.getByLabel('Cost at least, USD').fill('1000');
+    await page.getByLabel('Labels').fill('stage=test');
+    await page.getByRole('button', { name: 'Filter' }).click();
+    await page.getByText('No request matches. Widen the filters').waitFor();
+    expect(new URL(page.url()).searchParams.get('min_cost')).toBe('1000');
+    expect(await operator.violations()).toEqual([]);
+    await page.getByText('More filters (2)').waitFor();
+    await operator.open('/requests?provider=mock');
     await page.getByRole('row').nth(1).getByRole('link').click();
     await page.getByRole('heading', { level: 1, name: /^Request req_/ }).waitFor();
     await page.reload();

@@ -105,6 +105,14 @@ export function meetStates(given: () => Given): void {
       expect(await operator.violations()).toEqual([]);
     }
     await page.unrouteAll();
+    await page.route(/\/api\/v1\/requests/, (route) =>
+      route.fulfill({ json: { ...NOTHING, next_page_token: 'older' } }),
+    );
+    await open('/requests?label=stage%3Dtest');
+    await page.getByText('No request matches so far').waitFor();
+    await page.getByRole('button', { name: 'Next page' }).click();
+    await page.waitForURL(/page_token=older/);
+    await page.unrouteAll();
     await open('/nowhere');
     await page.getByRole('heading', { level: 1, name: 'Not found' }).waitFor();
     await open('/requests/req_unknown');

@@ -154,6 +154,22 @@ function useSpecs(): readonly FieldSpec[] | undefined {
     },
     { name: 'profile_id', label: 'Profile', kind: 'choice', choices: profiles },
     {
+      name: 'on_exhausted.profile_id',
+      label: 'Once the budget is used up: profile',
+      kind: 'choice',
+      choices: profiles,
+      ofNullable: true,
+      hint: 'Requests go by it instead of being refused.',
+    },
+    {
+      name: 'on_exhausted.policy_id',
+      label: 'Once the budget is used up: policy',
+      kind: 'choice',
+      choices: policies,
+      ofNullable: true,
+      hint: 'Governs them, and has the budget that they are charged to.',
+    },
+    {
       name: 'allowed_models',
       label: 'Allowed models',
       kind: 'lines',

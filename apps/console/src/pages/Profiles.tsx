@@ -183,10 +183,13 @@ function Explain({ profile: { name }, onClose }: ProfileDialog) {
 
 function Learnt() {
   const [search] = useSearch();
-  const query = api.useQuery('get', '/api/v1/evidence', { params: { query: given(search, ['page_token']) } });
+  const query = api.useQuery('get', '/api/v1/evidence', {
+    params: { query: { ...given(search, ['page_token']), page_size: 500 } },
+  });
   const ms = (value: number | null) => (value === null ? '–' : `${count(Math.round(value))} ms`);
   return (
     <Section title="Evidence">
+      <p>Regret: how far the score is below that of the best model for the same workload type.</p>
       <List<Evidence>
         query={query}
         caption="Evidence"
@@ -208,9 +211,16 @@ function Learnt() {
             end: true,
           },
           { title: 'Score', value: ({ mean_score: score }) => score?.toFixed(2) ?? '–', end: true },
+          { title: 'Regret', value: (one) => regretOf(one, query.data?.data ?? []), end: true },
         ]}
         empty={<p>Nothing was learnt yet.</p>}
       />
     </Section>
   );
+}
+
+function regretOf({ workload_type_key: key, mean_score: score }: Evidence, all: readonly Evidence[]): string {
+  if (score === null) return '–';
+  const scores = all.flatMap((one) => (one.workload_type_key === key ? (one.mean_score ?? []) : []));
+  return (Math.max(...scores) - score).toFixed(2);
 }

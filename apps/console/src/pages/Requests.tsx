@@ -11,6 +11,7 @@ import { daysAgo } from './period.ts';
 
 export type RequestRecord = components['schemas']['RequestRecord'];
 
+/** What the operation takes as it is in the address. */
 const FILTERS = [
   'request_id',
   'model',
@@ -18,8 +19,20 @@ const FILTERS = [
   'outcome',
   'session_id',
   'estimated',
+  'price_incomplete',
+  'provider',
+  'key_id',
+  'policy_id',
+  'team_id',
+  'user',
+  'team',
+  'project',
+  'env',
+  'label',
   'page_token',
 ] as const;
+const PAGE_SIZE = 50;
+const YES = [['true', 'Yes']] as const;
 const OUTCOMES = [
   'success',
   'upstream_error',
@@ -30,17 +43,41 @@ const OUTCOMES = [
   'refused',
 ] as const;
 
+const MORE = [
+  { name: 'provider', label: 'Provider', hint: 'openai' },
+  { name: 'key_id', label: 'Key id', hint: 'key_…' },
+  { name: 'policy_id', label: 'Policy id, or above it', hint: 'pol_…' },
+  { name: 'team_id', label: 'Team id', hint: 'team_…' },
+  { name: 'session_id', label: 'Session id' },
+  { name: 'user', label: 'User' },
+  { name: 'team', label: 'Team as named' },
+  { name: 'project', label: 'Project' },
+  { name: 'env', label: 'Environment' },
+  { name: 'label', label: 'Labels', hint: 'stage=test,lang=de' },
+  { name: 'min_cost', label: 'Cost at least, USD', hint: '0.25' },
+  { name: 'price_incomplete', label: 'Price incomplete', options: YES },
+] as const;
+
+/** As the operation takes it; what is no amount goes as it is, so that the operation says so. */
+function microOf(usd: string): string {
+  const micro = Math.round(Number(usd) * 1_000_000);
+  return Number.isFinite(micro) ? String(micro) : usd;
+}
+
 export function Requests() {
   const [search] = useSearch();
   const query = api.useQuery('get', '/api/v1/requests', {
     params: {
       query: {
         ...given(search, FILTERS),
+        ...(search.min_cost && { min_cost_micro_usd: microOf(search.min_cost) }),
         from: daysAgo(new Date(), Number(search.days ?? 7)),
-        page_size: 50,
+        page_size: PAGE_SIZE,
       } as object,
     },
   });
+  const { data: rows = [], next_page_token: next = '' } = query.data ?? {};
+  const isShort = next !== '' && rows.length > 0 && rows.length < PAGE_SIZE;
   return (
     <Page title="Requests" lead="The newest first. A refused request is a row that says why.">
       <Filters
@@ -58,8 +95,9 @@ export function Requests() {
           { name: 'model', label: 'Model' },
           { name: 'principal_id', label: 'Principal' },
           { name: 'outcome', label: 'Outcome', options: OUTCOMES.map((one) => [one, one] as const) },
-          { name: 'estimated', label: 'Estimated', options: [['true', 'Yes']] },
+          { name: 'estimated', label: 'Estimated', options: YES },
         ]}
+        more={MORE}
       />
       <List<RequestRecord>
         query={query}
@@ -105,8 +143,15 @@ export function Requests() {
           },
           { title: 'Cost', value: ({ cost_micro_usd }) => <Money micro={cost_micro_usd} />, end: true },
         ]}
-        empty={<p>No request matches. Widen the filters, or connect a client.</p>}
+        empty={
+          next ? (
+            <p>No request matches so far: the search goes on at the next page.</p>
+          ) : (
+            <p>No request matches. Widen the filters, or connect a client.</p>
+          )
+        }
       />
+      {isShort && <p>The search goes on at the next page: what matches is rare, and the ledger large.</p>}
     </Page>
   );
 }

@@ -75,3 +75,13 @@ it('finds the control that an error is about', () => {
     ),
   ).toEqual(['targets', 'targets', 'constraints.min_score', undefined, undefined, undefined]);
 });
+
+it('empties an object that may be null with its last member', () => {
+  const specs = (['a', 'b'] as const).map(
+    (member): FieldSpec => ({ name: `both.${member}`, label: member, kind: 'choice', ofNullable: true }),
+  );
+  const before = { both: { a: '1', b: '2' } };
+  expect(changedValues(specs, before, { 'both.a': '', 'both.b': '2' })).toEqual({ both: { b: '2' } });
+  expect(changedValues(specs, before, { 'both.a': '', 'both.b': '' })).toEqual({ both: null });
+  expect(changedValues(specs, { both: null }, { 'both.a': '', 'both.b': '3' })).toEqual({ both: { b: '3' } });
+});

@@ -9,6 +9,8 @@ export interface FieldSpec {
   readonly kind: keyof typeof KINDS;
   readonly hint?: string;
   readonly required?: boolean;
+  /** Of a member: its object is null once no member is left. */
+  readonly ofNullable?: boolean;
   readonly choices?: Choices;
   /** What the form of a new resource starts with. */
   readonly initial?: string;
@@ -100,7 +102,7 @@ export function changedValues(
   texts: Readonly<Record<string, string>>,
 ): Values {
   const changed: Record<string, unknown> = {};
-  for (const { name, kind } of specs) {
+  for (const { name, kind, ofNullable } of specs) {
     const { show, read } = KINDS[kind] as Kind;
     const text = texts[name] ?? '';
     if (normal(text) === show(valueAt(before, name))) continue;
@@ -111,7 +113,8 @@ export function changedValues(
     }
     const { [member]: _before, ...others } = (changed[top] ?? before[top] ?? {}) as Values;
     const value = read(text);
-    changed[top] = value === null ? others : { ...others, [member]: value };
+    const left = value === null ? others : { ...others, [member]: value };
+    changed[top] = ofNullable && Object.keys(left).length === 0 ? null : left;
   }
   return changed;
 }

@@ -298,31 +298,55 @@ export interface Filter {
   readonly label: string;
   /** Undefined: any text. */
   readonly options?: Choices;
+  /** An example of the text. */
+  readonly hint?: string;
 }
 
-/** The filters of a list, kept in the address. */
-export function Filters({ filters }: { filters: readonly Filter[] }) {
+/** The filters of a list, kept in the address; `more` are shown when one asks for them, or when one of them is on. */
+export function Filters({ filters, more = [] }: { filters: readonly Filter[]; more?: readonly Filter[] }) {
   const [search, setSearch] = useSearch();
   const apply = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     setSearch(Object.fromEntries(new FormData(event.currentTarget)) as Search);
   };
+  const on = more.filter(({ name }) => search[name]).length;
   return (
-    <form className={pageStyles.filters} aria-label="Filters" onSubmit={apply}>
-      {filters.map(({ name, label, options }) =>
-        options ? (
-          <SearchSelect
-            key={name}
-            name={name}
-            label={label}
-            options={[['', 'Any'], ...options]}
-            value={search[name] ?? ''}
-          />
-        ) : (
-          <TextField key={`${name} ${search[name]}`} name={name} label={label} defaultValue={search[name]} />
-        ),
+    <form aria-label="Filters" onSubmit={apply}>
+      <div className={pageStyles.filters}>
+        <FilterControls filters={filters} />
+        {[...filters, ...more].some(({ options }) => !options) && <Button type="submit">Filter</Button>}
+      </div>
+      {more.length > 0 && (
+        <details className={pageStyles.more} open={on > 0}>
+          <summary>{on > 0 ? `More filters (${on})` : 'More filters'}</summary>
+          <div className={pageStyles.filters}>
+            <FilterControls filters={more} />
+          </div>
+        </details>
       )}
-      {filters.some(({ options }) => !options) && <Button type="submit">Filter</Button>}
     </form>
+  );
+}
+
+function FilterControls({ filters }: { filters: readonly Filter[] }) {
+  const [search] = useSearch();
+  return filters.map(({ name, label, options, hint }) =>
+    options ? (
+      <SearchSelect
+        key={name}
+        name={name}
+        label={label}
+        options={[['', 'Any'], ...options]}
+        value={search[name] ?? ''}
+      />
+    ) : (
+      <TextField
+        key={`${name} ${search[name]}`}
+        name={name}
+        label={label}
+        defaultValue={search[name]}
+        placeholder={hint}
+      />
+    ),
   );
 }

@@ -80,18 +80,22 @@ export const part = {
   id: (prefix: IdPrefix) => (text: string) => isId(prefix, text),
 } as const;
 
-/** Makes a page of rows that were read with a limit of `size + 1`. The extra row shows that there is another page. */
+/**
+ * Makes a page of rows that were read with a limit of `size + 1`. The extra row shows that there is another page. With fewer rows, the
+ * next page starts at `searchedTo`, if a search ended before the list did.
+ */
 export function page<Row, Item>(
   list: string,
   { size }: PageRequest,
   rows: readonly Row[],
   positionOf: (row: Row) => readonly string[],
   present: (row: Row) => Item,
+  searchedTo?: readonly string[],
 ): PageOf<Item> {
   const shown = rows.slice(0, size);
   const last = shown.at(-1);
-  const next = last !== undefined && rows.length > size ? pageToken(list, positionOf(last)) : '';
-  return { data: shown.map(present), next_page_token: next };
+  const next = last !== undefined && rows.length > size ? positionOf(last) : searchedTo;
+  return { data: shown.map(present), next_page_token: next ? pageToken(list, next) : '' };
 }
 
 function isFitText(value: unknown): value is string {

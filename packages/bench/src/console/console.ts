@@ -10,7 +10,7 @@ import { formatTable } from '../shared/figures.ts';
 import { loadLine } from '../shared/machine.ts';
 import { type Quantiles, quantiles } from '../shared/quantiles.ts';
 import { pageRequests } from './pageRequests.ts';
-import { type Seeded, startSeeded, type Visitor } from './seedAccounts.ts';
+import { addRareEvents, type Seeded, startSeeded, type Visitor } from './seedAccounts.ts';
 
 const MAX_MS = 300;
 
@@ -48,6 +48,7 @@ export async function measureConsole(run: TestRun, options: ConsoleOptions): Pro
   const database = await createTestDatabase(run);
   try {
     await generateLedger(database.url, events, now, onProgress);
+    await addRareEvents(database.url, events);
     onProgress('counters and hours');
     const hours = await addUp(database.url);
     const { controlPlane, seeded } = await startSeeded(run, database.url, now);

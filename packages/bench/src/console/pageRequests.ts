@@ -16,6 +16,42 @@ const OPERATOR: readonly Who[] = ['operator'];
 const ask = (page: string, who: readonly Who[], ...paths: readonly string[]): PageRequest[] =>
   paths.map((path) => ({ page, who, path: `/api/v1${path}` }));
 
+/** Of what occurs some dozen times in the month, spread over it, and of what never does. */
+const RARE: readonly string[] = [
+  'model=openai/rare',
+  'model=openai/none',
+  'provider=none',
+  'project=rare',
+  'env=none',
+  'user=none',
+  'outcome=upstream_error',
+  'outcome=unknown',
+  'outcome=refused',
+  'estimated=true',
+  'key_id=none',
+  'policy_id=none',
+  'team_id=none',
+  'session_id=none',
+  'price_incomplete=true',
+  'label=rare%3Dyes',
+  'min_cost_micro_usd=1000000000',
+  'model=openai/gpt-5&outcome=unknown',
+];
+/** Of what is frequent for some and not for others: a team has one model. */
+const REQUEST_FILTERS: readonly string[] = [
+  ...['openai/gpt-5', 'openai/gpt-5-mini', 'anthropic/claude-sonnet', 'mistral/large'].map(
+    (model) => `model=${model}`,
+  ),
+  'principal_id=principal-27',
+  'key_id=key_27_0',
+  'policy_id=policy_team_7',
+  'policy_id=policy_department_2',
+  'project=project-7',
+  'outcome=success',
+  'min_cost_micro_usd=6000',
+  ...RARE,
+];
+
 /** Every read of every page of the console, with the filters that look through most. The pages' code is compared with these paths. */
 export function pageRequests(now: Date): PageRequest[] {
   const daysAgo = (days: number) =>
@@ -25,7 +61,7 @@ export function pageRequests(now: Date): PageRequest[] {
     `/spend?from=${from}&group_by=${group}&bucket=${bucket}&limit=5`,
     `/spend?from=${from}&group_by=${group}&compare=previous&sort=-cost`,
   ];
-  const filters = ['', '&model=openai/gpt-5', '&principal_id=principal-27', '&outcome=success'];
+  const week = `/requests?from=${daysAgo(7)}&page_size=50`;
   return [
     ...ask('each page', EVERYONE, '/whoami'),
     ...ask('Overview', EVERYONE, '/summary'),
@@ -44,8 +80,10 @@ export function pageRequests(now: Date): PageRequest[] {
     ...ask(
       'Requests',
       EVERYONE,
-      ...filters.map((filter) => `/requests?from=${daysAgo(7)}&page_size=50${filter}`),
+      week,
+      ...REQUEST_FILTERS.map((filter) => `${week}&${filter}`),
       `/requests?from=${daysAgo(30)}&page_size=50`,
+      ...RARE.map((filter) => `/requests?from=${daysAgo(30)}&page_size=50&${filter}`),
       '/requests/{request_id}',
     ),
     ...ask(
@@ -92,7 +130,13 @@ export function pageRequests(now: Date): PageRequest[] {
       '/connectors/{connector_id}',
       '/connectors/{connector_id}/prices',
     ),
-    ...ask('Profiles & evidence', OPERATOR, '/profiles?page_size=500', '/profiles/{profile_id}', '/evidence'),
+    ...ask(
+      'Profiles & evidence',
+      OPERATOR,
+      '/profiles?page_size=500',
+      '/profiles/{profile_id}',
+      '/evidence?page_size=500',
+    ),
     ...ask(
       'Alerts & webhooks',
       OPERATOR,

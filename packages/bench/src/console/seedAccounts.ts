@@ -83,6 +83,29 @@ const ADD_KEYS = `
     'key_' || n || '_' || each, 'sk-svc-…' || n, $1::timestamptz, $1
   FROM generate_series(0, $2::integer - 1) AS n, generate_series(0, 1) AS each`;
 
+const RARE_EVENTS = 60;
+
+/** Makes some attempts of the member, spread over the month, such as are rare. */
+export async function addRareEvents(databaseUrl: string, events: number): Promise<void> {
+  const step = Math.max(1, Math.floor(events / PRINCIPALS / RARE_EVENTS));
+  const first = requestOf(MEMBER);
+  const client = new pg.Client({ connectionString: databaseUrl });
+  await client.connect();
+  try {
+    const ids = Array.from({ length: RARE_EVENTS }, (_, n) =>
+      generatedId('req', first + n * step * PRINCIPALS),
+    );
+    await client.query(MAKE_RARE, [ids]);
+  } finally {
+    await client.end();
+  }
+}
+
+const MAKE_RARE = `
+  UPDATE usage_events SET model = 'openai/rare', estimated = true, outcome = 'upstream_error',
+    attribution = attribution || '{"project": "rare", "labels": {"rare": "yes"}}'
+  WHERE request_id = ANY ($1::text[])`;
+
 /** One of each kind of resource that a page can open. */
 async function addResources(controlPlane: ControlPlane): Promise<Seeded> {
   const add = async (path: string, body: object) =>

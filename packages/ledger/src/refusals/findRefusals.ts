@@ -1,6 +1,6 @@
 import type { Database, RefusedRequests } from '@weighbridge/database';
 import { type Selectable, type SqlBool, sql } from 'kysely';
-import type { RequestFilter, RequestPosition } from '../requests/requests.ts';
+import type { RequestFilter, RequestPosition } from '../requests/attemptsSql.ts';
 import { isUnder, isWithin } from '../spend/ledgerFilter.ts';
 import type { RefusingCounter } from './refusal.ts';
 

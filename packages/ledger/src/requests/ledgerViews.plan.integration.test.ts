@@ -10,7 +10,8 @@ import type { LedgerFilter } from '../spend/ledgerFilter.ts';
 import { readSpendRows } from '../spend/spendBreakdown.ts';
 import type { SpendQuery } from '../spend/spendQuery.ts';
 import { spendSql } from '../spend/spendSql.ts';
-import { findRequests, type RequestFilter, type RequestPosition, requestsSql } from './requests.ts';
+import { type RequestFilter, type RequestPosition, requestsOfKeysSql, requestsSql } from './attemptsSql.ts';
+import { findRequests } from './requests.ts';
 
 const ROWS = 40_000;
 const FROM = new Date('2026-01-01T00:00:00Z');
@@ -51,7 +52,9 @@ const SIZE = 101;
 
 /** The cost of the first page, and of one that starts after nine tenths of the rows. */
 async function firstAndLate(filter: RequestFilter) {
-  const [oldest] = await findRequests(
+  const {
+    requests: [oldest],
+  } = await findRequests(
     db,
     { ...filter, to: new Date(FROM.getTime() + (ROWS * STEP_MS) / 10) },
     { after: undefined, limit: 1 },
@@ -87,6 +90,32 @@ describe('a page of requests', () => {
       expect(first.blocks).toBeLessThan(SIZE * 50);
     },
   );
+
+  it('of a rare model reads no more than the keys and hours that the sums name', async () => {
+    const keyHours = Array.from({ length: 20 }, (_, n) => ({
+      hour: new Date(FROM.getTime() + n * 36 * 3_600_000),
+      keyId: 'key_3',
+    }));
+    const rare = requestsOfKeysSql({ from: FROM, to: TO, model: 'mock/m3' }, keyHours, {
+      after: { admittedAt: TO, eventId: 'ffffffff-ffff-7fff-bfff-ffffffffffff' },
+      limit: SIZE,
+    });
+    const { indexes, nodes, blocks } = await costOf(db, rare);
+    expect(indexes).toContain('usage_events_2026_01_key_id_admitted_at_event_id_idx');
+    expect(nodes).not.toContain('Seq Scan');
+    expect(blocks).toBeLessThan(keyHours.length * 50);
+  });
+
+  it('of attempts that failed or were estimated reads only those', async () => {
+    for (const narrow of [{ outcome: 'unknown' }, { estimated: true }]) {
+      const { nodes, blocks } = await costOf(
+        db,
+        requestsSql({ from: FROM, to: TO, ...narrow }, { after: undefined, limit: SIZE, walk: 5_000 }),
+      );
+      expect(nodes).not.toContain('Seq Scan');
+      expect(blocks).toBeLessThan(50);
+    }
+  });
 
   it('for one request or session does not read the others', async () => {
     const one = (narrow: Partial<RequestFilter>) =>

@@ -1,27 +1,17 @@
 import type { Database, UsageEvents } from '@weighbridge/database';
-import type { NanoUsd } from '@weighbridge/domain';
-import { type RawBuilder, type Selectable, sql } from 'kysely';
-import { type LedgerFilter, matches } from '../spend/ledgerFilter.ts';
+import type { Selectable } from 'kysely';
+import {
+  type FoundAttempt,
+  isIndexed,
+  type RequestFilter,
+  type RequestPosition,
+  requestsOfKeysSql,
+  requestsSql,
+  walkEndSql,
+} from './attemptsSql.ts';
+import { isSummed, type SummedHour, summedHours } from './summedHours.ts';
 
 export type AttemptRow = Selectable<UsageEvents>;
-
-/** A request matches if one of its attempts meets all of these conditions. */
-export interface RequestFilter extends LedgerFilter {
-  readonly requestId?: string | undefined;
-  /** The SHA-256 of the whole session id, in hex. */
-  readonly sessionSha256?: string | undefined;
-  readonly outcome?: string | undefined;
-  readonly minCost?: NanoUsd | undefined;
-  readonly estimated?: boolean | undefined;
-  /** Whether the price list lacked a price for something that it used. */
-  readonly priceIncomplete?: boolean | undefined;
-}
-
-/** A request's position in the list: its first attempt that matches the filter. */
-export interface RequestPosition {
-  readonly admittedAt: Date;
-  readonly eventId: string;
-}
 
 /** A request with all its rows in the ledger. Its cost is the sum over both lists. */
 export interface LedgerRequest {
@@ -36,84 +26,132 @@ export interface ListedRequest extends LedgerRequest {
   readonly position: RequestPosition;
 }
 
-interface Found {
-  readonly request_id: string;
-  readonly admitted_at: Date;
-  readonly event_id: string;
+export interface FoundRequests {
+  readonly requests: readonly ListedRequest[];
+  /** All attempts before this one in the list were looked at, later ones were not; undefined: nothing is left, or the page is full. */
+  readonly searchedTo: RequestPosition | undefined;
 }
 
-/** At most `limit` requests after a position, the newest first. */
+/** What bounds a search for attempts that are rare. */
+export interface SearchBounds {
+  /** How many attempts a walk looks at, until the sums of hours are asked where to look. */
+  readonly walk: number;
+  /** After this time no further step begins. */
+  readonly ms: number;
+}
+
+const BOUNDS: SearchBounds = { walk: 5_000, ms: 120 };
+/** A step that took less is followed by a larger one. */
+const SHORT_STEP_MS = 25;
+/** By how much. */
+const STEP_GROWTH = 4;
+const HOURS_OF_FIRST_STEP = 4;
+const MAX_KEY_HOURS = 2_000;
+const NIL_ID = '00000000-0000-0000-0000-000000000000';
+
+/** At most `limit` requests after a position, the newest first; fewer, with `searchedTo`, if a search takes long. */
 export async function findRequests(
   db: Database,
   filter: RequestFilter,
   page: { readonly after: RequestPosition | undefined; readonly limit: number },
-): Promise<ListedRequest[]> {
-  const { rows } = await requestsSql(filter, page).execute(db);
-  if (rows.length === 0) return [];
+  bounds = BOUNDS,
+): Promise<FoundRequests> {
+  const { attempts, searchedTo } = await search(db, filter, page, bounds);
   const requests = await readRequests(
     db,
-    rows.map((row) => row.request_id),
+    attempts.map((row) => row.request_id),
   );
-  return rows.flatMap((row) => {
-    const request = requests.get(row.request_id);
-    return request ? [{ ...request, position: { admittedAt: row.admitted_at, eventId: row.event_id } }] : [];
-  });
+  return {
+    requests: attempts.flatMap((row) => {
+      const request = requests.get(row.request_id);
+      return request
+        ? [{ ...request, position: { admittedAt: row.admitted_at, eventId: row.event_id } }]
+        : [];
+    }),
+    searchedTo,
+  };
 }
+
+interface Searched {
+  readonly attempts: readonly FoundAttempt[];
+  readonly searchedTo: RequestPosition | undefined;
+}
+
+/** Walks the newest attempts. Where a filter wants few of them, the sums of hours then tell which keys have some, and when. */
+async function search(
+  db: Database,
+  filter: RequestFilter,
+  { after, limit }: { readonly after: RequestPosition | undefined; readonly limit: number },
+  bounds: SearchBounds,
+): Promise<Searched> {
+  if (isIndexed(filter)) {
+    const { rows } = await requestsSql(filter, { after, limit }).execute(db);
+    return { attempts: rows, searchedTo: undefined };
+  }
+  const until = performance.now() + bounds.ms;
+  const attempts: FoundAttempt[] = [];
+  for (let at = after; ; ) {
+    const walk = { after: at, limit: limit - attempts.length, walk: bounds.walk };
+    attempts.push(...(await requestsSql(filter, walk).execute(db)).rows);
+    if (attempts.length >= limit) return { attempts, searchedTo: undefined };
+    const [end] = (await walkEndSql(filter, at, bounds.walk).execute(db)).rows;
+    if (!end) return { attempts, searchedTo: undefined };
+    at = { admittedAt: end.admitted_at, eventId: end.event_id };
+    if (isSummed(filter)) return await searchHours(db, filter, { after: at, limit, attempts }, until);
+    if (performance.now() >= until) return { attempts, searchedTo: at };
+  }
+}
+
+/** Goes on after a walk, with the attempts that it found. */
+async function searchHours(
+  db: Database,
+  filter: RequestFilter,
+  found: {
+    readonly after: RequestPosition;
+    readonly limit: number;
+    readonly attempts: readonly FoundAttempt[];
+  },
+  until: number,
+): Promise<Searched> {
+  const { after, limit } = found;
+  const attempts = [...found.attempts];
+  let searchedTo: RequestPosition | undefined;
+  let maxHours = HOURS_OF_FIRST_STEP;
+  let maxAttempts = limit;
+  let step: SummedHour[] = [];
+  const take = async () => {
+    const start = performance.now();
+    const keyHours = step.flatMap(({ hour, keyIds }) => keyIds.map((keyId) => ({ hour, keyId })));
+    const wanted = limit - attempts.length;
+    attempts.push(...(await requestsOfKeysSql(filter, keyHours, { after, limit: wanted }).execute(db)).rows);
+    const last = step.at(-1);
+    if (last) searchedTo = { admittedAt: last.hour, eventId: NIL_ID };
+    if (performance.now() - start < SHORT_STEP_MS) {
+      maxHours *= STEP_GROWTH;
+      maxAttempts *= STEP_GROWTH;
+    }
+    step = [];
+  };
+  // One millisecond later, so that it has the hour that starts at the position.
+  const before = new Date(after.admittedAt.getTime() + 1);
+  for await (const hour of summedHours(db, filter, before, limit)) {
+    if (searchedTo && performance.now() >= until) return { attempts, searchedTo };
+    step.push(hour);
+    const isFull = step.length >= maxHours || sum(step, ({ keyIds }) => keyIds.length) >= MAX_KEY_HOURS;
+    if (!isFull && sum(step, (one) => one.attempts) < maxAttempts) continue;
+    await take();
+    if (attempts.length >= limit) return { attempts, searchedTo: undefined };
+  }
+  if (step.length > 0) await take();
+  return { attempts, searchedTo: undefined };
+}
+
+const sum = (step: readonly SummedHour[], of: (hour: SummedHour) => number): number =>
+  step.reduce((total, hour) => total + of(hour), 0);
 
 /** A request with all its rows; undefined if the ledger has no attempt of it. */
 export async function findRequest(db: Database, requestId: string): Promise<LedgerRequest | undefined> {
   return (await readRequests(db, [requestId])).get(requestId);
-}
-
-/**
- * Walks attempts from the newest, and takes a request at its first attempt. A request keeps this position, however many
- * attempts follow while a client reads the pages.
- */
-export function requestsSql(
-  filter: RequestFilter,
-  { after, limit }: { readonly after: RequestPosition | undefined; readonly limit: number },
-): RawBuilder<Found> {
-  // Only one upper bound: with both, the index scan would start at `to` and walk to the page.
-  const isFirst = !after || after.admittedAt >= filter.to;
-  const start = isFirst
-    ? conditions('event', filter)
-    : sql`${conditions('event', { ...filter, to: undefined })}
-        AND (event.admitted_at, event.event_id) < (${after.admittedAt}, ${after.eventId}::uuid)`;
-  return sql<Found>`
-    SELECT event.request_id, event.admitted_at, event.event_id
-    FROM usage_events AS event
-    WHERE ${start}
-      AND NOT EXISTS (
-        SELECT FROM usage_events AS earlier
-        WHERE earlier.request_id = event.request_id
-          AND (earlier.admitted_at, earlier.event_id) < (event.admitted_at, event.event_id)
-          AND ${conditions('earlier', filter)}
-        -- Keeps this a look-up per row: as a join, it would read the whole range.
-        OFFSET 0
-      )
-    ORDER BY event.admitted_at DESC, event.event_id DESC
-    LIMIT ${limit}`;
-}
-
-function conditions(
-  alias: string,
-  filter: Omit<RequestFilter, 'to'> & { readonly to: Date | undefined },
-): RawBuilder<unknown> {
-  const column = (name: string) => sql.ref(`${alias}.${name}`);
-  const all = [...matches(alias, filter), sql`${column('kind')} = 'attempt'`];
-  if (filter.requestId !== undefined) all.push(sql`${column('request_id')} = ${filter.requestId}`);
-  if (filter.sessionSha256 !== undefined) {
-    all.push(sql`${column('attribution')} ->> 'session_sha256' = ${filter.sessionSha256}`);
-  }
-  if (filter.outcome !== undefined) all.push(sql`${column('outcome')} = ${filter.outcome}`);
-  if (filter.minCost !== undefined) all.push(sql`${column('cost_nano_usd')} >= ${filter.minCost}`);
-  if (filter.estimated !== undefined) all.push(sql`${column('estimated')} = ${filter.estimated}`);
-  if (filter.priceIncomplete !== undefined) {
-    // Not negated where it is wanted: the partial index has these words.
-    const isIncomplete = sql`${column('details')} ? 'unpriced'`;
-    all.push(filter.priceIncomplete ? isIncomplete : sql`coalesce(NOT ${isIncomplete}, true)`);
-  }
-  return sql.join(all, sql` AND `);
 }
 
 /** Requests with all their rows, by id. */

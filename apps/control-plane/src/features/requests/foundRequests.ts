@@ -28,25 +28,36 @@ interface RequestPage {
   readonly limit: number;
 }
 
+export interface FoundPage {
+  readonly requests: readonly PlacedRequest[];
+  /** How far a search came that found fewer than were wanted; undefined if nothing is left. */
+  readonly searchedTo: RequestPosition | undefined;
+}
+
 /** At most `limit` requests after a position, the newest first: those of the ledger and the refused ones in one order. */
 export async function findAllRequests(
   db: Database,
   filter: RequestFilter,
   page: RequestPage,
-): Promise<PlacedRequest[]> {
-  if (filter.outcome === 'refused') return await findRefused(db, filter, page);
-  const sent = await findRequests(db, filter, page);
+): Promise<FoundPage> {
+  if (filter.outcome === 'refused') {
+    return { requests: await findRefused(db, filter, page), searchedTo: undefined };
+  }
+  const { requests: sent, searchedTo } = await findRequests(db, filter, page);
   const refused = await findRefusals(db, { ...filter, unsentOnly: true }, page);
   const refusals = await readRefusals(
     db,
     sent.map(({ requestId }) => requestId),
   );
-  return [
+  const all = [
     ...sent.map((request) => ({ ...request, refusal: refusals.get(request.requestId) })),
     ...refused.map((refusal) => placed(refusal, undefined)),
-  ]
-    .sort(newestFirst)
-    .slice(0, page.limit);
+  ].sort(newestFirst);
+  const end = searchedTo && { position: searchedTo };
+  return {
+    requests: all.filter((request) => !end || newestFirst(request, end) < 0).slice(0, page.limit),
+    searchedTo,
+  };
 }
 
 async function findRefused(db: Database, filter: RequestFilter, page: RequestPage): Promise<PlacedRequest[]> {
@@ -66,7 +77,9 @@ function placed(refusal: RefusedRequestRow, sent: LedgerRequest | undefined): Pl
   };
 }
 
-function newestFirst({ position: a }: PlacedRequest, { position: b }: PlacedRequest): number {
+type Placed = Pick<PlacedRequest, 'position'>;
+
+function newestFirst({ position: a }: Placed, { position: b }: Placed): number {
   const byTime = b.admittedAt.getTime() - a.admittedAt.getTime();
   return byTime === 0 ? (a.eventId < b.eventId ? 1 : -1) : byTime;
 }

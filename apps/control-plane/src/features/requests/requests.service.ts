@@ -3,7 +3,7 @@ import type { Database } from '@weighbridge/database';
 import { MAX_LIMIT_MICRO_USD, nanoFromMicro } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import { readFeedback } from '@weighbridge/evidence';
-import { findRequest, type LedgerRequest } from '@weighbridge/ledger';
+import { findRequest, type LedgerRequest, type RequestPosition } from '@weighbridge/ledger';
 import { type Caller, ledTeamsOf, readsAll, readsAllSpend } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest } from '../../shared/paging.ts';
 import { wholeNumber } from '../../shared/wholeNumber.ts';
@@ -48,14 +48,18 @@ export async function listRequests(
     estimated: query.estimated && query.estimated === 'true',
     priceIncomplete: query.price_incomplete && query.price_incomplete === 'true',
   };
-  const rows = await withinTimeout(findAllRequests(deps.db, filter, { after, limit: wanted.size + 1 }));
-  const present = await presenterFor(deps.db, caller, rows);
+  const { requests, searchedTo } = await withinTimeout(
+    findAllRequests(deps.db, filter, { after, limit: wanted.size + 1 }),
+  );
+  const present = await presenterFor(deps.db, caller, requests);
+  const token = ({ admittedAt, eventId }: RequestPosition) => [admittedAt.toISOString(), eventId];
   return page(
     LIST,
     wanted,
-    rows,
-    ({ position }) => [position.admittedAt.toISOString(), position.eventId],
+    requests,
+    ({ position }) => token(position),
     present,
+    searchedTo && token(searchedTo),
   );
 }
 
