@@ -11,6 +11,8 @@ import { ALICE, SPENT, startProxy, type TestProxy, type TestProxyOptions } from 
 
 const SEED = Number(process.env.FAILOVER_SEED ?? 20_261_120);
 const OPEN_MS = 5_000;
+/** No limit, compared with what a busy machine takes. */
+const PATIENT_MS = 600_000;
 
 /** The vendors of the two connectors: `a` has the higher priority. */
 let a: FaultyVendor;
@@ -76,7 +78,14 @@ describe('while one of two vendors fails at random', () => {
     // The clock moves on between requests, so that the circuit breakers stay closed and the faults are met.
     let nowMs = 0;
     const later = () => (nowMs += 60_000);
-    await start([{ firstByteTimeoutMs: 1_500 }, {}], { random, nowMs: later });
+    // Whatever fails at `a`, even for want of a CPU, does not fail at `b`.
+    const patient = { connectTimeoutMs: PATIENT_MS, firstByteTimeoutMs: PATIENT_MS };
+    await start([{ ...patient, firstByteTimeoutMs: 1_500 }, patient], {
+      random,
+      nowMs: later,
+      chunkTimeoutMs: PATIENT_MS,
+      retryWithinMs: PATIENT_MS,
+    });
     const openai = new OpenAI({ baseURL: `${proxy.url}/v1`, apiKey: ALICE, maxRetries: 0 });
     const anthropic = new Anthropic({ baseURL: proxy.url, apiKey: ALICE, maxRetries: 0 });
     const calls = [
@@ -115,13 +124,17 @@ describe('while one of two vendors fails at random', () => {
     }
     // Every attempt that reached a vendor is recorded, and the bills match to the nano-USD.
     expect(proxy.events).toHaveLength(a.requests.length + b.requests.length);
-    const bill = vendors.flatMap((vendor) => vendor.bill);
-    const billed = bill.reduce(
-      (sum, entry) => sum + entry.inputTokens * 1_000 + entry.outputTokens * 2_000,
-      0,
-    );
-    const exact = proxy.events.filter(({ estimated }) => !estimated);
-    expect(exact.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n)).toBe(BigInt(billed));
+    const left = vendors
+      .flatMap((vendor) => vendor.bill)
+      .map(({ inputTokens, outputTokens }) => BigInt(inputTokens * 1_000 + outputTokens * 2_000));
+    for (const { outcome, costNanoUsd } of proxy.events) {
+      if (outcome === Outcome.SUCCESS)
+        expect(left.splice(left.indexOf(costNanoUsd), 1)).toEqual([costNanoUsd]);
+    }
+    // On a busy machine, an answer may come when its attempt has timed out, and was charged by an estimate.
+    const stalls = a.requests.filter((fault) => fault === 'stall').length;
+    const timeouts = proxy.failovers.filter((one) => one === 'con_0: timeout').length;
+    expect(left.length).toBeLessThanOrEqual(timeouts - stalls);
   });
 });
 

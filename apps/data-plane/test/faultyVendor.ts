@@ -30,10 +30,13 @@ export async function startFaultyVendor(vendorUrl: string): Promise<FaultyVendor
       return fail(response, fault);
     }
     const { 'content-length': _length, connection: _connection, ...headers } = request.headers;
+    const body = await request.toArray().catch(() => undefined);
+    // The proxy gave up before all of it was here.
+    if (!body) return;
     const upstream = await fetch(vendorUrl.replace(/\/v1$/, request.url ?? ''), {
       method: request.method ?? 'POST',
       headers: headers as Record<string, string>,
-      body: Buffer.concat(await request.toArray()),
+      body: Buffer.concat(body),
     });
     response.writeHead(upstream.status, { 'content-type': upstream.headers.get('content-type') ?? '' });
     // Breaks off where the vendor does.

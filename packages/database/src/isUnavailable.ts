@@ -1,5 +1,8 @@
-/** A server that shuts down, starts, recovers, or has no free connection: https://www.postgresql.org/docs/current/errcodes-appendix.html */
-const STATES = new Set(['57P01', '57P02', '57P03', '53300']);
+/**
+ * A server that shuts down, starts, recovers, or has no free connection, or that ended a transaction which paused for too long:
+ * https://www.postgresql.org/docs/current/errcodes-appendix.html
+ */
+const STATES = new Set(['57P01', '57P02', '57P03', '53300', '25P03']);
 /** A write on a standby, as during a failover. */
 const READ_ONLY = '25006';
 const CONNECTION_EXCEPTION = /^08[0-9A-Z]{3}$/;

@@ -7,6 +7,8 @@ export interface TcpRelay {
   readonly url: string;
   /** Pauses all connections; bytes wait until `resume`. */
   stall(): void;
+  /** As `stall`, but for connections from now on: a host that is gone, and another one in its place. */
+  hang(): void;
   /** Closes all connections, and each new one at once. */
   cut(): void;
   /** Relays again, waiting bytes first. */
@@ -50,6 +52,9 @@ export async function startTcpRelay(target: string): Promise<TcpRelay> {
     url: url.href,
     stall() {
       state = 'stalled';
+      for (const socket of sockets) socket.pause();
+    },
+    hang() {
       for (const socket of sockets) socket.pause();
     },
     cut,

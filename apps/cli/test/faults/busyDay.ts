@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { manage } from '../mainJob.ts';
 import type { Caller, Cluster } from './cluster.ts';
+import { type WatchedProcesses, watchCpuWaits } from './cpuWaits.ts';
 import type { DayReport } from './dayReport.ts';
-import { explain } from './explained.ts';
+import { callWaitedMs, explain, POSTGRES } from './explained.ts';
 import { createLoad, type LoadRequest, ordinary, type SentRequest, slowStream } from './load.ts';
 import type { Random } from './random.ts';
 import { FAULTS, type Fault, type FaultContext, OUTAGES, stepClock } from './randomFaults.ts';
@@ -50,6 +51,7 @@ export async function busyMinute(context: DayContext, minute: Minute): Promise<M
   const endsAt = performance.now() + minute.lengthMs;
   const weather = new Weather();
   const answers = watchAnswers(cluster);
+  const cpu = watchCpuWaits(processesOf(cluster));
   const budgets = await callersOf(cluster, minute.number);
   const loads = budgets.map((budget, at) => ({
     ...budget,
@@ -85,6 +87,7 @@ export async function busyMinute(context: DayContext, minute: Minute): Promise<M
   await Promise.all(running.map((one) => one.stop()));
   await captured.stop();
   await answers.stop();
+  await cpu.stop();
   await cluster.restore();
   const violations: string[] = await cluster.settled(SETTLE_TIMEOUT_MS).then(
     () => [],
@@ -92,7 +95,7 @@ export async function busyMinute(context: DayContext, minute: Minute): Promise<M
   );
   const mayBeEstimated = ({ endedAt }: SentRequest) =>
     unwritable.some(({ from, to }) => from <= endedAt && endedAt <= to);
-  const reasons = { storms: weather.outages, slowAnswers: answers.outages };
+  const reasons = { storms: weather.outages, slowAnswers: answers.outages, cpu: cpu.waits };
   const outcomes = new Map<string, number>();
   for (const { caller, load, limit, isSmall } of loads) {
     const reconciliation = await reconcile(cluster, caller, load.sent, { mayBeEstimated });
@@ -111,7 +114,8 @@ export async function busyMinute(context: DayContext, minute: Minute): Promise<M
       if (why === undefined) {
         const { startedAt, endedAt } = one;
         const when = `from ${inLog(startedAt)} to ${inLog(endedAt)}`;
-        violations.push(`${inDetail(one)}, ${when}: nothing explains it${said(cluster, one)}`);
+        const waited = `${callWaitedMs(cluster, cpu.waits, one).toFixed(0)} ms without a CPU`;
+        violations.push(`${inDetail(one)}, ${when}, ${waited}: nothing explains it${said(cluster, one)}`);
       } else outcomes.set(why, (outcomes.get(why) ?? 0) + 1);
     }
   }
@@ -123,6 +127,11 @@ export async function busyMinute(context: DayContext, minute: Minute): Promise<M
   const held = await heldBy(cluster);
   cluster.vendor.clear();
   return { violations, requests: loads.reduce((sum, { load }) => sum + load.sent.length, 0), held };
+}
+
+function processesOf({ controlPlanes, proxies, postgres }: Cluster): readonly WatchedProcesses[] {
+  const apps = [...controlPlanes, ...proxies].map((app) => ({ name: app.name, pids: async () => [app.pid] }));
+  return postgres ? [...apps, { name: POSTGRES, pids: () => postgres.pids() }] : apps;
 }
 
 function inDetail({ number, status, end, code, proxy, request }: SentRequest): string {

@@ -1,8 +1,10 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readUsageBatch } from '@weighbridge/contracts';
 import { createDb, type Database } from '@weighbridge/database';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { createEmptyDatabase, createTestDatabase, eventually, freePort, testRun } from '@weighbridge/testing';
+import { sql } from 'kysely';
 import { manage, type Service } from '../mainJob.ts';
 import { testedCheckout } from '../processes.ts';
 import { type Balancer, startBalancer } from './balancer.ts';
@@ -229,7 +231,11 @@ async function startAll(
       await eventually(
         async () => {
           // Not the stream's messages: after a crash, NATS 2.9 retains some that were acknowledged, and never delivers them.
-          const { waiting: undelivered, unacknowledged, where } = await nats.deliveries();
+          const {
+            waiting: undelivered,
+            unacknowledged,
+            where,
+          } = await nats.deliveries((payload) => hasRecorded(db, payload));
           const waiting = [
             ...(await waitingProxies(service, proxies)),
             ...(undelivered + unacknowledged > 0
@@ -246,6 +252,19 @@ async function startAll(
       );
     },
   };
+}
+
+/** Whether the ledger has all numbers of a batch of usage. */
+async function hasRecorded(db: Database, payload: Uint8Array): Promise<boolean> {
+  const batch = readUsageBatch(payload);
+  if (!batch) return false;
+  const { rows } = await sql<{ has: boolean }>`
+    SELECT received @> int8range(${batch.firstN}, ${batch.firstN + BigInt(batch.events.length)}) AS has
+    FROM producer_shards
+    WHERE producer_id = ${batch.producerId} AND epoch = ${batch.epoch} AND shard = ${batch.shard}`.execute(
+    db,
+  );
+  return rows[0]?.has === true;
 }
 
 /** Descriptions of the running proxies that still hold something. */

@@ -45,18 +45,26 @@ export interface FaultyNats {
   /** The message with this sequence number, and how to delete it. */
   read(sequence: number): Promise<Captured>;
   remove(sequence: number): Promise<void>;
-  /** Over all shards: the number of deliveries, of messages not yet delivered, and of those not yet acknowledged. */
-  deliveries(): Promise<{ done: number; waiting: number; unacknowledged: number; where: string }>;
+  /**
+   * Over all shards: the number of deliveries, of messages not yet delivered, and of those not yet acknowledged, but for those that
+   * the ledger has.
+   */
+  deliveries(
+    isRecorded?: IsRecorded,
+  ): Promise<{ done: number; waiting: number; unacknowledged: number; where: string }>;
   /** Redelivers unacknowledged messages now instead of after a minute. No worker may run. */
   redeliver(): Promise<void>;
   close(): Promise<void>;
 }
 
+/** Whether the ledger has all of a message. */
+export type IsRecorded = (payload: Uint8Array) => Promise<boolean>;
+
 /**
- * After a crash, NATS 2.9 awaits acks of messages that it has lost, and retains some that were acknowledged: of a shard, it
- * awaits none if it has delivered all, and has no message among those that are not acknowledged.
+ * After a crash, NATS 2.9 awaits acks of messages that it has lost, and retains some that were acknowledged, without delivering
+ * them again: of a shard, it awaits none if it has delivered all, and the ledger has each message that it still has of those.
  */
-async function consumersOf(manager: JetStreamManager): Promise<ConsumerInfo[]> {
+async function consumersOf(manager: JetStreamManager, isRecorded: IsRecorded): Promise<ConsumerInfo[]> {
   const held = new Map<string, number>();
   for await (const { config, state } of manager.streams.list()) held.set(config.name, state.messages);
   const streams = [...new Set([STREAM, EARLIER_STREAM])].filter((stream) => held.has(stream));
@@ -67,9 +75,14 @@ async function consumersOf(manager: JetStreamManager): Promise<ConsumerInfo[]> {
       const { num_pending, num_ack_pending, ack_floor, delivered, config } = info;
       if (held.get(stream) === 0) return { ...info, num_pending: 0, num_ack_pending: 0 };
       if (num_pending > 0 || num_ack_pending === 0) return info;
-      const from = { seq: ack_floor.stream_seq + 1, next_by_subj: config.filter_subject ?? '' };
-      const next = await manager.streams.getMessage(stream, from);
-      return next && next.seq <= delivered.stream_seq ? info : { ...info, num_ack_pending: 0 };
+      const subject = config.filter_subject ?? '';
+      for (let seq = ack_floor.stream_seq + 1; ; ) {
+        const from = { seq, next_by_subj: subject };
+        const next = await manager.streams.getMessage(stream, from);
+        if (!next || next.seq > delivered.stream_seq) return { ...info, num_ack_pending: 0 };
+        if (!(await isRecorded(next.data))) return info;
+        seq = next.seq + 1;
+      }
     }),
   );
   return await Promise.all(found);
@@ -158,8 +171,8 @@ export async function startFaultyNats(
     async remove(sequence) {
       await manager.streams.deleteMessage(STREAM, sequence);
     },
-    async deliveries() {
-      const infos = await consumersOf(manager);
+    async deliveries(isRecorded = async () => false) {
+      const infos = await consumersOf(manager, isRecorded);
       const sum = (figure: (info: ConsumerInfo) => number) =>
         infos.reduce((all, one) => all + figure(one), 0);
       return {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type LocalPostgres, startLocalPostgres } from '@weighbridge/local-postgres';
 import { eventually, freePort, testRun } from '@weighbridge/testing';
@@ -12,6 +12,8 @@ export interface FaultyPostgres {
   readonly url: string;
   /** When it was frozen, restarted, crashed, or its writers had to wait. */
   readonly outages: Outages;
+  /** Of the server and all of its processes. Linux only. */
+  pids(): Promise<readonly number[]>;
   /** SIGSTOP to the server and all of its processes: connections stay open, and nothing is answered. Linux only. */
   freeze(): Promise<void>;
   thaw(): Promise<void>;
@@ -106,6 +108,7 @@ export async function startFaultyPostgres({
       if (pid === undefined) throw new Error('no writer waits');
       process.kill(pid, 'SIGKILL');
     },
+    pids: () => processesOf(dataDir),
     async freeze() {
       outages.note(true);
       await signal('SIGSTOP');
@@ -151,13 +154,6 @@ export async function startFaultyPostgres({
 /** The server's process, and those that it started. */
 async function processesOf(dataDir: string): Promise<number[]> {
   const [first = ''] = (await readFile(join(dataDir, 'cluster', 'postmaster.pid'), 'utf8')).split('\n');
-  const all = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
-  const children: number[] = [];
-  for (const pid of all) {
-    const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
-    // After the name, which may contain spaces: state, parent.
-    const [, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    if (parent === first) children.push(Number(pid));
-  }
-  return [Number(first), ...children];
+  const children = await readFile(`/proc/${first}/task/${first}/children`, 'utf8');
+  return [first, ...children.trim().split(' ')].map(Number);
 }

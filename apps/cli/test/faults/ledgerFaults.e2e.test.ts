@@ -6,6 +6,7 @@ import { eventually } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { manage } from '../mainJob.ts';
+import { budgetedCaller } from './budgetedCaller.ts';
 import { type Cluster, startCluster } from './cluster.ts';
 import type { FaultyApp } from './faultyApp.ts';
 import { createLoad, type SentRequest } from './load.ts';
@@ -55,6 +56,35 @@ describe('metering', () => {
     const { done } = await cluster.nats.deliveries();
     expect(done).toBeGreaterThanOrEqual(before.done + before.waiting + before.unacknowledged);
     expect(figures).toMatchObject({ exactRows: 100, estimatedRows: 0 });
+  });
+
+  it('2: frozen in the middle of a transaction, holds up no lease', async () => {
+    const caller = await budgetedCaller(cluster, 'row-2-frozen');
+    const [holder, other] = cluster.proxies.map((one) =>
+      createLoad({ caller, seed: SEED, series: `${one.name}-`, proxies: [one], atOnce: 1 }),
+    );
+    if (!holder || !other) throw new Error('there are two proxies');
+    await holder.send(1);
+    await cluster.settled();
+    const release = await cluster.postgres?.holdBuckets();
+    await holder.send(1);
+    await eventually(async () => expect(await cluster.postgres?.waitingWriters()).toBeGreaterThan(0), {
+      timeoutMs: 60_000,
+    });
+    for (const worker of cluster.workers) worker.freeze();
+    // What the worker waited for is done now, and it can't go on.
+    await release?.();
+    await eventually(
+      async () => {
+        await other.send(1);
+        expect(other.sent.at(-1)?.end).toBe('whole');
+      },
+      { timeoutMs: 60_000 },
+    );
+    for (const worker of cluster.workers) worker.thaw();
+    await expectReconciled(cluster, caller, [...holder.sent, ...other.sent], 'row 2');
+    const failed = cluster.workers.filter((worker) => worker.output().includes('failed to record usage'));
+    expect(failed).toHaveLength(1);
   });
 
   it('7: charges a message once that is sent again after the stream forgot its id', async () => {

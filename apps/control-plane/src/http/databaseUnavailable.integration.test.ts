@@ -155,10 +155,19 @@ it('responds with 503 and retry-after while the database is unavailable, to prox
 describe('an error of an unavailable database', () => {
   const failed = (code: string, rest = {}) => Object.assign(new Error('test'), { code, ...rest });
 
-  it.each(['57P01', '57P02', '57P03', '08000', '08001', '08003', '08006', '08P01', '53300', '25006'])(
-    'is SQLSTATE %s',
-    (code) => expect(isUnavailable(failed(code))).toBe(true),
-  );
+  it.each([
+    '57P01',
+    '57P02',
+    '57P03',
+    '08000',
+    '08001',
+    '08003',
+    '08006',
+    '08P01',
+    '53300',
+    '25P03',
+    '25006',
+  ])('is SQLSTATE %s', (code) => expect(isUnavailable(failed(code))).toBe(true));
   it.each(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'EAI_AGAIN'])('is %s', (code) =>
     expect(isUnavailable(failed(code))).toBe(true),
   );

@@ -24,6 +24,11 @@ export type CloseEpoch = (epoch: {
 }) => Promise<boolean>;
 
 const CALL_TIMEOUT_MS = 2_000;
+/**
+ * A connection to a host that is gone without a word answers nothing, and each call on it times out. So it is replaced when the
+ * control plane leaves a ping unanswered, about as soon as the stream of changes is given up for silence.
+ */
+const PING = { 'grpc.keepalive_time_ms': 3_000, 'grpc.keepalive_timeout_ms': 5_000 };
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 
 /** The gRPC client of the control plane, with the settings that all calls share. */
@@ -34,7 +39,7 @@ export function openControlClient(
 ) {
   const client = new Client(address, channelCredentials(tls), {
     'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
-    'grpc.keepalive_time_ms': 10_000,
+    ...PING,
     'grpc.max_reconnect_backoff_ms': maxReconnectMs,
   });
   const metadata = tokenMetadata(token);

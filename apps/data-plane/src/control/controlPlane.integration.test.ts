@@ -6,7 +6,7 @@ import {
   type WatchRequest,
 } from '@weighbridge/contracts';
 import { createLogger } from '@weighbridge/runtime';
-import { eventually } from '@weighbridge/testing';
+import { eventually, startTcpRelay } from '@weighbridge/testing';
 import { afterEach, expect, it } from 'vitest';
 import { type ControlPlane, connectControlPlane } from './controlPlane.ts';
 import { ControlState } from './controlState.ts';
@@ -133,4 +133,24 @@ it('reports the end of an epoch, and learns whether the ledger has all of it', a
   expect(await controlPlane.closeEpoch(ended)).toBe(false);
   expect(await controlPlane.closeEpoch(ended)).toBe(true);
   expect(received.ended).toMatchObject([ended, ended]);
+});
+
+it('replaces a connection on which nothing is answered any more', async () => {
+  const { port } = await startControlPlane({ refuses: false });
+  const relay = await startTcpRelay(`tcp://127.0.0.1:${port}`);
+  closing.push(() => relay.close());
+  const controlPlane = connectTo(Number(new URL(relay.url).port));
+  const call = () => controlPlane.closeEpoch({ producerId: 'producer-1', epoch: 'epoch-0', lastN: [] });
+  const fails = () =>
+    call().then(
+      () => false,
+      () => true,
+    );
+  expect(await fails()).toBe(false);
+  relay.hang();
+  let failures = 0;
+  while (await fails()) failures++;
+  // Each takes two seconds; by default, gRPC would keep the connection for thirty.
+  expect(failures).toBeGreaterThan(0);
+  expect(failures).toBeLessThan(10);
 });

@@ -1,6 +1,7 @@
 import type { Database, Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { type RawBuilder, sql } from 'kysely';
+import { limitPause } from '../buckets/limitPause.ts';
 import {
   addToExisting,
   DAY_COLUMNS,
@@ -72,11 +73,13 @@ export async function rebuildBuckets(
       if (apply) {
         await connection.transaction().execute(async (tx) => {
           await limitTime(tx);
+          await limitPause(tx);
           await applyToBuckets(tx);
         });
         for (const hour of await differingHours(connection)) {
           await connection.transaction().execute(async (tx) => {
             await limitTime(tx);
+            await limitPause(tx);
             await applyToHour(tx, hour);
           });
         }

@@ -1,5 +1,6 @@
 import { arrayLiteral, type Database, type Producers, type Tx } from '@weighbridge/database';
 import { type Selectable, sql } from 'kysely';
+import { limitedPause, limitPause } from '../buckets/limitPause.ts';
 import { closeLeases } from '../leases/closeLeases.ts';
 import { type NewWebhookEvent, recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
 
@@ -56,7 +57,9 @@ export async function registerProducer(
 ): Promise<'registered' | 'superseded'> {
   return await db.transaction().execute(async (tx) => {
     // Two concurrent registrations would each miss the other's row. Existing rows are locked in the order that all writers use.
-    await sql`SELECT pg_advisory_xact_lock(hashtextextended(${producerId}, 0))`.execute(tx);
+    await sql`SELECT pg_advisory_xact_lock(hashtextextended(${producerId}, 0)), ${limitedPause()}`.execute(
+      tx,
+    );
     await sql`
       SELECT FROM producers WHERE producer_id = ${producerId} ORDER BY epoch FOR NO KEY UPDATE`.execute(tx);
     const watermark = new Date(Math.min(beganAt(epoch).getTime(), now.getTime()));
@@ -138,6 +141,7 @@ export async function closeEpoch(
   { producerId, epoch, lastN, now }: Epoch & { readonly lastN: readonly bigint[]; readonly now: Date },
 ): Promise<boolean> {
   const isClosed = await db.transaction().execute(async (tx) => {
+    await limitPause(tx);
     await insertProducers(tx, [{ producerId, epoch }]);
     await sql`
       INSERT INTO producer_shards AS shard (producer_id, epoch, shard, last_n)

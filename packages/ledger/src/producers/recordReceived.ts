@@ -1,5 +1,6 @@
 import { arrayLiteral, BIGINT, binaryArray, SMALLINT, type Tx, UUID } from '@weighbridge/database';
 import { sql } from 'kysely';
+import { limitedPause } from '../buckets/limitPause.ts';
 import type { Ack, ReceivedRange } from '../events/usage.ts';
 import { closeIfComplete, insertProducers } from './producers.ts';
 
@@ -80,7 +81,7 @@ export async function recordReceived(
 const SHARD_LOCK = 5_518_240_963;
 
 async function lockShard(tx: Tx, shard: number): Promise<void> {
-  await sql`SELECT pg_advisory_xact_lock(${SHARD_LOCK + shard})`.execute(tx);
+  await sql`SELECT pg_advisory_xact_lock(${SHARD_LOCK + shard}), ${limitedPause()}`.execute(tx);
 }
 
 /**
