@@ -34,15 +34,21 @@ export const USUAL_OUTPUT_TOKENS = 1_024;
 const TOKENS_PER_PRICE = 1_000_000n;
 
 /** The expected cost: the input as text, and an output of the usual length or the request's limit, if that is less. */
-export function balancedEstimate(
-  { inputBytes, output, toolCostNanoUsd }: RequestSize,
-  price: ContextPrices,
-): Estimate {
-  const inputTokens = estimateTokens(inputBytes);
-  const outputTokens = output ? usualTokens(output) : 0;
-  const rates = [price, ...price.tiers.filter((tier) => inputTokens > tier.aboveInputTokens)];
-  const tokens = { inputTokens, outputTokens, toolCostNanoUsd };
-  return estimate(tokens, highest(rates, ['input']), highest(rates, ['output']));
+export function balancedEstimate(size: RequestSize, price: ContextPrices): Estimate {
+  const inputTokens = estimateTokens(size.inputBytes);
+  const outputTokens = expectedOutputTokens(size);
+  const rates = ratesUpTo(inputTokens, price);
+  const tokens = { inputTokens, outputTokens, toolCostNanoUsd: size.toolCostNanoUsd };
+  return estimate(tokens, highest(rates, INPUT), highest(rates, OUTPUT));
+}
+
+/** The tokens of that estimate. */
+export function balancedTokens(size: Pick<RequestSize, 'inputBytes' | 'output'>): number {
+  return estimateTokens(size.inputBytes) + expectedOutputTokens(size);
+}
+
+function expectedOutputTokens({ output }: Pick<RequestSize, 'output'>): number {
+  return output ? usualTokens(output) : 0;
 }
 
 /**
@@ -55,12 +61,12 @@ export function hardEstimate(
   prices: readonly ContextPrices[],
 ): Estimate {
   const inputTokens = inputBytes + addedInputTokens;
-  const rates = ratesUpTo(inputTokens, prices);
+  const rates = ratesUnder(prices, inputTokens);
   if (output && output.maxTokens === undefined)
     throw new Error('a hard estimate needs a limit of the output');
   const outputTokens = output ? (output.maxTokens ?? 0) * output.choices : 0;
   const tokens = { inputTokens, outputTokens, toolCostNanoUsd };
-  return estimate(tokens, highest(rates, INPUT_CLASSES), highest(rates, ['output']));
+  return estimate(tokens, highest(rates, INPUT_CLASSES), highest(rates, OUTPUT));
 }
 
 /** The longest output per choice, in tokens, that costs no more than `headroom` with the input; 0 if the input alone costs more. */
@@ -69,9 +75,9 @@ export function affordableOutput(
   prices: readonly ContextPrices[],
   headroom: NanoUsd,
 ): number {
-  const rates = ratesUpTo(size.inputBytes + (size.addedInputTokens ?? 0), prices);
+  const rates = ratesUnder(prices, size.inputBytes + (size.addedInputTokens ?? 0));
   const input = hardEstimate({ ...size, output: undefined }, prices).costNanoUsd;
-  const perToken = highest(rates, ['output']) * BigInt(size.output?.choices ?? 1);
+  const perToken = highest(rates, OUTPUT) * BigInt(size.output?.choices ?? 1);
   if (perToken === 0n) return Number.MAX_SAFE_INTEGER;
   // One nano-USD less, for rounding.
   const left = headroom - input - 1n;
@@ -80,13 +86,17 @@ export function affordableOutput(
 }
 
 /** The rates under all of the prices, without tiers that begin above this many tokens of input. */
-function ratesUpTo(inputTokens: number, prices: readonly ContextPrices[]): TokenPrices[] {
-  return prices.flatMap((price) => [
-    price,
-    ...price.tiers.filter((tier) => inputTokens > tier.aboveInputTokens),
-  ]);
+function ratesUnder(prices: readonly ContextPrices[], inputTokens: number): readonly TokenPrices[] {
+  return prices.flatMap((price) => ratesUpTo(inputTokens, price));
 }
 
+function ratesUpTo(inputTokens: number, price: ContextPrices): readonly TokenPrices[] {
+  if (price.tiers.length === 0) return [price];
+  return [price, ...price.tiers.filter((tier) => inputTokens > tier.aboveInputTokens)];
+}
+
+const INPUT = ['input'] as const;
+const OUTPUT = ['output'] as const;
 const INPUT_CLASSES = ['input', 'cacheRead', 'cacheWrite', 'cacheWrite1h'] as const;
 
 function usualTokens({ maxTokens, choices, usualTokens: usual = USUAL_OUTPUT_TOKENS }: OutputSize): number {

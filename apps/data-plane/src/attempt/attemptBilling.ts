@@ -1,4 +1,4 @@
-import { Outcome, usageShard } from '@weighbridge/contracts';
+import { Outcome } from '@weighbridge/contracts';
 import { type Estimate, type NanoUsd, NO_TOKENS, totalTokens } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { Logger } from '@weighbridge/runtime';
@@ -20,7 +20,7 @@ import { outputLimitOf } from './outputLimitOf.ts';
 import type { ModelRequest, PreparedRequest } from './plan.ts';
 import { type PricedCharge, priceCharge } from './priceCharge.ts';
 import { estimateReservation } from './reservationEstimate.ts';
-import { type BilledRequest, eventHead, eventTail } from './usageEvent.ts';
+import { type BilledRequest, eventHead, eventShard, eventTail } from './usageEvent.ts';
 
 export interface BillingDeps {
   readonly usage: UsageLog;
@@ -119,7 +119,6 @@ export class AttemptBilling {
    */
   record(): Promise<void> | undefined {
     const { usage, newEventId } = this.#deps;
-    const [policy] = this.#request.key.policies;
     const { modelRequest } = this;
     const model = modelRequest.model.id;
     const eventId = newEventId();
@@ -128,7 +127,7 @@ export class AttemptBilling {
     try {
       this.#record = usage.begin({
         eventId,
-        shard: policy ? usageShard(policy.bucket) : 0,
+        shard: eventShard(this.#request.key),
         reserveNanoUsd: this.#reserved.costNanoUsd,
         head: eventHead(this.#request, { eventId, target: modelRequest, attempt, modelAttempt }),
       });

@@ -196,14 +196,17 @@ class Failover {
     if (wasUnidentified) this.#deps.onUnauthorized(target.connector, 0);
     // An identity provider that hangs is no reason to leave out the next connector, either.
     if (verdict.retry === 'timeout' || wasUnidentified) this.#timedOutMs += attempt.waitedMs;
-    if (verdict.retry === 'credential' && !isRenewed) this.#selector.exclude(target.connector);
-    else this.#selector.recordFailure(target, performance.now(), requestedPauseMs(attempt, this.#deps.now()));
-    if (verdict.retry && PROVIDER_FAILURES.has(verdict.retry)) this.#selector.recordProviderFailure(target);
-    if (verdict.retry && this.#deps.recentFailures.has(this.#attempts.keyId, target)) {
-      this.#isLimited = true;
-      this.#selector.excludeTarget(target);
-    }
+    if (verdict.retry) this.#recordFailure(target, attempt, verdict.retry, isRenewed);
     return verdict;
+  }
+
+  #recordFailure(target: Target, attempt: Attempt, reason: FailureReason, isRenewed: boolean): void {
+    if (reason === 'credential' && !isRenewed) this.#selector.exclude(target.connector);
+    else this.#selector.recordFailure(target, performance.now(), requestedPauseMs(attempt, this.#deps.now()));
+    if (PROVIDER_FAILURES.has(reason)) this.#selector.recordProviderFailure(target);
+    if (!this.#deps.recentFailures.has(this.#attempts.keyId, target)) return;
+    this.#isLimited = true;
+    this.#selector.excludeTarget(target);
   }
 
   /**

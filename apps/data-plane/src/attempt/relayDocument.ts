@@ -14,17 +14,16 @@ import { sendFailure } from './errorResponse.ts';
 import { OwnershipHold } from './ownershipHold.ts';
 import { redactBody, redactHeaders } from './redactCredential.ts';
 import { contentTypeOf, failedRequest, isCacheable, MAX_HELD_BYTES, outcomeOf, type Relay } from './relay.ts';
-import { writeHead } from './responseHead.ts';
+import { writeHead, writeMessage } from './responseHead.ts';
 
-/** Up to this size, turning a body into a string takes less time than a second buffer in the write. */
-const MAX_TEXT_BYTES = 4 * 1024;
 /** A compressed response that is held is decoded up to this size; a larger one is read in pieces. */
 const MAX_DECODED_BYTES = 8 * 1024 * 1024;
 
 /** Passes on a response that is one JSON document, or anything else that is no stream of events. */
 export async function relayDocument(relay: Relay): Promise<void> {
   const { attempt, response, client } = relay;
-  const read = await readResponse(relay);
+  const reading = new DocumentReading(relay).read();
+  const read = reading instanceof Promise ? await reading : reading;
   let { failure } = read;
   const { body, plain, facts, firstByteAt, output } = read;
   if (response.status < 300 && failure === undefined && relay.ownership) {
@@ -66,41 +65,65 @@ interface ReadResponse {
 }
 
 /** Collects the response; passes it on once it is too large to be held. */
-async function readResponse(relay: Relay): Promise<ReadResponse> {
-  const { response, client, plan } = relay;
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  let firstByteAt: number | undefined;
-  let large: LargeDocument | undefined;
-  let failure: unknown;
-  try {
-    await response.body.forEachChunk((chunk) => {
-      firstByteAt ??= performance.now();
-      bytes += chunk.length;
-      if (large) return large.pass(chunk);
-      chunks.push(chunk);
-      if (bytes <= MAX_HELD_BYTES && client.memory.tryTake(chunk.length)) return undefined;
-      large = new LargeDocument(relay);
-      return large.pass(Buffer.concat(chunks.splice(0)));
-    });
-  } catch (error) {
-    failure = error;
-    response.body.destroy();
+class DocumentReading {
+  readonly #relay: Relay;
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+  #firstByteAt: number | undefined;
+  #large: LargeDocument | undefined;
+  #failure: unknown;
+
+  constructor(relay: Relay) {
+    this.#relay = relay;
   }
-  if (large) {
+
+  /** A promise only if not all of the response is here, or it has to be decoded. To be called once. */
+  read(): ReadResponse | Promise<ReadResponse> {
+    const { body } = this.#relay.response;
+    const collecting = body.forEachChunk((chunk) => this.#add(chunk));
+    if (!collecting) return this.#result();
+    return collecting
+      .catch((error) => {
+        this.#failure = error;
+        body.destroy();
+      })
+      .then(() => this.#result());
+  }
+
+  #add(chunk: Buffer): Promise<void> | undefined {
+    this.#firstByteAt ??= performance.now();
+    this.#bytes += chunk.length;
+    if (this.#large) return this.#large.pass(chunk);
+    this.#chunks.push(chunk);
+    if (this.#bytes <= MAX_HELD_BYTES && this.#relay.client.memory.tryTake(chunk.length)) return undefined;
+    this.#large = new LargeDocument(this.#relay);
+    return this.#large.pass(Buffer.concat(this.#chunks.splice(0)));
+  }
+
+  #result(): ReadResponse | Promise<ReadResponse> {
+    if (this.#large) return this.#largeResult(this.#large);
+    const { response, plan } = this.#relay;
+    const [first] = this.#chunks;
+    const body = this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks);
+    const encoding = encodingOf(response.headers['content-encoding']);
+    return isSupported(encoding)
+      ? readEncoded(this.#relay, encoding, body).then((held) => this.#heldResult(body, held))
+      : this.#heldResult(body, readPlain(plan.operation.responseFormat, body));
+  }
+
+  #heldResult(body: Buffer, { plain, facts, output }: HeldResponse): ReadResponse {
+    const firstByteAt = this.#firstByteAt;
+    return { body, large: undefined, plain, facts, firstByteAt, output, failure: this.#failure };
+  }
+
+  async #largeResult(large: LargeDocument): Promise<ReadResponse> {
     const facts = await large.end();
-    const unreadBytes = Math.max(bytes, large.readBytes);
+    const unreadBytes = Math.max(this.#bytes, large.readBytes);
     const output = () => ({ text: '', ratio: 1, unreadBytes });
-    failure = large.failure ?? failure;
+    const firstByteAt = this.#firstByteAt;
+    const failure = large.failure ?? this.#failure;
     return { body: undefined, large, plain: undefined, facts, firstByteAt, output, failure };
   }
-  const [first] = chunks;
-  const body = chunks.length === 1 && first ? first : Buffer.concat(chunks);
-  const format = plan.operation.responseFormat;
-  const encoding = encodingOf(response.headers['content-encoding']);
-  const held = isSupported(encoding) ? await readEncoded(relay, encoding, body) : readPlain(format, body);
-  const { plain, facts, output } = held;
-  return { body, large, plain, facts, firstByteAt, output, failure };
 }
 
 /** What a response that is held whole reports. */
@@ -196,10 +219,7 @@ export function writeWhole(
     headers.list.push('x-svc-cost-micro-usd', String(microFromNano(shown)));
   }
   headers.list.push('content-length', String(body.length));
-  writeHead(client.response, status, headers.list);
-  // A string goes out in one write with the head.
-  if (body.length <= MAX_TEXT_BYTES) client.response.end(body.toString('latin1'), 'latin1');
-  else client.response.end(body);
+  writeMessage(client.response, status, headers.list, body);
 }
 
 /** A vendor's error without the connector's credential, which it may repeat. */

@@ -2,7 +2,7 @@ import { createServer, type RequestListener } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { expect, it } from 'vitest';
-import { writeHead } from './responseHead.ts';
+import { writeHead, writeMessage } from './responseHead.ts';
 import type { HeaderList } from './responseHeaders.ts';
 
 const NAMES = [
@@ -78,6 +78,22 @@ it('writes the same bytes as Node does, or fails as it does, for any headers', a
       bytes: withoutDate(nodes),
       failed: 0,
     });
+  }
+});
+
+it('writes a whole response, short or long, with the bytes that Node writes', async () => {
+  for (const request of HEADS) {
+    for (const text of ['', 'body', 'é'.repeat(100), 'x'.repeat(5_000)]) {
+      const body = Buffer.from(text);
+      for (const length of [['content-length', String(body.length)], ['transfer-encoding', 'chunked'], []]) {
+        const list = ['content-type', 'text/plain', ...length];
+        for (const status of [200, 204, 500]) {
+          const ours = await bytesOf(request, (_, response) => writeMessage(response, status, list, body));
+          const nodes = await bytesOf(request, (_, response) => response.writeHead(status, list).end(body));
+          expect(withoutDate(ours), JSON.stringify([request, text.length, list])).toEqual(withoutDate(nodes));
+        }
+      }
+    }
   }
 });
 

@@ -1,10 +1,14 @@
 import { type OutgoingMessage, ServerResponse, STATUS_CODES } from 'node:http';
 import type { HeaderList } from './responseHeaders.ts';
 
-/** What Node's `writeHead` itself calls, after its checks; it has had this form since Node 0.10, but no types. */
+/** What Node's `writeHead` itself calls, after its checks, and sets; it has had this form since Node 0.10, but no types. */
 interface StoresHeader {
   /** `head` is the status line, here with further lines; from `headers`, Node learns how the body is framed. */
   _storeHeader(head: string, headers: HeaderList): void;
+  /** The head, which goes out with the first piece of the body, or with the end. */
+  _header: unknown;
+  readonly _headerSent: boolean;
+  readonly _hasBody: boolean;
 }
 
 /** Node reads these to frame the message, or writes them itself. */
@@ -50,6 +54,27 @@ export function writeHead(response: ServerResponse, status: number, list: Header
   response.statusCode = status;
   response.statusMessage = reason;
   storesHeader(response)._storeHeader(`HTTP/1.1 ${status} ${reason}\r\n${lines}`, framing);
+}
+
+/** Up to this size, turning a body into a string takes less time than a second buffer in the write. */
+const MAX_TEXT_BYTES = 4 * 1024;
+
+/** Writes a whole response, whose list has its `content-length`. */
+export function writeMessage(response: ServerResponse, status: number, list: HeaderList, body: Buffer): void {
+  writeHead(response, status, list);
+  if (body.length > MAX_TEXT_BYTES) {
+    response.end(body);
+    return;
+  }
+  const text = body.toString('latin1');
+  const stored = storesHeader(response);
+  const isJoinable =
+    typeof stored._header === 'string' && !stored._headerSent && stored._hasBody && !response.chunkedEncoding;
+  if (isJoinable) {
+    // Else Node writes the body and its end as two pieces, for which it gathers what one piece does not need.
+    stored._header += text;
+    response.end();
+  } else response.end(text, 'latin1');
 }
 
 /** The lines of all headers but those that Node reads, which are added to `framing`; undefined if one is malformed. */

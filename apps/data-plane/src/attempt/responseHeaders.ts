@@ -12,6 +12,15 @@ export class ResponseHeaders {
     this.list = list;
   }
 
+  has(name: string): boolean {
+    return this.#find(name) >= 0;
+  }
+
+  /** One that is not there yet. */
+  add(name: string, value: string): void {
+    this.list.push(name, value);
+  }
+
   /** Replaces an earlier value. */
   set(name: string, value: string): void {
     const at = this.#find(name);

@@ -7,6 +7,7 @@ import {
   USAGE_EVENT_TAG as TAG,
   TOKEN_USAGE_TAG,
   UsageEventSchema,
+  usageShard,
 } from '@weighbridge/contracts';
 import {
   type Attribution,
@@ -63,7 +64,7 @@ export function eventHead(request: BilledRequest, start: AttemptStart): Uint8Arr
   return new ProtoWriter()
     .text(TAG.eventId, start.eventId)
     .text(TAG.requestId, request.requestId)
-    .raw(ofKey(request.key))
+    .raw(partOf(request.key).bytes)
     .text(TAG.modelRequested, request.modelRequested.slice(0, MAX_MODEL_LENGTH))
     .text(TAG.model, model.id)
     .text(TAG.connectorId, connector.id)
@@ -78,21 +79,34 @@ export function eventHead(request: BilledRequest, start: AttemptStart): Uint8Arr
     .finish();
 }
 
-const keyParts = new WeakMap<ResolvedKey, Uint8Array>();
+/** The shard of the usage stream for the events of a key. */
+export function eventShard(key: ResolvedKey): number {
+  return partOf(key).shard;
+}
 
-/** What is the same for all of a key's events is written once: fields may stand in any order, so bytes can be joined. */
-function ofKey(key: ResolvedKey): Uint8Array {
+/** What all events of a key have in common: where they go, and their bytes that say who pays. */
+interface KeyPart {
+  readonly shard: number;
+  readonly bytes: Uint8Array;
+}
+
+const keyParts = new WeakMap<ResolvedKey, KeyPart>();
+
+/** Computed once for each key. Fields may stand in any order, so their bytes can be joined. */
+function partOf(key: ResolvedKey): KeyPart {
   const known = keyParts.get(key);
   if (known) return known;
-  const part = toBinary(
+  const [policy] = key.policies;
+  const bytes = toBinary(
     UsageEventSchema,
     create(UsageEventSchema, {
       keyId: key.id,
       principalId: key.principalId,
-      buckets: key.policies.map((policy) => policy.bucket),
+      buckets: key.policies.map(({ bucket }) => bucket),
       teamId: key.teamId,
     }),
   );
+  const part = { shard: policy ? usageShard(policy.bucket) : 0, bytes };
   keyParts.set(key, part);
   return part;
 }

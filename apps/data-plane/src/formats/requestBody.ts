@@ -86,7 +86,11 @@ export class RequestBody {
 
   /** A copy with edits, which must not overlap. */
   withEdits(edits: readonly Edit[]): RequestBody {
-    if (edits.length === 0) return this;
+    const [only] = edits;
+    if (!only) return this;
+    if (edits.length === 1 && this.#pieces.length === 1 && this.length <= MAX_COPIED_BYTES) {
+      return new RequestBody([withEdit(this.#whole(), only)]);
+    }
     const pieces: Buffer[] = [];
     let at = 0;
     for (const { span, text } of edits.toSorted(
@@ -110,6 +114,16 @@ export class RequestBody {
       from += piece.length;
     }
   }
+}
+
+/** The usual case, a short body whose model has another name at its vendor, in one copy. */
+function withEdit(bytes: Buffer, { span: { start, end }, text }: Edit): Buffer {
+  const textBytes = Buffer.byteLength(text);
+  const edited = Buffer.allocUnsafe(bytes.length - (end - start) + textBytes);
+  bytes.copy(edited, 0, 0, start);
+  edited.write(text, start);
+  bytes.copy(edited, start + textBytes, end);
+  return edited;
 }
 
 function withJoinedStart(pieces: readonly Buffer[]): readonly Buffer[] {

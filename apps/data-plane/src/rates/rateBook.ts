@@ -52,10 +52,6 @@ export class RateBook {
     this.#deps = deps;
   }
 
-  clockMs(): number {
-    return this.#deps.clockMs();
-  }
-
   /** Counts a request, at once if there is headroom. Throws or rejects with a 429 that says when to retry. */
   admit(policies: readonly RateLimitedPolicy[], tokens: number): RateReservation | Promise<RateReservation> {
     const shortages = this.#shortagesOf(policies, tokens);

@@ -11,6 +11,8 @@ export interface RateFigures {
   readonly tokensLeft: number;
   /** Time until the minute ends. */
   readonly resetMs: number;
+  /** When it ends, by the control plane's clock, in Unix milliseconds. */
+  readonly resetAtMs: number;
   /** The smaller remaining share of both limits, 0 to 1. */
   readonly shareLeft: number;
 }
@@ -165,12 +167,14 @@ export class RateCounter {
     const share = this.#share;
     const requestsLeft = leftOf(requestsPerMinute, this.#requestsLeft, this.#sharedRequests, share);
     const tokensLeft = leftOf(tokensPerMinute, this.#tokensLeft, this.#sharedTokens, share);
+    const resetMs = MINUTE_MS - ((clockMs + this.#phaseMs) % MINUTE_MS);
     return {
       requestsLimit: requestsPerMinute,
       requestsLeft,
       tokensLimit: tokensPerMinute,
       tokensLeft,
-      resetMs: MINUTE_MS - ((clockMs + this.#phaseMs) % MINUTE_MS),
+      resetMs,
+      resetAtMs: clockMs + resetMs,
       shareLeft: Math.min(
         requestsPerMinute ? requestsLeft / requestsPerMinute : 1,
         tokensPerMinute ? tokensLeft / tokensPerMinute : 1,

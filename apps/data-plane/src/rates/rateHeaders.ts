@@ -13,6 +13,9 @@ const REQUESTS = namesFor('requests');
 const TOKENS = namesFor('tokens');
 
 interface Headers {
+  has(name: string): boolean;
+  /** One that is not there yet. */
+  add(name: string, value: string): void;
   set(name: string, value: string): void;
 }
 
@@ -20,21 +23,28 @@ interface Headers {
  * Sets the rate-limit headers in both vendors' forms (https://platform.openai.com/docs/guides/rate-limits,
  * https://docs.anthropic.com/en/api/rate-limits), on every response.
  */
-export function setRateHeaders(headers: Headers, figures: RateFigures, clockMs: number): void {
-  const { requestsLimit, requestsLeft, tokensLimit, tokensLeft, resetMs } = figures;
-  const seconds = `${Math.ceil(resetMs / 1_000)}s`;
-  const instant = instantOf(clockMs + resetMs);
-  const set = ({ limit, left, reset }: typeof REQUESTS | typeof TOKENS, most: number, remaining: number) => {
-    const [mostText, remainingText] = [String(most), String(remaining)];
-    headers.set(limit[0], mostText);
-    headers.set(limit[1], mostText);
-    headers.set(left[0], remainingText);
-    headers.set(left[1], remainingText);
-    headers.set(reset[0], seconds);
-    headers.set(reset[1], instant);
-  };
-  if (requestsLimit !== undefined) set(REQUESTS, requestsLimit, requestsLeft);
-  if (tokensLimit !== undefined) set(TOKENS, tokensLimit, tokensLeft);
+export function setRateHeaders(headers: Headers, figures: RateFigures): void {
+  const { requestsLimit, requestsLeft, tokensLimit, tokensLeft } = figures;
+  if (requestsLimit !== undefined) setLimit(headers, REQUESTS, figures, requestsLimit, requestsLeft);
+  if (tokensLimit !== undefined) setLimit(headers, TOKENS, figures, tokensLimit, tokensLeft);
+}
+
+function setLimit(
+  headers: Headers,
+  { limit, left, reset }: typeof REQUESTS | typeof TOKENS,
+  { resetMs, resetAtMs }: RateFigures,
+  most: number,
+  remaining: number,
+): void {
+  // Each `set` looks through all headers, and almost every request comes here once.
+  const put = headers.has(limit[0]) ? 'set' : 'add';
+  const [mostText, remainingText] = [String(most), String(remaining)];
+  headers[put](limit[0], mostText);
+  headers[put](limit[1], mostText);
+  headers[put](left[0], remainingText);
+  headers[put](left[1], remainingText);
+  headers[put](reset[0], `${Math.ceil(resetMs / 1_000)}s`);
+  headers[put](reset[1], instantOf(resetAtMs));
 }
 
 let latest = { atMs: Number.NaN, text: '' };

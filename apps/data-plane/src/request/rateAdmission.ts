@@ -1,4 +1,4 @@
-import { balancedEstimate } from '@weighbridge/domain';
+import { balancedTokens } from '@weighbridge/domain';
 import type { Plan } from '../attempt/plan.ts';
 import { expectedOutput } from '../attempt/reservationEstimate.ts';
 import type { ResponseHeaders } from '../attempt/responseHeaders.ts';
@@ -7,7 +7,7 @@ import type { RateBook, RateReservation } from '../rates/rateBook.ts';
 import { setRateHeaders } from '../rates/rateHeaders.ts';
 
 export interface RateDeps {
-  readonly rates: Pick<RateBook, 'admit' | 'settle' | 'undo' | 'figures' | 'clockMs'>;
+  readonly rates: Pick<RateBook, 'admit' | 'settle' | 'undo' | 'figures'>;
   readonly usualTokens: (model: string) => number | undefined;
 }
 
@@ -25,8 +25,7 @@ export function admitByRates(
     inputBytes: operation.isBilled ? generation.body.length : 0,
     output: expectedOutput(generation, model, deps.usualTokens(model.id)),
   };
-  const { inputTokens, outputTokens } = balancedEstimate(size, model.price);
-  return admitTokens(deps, key, inputTokens + outputTokens, headers);
+  return admitTokens(deps, key, balancedTokens(size), headers);
 }
 
 /** Counts a request of this many tokens; writes the rate-limit headers whether it is admitted or not. */
@@ -52,5 +51,5 @@ export function writeRateHeaders(
   headers: ResponseHeaders,
 ): void {
   const figures = rates.figures(key.rates);
-  if (figures) setRateHeaders(headers, figures, rates.clockMs());
+  if (figures) setRateHeaders(headers, figures);
 }

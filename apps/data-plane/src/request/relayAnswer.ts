@@ -23,8 +23,8 @@ export interface AnswerDeps extends Pick<PlanDeps, 'owners' | 'responses'> {
   readonly unfinished: Pick<UnfinishedResponses, 'watch' | 'tell'>;
 }
 
-/** Passes the response on, and settles its attempt before the HTTP response ends. */
-export async function relayAnswer(
+/** Passes the response on, and settles its attempt before the HTTP response ends. If it rejects, the response is to be discarded. */
+export function relayAnswer(
   deps: AnswerDeps,
   request: InferenceRequest,
   plan: Plan,
@@ -38,23 +38,18 @@ export async function relayAnswer(
   const unfinished = modelRequest?.generation.isBackground
     ? { eventId: attempt.eventId, model: modelRequest.model.id }
     : undefined;
-  try {
-    await relayResponse({
-      attempt,
-      response,
-      plan,
-      capture: captureOf(caching, plan, attempt, client),
-      client,
-      requestId: request.id,
-      headers: responseHeaders(request, plan, delivered, client.headers),
-      ownership: ownershipOf(deps, request.key, plan, attempt, unfinished),
-      store: storing(deps.responses, request.key, attempt.prepared, plan),
-      onRead: settlesLater(deps, request, plan, unfinished && connector.id),
-    });
-  } catch (error) {
-    response.body.destroy();
-    throw error;
-  }
+  return relayResponse({
+    attempt,
+    response,
+    plan,
+    capture: captureOf(caching, plan, attempt, client),
+    client,
+    requestId: request.id,
+    headers: responseHeaders(request, plan, delivered, client.headers),
+    ownership: ownershipOf(deps, request.key, plan, attempt, unfinished),
+    store: storing(deps.responses, request.key, attempt.prepared, plan),
+    onRead: settlesLater(deps, request, plan, unfinished && connector.id),
+  });
 }
 
 /** Undefined if the answer is not cached. */

@@ -1,11 +1,11 @@
-import { Outcome, usageShard } from '@weighbridge/contracts';
+import { Outcome } from '@weighbridge/contracts';
 import { NO_TOKENS } from '@weighbridge/domain';
 import type { Logger } from '@weighbridge/runtime';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import { addRequestId } from '../attempt/errorResponse.ts';
 import type { GenerationPlan } from '../attempt/plan.ts';
 import { headerText } from '../attempt/responseHeaders.ts';
-import { type BilledRequest, eventHead, eventTail } from '../attempt/usageEvent.ts';
+import { type BilledRequest, eventHead, eventShard, eventTail } from '../attempt/usageEvent.ts';
 import { type CachedResponse, clientBody } from '../cache/cachedResponse.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
 import type { Target } from '../control/target.ts';
@@ -63,14 +63,13 @@ function record(
   billed: BilledRequest,
   target: Target,
 ): void {
-  const [policy] = billed.key.policies;
   const eventId = newEventId();
   try {
     const start = { eventId, target, attempt: 1, modelAttempt: 1, isCacheHit: true };
     usage
       .begin({
         eventId,
-        shard: policy ? usageShard(policy.bucket) : 0,
+        shard: eventShard(billed.key),
         reserveNanoUsd: 0n,
         head: eventHead(billed, start),
       })

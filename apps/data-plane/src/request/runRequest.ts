@@ -3,7 +3,7 @@ import { clientGone, type Logger } from '@weighbridge/runtime';
 import type { AttemptDeps } from '../attempt/attempt.ts';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import { addRequestId, errorResponse, sendError, sendInternalError } from '../attempt/errorResponse.ts';
-import type { FailoverDeps } from '../attempt/failover.ts';
+import type { Delivered, FailoverDeps } from '../attempt/failover.ts';
 import { forward } from '../attempt/forward.ts';
 import type { Plan } from '../attempt/plan.ts';
 import { RequestAttempts } from '../attempt/requestAttempts.ts';
@@ -187,6 +187,7 @@ async function runPlanned(deps: RunDeps, request: InferenceRequest, client: Clie
   const hold = admitting instanceof Promise ? await admitting : admitting;
   const attempts = new RequestAttempts(deps, new RequestContext(deps, request, plan, client));
   let isReplaced = false;
+  let delivered: Delivered | undefined;
   deps.inFlight.begin(client);
   try {
     // The client disconnected before anything was sent: nothing is charged.
@@ -195,10 +196,11 @@ async function runPlanned(deps: RunDeps, request: InferenceRequest, client: Clie
     if (plan.kind === 'generation' && plan.isEstimated) {
       return await respondWithEstimate(deps, request, plan, client);
     }
-    const delivered = await forward(deps, { plan, client, attempts });
+    delivered = await forward(deps, { plan, client, attempts });
     client.commit();
     await relayAnswer(deps, request, plan, delivered, caching, client);
   } catch (error) {
+    delivered?.response.body.destroy();
     isReplaced = !client.isCommitted && keyInstead(request, error) !== undefined;
     throw error;
   } finally {

@@ -26,8 +26,9 @@ const FIRST_BACK_OFF_MS = 100;
 export class TargetSelector {
   readonly #deps: TargetSelectorDeps;
   #candidates: readonly Target[];
-  readonly #failures = new Map<Target, { count: number; notBeforeMs: number }>();
-  readonly #failedProviders = new Map<string, number>();
+  /** What follows is made with the first failure: most requests have none. */
+  #failures: Map<Target, { count: number; notBeforeMs: number }> | undefined;
+  #failedProviders: Map<string, number> | undefined;
 
   /** `targets`: in order of preference. */
   constructor(deps: TargetSelectorDeps, targets: readonly Target[]) {
@@ -38,15 +39,15 @@ export class TargetSelector {
   /** Undefined if no candidate is left, or none that can be tried within `leftMs`. */
   next(nowMs: number, leftMs: number): NextTarget | undefined {
     const { health } = this.#deps;
-    if (this.#failures.size === 0 && leftMs > 0) {
+    if (!this.#failures && leftMs > 0) {
       // The common case, without allocating.
       for (const target of this.#candidates) {
         if (health.isReady(target.connector)) return { target, pauseMs: 0 };
       }
     }
     const candidates = this.#candidates;
-    const failures = (target: Target) => this.#failures.get(target)?.count ?? 0;
-    const ofProvider = ({ connector }: Target) => this.#failedProviders.get(connector.provider) ?? 0;
+    const failures = (target: Target) => this.#failures?.get(target)?.count ?? 0;
+    const ofProvider = ({ connector }: Target) => this.#failedProviders?.get(connector.provider) ?? 0;
     const ready = candidates
       .filter(({ connector }) => health.isReady(connector))
       .sort((a, b) => failures(a) - failures(b) || ofProvider(a) - ofProvider(b));
@@ -63,12 +64,14 @@ export class TargetSelector {
 
   /** `retryAfterMs`: how long the vendor asks to wait before the next try. */
   recordFailure(target: Target, nowMs: number, retryAfterMs = 0): void {
+    this.#failures ??= new Map();
     const count = (this.#failures.get(target)?.count ?? 0) + 1;
     this.#failures.set(target, { count, notBeforeMs: nowMs + retryAfterMs });
   }
 
   /** What failed is likely to fail at the provider's other accounts too. */
   recordProviderFailure({ connector: { provider } }: Target): void {
+    this.#failedProviders ??= new Map();
     this.#failedProviders.set(provider, (this.#failedProviders.get(provider) ?? 0) + 1);
   }
 
@@ -83,7 +86,7 @@ export class TargetSelector {
 
   /** The targets for which a failure was recorded. */
   get failed(): Iterable<Target> {
-    return this.#failures.keys();
+    return this.#failures?.keys() ?? [];
   }
 
   /** Removes `failed`, and all targets that cost something. */
@@ -97,7 +100,7 @@ export class TargetSelector {
   }
 
   #pauseMs(target: Target, nowMs: number): number {
-    const failed = this.#failures.get(target);
+    const failed = this.#failures?.get(target);
     if (!failed) return 0;
     const backOffMs = FIRST_BACK_OFF_MS * 2 ** (failed.count - 1) * (0.5 + this.#deps.random() / 2);
     return Math.max(failed.notBeforeMs - nowMs, backOffMs);

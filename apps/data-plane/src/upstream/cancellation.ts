@@ -20,11 +20,13 @@ export class Cancellation {
   }
 
   onCancel(listener: Listener): void {
-    this.#listeners = [...this.#listeners, listener];
+    this.#listeners = this.#listeners.length === 0 ? [listener] : [...this.#listeners, listener];
   }
 
   offCancel(listener: Listener): void {
-    this.#listeners = this.#listeners.filter((other) => other !== listener);
+    const [only] = this.#listeners;
+    if (this.#listeners.length === 1 && only === listener) this.#listeners = NO_LISTENERS;
+    else this.#listeners = this.#listeners.filter((other) => other !== listener);
   }
 
   cancel(reason: Error = new Error('the request was cancelled')): void {

@@ -103,7 +103,9 @@ export class ConnectorHealth {
 
   #of(part: RoutableConnector): Health {
     const connector = part.whole ?? part;
-    const health = this.#healthOf.get(connector) ?? {
+    const known = this.#healthOf.get(connector);
+    if (known) return known;
+    const health = {
       breaker: new CircuitBreaker(),
       acceptedAtMs: Number.NEGATIVE_INFINITY,
       deadSinceMs: undefined,

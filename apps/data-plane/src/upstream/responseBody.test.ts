@@ -90,7 +90,7 @@ describe('a response body', () => {
       received.push(String(chunk).slice(0, 1));
       return new Promise((resolve) => waiting.push(resolve));
     });
-    void end.then(() => {
+    void end?.then(() => {
       isOver = true;
     });
     const catchUp = async () => {
@@ -160,6 +160,17 @@ describe('a response body', () => {
       body.push(Buffer.from('b'));
       body.end();
     }
+  });
+
+  it('has nothing to wait for if all of it is here, and rejects if that can not be handled', async () => {
+    const whole = ResponseBody.of(Buffer.from('a'));
+    const received: string[] = [];
+    expect(whole.forEachChunk((chunk) => void received.push(String(chunk)))).toBeUndefined();
+    expect(received).toEqual(['a']);
+    const failing = ResponseBody.of(Buffer.from('a')).forEachChunk(() => {
+      throw new Error('full');
+    });
+    await expect(failing).rejects.toThrow('full');
   });
 
   it('aborts its source when it is destroyed, unless that has ended', async () => {

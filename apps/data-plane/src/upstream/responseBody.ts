@@ -27,6 +27,8 @@ export class ResponseBody {
   /** Undefined before `forEachChunk`, and after the end. */
   #handle: ChunkHandler | undefined;
   #isHandling = false;
+  /** Why reading ended before the end of the body. */
+  #failure: unknown;
   #resolve: () => void = () => {};
   #reject: (error: unknown) => void = () => {};
 
@@ -43,15 +45,16 @@ export class ResponseBody {
   }
 
   /**
-   * Passes the chunks to `handle`, one at a time. Resolves at the end of the body. Rejects if the body breaks off, after
-   * the chunks that arrived were handled, and if `handle` fails. To be called once.
+   * Passes the chunks to `handle`, one at a time. Resolves at the end of the body; undefined if all of it is here, and handled.
+   * Rejects if the body breaks off, after the chunks that arrived were handled, and if `handle` fails. To be called once.
    */
-  forEachChunk(handle: ChunkHandler): Promise<void> {
+  forEachChunk(handle: ChunkHandler): Promise<void> | undefined {
+    this.#handle = handle;
+    this.#flow();
+    if (!this.#handle) return this.#failure === undefined ? undefined : Promise.reject(this.#failure);
     return new Promise((resolve, reject) => {
-      this.#handle = handle;
       this.#resolve = resolve;
       this.#reject = reject;
-      this.#flow();
     });
   }
 
@@ -173,6 +176,7 @@ export class ResponseBody {
 
   #finish(error: unknown): void {
     this.#handle = undefined;
+    this.#failure = error;
     if (error === undefined) this.#resolve();
     else this.#reject(error);
   }
