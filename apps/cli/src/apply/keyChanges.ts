@@ -26,13 +26,13 @@ export async function readSecretFiles({ keys }: ApplyFile): Promise<ReadonlyMap<
   const held = new Map<string, Held>();
   const users = new Map<string, string>();
   for (const desired of keys) {
-    const target = targetOf(desired.fields);
-    if (!target) continue;
     const at = `${placeOf(desired)}: secret_file:`;
-    const other = users.get(target.path);
-    if (other !== undefined) errors.push(`${at} the key ${other} has the same file`);
-    users.set(target.path, nameOf(desired));
     try {
+      const target = targetOf(desired.fields);
+      if (!target) continue;
+      const other = users.get(target.path);
+      if (other !== undefined) errors.push(`${at} the key ${other} has the same file`);
+      users.set(target.path, nameOf(desired));
       held.set(target.path, await heldAt(target));
     } catch (error) {
       errors.push(`${at} ${(error as Error).message}`);

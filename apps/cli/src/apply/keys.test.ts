@@ -1,5 +1,6 @@
 import {
   chmod,
+  chown,
   link,
   mkdir,
   mkdtemp,
@@ -210,6 +211,7 @@ describe('a secret is not written', () => {
     ],
     ['where a folder is', () => mkdir(at()), /not a file/],
     ['into a folder that everyone can write to', () => chmod(folder, 0o777), /everyone can write/],
+    ['into a folder that can not be written to', () => chmod(folder, 0o500), /can't be written to/],
     [
       'into a linked folder',
       async () => {
@@ -231,6 +233,19 @@ describe('a secret is not written', () => {
     await expect(apply([key(), key({ name: 'other' })])).rejects.toThrow('the key app has the same file');
     await expect(apply([key({ secret_file: undefined })])).rejects.toThrow('give the file');
     expect(issued).toBe(0);
+  });
+
+  it('outside of the folder, unless its whole path is given, nor where others have theirs', async () => {
+    for (const secret_file of ['../app.key', 'secrets/../../app.key', '..', './../app.key', 'a\0b'])
+      await expect(apply([key({ secret_file })])).rejects.toThrow(/leads out of|no path can have/);
+    // Files of root; as root, a file of someone else.
+    if (process.geteuid?.() === 0) {
+      await writeFile(at('theirs'), '');
+      await chown(at('theirs'), 65_534, 65_534);
+    }
+    const theirs = process.geteuid?.() === 0 ? at('theirs') : '/etc/passwd';
+    await expect(apply([key({ secret_file: theirs })])).rejects.toThrow('belongs to another user');
+    expect([keys, issued]).toEqual([[], 0]);
   });
 
   it('over a file that appeared after the plan', async () => {

@@ -55,6 +55,7 @@ const SHAPES: Readonly<Record<string, string>> = {
   overrides:
     '{policy: each, principal_id: ada@example.com, limit_usd: 200, reason: a launch, ends_at: "2030-01-31T00:00:00Z"}',
   webhooks: '{name: on-call, url: "https://hooks.example.com/weighbridge", events: [budget.exhausted]}',
+  keys: '{name: checkout, policy: team, scopes: [inference], secret_file: secrets/checkout.key}',
   aliases: '{name: fast, target: openai/gpt-4o-mini}',
   on_exhausted: '{profile: cheap-chat, policy: after the budget}',
   price: '{input_price: 0.15, output_price: 0.60} (dollars per million tokens)',

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { lstat, mkdir, open, rename, unlink } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import { access, lstat, mkdir, open, rename, unlink } from 'node:fs/promises';
+import { basename, dirname, isAbsolute, join, normalize, resolve } from 'node:path';
 import { keyHint } from '@weighbridge/domain';
 import { parse, stringify } from 'yaml';
 import type { Json } from './desiredState.ts';
@@ -15,13 +15,22 @@ export interface SecretTarget {
 const SECRET_MODE = 0o600;
 const FOLDER_MODE = 0o700;
 const WRITABLE_BY_ALL = 0o002;
+const WRITABLE_BY_OWNER = 0o200;
 const MAX_BYTES = 64 * 1024;
 const DEFAULT_KEY = 'WEIGHBRIDGE_KEY';
 const SECRET = /^sk-svc-[0-9A-Za-z]{49}$/;
 
-/** The target that a key of an apply file names; undefined if it names none. */
+/**
+ * The target that a key of an apply file names; undefined if it names none. Throws if a relative path leads out of the folder: files
+ * come from others, and only who writes a path out means it.
+ */
 export function targetOf({ secret_file, kubernetes_secret }: Json): SecretTarget | undefined {
   if (typeof secret_file !== 'string') return undefined;
+  if (secret_file.includes('\0')) throw new Error('it has a character that no path can have');
+  if (!isAbsolute(secret_file) && normalize(secret_file).split(/[\\/]/)[0] === '..')
+    throw new Error(
+      `${secret_file} leads out of the folder where apply runs: give a path below it, or an absolute one`,
+    );
   const manifest = kubernetes_secret as SecretTarget['manifest'];
   return { path: resolve(secret_file), ...(manifest && { manifest }) };
 }
@@ -91,7 +100,18 @@ async function assertOwnFolder(folder: string): Promise<boolean> {
     throw new Error(`${folder} is a link, or not a folder: no secret is written there`);
   if (!isOwn(found.uid)) throw new Error(`the folder ${folder} belongs to another user`);
   if ((found.mode & WRITABLE_BY_ALL) !== 0) throw new Error(`everyone can write to the folder ${folder}`);
+  // Asked before a key is issued: a secret that can't be written is lost.
+  const isWritable = (found.mode & WRITABLE_BY_OWNER) !== 0 && (await mayWrite(folder));
+  if (!isWritable) throw new Error(`the folder ${folder} can't be written to`);
   return true;
+}
+
+/** Not on a file system that is read-only. */
+async function mayWrite(folder: string): Promise<boolean> {
+  return await access(folder, constants.W_OK).then(
+    () => true,
+    () => false,
+  );
 }
 
 function isOwn(uid: number): boolean {

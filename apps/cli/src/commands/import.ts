@@ -69,6 +69,7 @@ export function importCommand(cli: Cli): Command {
           aliases: sections?.aliases ?? [],
           webhooks: sections?.webhooks ?? [],
           policies: people.policies,
+          teams: people.teams,
           principals: people.principals,
         };
         const filled = Object.fromEntries(Object.entries(file).filter(([, some]) => some.length > 0));

@@ -114,8 +114,8 @@ async function run(args: readonly string[], more: Record<string, string> = {}) {
       if (text === undefined) throw new Error('no such file');
       return text;
     },
-    writeFile: async (path: string, text: string) => {
-      files[path] = text;
+    writeFile: async (path: string, content: string | Uint8Array) => {
+      files[path] = String(content);
     },
     now: () => new Date('2026-11-20T10:00:00Z'),
   };
@@ -280,7 +280,7 @@ model_list:
   });
 
   it('makes the policy of a team the parent of those of its keys, and never allows more', async () => {
-    const { policies, principals } = await imported(...ALL, ...OUT);
+    const { policies, teams, principals } = await imported(...ALL, ...OUT);
     expect(policies).toEqual([
       { name: 'litellm team engines', limit_micro_usd: 100_000_000, window: 'week', counter_scope: 'policy' },
       {
@@ -303,9 +303,54 @@ model_list:
       },
       { name: 'litellm key plain', allowed_models: ['litellm/nobody-knows'], counter_scope: 'key' },
     ]);
-    expect(principals).toEqual(
-      ['ada@example.com', 'team:t1'].map((id) => ({ id, policy: 'litellm team engines' })),
-    );
+    expect(principals).toBeUndefined();
+    expect(teams).toEqual([
+      { name: 'engines', policy: 'litellm team engines', members: ['ada@example.com', 'team:t1'] },
+    ]);
+  });
+
+  it('makes teams of teams, of those people who have no keys outside of them', async () => {
+    const keys = [
+      { key_alias: 'k1', user_id: 'ada', team_id: 't1' },
+      { key_alias: 'k2', user_id: 'bob', team_id: 't1' },
+      { key_alias: 'k3', user_id: 'bob' },
+      { key_alias: 'k4', user_id: 'cy', team_id: 't2' },
+    ];
+    const people = [
+      { user_id: 'ada', role: 'admin' },
+      { user_id: 'dan', role: 'user' },
+      { user_email: 'eve@example.com' },
+      { user_id: 'bob', role: 'admin' },
+    ];
+    const rows = [
+      { team_id: 't1', team_alias: 'engines', members_with_roles: people, max_budget: 5 },
+      { team_id: 't2', team_alias: 'engines', admins: ['dan'], members: '["cy"]', blocked: true },
+      { team_id: 't3', members: '{a,b}', team_member_budget: 3 },
+    ];
+    const more = { 'k.json': JSON.stringify({ keys }), 't.json': JSON.stringify(rows) };
+    const { out, files } = await run(['--keys', 'k.json', '--teams', 't.json', ...OUT], more);
+    const file = parse(files['gateway.yaml'] ?? '');
+    expect(file.teams).toEqual([
+      {
+        name: 'engines',
+        policy: 'litellm team engines',
+        leads: ['ada'],
+        members: ['dan', 'eve@example.com'],
+      },
+      { name: 'engines t2', policy: 'litellm team engines t2', frozen: true, members: ['cy'] },
+      { name: 't3', policy: 'litellm team t3' },
+    ]);
+    // Its other key does not count for the team.
+    expect(file.principals).toEqual([{ id: 'bob', policy: 'litellm team engines' }]);
+    for (const line of [
+      'team t1: bob: it has keys outside of the team',
+      'team t2: dan: it is in the team engines',
+      "team t3: members: it can't be read",
+      'team t3: team_member_budget: no counterpart',
+    ])
+      expect(out).toContain(line);
+    const { published, rule } = await loadServiceRules();
+    expect(() => readApplyFile('gateway.yaml', files['gateway.yaml'] ?? '', published, rule)).not.toThrow();
   });
 
   it('reports every setting: what differs, and what is not converted', async () => {

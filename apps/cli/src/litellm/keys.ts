@@ -1,6 +1,8 @@
 import type { Json } from '../apply/desiredState.ts';
 import { count } from './deployment.ts';
 import type { Report } from './report.ts';
+import { mapTeams, PEOPLE_FIELDS, type TeamRow } from './teams.ts';
+import { isTrue, text } from './values.ts';
 
 /** A key to issue in place of one of LiteLLM's, whose secret only its holder has. */
 export interface KeyToIssue {
@@ -16,6 +18,7 @@ export interface KeyToIssue {
 
 export interface KeySections {
   readonly policies: readonly Json[];
+  readonly teams: readonly Json[];
   readonly principals: readonly Json[];
   readonly keys: readonly KeyToIssue[];
 }
@@ -43,6 +46,7 @@ const KNOWN_FIELDS = [
     'last_active',
     'user_email',
   ],
+  ...PEOPLE_FIELDS,
 ];
 /** Values that LiteLLM writes into fields that are not used. */
 const EMPTY_VALUES = ['', '{}', '[]', 'null', 'false', '0', 'undefined'];
@@ -58,22 +62,16 @@ export function mapKeys(
 ): KeySections {
   const policies = new Map<string, Json>();
   const principals = new Map<string, Json>();
-  const teamPolicies = new Map<string, string>();
-  const blockedTeams = new Set<string>();
-  for (const [index, team] of teams.entries()) {
-    const id = text(team.team_id);
-    if (id === undefined) {
-      report.addSkipped(`teams[${index}]`, 'team_id is missing');
-      continue;
-    }
-    const name = `litellm team ${text(team.team_alias) ?? id}`.slice(0, 100);
+  const teamRows = readTeams(teams, report);
+  const teamPolicies = new Map(teamRows.map(({ id, policy }) => [id, policy]));
+  const blockedTeams = new Set(teamRows.filter(({ row }) => isTrue(row.blocked)).map(({ id }) => id));
+  for (const { row, id, policy: name } of teamRows) {
     // In LiteLLM, all keys of a team share one budget.
-    policies.set(name, { name, ...limitsOf(team, `team ${id}`, groups, report), counter_scope: 'policy' });
-    teamPolicies.set(id, name);
-    if (isTrue(team.blocked)) blockedTeams.add(id);
-    reportUnknownFields(team, `team ${id}`, report);
+    policies.set(name, { name, ...limitsOf(row, `team ${id}`, groups, report), counter_scope: 'policy' });
+    reportUnknownFields(row, `team ${id}`, report);
     report.addConverted(`team ${id}`, `policy ${name}`);
   }
+  const holders: { principal: string; team: string | undefined }[] = [];
   const keys = rows.flatMap((row, index): KeyToIssue[] => {
     const name = (text(row.key_alias) ?? text(row.key_name) ?? `key ${index + 1}`).slice(0, 100);
     const at = `key ${name}`;
@@ -89,6 +87,7 @@ export function mapKeys(
     if (team !== undefined && parent === undefined)
       report.addSkipped(`${at}: team`, `the team ${team} is not in the file of teams; its budget is missing`);
     const principal = (text(row.user_id) ?? (team === undefined ? name : `team:${team}`)).slice(0, 200);
+    holders.push({ principal, team });
     const limits = limitsOf(row, at, groups, report);
     const isLimited = Object.keys(limits).length > 0;
     const wanted = `litellm key ${name}`.slice(0, 100);
@@ -113,7 +112,33 @@ export function mapKeys(
       },
     ];
   });
-  return { policies: [...policies.values()], principals: [...principals.values()], keys };
+  const converted = mapTeams(teamRows, holders, report);
+  // The policy of its team governs what a member gets later.
+  const placed = new Set(converted.flatMap(({ leads = [], members = [] }) => [leads, members].flat()));
+  return {
+    policies: [...policies.values()],
+    teams: converted,
+    principals: [...principals.values()].filter(({ id }) => !placed.has(id)),
+    keys,
+  };
+}
+
+const TEAM_POLICY = 'litellm team ';
+
+/** The teams with the names that they get: their aliases, where no other team has them. */
+function readTeams(rows: readonly Json[], report: Report): TeamRow[] {
+  const names = new Set<string>();
+  return rows.flatMap((row, index) => {
+    const id = text(row.team_id);
+    if (id === undefined) {
+      report.addSkipped(`teams[${index}]`, 'team_id is missing');
+      return [];
+    }
+    const wanted = (text(row.team_alias) ?? id).slice(0, 100 - TEAM_POLICY.length);
+    const name = names.has(wanted) ? `${wanted.slice(0, 40)} ${id.slice(0, 40)}` : wanted;
+    names.add(name);
+    return [{ row, id, name, policy: `${TEAM_POLICY}${name}` }];
+  });
 }
 
 /** Reports the fields without a counterpart that are not empty. */
@@ -129,10 +154,6 @@ function parseExpiry(value: unknown): Date | undefined {
   const given = text(value);
   if (given === undefined) return undefined;
   return new Date(/(Z|[+-]\d\d:?\d\d)$/.test(given) ? given : `${given.replace(' ', 'T')}Z`);
-}
-
-function isTrue(value: unknown): boolean {
-  return value === true || value === 'true' || value === 't';
 }
 
 function limitsOf(
@@ -256,8 +277,4 @@ function microUsd(dollars: unknown): number | undefined {
 function numeric(value: unknown): unknown {
   if (typeof value !== 'string') return value;
   return value.trim() === '' || Number.isNaN(Number(value)) ? undefined : Number(value);
-}
-
-function text(value: unknown): string | undefined {
-  return typeof value === 'string' && value.trim() !== '' && value !== 'null' ? value.trim() : undefined;
 }
