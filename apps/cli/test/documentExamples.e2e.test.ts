@@ -83,7 +83,7 @@ async function send(method: string, path: string, key: string, body?: unknown): 
   const response = await fetch(`${service.managementUrl}${path}`, {
     method,
     headers: {
-      authorization: `Bearer ${key}`,
+      ...(key !== '' && { authorization: `Bearer ${key}` }),
       ...(body !== undefined && { 'content-type': 'application/json' }),
     },
     ...(body !== undefined && { body: JSON.stringify(body) }),
@@ -164,3 +164,96 @@ async function requestIsRecorded(): Promise<void> {
     expect(status).toBe(200);
   });
 }
+
+/** Everyone has a key with all scopes. Under `/v1` no role reads or changes what is another's. */
+const HOLDERS = ['member', 'lead', 'other-lead', 'finance', 'auditor', 'operator'] as const;
+const OWN_RESPONSE = ['getResponse', 'deleteResponse', 'listResponseInputItems', 'cancelResponse'];
+
+describe('inference', () => {
+  const held = new Map<string, string>();
+  const refused: [key: string | undefined, code: string][] = [];
+  const operate = async (method: string, path: string, body: object) => {
+    const answer = await send(method, `/api/v1${path}`, keys.management, body);
+    expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(300);
+    return answer.body as { id: string; key: string };
+  };
+
+  beforeAll(async () => {
+    for (const [team, lead] of [
+      ['team', 'lead'],
+      ['other team', 'other-lead'],
+    ]) {
+      const { id } = await operate('POST', '/teams', { name: `inference ${team}` });
+      await operate('PUT', `/teams/${id}/members/${lead}`, { role: 'lead' });
+      if (team === 'team') await operate('PUT', `/teams/${id}/members/member`, { role: 'member' });
+    }
+    for (const role of ['finance', 'auditor', 'operator'])
+      await operate('PUT', `/principals/${role}`, { role });
+    const scopes = ['inference', 'keys:read', 'keys:write', 'usage:read', 'models:read'];
+    const issue = (fields: object) => operate('POST', '/keys', { name: 'inference', scopes, ...fields });
+    for (const principal_id of HOLDERS) held.set(principal_id, (await issue({ principal_id })).key);
+    const expired = await issue({ expires_at: new Date(Date.now() + 2_000).toISOString() });
+    refused.push(
+      [undefined, 'missing_api_key'],
+      ['sk-svc-nonsense', 'invalid_api_key'],
+      [(await issue({ disabled: true })).key, 'key_disabled'],
+      [expired.key, 'key_expired'],
+    );
+    await eventually(async () => expect((await send('GET', '/v1/models', expired.key)).status).toBe(401));
+  });
+
+  const inference = () => operations.filter(({ path }) => path.startsWith('/v1'));
+  /** The answer to the example, about the given response and request. */
+  async function call(
+    { method, path, operation }: (typeof operations)[number],
+    key = '',
+    [response, request]: readonly [response: string, request: string] = ['', ''],
+  ) {
+    const filled = path
+      .replace('{response_id}', response)
+      .replace('{model}', encodeURIComponent('mock/echo'));
+    const example = operation.requestBody?.content['application/json'].example;
+    const body = example && 'request_id' in example ? { ...example, request_id: request } : example;
+    return await send(method.toUpperCase(), filled, key, body);
+  }
+  /** A stored response, and the request that made it. */
+  async function newResponse(key = ''): Promise<[response: string, request: string]> {
+    const create = operations.find(({ operation }) => operation.operationId === 'createResponse');
+    if (!create) throw new Error('there is no such operation');
+    const { body, headers } = await call(create, key);
+    return [String((body as { id?: string }).id), headers.get('x-request-id') ?? ''];
+  }
+
+  it('refuses every operation without a key, and with one that is bad, disabled or expired', async () => {
+    expect(inference().length).toBeGreaterThan(20);
+    for (const one of inference()) {
+      for (const [key, code] of refused) {
+        const { status, body } = await call(one, key, ['resp_none', 'req_none']);
+        expect([one.operation.operationId, code, status]).toEqual([one.operation.operationId, code, 401]);
+        expect(JSON.stringify(body)).toMatch(/key/);
+      }
+    }
+  });
+
+  it.each(HOLDERS)('does for a %s its own, and no other’s', { timeout: 60_000 }, async (holder) => {
+    const key = held.get(holder);
+    const others = await newResponse(keys.inference);
+    const unknown = [`${others[0].slice(0, -4)}none`, ''] as const;
+    for (const one of inference()) {
+      const { operationId, responses } = one.operation;
+      const isAboutOne = OWN_RESPONSE.includes(operationId);
+      const own = isAboutOne || operationId === 'giveFeedback' ? await newResponse(key) : undefined;
+      const { status, body } = await call(one, key, own);
+      const documented = Object.keys(responses).filter((each) => each.startsWith('2'));
+      const expected = TOO_LATE[operationId] ?? (documented.includes(String(status)) && status);
+      expect([operationId, status, JSON.stringify(body)]).toEqual([
+        operationId,
+        expected,
+        expect.any(String),
+      ]);
+      if (!isAboutOne) continue;
+      const answers = [await call(one, key, others), await call(one, key, unknown)];
+      expect([operationId, ...answers.map((answer) => answer.status)]).toEqual([operationId, 404, 404]);
+    }
+  });
+});

@@ -17,6 +17,7 @@ import { MANAGEMENT } from './management.cases.ts';
 import { MEMORY } from './memory.cases.ts';
 import { NAMES } from './names.cases.ts';
 import { OBJECTS } from './objects.cases.ts';
+import { ON_EXHAUSTED } from './onExhausted.cases.ts';
 import { OVERRIDES } from './overrides.cases.ts';
 import { PIPELINING } from './pipelining.cases.ts';
 import type { Mode } from './product.ts';
@@ -77,7 +78,8 @@ export function hostileSuite(mode: Mode): void {
     for (const { row, title, run } of MANAGEMENT) it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('teams', () => {
-    for (const { row, title, run } of [...TEAMS, ...OVERRIDES]) it(`${row}: ${title}`, () => run(scene));
+    for (const { row, title, run } of [...TEAMS, ...OVERRIDES, ...ON_EXHAUSTED])
+      it(`${row}: ${title}`, () => run(scene));
   });
   // One after the other: there can be 50.
   describe('webhooks', () => {
