@@ -17,7 +17,7 @@ const cli = {
     const isFolder = (await stat(path).catch(() => undefined))?.isDirectory();
     return isFolder ? await readdir(path) : undefined;
   },
-  writeFile: async (path: string, content: string, options: WriteOptions = {}) => {
+  writeFile: async (path: string, content: string | Uint8Array, options: WriteOptions = {}) => {
     const { mode = 0o666, isNew = false, isWhole = false } = options;
     const part = isWhole ? `${path}.part` : path;
     await writeFile(part, content, { mode, flag: isNew ? 'wx' : 'w' });

@@ -62,7 +62,13 @@ export interface TestApi {
       readonly method?: 'POST' | 'PATCH' | 'PUT' | 'DELETE';
       readonly payload?: string;
     },
-  ): Promise<{ status: number; type: string; text: string; headers: Record<string, unknown> }>;
+  ): Promise<{
+    status: number;
+    type: string;
+    text: string;
+    bytes: Uint8Array<ArrayBuffer>;
+    headers: Record<string, unknown>;
+  }>;
   /** Issues a key as the operator; returns the response body. */
   issue(fields?: Json, key?: string): Promise<{ id: string; key: string; policy_id: string } & Json>;
   close(): Promise<void>;
@@ -165,13 +171,14 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
     },
     call,
     async get(path, { key, headers: sent, method = 'GET', payload } = {}) {
-      const { statusCode, headers, body } = await app.inject({
+      const { statusCode, headers, body, rawPayload } = await app.inject({
         method,
         url: path,
         ...(payload !== undefined && { payload }),
         headers: { ...(key !== undefined && { authorization: `Bearer ${key}` }), ...sent },
       });
-      return { status: statusCode, type: String(headers['content-type']), text: body, headers };
+      const bytes = new Uint8Array(rawPayload);
+      return { status: statusCode, type: String(headers['content-type']), text: body, bytes, headers };
     },
     async issue(fields: Json = {}, key = operatorKey) {
       const { status, body } = await call('POST', '/keys', { body: { name: 'test', ...fields }, key });

@@ -46,10 +46,10 @@ async function focus(args: readonly string[], files: Record<string, string> = {}
     out: (text: string) => out.push(text),
     err: (text: string) => err.push(text),
     readFile: async (path: string) => files[path] ?? '',
-    writeFile: async (path: string, text: string, options?: { isWhole?: boolean }) => {
+    writeFile: async (path: string, content: string | Uint8Array, options?: { isWhole?: boolean }) => {
       // What a crash leaves must not look like a day that is done.
       expect(options?.isWhole).toBe(true);
-      files[path] = text;
+      files[path] = Buffer.from(content).toString();
     },
     listFolder: async (folder: string) =>
       folder === 'focus' ? Object.keys(files).map((path) => path.slice('focus/'.length)) : undefined,
@@ -85,6 +85,18 @@ it('writes a file for each day with --output, and goes on where it stopped', asy
   expect(again.files['focus/focus-2026-11-03.csv']).toBe(dataset('2026-11-03'));
 });
 
+it('writes Parquet beside CSV, each with its own days', async () => {
+  const range = ['--from', '2026-11-01', '--to', '2026-11-03', '-o', 'focus'];
+  const csv = await focus(['--from', '2026-11-01', '--to', '2026-11-02', '-o', 'focus']);
+  const { files } = await focus([...range, '--format', 'parquet'], csv.files);
+  expect(Object.keys(files)).toEqual([
+    'focus/focus-2026-11-01.csv',
+    'focus/focus-2026-11-01.parquet',
+    'focus/focus-2026-11-02.parquet',
+  ]);
+  expect(asked.map((query) => query.get('format'))).toEqual([null, 'parquet', 'parquet']);
+});
+
 it('writes no file of a day that is not complete, and says so of one that it prints', async () => {
   incomplete = new Set(['2026-11-19']);
   const written = await focus(['-o', 'focus']);
@@ -102,6 +114,8 @@ it.each([
   [['--from', '2025-01-01', '--to', '2026-11-01'], 'by at most 400 days'],
   [['--by', 'team'], 'its columns are fixed'],
   [['--json'], 'its columns are fixed'],
+  [['--format', 'parquet'], 'name a folder'],
+  [['--format', 'xlsx'], 'Allowed choices are csv, parquet'],
   [['-o', 'elsewhere'], 'There is no folder elsewhere'],
 ])('refuses %j before anything is asked', async (args, says) => {
   const { code, err } = await focus(args);

@@ -24,7 +24,8 @@ const COLUMNS: readonly Column<Key>[] = [
 
 function state(key: Key): string {
   if (key.revoked_at) return 'revoked';
-  return key.disabled ? 'disabled' : 'active';
+  if (key.disabled) return 'disabled';
+  return key.grace_ends_at ? `active, old secret until ${time(key.grace_ends_at)}` : 'active';
 }
 
 /** Prints only the secret on standard output, so that a shell can read it; the rest goes to standard error. */

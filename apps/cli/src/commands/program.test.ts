@@ -45,8 +45,8 @@ async function run(
       if (content === undefined) throw Object.assign(new Error(`no such file: ${path}`), { code: 'ENOENT' });
       return content;
     },
-    writeFile: async (path: string, text: string) => {
-      files[path] = text;
+    writeFile: async (path: string, content: string | Uint8Array) => {
+      files[path] = String(content);
     },
     now: () => new Date('2026-11-20T10:00:00Z'),
   };

@@ -3,7 +3,7 @@ import { Command, Option } from 'commander';
 import { type Column, time, usd } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
-import { exportFocus } from './focus.ts';
+import { exportFocus, FOCUS_FORMATS } from './focus.ts';
 import {
   attributeOf,
   collectList,
@@ -59,14 +59,19 @@ export function spendCommand(cli: Cli): Command {
   for (const name of Object.keys(FILTERS)) command.option(`--${name} <value>`, `only this ${name}`);
   return command
     .option('--csv', 'print all rows as CSV')
-    .option('--focus', 'print whole days (UTC) as a FOCUS 1.2 dataset in CSV; by default yesterday')
+    .option('--focus', 'print whole days (UTC) as a FOCUS 1.2 dataset; by default yesterday')
+    .addOption(
+      new Option('--format <format>', 'with --focus: csv (default), or parquet with --output').choices(
+        FOCUS_FORMATS,
+      ),
+    )
     .option(
       '-o, --output <folder>',
       'with --focus: write a file for each day, but for days that have one; repeat it to go on where it stopped',
     )
     .addHelpText(
       'after',
-      '\nExamples:\n  weighbridge spend --by team,model\n  weighbridge spend --by key --top 10 --compare\n  weighbridge spend --bucket day --from 2026-11-01T00:00:00Z --provider openai --csv > november.csv\n  weighbridge spend --focus --from 2026-11-01 --to 2026-12-01 -o focus/',
+      '\nExamples:\n  weighbridge spend --by team,model\n  weighbridge spend --by key --top 10 --compare\n  weighbridge spend --bucket day --from 2026-11-01T00:00:00Z --provider openai --csv > november.csv\n  weighbridge spend --focus --from 2026-11-01 --to 2026-12-01 -o focus/ --format parquet',
     )
     .action(async (options, self: Command) => {
       const session = await openSession(cli, self);
@@ -74,7 +79,8 @@ export function spendCommand(cli: Cli): Command {
       const filters = Object.entries(FILTERS).map(
         ([name, field]) => [field, options[attributeOf(name)]] as const,
       );
-      if (options.output && !options.focus) throw new UsageError('--output is for --focus.');
+      const ofFocus = ['output', 'format'].find((name) => options[name] !== undefined);
+      if (ofFocus && !options.focus) throw new UsageError(`--${ofFocus} is for --focus.`);
       const query = {
         ...Object.fromEntries(filters.filter(([, value]) => value !== undefined)),
         ...(options.by && { group_by: options.by.join(',') }),
@@ -88,7 +94,8 @@ export function spendCommand(cli: Cli): Command {
       };
       if (options.focus) {
         const { from, to, ...others } = query;
-        await exportFocus(session, { from, to, others, folder: options.output });
+        const { output: folder, format = 'csv' } = options;
+        await exportFocus(session, { from, to, others, folder, format });
         return;
       }
       if (options.csv) {

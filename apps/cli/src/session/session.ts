@@ -23,7 +23,7 @@ export interface Cli {
   readonly readFile: (path: string) => Promise<string>;
   /** The names in a folder; undefined if it is none. */
   readonly listFolder?: (path: string) => Promise<readonly string[] | undefined>;
-  readonly writeFile: (path: string, text: string, options?: WriteOptions) => Promise<void>;
+  readonly writeFile: (path: string, content: string | Uint8Array, options?: WriteOptions) => Promise<void>;
   readonly now: () => Date;
 }
 

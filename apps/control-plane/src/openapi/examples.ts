@@ -49,6 +49,7 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
   usable: true,
   credential_sealed: true,
   ended_at: null,
+  grace_ends_at: null,
   last_used_at: null,
   priority: 0,
   hard_allow_fields: [],

@@ -712,8 +712,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Spend by day as FinOps tools read it: FOCUS 1.2 in CSV
-         * @description One row for each day (UTC), account at a vendor, model, key and attribution. The costs add up exactly to those of the same range of `getSpend`. Rows come in order of days, so an export that breaks off is continued from its last day. Requires the scope `usage:read`.
+         * Spend by day as FinOps tools read it: FOCUS 1.2 in CSV or Parquet
+         * @description One row for each day (UTC), account at a vendor, model, key and attribution. The costs add up exactly to those of the same range of `getSpend`. Rows come in order of days, so an export that breaks off is continued from its last day. In Parquet, costs and quantities are DECIMAL(38, 9), times are timestamps in UTC. Requires the scope `usage:read`.
          */
         get: operations["exportFocus"];
         put?: never;
@@ -2537,6 +2537,8 @@ export interface components {
         };
         /** @enum {string} */
         FeedbackStatus: "counted" | "pending";
+        /** @enum {string} */
+        FocusFormat: "csv" | "parquet";
         /**
          * @description What requests may name of the objects that vendors store, such as responses, conversations and files, if they were made outside the service: `any`, or `own`, none of them (404). What another principal made is 404 in any case. Of a policy and its parents, the strictest holds.
          * @enum {string}
@@ -2619,6 +2621,11 @@ export interface components {
             updated_at: string;
             /** Format: date-time */
             revoked_at: string | null;
+            /**
+             * Format: date-time
+             * @description Until when the secret that a rotation replaced can still read and infer; null: not any more.
+             */
+            grace_ends_at: string | null;
             /** @description The policy that governs the key now. */
             policy_id: string;
             key_hint: string;
@@ -2645,6 +2652,11 @@ export interface components {
             updated_at: string;
             /** Format: date-time */
             revoked_at: string | null;
+            /**
+             * Format: date-time
+             * @description Until when the secret that a rotation replaced can still read and infer; null: not any more.
+             */
+            grace_ends_at: string | null;
             /** @description The policy that governs the key now. */
             policy_id: string;
             key_hint: string;
@@ -3618,6 +3630,11 @@ export interface components {
             updated_at: string;
             /** Format: date-time */
             revoked_at: string | null;
+            /**
+             * Format: date-time
+             * @description Until when the secret that a rotation replaced can still read and infer; null: not any more.
+             */
+            grace_ends_at: string | null;
             /** @description The policy that governs the key now. */
             policy_id: string;
             key_hint: string;
@@ -5890,6 +5907,7 @@ export interface operations {
                      *           "created_at": "2026-11-20T10:00:00.000Z",
                      *           "updated_at": "2026-11-20T10:00:00.000Z",
                      *           "revoked_at": null,
+                     *           "grace_ends_at": null,
                      *           "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
                      *           "key_hint": "sk-svc-A1b2…Y9z0",
                      *           "scopes": [
@@ -5992,6 +6010,7 @@ export interface operations {
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z",
                      *       "revoked_at": null,
+                     *       "grace_ends_at": null,
                      *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
                      *       "key_hint": "sk-svc-A1b2…Y9z0",
                      *       "scopes": [
@@ -6066,6 +6085,7 @@ export interface operations {
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z",
                      *       "revoked_at": null,
+                     *       "grace_ends_at": null,
                      *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
                      *       "key_hint": "sk-svc-A1b2…Y9z0",
                      *       "scopes": [
@@ -6131,6 +6151,7 @@ export interface operations {
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z",
                      *       "revoked_at": null,
+                     *       "grace_ends_at": null,
                      *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
                      *       "key_hint": "sk-svc-A1b2…Y9z0",
                      *       "scopes": [
@@ -6210,6 +6231,7 @@ export interface operations {
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z",
                      *       "revoked_at": null,
+                     *       "grace_ends_at": null,
                      *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
                      *       "key_hint": "sk-svc-A1b2…Y9z0",
                      *       "scopes": [
@@ -6312,6 +6334,7 @@ export interface operations {
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z",
                      *       "revoked_at": null,
+                     *       "grace_ends_at": null,
                      *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
                      *       "key_hint": "sk-svc-A1b2…Y9z0",
                      *       "scopes": [
@@ -6403,6 +6426,7 @@ export interface operations {
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z",
                      *       "revoked_at": null,
+                     *       "grace_ends_at": null,
                      *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
                      *       "key_hint": "sk-svc-A1b2…Y9z0",
                      *       "scopes": [
@@ -10082,6 +10106,8 @@ export interface operations {
                 env?: string;
                 /** @description Labels such as key1=val1,key2=val2; escape a comma, = or \ in keys and values with \. */
                 label?: string;
+                /** @description The format of the file. By default what `Accept` prefers: text/csv or application/vnd.apache.parquet. */
+                format?: components["schemas"]["FocusFormat"];
             };
             header?: never;
             path?: never;
@@ -10104,11 +10130,13 @@ export interface operations {
                      *     0.0001285,con_01kafyq2s0e5fvf6m8x4n9r7td,openai,USD
                      */
                     "text/csv": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            406: components["responses"]["NotAcceptable"];
             408: components["responses"]["RequestTimeout"];
             417: components["responses"]["ExpectationFailed"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];

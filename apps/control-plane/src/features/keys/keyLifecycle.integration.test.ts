@@ -43,8 +43,22 @@ describe('rotating a key', () => {
     const works = async (key: unknown) =>
       (await api.call('GET', '/usage', { key: String(key) })).status === 200;
     expect([await works(issued.key), await works(body.key)]).toEqual([true, true]);
+    // Whoever looks at the key sees until when.
+    const graceEnds = async () => {
+      const { body: shown } = await api.call('GET', `/keys/${issued.id}`);
+      const { body: list } = await api.call('GET', '/keys?page_size=500');
+      const listed = (list.data as { id: string; grace_ends_at: unknown }[]).find(
+        ({ id }) => id === issued.id,
+      );
+      const { body: changed } = await api.call('PATCH', `/keys/${issued.id}`, { body: {} });
+      return [shown, listed, changed].map((key) => key?.grace_ends_at);
+    };
+    const endsAt = new Date(api.now.getTime() + 60_000).toISOString();
+    expect([body.grace_ends_at, issued.grace_ends_at]).toEqual([endsAt, null]);
+    expect(await graceEnds()).toEqual([endsAt, endsAt, endsAt]);
     later(60_000);
     expect([await works(issued.key), await works(body.key)]).toEqual([false, true]);
+    expect(await graceEnds()).toEqual([null, null, null]);
     const { body: again } = await api.call('POST', `/keys/${issued.id}/rotate`);
     expect([await works(body.key), await works(again.key)]).toEqual([false, true]);
   });

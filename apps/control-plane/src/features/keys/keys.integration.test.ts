@@ -43,6 +43,7 @@ describe('creating a key', () => {
       created_at: api.now.toISOString(),
       updated_at: api.now.toISOString(),
       revoked_at: null,
+      grace_ends_at: null,
       policy_id: expect.stringMatching(/^pol_/),
       key_hint: expect.stringMatching(/^sk-svc-.{4}….{4}$/),
       key: expect.stringMatching(/^sk-svc-.{49}$/),

@@ -132,6 +132,23 @@ export async function expireSecrets(tx: Tx, keyId: string, at: Date): Promise<vo
     .execute();
 }
 
+/** When replaced secrets stop working, by key, for the keys that have such a secret. */
+export async function findGraceEnds(
+  db: Database,
+  keyIds: readonly string[],
+  now: Date,
+): Promise<ReadonlyMap<string, Date>> {
+  if (keyIds.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('key_secrets')
+    .select(['key_id', 'expires_at'])
+    .where('key_id', 'in', keyIds)
+    .where('expires_at', '>', now)
+    .orderBy('expires_at')
+    .execute();
+  return new Map(rows.map(({ key_id, expires_at }) => [key_id, expires_at as Date]));
+}
+
 export interface KeyFilter extends VisibleObjects {
   /** The team that the key's principal is in now. */
   readonly teamId?: string | undefined;

@@ -20,7 +20,7 @@ import { changeKey, type KeyDeps, listKeys, readKey, rotateKey, visibleKey } fro
 import { createPlaygroundKey } from './playgroundKeys.service.ts';
 
 /** Without what others change: its use, and which policy governs it if it names none. */
-const VERSIONED = { versioned: versionedFields(Key, 'last_used_at', 'policy_id') } as const;
+const VERSIONED = { versioned: versionedFields(Key, 'last_used_at', 'grace_ends_at', 'policy_id') } as const;
 const KeyParams = Type.Object({ key_id: Type.String() });
 
 export function keyRoutes(app: App, deps: IssuingDeps): void {

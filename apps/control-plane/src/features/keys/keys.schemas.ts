@@ -27,6 +27,13 @@ const properties = {
   created_at: DateTime,
   updated_at: DateTime,
   revoked_at: Nullable(DateTime),
+  grace_ends_at: Nullable(
+    Type.String({
+      format: 'date-time',
+      description:
+        'Until when the secret that a rotation replaced can still read and infer; null: not any more.',
+    }),
+  ),
   policy_id: Type.String({ description: 'The policy that governs the key now.' }),
   key_hint: Type.String(),
   scopes: Type.Array(Type.String()),

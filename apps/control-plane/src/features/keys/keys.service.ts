@@ -21,6 +21,7 @@ import { assertMayRotate } from './keyRotation.ts';
 import { newSecret } from './keySecrets.service.ts';
 import {
   expireSecrets,
+  findGraceEnds,
   findKey,
   findKeys,
   insertSecret,
@@ -67,7 +68,12 @@ export async function mayChangeKeysOf(db: Database, caller: Caller, principalId:
 
 export async function readKey(deps: KeyDeps, caller: Caller, id: string): Promise<Key> {
   const row = await visibleKey(deps, caller, id);
-  return toKey(row, (await governingPolicyOf(deps.db, row)).id);
+  return await presentKey(deps.db, row, deps.now());
+}
+
+async function presentKey(db: Database, row: KeyRow, now: Date): Promise<Key> {
+  const graceEnds = await findGraceEnds(db, [row.id], now);
+  return toKey(row, (await governingPolicyOf(db, row)).id, graceEnds.get(row.id));
 }
 
 /** The keys that the caller may see, newest first. */
@@ -76,12 +82,14 @@ export async function listKeys(deps: KeyDeps, caller: Caller, query: KeyQuery): 
   const [createdAt, id] = request.after ?? [];
   const after = createdAt && id ? { createdAt: new Date(createdAt), id } : undefined;
   const rows = await findKeys(deps.db, keyFilter(caller, query), after, request.size + 1);
+  const ids = rows.map(({ id }) => id);
+  const graceEnds = await findGraceEnds(deps.db, ids, deps.now());
   return page(
     'keys',
     request,
     rows,
     (row) => [row.created_at.toISOString(), row.id],
-    (row) => toKey(row, row.governing_policy_id),
+    (row) => toKey(row, row.governing_policy_id, graceEnds.get(row.id)),
   );
 }
 
@@ -96,11 +104,11 @@ export async function changeKey(
   return await deps.db.transaction().execute(async (tx) => {
     if (input.policy_id !== undefined) await lockGovernance(tx, 'shared');
     const before = await lockVisibleKey(tx, deps, caller, id);
-    assertMatch(toKey(before, (await governingPolicyOf(tx, before)).id));
+    assertMatch(await presentKey(tx, before, now));
     assertNotRevoked(before);
     const changes = await permittedChanges(tx, caller, before, input, now);
     const changed = Object.keys(changes);
-    if (changed.length === 0) return toKey(before, (await governingPolicyOf(tx, before)).id);
+    if (changed.length === 0) return await presentKey(tx, before, now);
     const after = await updateKey(tx, id, { ...changes, updated_at: now });
     await recordChange(tx, {
       actor: caller,
@@ -109,7 +117,7 @@ export async function changeKey(
       detail: { changed },
       at: now,
     });
-    return toKey(after, (await governingPolicyOf(tx, after)).id);
+    return await presentKey(tx, after, now);
   });
 }
 
@@ -125,7 +133,7 @@ export async function rotateKey(
   return await deps.db.transaction().execute(async (tx) => {
     const before = await lockVisibleKey(tx, deps, caller, id);
     const policy = await governingPolicyOf(tx, before);
-    assertMatch(toKey(before, policy.id));
+    assertMatch(await presentKey(tx, before, now));
     assertNotRevoked(before);
     await assertMayRotate(tx, caller, before, policy, now);
     const { token, secret } = newSecret(deps.peppers);
@@ -134,7 +142,7 @@ export async function rotateKey(
     const after = await updateKey(tx, id, { key_hint: keyHint(token), updated_at: now });
     const detail = { grace_seconds: graceSeconds };
     await recordChange(tx, { actor: caller, action: 'key.rotated', resourceId: id, detail, at: now });
-    return { ...toKey(after, policy.id), key: token };
+    return { ...(await presentKey(tx, after, now)), key: token };
   });
 }
 

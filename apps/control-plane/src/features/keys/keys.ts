@@ -14,8 +14,8 @@ import { DEFAULT_SCOPES, type Scope } from '../../shared/scopes.ts';
 import type { KeyFilter, KeyRow } from './keys.repository.ts';
 import type { Attribution, Key, KeyQuery } from './keys.schemas.ts';
 
-/** The key of a row as the API shows it, with the policy that governs it. */
-export function toKey(row: KeyRow, policyId: string): Key {
+/** The key of a row as the API shows it, with the policy that governs it, and the end of its grace period if it has one. */
+export function toKey(row: KeyRow, policyId: string, graceEndsAt?: Date): Key {
   return {
     id: row.id,
     name: row.name,
@@ -26,6 +26,7 @@ export function toKey(row: KeyRow, policyId: string): Key {
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
     revoked_at: row.revoked_at?.toISOString() ?? null,
+    grace_ends_at: row.revoked_at === null ? (graceEndsAt?.toISOString() ?? null) : null,
     policy_id: policyId,
     key_hint: row.key_hint,
     scopes: row.scopes,

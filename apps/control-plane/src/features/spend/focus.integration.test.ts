@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { parquetRows } from '../../../test/parquet.ts';
 import { startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { emptyLedger, recordAttempts } from '../../../test/usage.ts';
 
@@ -159,6 +160,33 @@ describe('the FOCUS export', () => {
     expect((await focus()).rows).toHaveLength(users.length);
   });
 
+  it('has the same rows in Parquet', async () => {
+    const key = await api.issue({ name: '=1+1 "ü", 中' });
+    await recordAttempts(api.db, [
+      { key: key.id, principal: 'ada', costNano: 1_234_567_891n, admittedAt: day('18T23:59:59.999') },
+      { costNano: 9_007_199_254_740_993n, attribution: { user: '=1+1' }, admittedAt: day('19T00:00:00') },
+      { connector: '', costNano: 10n, admittedAt: day('19T01:00:00') },
+    ]);
+    const range = { from: '2026-11-18T00:00:00Z', to: '2026-11-20T00:00:00Z' };
+    const { rows } = await focus(range);
+    expect(rows).toHaveLength(3);
+    // In a CSV, an apostrophe keeps a spreadsheet from running what begins a formula.
+    const plain = rows.map((row) =>
+      Object.fromEntries(Object.entries(row).map(([name, value]) => [name, value.replace(/^'(?==)/, '')])),
+    );
+    const path = `/api/v1/spend/focus?${new URLSearchParams({ ...range, format: 'parquet' })}`;
+    const file = await api.get(path, { key: api.operatorKey });
+    expect(file.headers).toMatchObject({
+      'content-type': 'application/vnd.apache.parquet',
+      'content-disposition': 'attachment; filename="focus-2026-11-18-to-2026-11-19.parquet"',
+      'x-svc-complete': 'true',
+    });
+    expect(await parquetRows(file.bytes)).toEqual(plain);
+    const accept = { accept: 'application/vnd.apache.parquet' };
+    const accepted = await api.get('/api/v1/spend/focus', { key: ada, headers: accept });
+    expect(await parquetRows(accepted.bytes)).toEqual((await focus({}, ada)).rows);
+  });
+
   it('shows a caller only what it may see', async () => {
     await recordAttempts(api.db, [
       { principal: 'ada', admittedAt: day('19T12:00:00') },
@@ -176,6 +204,7 @@ describe('the FOCUS export', () => {
     [{ from: '2026-10-01T00:00:00Z' }, /31 days/],
     [{ from: '2026-11-20T00:00:00Z', to: '2026-11-19T00:00:00Z' }, /before/],
     [{ group_by: 'team' }, /group_by/],
+    [{ format: 'xlsx' }, /format: must be one of csv, parquet/],
   ])('refuses %j', async (query, message) => {
     const { status, error } = await focus(query as Record<string, string>);
     expect([status, error.message]).toEqual([400, expect.stringMatching(message)]);

@@ -2,7 +2,9 @@ import type { Database } from '@weighbridge/database';
 import { readCompleteness, type SpendQuery, streamSpendRows } from '@weighbridge/ledger';
 import type { Caller } from '../../shared/caller.ts';
 import type { FocusRequest } from './focus.schemas.ts';
-import { FOCUS_DIMENSIONS, focusHeader, focusRecord } from './focusCsv.ts';
+import { type Charge, FOCUS_DIMENSIONS, focusCharge } from './focusColumns.ts';
+import { focusCsv } from './focusCsv.ts';
+import { focusParquet } from './focusParquet.ts';
 import { checkedRange, instant, invalid, ledgerFilter, type Range } from './ledgerQuery.ts';
 import type { SpendDeps } from './spend.service.ts';
 import { readNames } from './spendNames.ts';
@@ -10,8 +12,10 @@ import { readNames } from './spendNames.ts';
 const DAY_MS = 86_400_000;
 const MAX_DAYS = 31;
 
+export type FocusFormat = 'csv' | 'parquet';
+
 export interface FocusExport {
-  readonly lines: AsyncGenerator<string>;
+  readonly content: AsyncGenerator<string | Uint8Array>;
   /** Whether all usage of the range is known to be in it. */
   readonly isComplete: boolean;
   /** Of the file. */
@@ -23,6 +27,7 @@ export async function focusExport(
   deps: SpendDeps,
   caller: Caller,
   request: FocusRequest,
+  format: FocusFormat,
 ): Promise<FocusExport> {
   const range = dayRange(request, deps.now());
   const query: SpendQuery = {
@@ -32,8 +37,9 @@ export async function focusExport(
   };
   const { isComplete } = await readCompleteness(deps.db, query);
   const days = [range.from, ...(range.to.getTime() - range.from.getTime() > DAY_MS ? [lastDay(range)] : [])];
-  const name = `focus-${days.map((day) => day.toISOString().slice(0, 10)).join('-to-')}.csv`;
-  return { lines: focusLines(deps.db, query), isComplete, name };
+  const name = `focus-${days.map((day) => day.toISOString().slice(0, 10)).join('-to-')}.${format}`;
+  const charges = readCharges(deps.db, query);
+  return { content: format === 'csv' ? focusCsv(charges) : focusParquet(charges), isComplete, name };
 }
 
 function dayRange(request: FocusRequest, now: Date): Range {
@@ -52,18 +58,14 @@ function dayRange(request: FocusRequest, now: Date): Range {
 const lastDay = ({ to }: Range) => new Date(to.getTime() - DAY_MS);
 
 /** One day after the other, so that only the rows of a day are sorted at once. */
-async function* focusLines(db: Database, query: SpendQuery): AsyncGenerator<string> {
-  // With the first rows: before the response starts, an invalid query still gets an error.
-  let head = focusHeader();
+async function* readCharges(db: Database, query: SpendQuery): AsyncGenerator<Charge[]> {
   const { from, to } = query.filter;
-  for (let day = from.getTime(); day < to.getTime(); day += DAY_MS) {
-    const ofDay = { from: new Date(day), to: new Date(day + DAY_MS) };
-    const rows = streamSpendRows(db, { ...query, filter: { ...query.filter, ...ofDay } });
+  for (let start = from.getTime(); start < to.getTime(); start += DAY_MS) {
+    const day = { from: new Date(start), to: new Date(start + DAY_MS) };
+    const rows = streamSpendRows(db, { ...query, filter: { ...query.filter, ...day } });
     for await (const some of rows) {
       const names = await readNames(db, FOCUS_DIMENSIONS, some);
-      yield head + some.map((row) => focusRecord(ofDay, row, names)).join('');
-      head = '';
+      yield some.map((row) => focusCharge(day, row, names));
     }
   }
-  if (head !== '') yield head;
 }

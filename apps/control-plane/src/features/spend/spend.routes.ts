@@ -2,10 +2,12 @@ import type { Readable } from 'node:stream';
 import { Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { acceptedType } from '../../shared/mediaType.ts';
-import { FOCUS_EXAMPLE, FocusRequest } from './focus.schemas.ts';
-import { focusExport } from './focus.service.ts';
+import { FOCUS_EXAMPLE, FocusRequest, PARQUET } from './focus.schemas.ts';
+import { type FocusFormat, focusExport } from './focus.service.ts';
 import { SpendReport, SpendRequest } from './spend.schemas.ts';
 import { createSpendExports, type SpendDeps, spendReport } from './spend.service.ts';
+
+const CSV_WITH_HEADER = 'text/csv; charset=utf-8; header=present';
 
 export function spendRoutes(app: App, deps: SpendDeps): void {
   const exports = createSpendExports(deps);
@@ -34,7 +36,7 @@ export function spendRoutes(app: App, deps: SpendDeps): void {
       if (type === 'application/json') return await spendReport(deps, request.caller, request.query);
       const csv = await exports.open(request.caller, request.query);
       return reply
-        .header('content-type', 'text/csv; charset=utf-8; header=present')
+        .header('content-type', CSV_WITH_HEADER)
         .header('content-disposition', 'attachment; filename="spend.csv"')
         .send(csv);
     },
@@ -46,29 +48,35 @@ export function spendRoutes(app: App, deps: SpendDeps): void {
       config: { scope: 'usage:read' },
       schema: {
         operationId: 'exportFocus',
-        summary: 'Spend by day as FinOps tools read it: FOCUS 1.2 in CSV',
+        summary: 'Spend by day as FinOps tools read it: FOCUS 1.2 in CSV or Parquet',
         description:
-          'One row for each day (UTC), account at a vendor, model, key and attribution. The costs add up exactly to those of the same range of `getSpend`. Rows come in order of days, so an export that breaks off is continued from its last day.',
+          'One row for each day (UTC), account at a vendor, model, key and attribution. The costs add up exactly to those of the same range of `getSpend`. Rows come in order of days, so an export that breaks off is continued from its last day. In Parquet, costs and quantities are DECIMAL(38, 9), times are timestamps in UTC.',
         querystring: FocusRequest,
         response: {
           200: {
             description: 'Rows in order of the day.',
             content: {
               'text/csv': { schema: Type.Unsafe<Readable>({ type: 'string', examples: [FOCUS_EXAMPLE] }) },
+              [PARQUET]: { schema: Type.Unsafe<Readable>({ type: 'string', format: 'binary' }) },
             },
           },
         },
       },
     },
     async (request, reply) => {
-      acceptedType(request.headers.accept, ['text/csv']);
-      const { lines, isComplete, name } = await focusExport(deps, request.caller, request.query);
-      const csv = await exports.stream(lines);
+      reply.header('vary', 'accept');
+      const format = focusFormat(request.query.format, request.headers.accept);
+      const { content, isComplete, name } = await focusExport(deps, request.caller, request.query, format);
+      const file = await exports.stream(content);
       return reply
-        .header('content-type', 'text/csv; charset=utf-8; header=present')
+        .header('content-type', format === 'csv' ? CSV_WITH_HEADER : PARQUET)
         .header('content-disposition', `attachment; filename="${name}"`)
         .header('x-svc-complete', String(isComplete))
-        .send(csv);
+        .send(file);
     },
   );
+}
+
+function focusFormat(format: FocusFormat | undefined, accept: string | undefined): FocusFormat {
+  return format ?? (acceptedType(accept, ['text/csv', PARQUET]) === PARQUET ? 'parquet' : 'csv');
 }

@@ -95,8 +95,8 @@ async function readTotal(db: Database, { filter }: SpendQuery, compares: boolean
 export interface SpendExports {
   /** Resolves once the first rows are read. The stream then reads from the database as fast as it is consumed. */
   open(caller: Caller, request: SpendRequest): Promise<Readable>;
-  /** As `open`, of other lines. */
-  stream(lines: AsyncGenerator<string>): Promise<Readable>;
+  /** As `open`, of other content. */
+  stream(content: AsyncGenerator<string | Uint8Array>): Promise<Readable>;
 }
 
 /** Each export holds a database connection while it runs; the rest of the pool stays free for other requests. */
@@ -116,7 +116,7 @@ export function createSpendExports(deps: SpendDeps): SpendExports {
       const { query } = spendQuery(deps, caller, request);
       return await this.stream(csvLines(deps.db, query));
     },
-    async stream(lines) {
+    async stream(content) {
       if (running >= MAX_EXPORTS) {
         throw new AppError(
           'unavailable',
@@ -129,11 +129,11 @@ export function createSpendExports(deps: SpendDeps): SpendExports {
         running--;
       };
       // Read the first rows before the response starts: an invalid query still gets an error response.
-      const first = await withinTimeout(lines.next()).catch((error: unknown) => {
+      const first = await withinTimeout(content.next()).catch((error: unknown) => {
         end();
         throw error;
       });
-      const stream = Readable.from(preceded(first, lines), { objectMode: false });
+      const stream = Readable.from(preceded(first, content), { objectMode: false });
       const timer = setTimeout(
         () => stream.destroy(new Error(`the export took longer than ${EXPORT_TIMEOUT_MS / 1_000} s`)),
         EXPORT_TIMEOUT_MS,
@@ -141,7 +141,7 @@ export function createSpendExports(deps: SpendDeps): SpendExports {
       stream.once('close', () => {
         clearTimeout(timer);
         // The generator may be waiting for a query: it releases its connection when the query ends.
-        void lines
+        void content
           .return(undefined)
           .catch(() => {})
           .finally(end);
