@@ -54,6 +54,7 @@ export function createLimits({ lease, spool, heartbeats, isLive, metrics }: Limi
     nowMs: () => performance.now(),
     clockMs: () => heartbeats.clockMs(Date.now()),
     silenceMs: () => heartbeats.silenceMs(now()),
+    isLive,
     onShadowRefusal: (policy) => shadow.inc({ policy, limit: 'budget' }),
   });
   metrics.gauge('weighbridge_leases', 'Buckets on which this proxy has a lease.', () => budget.size);

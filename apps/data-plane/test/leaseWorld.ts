@@ -120,6 +120,7 @@ export function bookOf(world: LeaseWorld, epoch: string, deps: Partial<LeaseBook
     nowMs: () => ms++,
     clockMs: () => 0,
     silenceMs: () => 0,
+    isLive: () => !world.isDown,
     onShadowRefusal: () => {},
     ...deps,
   });

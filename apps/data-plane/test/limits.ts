@@ -35,6 +35,7 @@ export function openTestLimits(bucketOf: (bucket: BucketRef) => TestBucket | und
     nowMs: () => performance.now(),
     clockMs: () => Date.now(),
     silenceMs: () => 0,
+    isLive: () => true,
   });
   const rates = new RateBook({
     ...common,

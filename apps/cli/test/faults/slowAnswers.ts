@@ -4,8 +4,8 @@ import { Outages } from './outages.ts';
 
 const INTERVAL_MS = 250;
 /**
- * A request that needs a lease waits 2.5 s: for a call that had begun before it, and for its own. Each makes about fourteen
- * statements, one after the other; the request below makes two, in a few milliseconds.
+ * A request that needs a lease waits 5 s, in which two calls time out after 2 s. Each makes about fourteen statements, one after
+ * the other; the request below makes two, in a few milliseconds.
  */
 const SLOW_MS = 150;
 

@@ -1,6 +1,7 @@
 import { AppError } from '@weighbridge/errors';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { bookOf, budgeted, LeaseWorld, settleDown } from '../../test/leaseWorld.ts';
+import type { LeaseBookDeps } from './leaseBook.ts';
 
 describe('the lease book', () => {
   it('reserves from all buckets or from none', async () => {
@@ -133,7 +134,8 @@ describe('the lease book', () => {
       fail = reject;
     });
     let calls = 0;
-    const book = bookOf(world, '1', { call: (request) => (calls++ === 0 ? first : world.call(request)) });
+    const call: LeaseBookDeps['call'] = (request) => (calls++ === 0 ? first : world.call(request));
+    const book = bookOf(world, '1', { call, isLive: () => false });
     const early = book.reserve([policy], 10n, { showsParentFigures: false }).catch((error: unknown) => error);
     await settleDown();
     const late = book.reserve([policy], 10n, { showsParentFigures: false });
@@ -141,6 +143,35 @@ describe('the lease book', () => {
     fail(new Error('no answer in time'));
     expect(await early).toMatchObject({ code: 'budget_unavailable' });
     expect((await late)?.amountNanoUsd).toBe(10n);
+  });
+
+  it('asks again after a call that failed while heartbeats arrive, a few times a second and for seconds', async () => {
+    const world = new LeaseWorld();
+    const policy = budgeted('p');
+    world.limits.set(policy.bucketKey, 1_000n);
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const askedAtMs: number[] = [];
+    let failing = 3;
+    const call: LeaseBookDeps['call'] = async (request) => {
+      askedAtMs.push(Date.now());
+      if (failing-- > 0) throw new Error('the control plane that was asked is stopping');
+      return await world.call(request);
+    };
+    const book = bookOf(world, '1', { call, nowMs: () => Date.now() });
+    const served = book.reserve([policy], 10n, { showsParentFigures: false });
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect((await served)?.amountNanoUsd).toBe(10n);
+    expect(askedAtMs).toHaveLength(4);
+
+    failing = Number.POSITIVE_INFINITY;
+    askedAtMs.length = 0;
+    const refused = book.reserve([policy], 500n, { showsParentFigures: false }).catch((error) => error);
+    await vi.advanceTimersByTimeAsync(4_900);
+    expect(await Promise.race([refused, 'waits'])).toBe('waits');
+    expect(askedAtMs).toHaveLength(50);
+    await vi.advanceTimersByTimeAsync(200);
+    expect(await refused).toMatchObject({ code: 'budget_unavailable' });
   });
 
   it('reserves nothing from a lease that is no longer valid', async () => {

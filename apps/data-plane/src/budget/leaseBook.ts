@@ -10,6 +10,8 @@ import { ANSWER_WAIT_MS, isCrowded, LeaseWait, type Shortage } from './leaseWait
 export interface LeaseBookDeps extends Omit<LeaseCallsDeps, 'onAnswer' | 'firstSeq'> {
   /** Time since the last contact with the control plane, in milliseconds, by the monotonic or the wall clock, whichever shows more. */
   readonly silenceMs: () => number;
+  /** Heartbeats arrive from the control plane. */
+  readonly isLive: () => boolean;
   /** The control plane's clock as known here, in Unix milliseconds. */
   readonly clockMs: () => number;
   /** A shadow policy would have refused a request. */
@@ -86,8 +88,8 @@ export class LeaseBook {
   }
 
   /**
-   * Reserves, and waits if a lease is too small: for the control plane's response, and up to a second for budget that
-   * others hold. Rejects with the refusal, which advises by `asked`. Resolves with undefined if a counter was replaced or its window is over:
+   * Reserves, and waits if a lease is too small: for the control plane's response, which is asked for again while heartbeats
+   * arrive, and up to a second for budget that others hold. Rejects with the refusal, which advises by `asked`. Resolves with undefined if a counter was replaced or its window is over:
    * look the key up again.
    */
   async reserve(
@@ -109,7 +111,8 @@ export class LeaseBook {
         assertNotExhausted(shortage, asked);
       }
       const failed = shortages.find(({ entry }) => wait.hasFailed(entry));
-      if (failed || wait.isAnswerOverdue(nowMs) || shortages.length === 0) {
+      const isLive = this.#deps.isLive();
+      if ((failed && !isLive) || wait.isAnswerOverdue(nowMs, isLive) || shortages.length === 0) {
         throw budgetUnavailable(failed?.entry.failure);
       }
       // The control plane answered and spend leaves room, so others hold it.

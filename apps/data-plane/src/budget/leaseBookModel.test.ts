@@ -21,7 +21,9 @@ describe('the lease book', () => {
         const leaves = [budgeted('a'), budgeted('b')];
         for (const policy of [parent, ...leaves]) world.limits.set(policy.bucketKey, int(200, 2_000));
         const clock = { ms: 0 };
-        const books = ['1', '2', '3'].map((epoch) => bookOf(world, epoch, { nowMs: () => clock.ms++ }));
+        const books = ['1', '2', '3'].map((epoch) =>
+          bookOf(world, epoch, { nowMs: () => clock.ms++, isLive: () => false }),
+        );
         const running: {
           at: number;
           chain: BudgetedPolicy[];

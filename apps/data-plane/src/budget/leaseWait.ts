@@ -3,11 +3,13 @@ import type { Lease } from './lease.ts';
 import type { LeaseCalls } from './leaseCalls.ts';
 import { type LeaseEntry, waitForChange } from './leaseEntry.ts';
 
-/** How long a request waits for the control plane to answer at all. */
+/** How long a request waits for the control plane to answer at all: for a call that had begun before it, and for its own. */
 export const ANSWER_WAIT_MS = 2_500;
+/** The same while heartbeats arrive: a call may have failed because one control plane stopped, or Postgres was busy. */
+const LIVE_ANSWER_WAIT_MS = 5_000;
 /** How long a request waits for budget that others hold. */
 const CONTENTION_WAIT_MS = 1_000;
-/** Interval of calls for a bucket that others hold. */
+/** Interval of calls for a bucket that others hold, or after a call that failed. */
 const RETRY_MS = 100;
 /** The most requests that wait for one bucket. */
 const MAX_WAITING = 1_000;
@@ -43,8 +45,8 @@ export class LeaseWait {
     return figures !== undefined && figures.askedAtMs >= this.beganAtMs;
   }
 
-  isAnswerOverdue(nowMs: number): boolean {
-    return nowMs - this.beganAtMs >= ANSWER_WAIT_MS;
+  isAnswerOverdue(nowMs: number, isLive: boolean): boolean {
+    return nowMs - this.beganAtMs >= (isLive ? LIVE_ANSWER_WAIT_MS : ANSWER_WAIT_MS);
   }
 
   isContentionOver(nowMs: number): boolean {
@@ -54,7 +56,7 @@ export class LeaseWait {
   /** Asks for what is missing, if that is due, and waits until one of the leases may have changed. */
   async forMore(shortages: readonly Shortage[], nowMs: number): Promise<void> {
     for (const { entry, needed } of shortages) {
-      if (this.#isCallDue(entry.lease, nowMs)) this.#askFor(entry.lease, needed);
+      if (this.#isCallDue(entry, nowMs)) this.#askFor(entry.lease, needed);
     }
     await waitForChange(
       shortages.map(({ entry }) => entry),
@@ -62,7 +64,8 @@ export class LeaseWait {
     );
   }
 
-  #isCallDue({ figures }: Lease, nowMs: number): boolean {
+  #isCallDue({ lease: { figures }, failedCallAtMs }: LeaseEntry, nowMs: number): boolean {
+    if (nowMs - failedCallAtMs < RETRY_MS) return false;
     return !figures || nowMs - figures.askedAtMs >= RETRY_MS || figures.askedAtMs < this.#freshSinceMs;
   }
 

@@ -191,6 +191,7 @@ function newSimulation(limit: bigint): Simulation {
       nowMs: () => simulation.nowMs,
       clockMs: () => simulation.nowMs,
       silenceMs: () => 0,
+      isLive: () => true,
       onShadowRefusal: () => {},
       call: (request) => {
         simulation.calls++;
