@@ -1,7 +1,7 @@
 import { createServer, type RequestListener } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { writeHead, writeMessage } from './responseHead.ts';
 import type { HeaderList } from './responseHeaders.ts';
 
@@ -107,16 +107,17 @@ it('calls a writeHead that was replaced', async () => {
   expect(bytes).toMatch(/^HTTP\/1.1 201 /);
 });
 
-async function bytesOf(request: string, listener: RequestListener): Promise<string> {
-  const server = createServer(listener).listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
+let answerNext: RequestListener = () => {};
+const server = createServer((request, response) => answerNext(request, response));
+beforeAll(() => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve)));
+afterAll(() => void server.close());
+
+/** The answer to one request at a time. */
+function bytesOf(request: string, listener: RequestListener): Promise<string> {
+  answerNext = listener;
   const socket = connect((server.address() as AddressInfo).port, '127.0.0.1');
   socket.end(request);
-  try {
-    return await text(socket);
-  } finally {
-    server.close();
-  }
+  return text(socket);
 }
 
 /**

@@ -29,12 +29,15 @@ const NOT_IN_VALUES = /[^\t\x20-\x7e\x80-\xff]/;
 
 /** A header's last line: most responses repeat it. */
 interface KnownHeader {
+  readonly name: string;
   readonly isReadByNode: boolean;
   value: string;
   line: string;
 }
 
 const known = new Map<string, KnownHeader>();
+/** Those of the last response, by their place: the next has most of them there too. */
+const latest: KnownHeader[] = [];
 /** Vendors may name headers as they like. */
 const MAX_KNOWN = 500;
 const MAX_KNOWN_LENGTH = 512;
@@ -83,7 +86,7 @@ function linesOf(list: HeaderList, framing: string[]): string | undefined {
   for (let at = 0; at < list.length; at += 2) {
     const name = list[at] as string;
     const value = list[at + 1] as string;
-    const header = known.get(name) ?? learn(name);
+    const header = knownAt(at >> 1, name) ?? learn(name);
     if (!header) return undefined;
     if (header.isReadByNode) framing.push(name, value);
     else if (header.value === value) lines += header.line;
@@ -99,9 +102,18 @@ function linesOf(list: HeaderList, framing: string[]): string | undefined {
   return lines;
 }
 
+function knownAt(place: number, name: string): KnownHeader | undefined {
+  const last = latest[place];
+  if (last?.name === name) return last;
+  const header = known.get(name);
+  if (header) latest[place] = header;
+  return header;
+}
+
 function learn(name: string): KnownHeader | undefined {
   if (!TOKEN.test(name)) return undefined;
-  const header = { isReadByNode: READ_BY_NODE.has(name.toLowerCase()), value: '', line: `${name}: \r\n` };
+  const isReadByNode = READ_BY_NODE.has(name.toLowerCase());
+  const header = { name, isReadByNode, value: '', line: `${name}: \r\n` };
   if (known.size < MAX_KNOWN && name.length <= MAX_KNOWN_LENGTH) known.set(name, header);
   return header;
 }

@@ -46,11 +46,13 @@ export class Lease {
   #returned = 0n;
   #used = 0n;
   #reserved = 0n;
+  /** What is left of these: granted - returned - used - reserved. Each request asks several times. */
+  #available = 0n;
   /** The part of `#returned` that the control plane has acknowledged. */
   #returnAcked = 0n;
   /** A call got no response, and may have granted more. */
   #mayHoldMore = false;
-  #lastGrant = 0n;
+  #halfOfLastGrant = 0n;
   #burn: number | undefined;
   /** Nano-USD since the last measurement; a number, which costs less than a bigint for thousands of leases. */
   #usedSince = 0;
@@ -61,6 +63,7 @@ export class Lease {
     this.#granted = BigInt(persisted.granted);
     this.#returned = BigInt(persisted.returned);
     this.#used = BigInt(persisted.used);
+    this.#available = this.#granted - this.#returned - this.#used;
     this.standing = BigInt(persisted.standing ?? 0);
     // The last calls of the earlier process may have been answered after it ended.
     this.#mayHoldMore = true;
@@ -73,6 +76,7 @@ export class Lease {
     lease.#returned = BigInt(figures.returned);
     lease.#returnAcked = lease.#returned;
     lease.#used = BigInt(figures.used);
+    lease.#available = lease.#granted - lease.#returned - lease.#used;
     lease.standing = BigInt(figures.standing ?? 0);
     lease.reservedAtMs = reservedAtMs;
     return lease;
@@ -91,7 +95,7 @@ export class Lease {
   }
 
   get available(): bigint {
-    return this.#granted - this.#returned - this.#used - this.#reserved;
+    return this.#available;
   }
 
   get reserved(): bigint {
@@ -119,7 +123,7 @@ export class Lease {
 
   /** Less than half of the last grant is left, or less than what it keeps in rest: time to ask for more. */
   get isLow(): boolean {
-    return this.available < this.#lastGrant / 2n || this.available < this.standing;
+    return this.#available < this.#halfOfLastGrant || this.#available < this.standing;
   }
 
   /** Nano-USD a second, smoothed; undefined before anything was used. */
@@ -129,6 +133,7 @@ export class Lease {
 
   reserve(amount: bigint, nowMs: number): void {
     this.#reserved += amount;
+    this.#available -= amount;
     this.#open++;
     this.reservedAtMs = nowMs;
   }
@@ -139,13 +144,16 @@ export class Lease {
     this.#open--;
     if (this.#reserved < 0n) throw new Error('more was released than reserved');
     this.#used += actual;
+    this.#available += reserved - actual;
     this.#usedSince += Number(actual);
   }
 
   /** Takes the cumulative grant; a late or repeated response changes nothing. */
   grant(totalGranted: bigint): void {
     if (totalGranted <= this.#granted) return;
-    this.#lastGrant = totalGranted - this.#granted;
+    const grant = totalGranted - this.#granted;
+    this.#halfOfLastGrant = grant / 2n;
+    this.#available += grant;
     this.#granted = totalGranted;
   }
 
@@ -164,6 +172,7 @@ export class Lease {
     const idle = this.available - retained;
     if (idle <= 0n) return false;
     this.#returned += idle;
+    this.#available -= idle;
     return true;
   }
 

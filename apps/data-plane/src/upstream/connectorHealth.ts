@@ -72,27 +72,24 @@ export class ConnectorHealth {
     if (health.deadSinceMs !== undefined) health.probedAtMs = begunAtMs;
     const end = health.breaker.begin(begunAtMs);
     return (result) => {
+      const nowMs = this.#nowMs();
       // A dead connector that accepts its credential again, whether it was probed or tried for want of a better one.
-      if (result === 'good') this.accept(connector);
-      if (result === 'credential_rejected') this.reject(connector);
+      if (result === 'good') accept(health, nowMs);
+      if (result === 'credential_rejected') reject(health, nowMs);
       // The probe said nothing: the next attempt is one.
       if (result === 'unknown' && health.probedAtMs === begunAtMs) health.probedAtMs = probedBeforeMs;
-      end(result === 'good' ? true : result === 'bad' ? false : undefined, this.#nowMs());
+      end(result === 'good' ? true : result === 'bad' ? false : undefined, nowMs);
     };
   }
 
   /** The vendor accepts the connector's credential. */
   accept(connector: RoutableConnector): void {
-    const health = this.#of(connector);
-    health.deadSinceMs = undefined;
-    health.acceptedAtMs = this.#nowMs();
+    accept(this.#of(connector), this.#nowMs());
   }
 
   /** The vendor refuses the connector's credential, whoever uses it. */
   reject(connector: RoutableConnector): void {
-    const health = this.#of(connector);
-    health.probedAtMs = this.#nowMs();
-    health.deadSinceMs ??= health.probedAtMs;
+    reject(this.#of(connector), this.#nowMs());
   }
 
   /** Whether the vendor accepted the credential within this time, and has not refused it since. */
@@ -114,6 +111,16 @@ export class ConnectorHealth {
     this.#healthOf.set(connector, health);
     return health;
   }
+}
+
+function accept(health: Health, nowMs: number): void {
+  health.deadSinceMs = undefined;
+  health.acceptedAtMs = nowMs;
+}
+
+function reject(health: Health, nowMs: number): void {
+  health.probedAtMs = nowMs;
+  health.deadSinceMs ??= nowMs;
 }
 
 const MAX_REPORTED = 100;

@@ -83,9 +83,12 @@ export class Connections {
     const headBytes = this.#heads.take(request);
     responses.push(response);
     connection.requestedAt = performance.now();
-    response.once('close', () => {
-      if (responses[0] === response) responses.shift();
-      else responses.splice(responses.indexOf(response), 1);
+    response.on('close', () => {
+      const at = responses.indexOf(response);
+      // One that never had the socket may be told twice.
+      if (at < 0) return;
+      if (at === 0) responses.shift();
+      else responses.splice(at, 1);
       connection.idleSince = performance.now();
       connection.readBytes = socket.bytesRead;
       if (headBytes !== undefined) this.#heads.giveBack(headBytes);
