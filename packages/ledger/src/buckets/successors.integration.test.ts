@@ -5,7 +5,7 @@ import { createTestDatabase } from '@weighbridge/testing';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
-import { eventsOnly, openMonth } from '../../test/ledger.ts';
+import { allowPauses, eventsOnly, openMonth } from '../../test/ledger.ts';
 import { insertKey, insertPolicy, type PolicyRow } from '../../test/policies.ts';
 import { openCounter } from '../budgets/openCounter.ts';
 import type { LedgerEvent } from '../events/usage.ts';
@@ -80,6 +80,7 @@ async function change(
       .returningAll()
       .executeTakeFirstOrThrow();
     await openCounter(tx, policy, now);
+    await allowPauses(tx);
     await beforeCommit();
     return policy;
   });

@@ -2,7 +2,7 @@ import { untilLockWaits } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
-import { eventsOnly, useLedger } from '../../test/ledger.ts';
+import { allowPauses, eventsOnly, useLedger } from '../../test/ledger.ts';
 import { insertKey, insertPolicy, type PolicyRow } from '../../test/policies.ts';
 import {
   type BucketRef,
@@ -96,6 +96,7 @@ async function setLimit(
       .where('id', '=', bucket.policyId)
       .execute();
     await setBucketLimits(tx, bucket.policyId, now);
+    await allowPauses(tx);
     await beforeCommit();
   });
 }
@@ -255,6 +256,7 @@ describe('a lease call', () => {
     await ledger.db.transaction().execute(async (tx) => {
       const ended = await endDueOverrides(tx, { now: endsAt, limit: 10, policyId: bucket.policyId });
       expect(ended).toHaveLength(1);
+      await allowPauses(tx);
       waiting = call(b, of, { seq: 1n, wantNanoUsd: 10n, minimumNanoUsd: 1n });
       await Promise.race([waiting, untilLockWaits(ledger.db)]);
     });
