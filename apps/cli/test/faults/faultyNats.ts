@@ -58,7 +58,7 @@ export interface FaultyNats {
 }
 
 /** Whether the ledger has all of a message. */
-export type IsRecorded = (payload: Uint8Array) => Promise<boolean>;
+type IsRecorded = (payload: Uint8Array) => Promise<boolean>;
 
 /**
  * After a crash, NATS 2.9 awaits acks of messages that it has lost, and retains some that were acknowledged, without delivering

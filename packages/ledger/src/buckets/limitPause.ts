@@ -5,7 +5,7 @@ import { type RawBuilder, sql } from 'kysely';
  * How long a transaction that others wait for may pause between two statements: half of the time that a lease call has. Its
  * process may be frozen, or its host gone, and Postgres would keep its locks until the connection breaks, which takes hours.
  */
-export const MAX_PAUSE_MS = 1_000;
+const MAX_PAUSE_MS = 1_000;
 
 /** For the first statement that locks: Postgres ends the transaction, and frees its locks, if it pauses for longer than this. */
 export function limitedPause(ms = MAX_PAUSE_MS): RawBuilder<unknown> {
