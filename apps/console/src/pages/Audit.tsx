@@ -26,11 +26,18 @@ export function Audit() {
         columns={[
           { title: 'At', value: ({ at }) => <Time at={at} /> },
           { title: 'Action', value: ({ action }) => <Code text={action} /> },
-          { title: 'Resource', value: ({ resource_id }) => <Name text={resource_id} /> },
-          { title: 'By', value: ({ actor_principal_id }) => <Name text={actor_principal_id} /> },
+          { title: 'Resource', value: ({ resource_id }) => <Name text={resource_id} />, wrap: true },
           {
-            title: 'Key or token',
-            value: (row) => <Name text={row.actor_key_id ?? row.actor_oidc_subject ?? '–'} />,
+            title: 'By',
+            value: (row) => (
+              <>
+                <Name text={row.actor_principal_id} />
+                <small>
+                  <Name text={row.actor_key_id ?? row.actor_oidc_subject ?? '–'} />
+                </small>
+              </>
+            ),
+            wrap: true,
           },
           {
             title: 'What changed',

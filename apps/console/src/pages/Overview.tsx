@@ -167,7 +167,7 @@ function Budgets({ of: { budgets, reach, bucket_as_of } }: { of: Summary }) {
             ),
             wrap: true,
           },
-          { title: 'Spent', value: ({ spent_micro_usd: micro }) => <Money micro={micro} />, end: true },
+          { title: 'Spent', value: ({ spent_micro_usd: micro }) => <RoundMoney micro={micro} />, end: true },
           {
             title: 'Of',
             value: ({ limit_micro_usd: limit, spent_micro_usd: spent }) =>

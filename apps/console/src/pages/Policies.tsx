@@ -82,6 +82,7 @@ export function Policies() {
           {
             title: 'Above it',
             value: ({ parent_policy_id: above }) => above && <Name text={names.get(above) ?? above} />,
+            wrap: true,
           },
           {
             title: 'Actions',

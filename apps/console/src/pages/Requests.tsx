@@ -85,10 +85,11 @@ export function Requests() {
           {
             name: 'days',
             label: 'Days',
+            any: 'The last 7',
             options: [
-              ['1', '1'],
-              ['7', '7'],
-              ['30', '30'],
+              ['1', 'The last 1'],
+              ['30', 'The last 30'],
+              ['90', 'The last 90'],
             ],
           },
           { name: 'request_id', label: 'Request id' },

@@ -40,7 +40,7 @@ const RANGES = [
   ['365', 'Last 365 days'],
 ] as const;
 const SHOWN = [
-  ['bars', 'Of each bucket'],
+  ['bars', 'Each bucket'],
   ['sum', 'Added up'],
 ] as const;
 const METRICS = {

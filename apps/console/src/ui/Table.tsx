@@ -77,7 +77,7 @@ function Head({
 }) {
   if (!sorting) {
     return (
-      <th scope="col" data-end={end || undefined}>
+      <th scope="col" data-end={end || undefined} data-actions={title === 'Actions' || undefined}>
         {title}
       </th>
     );

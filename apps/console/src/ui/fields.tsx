@@ -300,6 +300,8 @@ export interface Filter {
   readonly options?: Choices;
   /** An example of the text. */
   readonly hint?: string;
+  /** What holds without a choice. */
+  readonly any?: string;
 }
 
 /** The filters of a list, kept in the address; `more` are shown when one asks for them, or when one of them is on. */
@@ -330,13 +332,13 @@ export function Filters({ filters, more = [] }: { filters: readonly Filter[]; mo
 
 function FilterControls({ filters }: { filters: readonly Filter[] }) {
   const [search] = useSearch();
-  return filters.map(({ name, label, options, hint }) =>
+  return filters.map(({ name, label, options, hint, any = 'Any' }) =>
     options ? (
       <SearchSelect
         key={name}
         name={name}
         label={label}
-        options={[['', 'Any'], ...options]}
+        options={[['', any], ...options]}
         value={search[name] ?? ''}
       />
     ) : (
