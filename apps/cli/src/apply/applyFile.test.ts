@@ -219,6 +219,22 @@ models:
     expect(errorsOf(text)[0]).toContain(expected);
   });
 
+  it('is told what was meant, in one line for each mistake', () => {
+    expect(errorsOf('principals: [{ id: ada, role: admin }]')).toEqual([
+      'gateway.yaml:1: principals.0.role: must be one of operator, finance, auditor, not "admin"',
+    ]);
+    expect(errorsOf('policies: [{ name: a, window: monthly, on_exhausted: cheap }]')).toEqual([
+      'gateway.yaml:1: policies.0.window: must be one of hour, day, week, month, none, not "monthly". Did you mean month?',
+      expect.stringMatching(/on_exhausted: must be object or null, not "cheap"\. Example: /),
+    ]);
+    expect(errorsOf('policies:\n\t- name: a')).toEqual([
+      'gateway.yaml:2: Tabs are not allowed as indentation. Use spaces',
+    ]);
+    expect(errorsOf('keys: [{ name: a, secret: x }]')[0]).toMatch(
+      /Did you mean .*secret_file.*Example: \{name: checkout/,
+    );
+  });
+
   it('is refused with all its errors at once', () => {
     expect(
       errorsOf(

@@ -76,7 +76,9 @@ function parseDocument(text: string, errors: FileErrors): Document {
   const documents = parseAllDocuments(text, { lineCounter: errors.lines, prettyErrors: false });
   if (!Array.isArray(documents) || documents[0] === undefined) return errors.throwEmpty();
   const [document, another] = documents;
-  for (const parsed of documents) for (const error of parsed.errors) errors.add(error.pos[0], error.message);
+  for (const { code, pos, message } of documents.flatMap((parsed) => parsed.errors)) {
+    errors.add(pos[0], code === 'TAB_AS_INDENT' ? `${message}. Use spaces` : message);
+  }
   if (another) errors.add(another.range[0], 'a file may contain only one document');
   errors.throwIfAny();
   return document;
@@ -105,7 +107,11 @@ function checkSchema(document: Document, content: Json, published: OpenApiSchema
   ajv.addFormat('date-time', isDateTime);
   const validate = ajv.compile(fileSchema(published));
   if (validate(content)) return;
-  for (const error of validate.errors ?? []) {
+  const found = validate.errors ?? [];
+  // That a value may also be null, or must be one of both, says no more than the choices do.
+  const choices = new Set(found.filter(({ keyword }) => keyword === 'enum').map((one) => one.instancePath));
+  for (const error of found) {
+    if (error.keyword !== 'enum' && choices.has(error.instancePath)) continue;
     const [path, message] = explainSchemaError(error, content);
     errors.add(offsetOf(document, path), message);
   }

@@ -81,9 +81,13 @@ export function explainSchemaError(error: ErrorObject, content: Json): [path: Pa
     ];
   }
   if (keyword === 'enum') {
-    return [path, `${place}: must be one of ${params.allowedValues.join(', ')}${given(content, path)}`];
+    const allowed: readonly unknown[] = params.allowedValues;
+    const near = nearestNames(String(valueAt(content, path)), allowed.map(String), () => true);
+    const suggested = near.length > 0 ? `.${didYouMean(near)}` : '';
+    return [path, `${place}: must be one of ${allowed.join(', ')}${given(content, path)}${suggested}`];
   }
-  return [path, `${place}: ${message}${given(content, path)}${isShape(keyword) ? `.${shapeAt(path)}` : ''}`];
+  const says = keyword === 'type' ? `must be ${[params.type].flat().join(' or ')}` : message;
+  return [path, `${place}: ${says}${given(content, path)}${isShape(keyword) ? `.${shapeAt(path)}` : ''}`];
 }
 
 function isShape(keyword: string): boolean {
@@ -106,8 +110,13 @@ function shapeAt(path: Path): string {
 
 /** A scalar that was given, so that a mistake in YAML, such as `no` for a name, is seen. */
 function given(content: Json, path: Path): string {
-  let value: unknown = content;
-  for (const part of path) value = (value as Record<string | number, unknown> | null | undefined)?.[part];
+  const value = valueAt(content, path);
   const isScalar = ['string', 'number', 'boolean'].includes(typeof value);
   return isScalar ? `, not ${JSON.stringify(value).slice(0, 60)}` : '';
+}
+
+function valueAt(content: Json, path: Path): unknown {
+  let value: unknown = content;
+  for (const part of path) value = (value as Record<string | number, unknown> | null | undefined)?.[part];
+  return value;
 }

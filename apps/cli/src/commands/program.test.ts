@@ -72,7 +72,7 @@ describe('the exit code', () => {
     const { code, err, out } = await run(['keys', 'show', 'key_1']);
     expect([code, err, out]).toEqual([
       1,
-      'weighbridge: There is no key with this id. (key_not_found, req_1)',
+      'weighbridge: There is no key with this id. `weighbridge keys list` shows what there is. (key_not_found, req_1)',
       '',
     ]);
   });

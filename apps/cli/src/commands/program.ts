@@ -113,8 +113,26 @@ export async function runProgram(
 function explain(error: unknown): string {
   if (!(error instanceof ApiError)) return error instanceof Error ? error.message : String(error);
   const request = error.request_id ? `, ${error.request_id}` : '';
-  return printable(`${error.message} (${error.code}${request})`);
+  const list = LISTS[error.code];
+  const next = list === undefined ? '' : ` \`weighbridge ${list}\` shows what there is.`;
+  return printable(`${error.message}${next} (${error.code}${request})`);
 }
+
+/** Where the ids are that a command takes, by the code of the error about one. */
+const LISTS: Readonly<Record<string, string>> = {
+  alias_not_found: 'aliases list',
+  connector_not_found: 'connectors list',
+  key_not_found: 'keys list',
+  override_not_found: 'overrides list',
+  policy_not_found: 'policies list',
+  principal_not_found: 'principals list',
+  profile_not_found: 'profiles list',
+  proxy_not_found: 'proxies list',
+  quarantine_not_found: 'quarantine list',
+  request_not_found: 'requests list',
+  team_not_found: 'teams list',
+  webhook_not_found: 'webhooks list',
+};
 
 function forEveryCommand(command: Command, change: (command: Command) => unknown): void {
   change(command);

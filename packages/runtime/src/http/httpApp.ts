@@ -12,6 +12,7 @@ import Fastify, {
 } from 'fastify';
 import type { Logger } from '../logging/logger.ts';
 import { parseJsonBody } from './jsonBody.ts';
+import { suggestNames } from './suggestNames.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -322,12 +323,11 @@ function fromFastify(error: FastifyError, request: FastifyRequest): AppError | u
       '.',
     );
     const param = path || String(first?.params.missingProperty ?? '');
-    const kind = error.validationContext === 'querystring' ? 'parameter' : 'field';
-    const message = extra ? `is not a ${kind} of this request` : validationMessage(first);
+    const message = extra ? unknownName(error, request) : `${validationMessage(first)}.`;
     return new AppError(
       'invalid_request',
       'invalid_request',
-      `${param || error.validationContext}: ${message}.`,
+      `${param || error.validationContext}: ${message}`,
       {
         ...(param && { param }),
       },
@@ -357,6 +357,15 @@ function fromFastify(error: FastifyError, request: FastifyRequest): AppError | u
     default:
       return otherClientError(error);
   }
+}
+
+function unknownName({ validation, validationContext }: FastifyError, request: FastifyRequest): string {
+  const isQuery = validationContext === 'querystring';
+  const { body, querystring } = request.routeOptions.schema ?? {};
+  const { instancePath = '', params } = validation?.[0] ?? {};
+  const name = String(params?.additionalProperty);
+  const suggestion = suggestNames(isQuery ? querystring : body, instancePath, name);
+  return `is not a ${isQuery ? 'parameter' : 'field'} of this request.${suggestion}`;
 }
 
 /** Some of the validator's own messages omit the allowed values. */
