@@ -146,6 +146,11 @@ function mapModels(deployments: readonly LocatedDeployment[], prices: unknown, r
         price: own,
       });
       report.addConverted(`${at}: price`, `model ${model}`);
+    } else if (own) {
+      report.addSkipped(
+        `${at}: price`,
+        `the price of ${model} has no context window, so it is not converted: give model_info.max_input_tokens, or add the model to the catalog`,
+      );
     } else report.addSkipped(`${at}: price`, `no price for ${model}: it must be in the catalog`);
   }
   return [...models.values()];

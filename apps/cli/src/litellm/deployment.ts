@@ -26,7 +26,8 @@ interface Account {
   readonly provider: string;
   readonly dialect?: 'openai' | 'anthropic';
   readonly base_url?: string;
-  readonly credential_ref: string;
+  readonly credential_ref?: string;
+  readonly auth?: { readonly kind: 'none' };
   readonly priority?: number;
   readonly weight?: number;
   readonly max_parallel?: number;
@@ -91,12 +92,16 @@ export function readDeployment(entry: unknown, at: string, report: Report): Depl
   if (!location) return undefined;
   const account: Account = {
     ...location.account,
-    credential_ref: credentialRef(
-      params.api_key,
-      location.account.provider,
-      `${at}.litellm_params.api_key`,
-      report,
-    ),
+    ...(isKeyless(params)
+      ? { auth: { kind: 'none' } }
+      : {
+          credential_ref: credentialRef(
+            params.api_key,
+            location.account.provider,
+            `${at}.litellm_params.api_key`,
+            report,
+          ),
+        }),
     ...(integer(params.order) !== undefined && { priority: integer(params.order) as number }),
     ...(integer(params.weight) !== undefined && { weight: clamp(integer(params.weight) as number) }),
     ...(count(params.max_parallel_requests) && { max_parallel: params.max_parallel_requests as number }),
@@ -129,7 +134,7 @@ export function readDeployment(entry: unknown, at: string, report: Report): Depl
 }
 
 interface Location {
-  readonly account: Omit<Account, 'credential_ref'>;
+  readonly account: Omit<Account, 'credential_ref' | 'auth'>;
   readonly model: string;
   readonly bareName: string;
 }
@@ -196,6 +201,16 @@ function azureV1(url: string): string {
 }
 
 /** The reference of the credential. A literal credential is not converted, and never repeated. */
+/** What stands for no key, since OpenAI's clients ask for one. */
+const NO_KEY =
+  /^(|none|empty|dummy|anything|not[-_ ]?needed|(fake|no|dummy)[-_]?(api)?[-_]?(key)?|sk-(fake|no[-_]?key|dummy|xxxx?|1234))$/i;
+
+/** A server of one's own without a key. For other vendors, LiteLLM takes a key that is left out from the environment. */
+function isKeyless({ model, api_key }: Json): boolean {
+  if (!OPENAI_COMPATIBLE.includes(String(model).split('/')[0] ?? '')) return false;
+  return api_key === undefined || api_key === null || NO_KEY.test(String(api_key));
+}
+
 function credentialRef(given: unknown, provider: string, at: string, report: Report): string {
   const variable = /^os\.environ\/([A-Za-z_]\w{0,127})$/.exec(String(given ?? ''))?.[1];
   if (variable) return `env:${variable}`;

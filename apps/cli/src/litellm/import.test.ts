@@ -183,7 +183,7 @@ describe('import litellm', () => {
         provider: 'gpu-internal-8000',
         dialect: 'openai',
         base_url: 'http://gpu.internal:8000/v1',
-        credential_ref: 'env:GPU_INTERNAL_8000_API_KEY',
+        auth: { kind: 'none' },
         models: ['gpu-internal-8000/meta/llama'],
         prices: { 'gpu-internal-8000/meta/llama': { input_price: '0.1', output_price: '0.2' } },
       },
@@ -194,6 +194,25 @@ describe('import litellm', () => {
         models: ['openai/*'],
       },
     ]);
+  });
+
+  it('leaves servers without a key keyless, and says of a price that it has no context window', async () => {
+    const server = (model: string, key: string) =>
+      `  - { model_name: "${model} ${key}", litellm_params: { model: ${model}, api_base: "http://gpu.internal:8000/v1"${key}, input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 } }`;
+    const keys = ['', ', api_key: none', ', api_key: EMPTY', ', api_key: os.environ/GPU'];
+    const config = [
+      'model_list:',
+      ...keys.map((key) => server('hosted_vllm/m', key)),
+      server('openai/m', ''),
+    ];
+    const { out, files } = await run(['--config', 'c.yaml', ...OUT], { 'c.yaml': config.join('\n') });
+    const { connectors, models } = parse(files['gateway.yaml'] ?? '');
+    const auths = connectors.map(({ auth, credential_ref: ref }: Record<string, unknown>) => auth ?? ref);
+    expect(auths).toEqual([{ kind: 'none' }, 'env:GPU', expect.stringMatching(/^env:.*_API_KEY$/)]);
+    expect(models).toBeUndefined();
+    expect(out).toContain('model_list[0]: price: the price of gpu-internal-8000/m has no context window');
+    const { published, rule } = await loadServiceRules();
+    expect(() => readApplyFile('gateway.yaml', files['gateway.yaml'] ?? '', published, rule)).not.toThrow();
   });
 
   it('writes exact prices of the used models', async () => {
