@@ -1,4 +1,4 @@
-/** Money, as an integer of nano-USD. Money is never in a float. */
+/** Money, as an integer of nano-USD. Never in a float, but for single steps on integers that one holds exactly. */
 export type NanoUsd = bigint;
 
 /** The highest limit of a policy, in micro-USD: a billion dollars. */
