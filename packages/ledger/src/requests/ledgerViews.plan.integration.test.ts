@@ -122,7 +122,9 @@ describe('a page of requests', () => {
       costOf(db, requestsSql({ from: new Date(0), to: TO, ...narrow }, { after: undefined, limit: SIZE }));
     expect((await one({ requestId: 'req_37777' })).blocks).toBeLessThan(50);
     const { rows } = await sql<{ hash: string }>`SELECT md5('377') AS hash`.execute(db);
-    expect((await one({ sessionSha256: rows[0]?.hash ?? '' })).blocks).toBeLessThan(2_000);
+    const sessionSha256 = rows[0]?.hash ?? '';
+    expect((await one({ sessionSha256 })).blocks).toBeLessThan(2_000);
+    expect((await one({ sessionSha256: 'none', principalId: 'principal_3' })).blocks).toBeLessThan(50);
   });
 });
 
