@@ -123,7 +123,9 @@ describe('metering', () => {
     for (const fail of [postgres.crashWriter, postgres.restart]) {
       const release = await postgres.holdBuckets();
       await load.send(40);
-      await eventually(async () => expect(await postgres.waitingWriters()).toBeGreaterThan(0));
+      await eventually(async () => expect(await postgres.waitingWriters()).toBeGreaterThan(0), {
+        timeoutMs: 60_000,
+      });
       await fail();
       await release();
     }
