@@ -65,10 +65,7 @@ function indexedSql({ requestId, sessionSha256 }: RequestFilter): RawBuilder<unk
 }
 
 /** The attempts that a walk looks at, the newest first, narrowed by what has an index in this order. */
-export function walkSql(
-  filter: RequestFilter,
-  after: RequestPosition | undefined,
-): RawBuilder<RequestPosition> {
+function walkSql(filter: RequestFilter, after: RequestPosition | undefined): RawBuilder<RequestPosition> {
   const { from, keyId, principalId, within, outcome, estimated } = filter;
   const ownPrincipal = within?.teamIds.length === 0 ? within.principalId : undefined;
   const wanted = [startAfter('event', filter, after), ...matches('event', { from, to: undefined })];

@@ -22,7 +22,7 @@ export interface LedgerRequest {
   readonly corrections: readonly AttemptRow[];
 }
 
-export interface ListedRequest extends LedgerRequest {
+interface ListedRequest extends LedgerRequest {
   readonly position: RequestPosition;
 }
 
@@ -33,7 +33,7 @@ export interface FoundRequests {
 }
 
 /** What bounds a search for attempts that are rare. */
-export interface SearchBounds {
+interface SearchBounds {
   /** How many attempts a walk looks at, until the sums of hours are asked where to look. */
   readonly walk: number;
   /** After this time no further step begins. */

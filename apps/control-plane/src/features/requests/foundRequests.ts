@@ -19,7 +19,7 @@ export interface FoundRequest extends Omit<LedgerRequest, 'attempts'> {
   readonly refusal: RefusedRequestRow | undefined;
 }
 
-export interface PlacedRequest extends FoundRequest {
+interface PlacedRequest extends FoundRequest {
   readonly position: RequestPosition;
 }
 
