@@ -1,6 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import type { Subscription, UsageStream } from '@weighbridge/bus';
-import { UsageConfirmQuerySchema, UsageConfirmsSchema } from '@weighbridge/contracts';
+import { USAGE_SHARDS, UsageConfirmQuerySchema, UsageConfirmsSchema } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import { type Ack, readAcks } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
@@ -8,6 +8,8 @@ import type { Logger } from '@weighbridge/runtime';
 /** Requests beyond this are dropped: the proxy repeats them within seconds. */
 const MAX_CONCURRENT_REQUESTS = 4;
 const MAX_EPOCHS = 1_000;
+/** What Postgres holds as a number. */
+const MAX_N = 2n ** 63n - 1n;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** Sends each proxy the acks for its shards. Best effort: a proxy that misses one requests it. */
@@ -45,7 +47,10 @@ export function answerAckRequests(
 }
 
 async function answerRequest(db: Database, stream: UsageStream, payload: Uint8Array): Promise<void> {
-  const { producerId, epochs } = fromBinary(UsageConfirmQuerySchema, payload);
-  if (![producerId, ...epochs].every((id) => UUID.test(id))) throw new Error('an id is not a UUID');
-  sendAcks(stream, await readAcks(db, producerId, epochs.slice(0, MAX_EPOCHS)));
+  const { producerId, epochs, acked } = fromBinary(UsageConfirmQuerySchema, payload);
+  const ids = [producerId, ...epochs, ...acked.map(({ epoch }) => epoch)];
+  if (!ids.every((id) => UUID.test(id))) throw new Error('an id is not a UUID');
+  if (!acked.every(({ shard, n }) => shard < USAGE_SHARDS && n < MAX_N)) throw new Error('no such event');
+  const asked = epochs.slice(0, MAX_EPOCHS);
+  sendAcks(stream, await readAcks(db, producerId, asked, acked.slice(0, MAX_EPOCHS * USAGE_SHARDS)));
 }

@@ -227,6 +227,26 @@ describe('received numbers', () => {
     expect(await ackedBy(2, 2)).toEqual([10n]);
   });
 
+  it('are acked beyond those that a restored ledger lost, to who was acked them before', async () => {
+    const epoch = newEpoch();
+    await recordUsage(ledger.db, rangesOnly(range(epoch, 201, 200), range(epoch, 501, 10)));
+    const ackedAfter = async (n: bigint, shard = 0) =>
+      (await readAcks(ledger.db, producerId, [epoch], [{ epoch, shard, n }])).map((ack) => ack.n);
+    expect(await readAcks(ledger.db, producerId, [epoch])).toMatchObject([{ n: 0n }]);
+    expect(await ackedAfter(200n)).toEqual([400n]);
+    expect(await ackedAfter(350n)).toEqual([400n]);
+    expect(await ackedAfter(500n)).toEqual([510n]);
+    // Who still has the next one must send it; nothing is acked by the word of another shard or epoch.
+    expect(await ackedAfter(199n)).toEqual([0n]);
+    expect(await ackedAfter(400n)).toEqual([0n]);
+    expect(await ackedAfter(510n)).toEqual([0n]);
+    expect(await ackedAfter(200n, 1)).toEqual([0n]);
+    expect(
+      await readAcks(ledger.db, producerId, [epoch], [{ epoch: newEpoch(), shard: 0, n: 200n }]),
+    ).toMatchObject([{ n: 0n }]);
+    expect((await shardRow(epoch)).gap_since).not.toBeNull();
+  });
+
   it('close an epoch when the last one arrives, declared before or after that', async () => {
     const [before, after, never] = [newEpoch(), newEpoch(), newEpoch()];
     const now = new Date();

@@ -1,6 +1,11 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import type { Subscription, UsageStream } from '@weighbridge/bus';
-import { type UsageConfirm, UsageConfirmQuerySchema, UsageConfirmsSchema } from '@weighbridge/contracts';
+import {
+  USAGE_SHARDS,
+  type UsageConfirm,
+  UsageConfirmQuerySchema,
+  UsageConfirmsSchema,
+} from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
 import type { SpoolEpoch } from '../spool/types.ts';
 
@@ -21,10 +26,14 @@ export function listenForAcks(
 }
 
 /** Asks the ledger for the acks of an epoch. They arrive as any other acks do, if there is a reply. */
-export function requestAcks(
-  stream: Pick<UsageStream, 'requestAck'>,
-  { producerId, epoch }: SpoolEpoch,
-): void {
-  const query = create(UsageConfirmQuerySchema, { producerId, epochs: [epoch] });
+export function requestAcks(stream: Pick<UsageStream, 'requestAck'>, epochOfSpool: SpoolEpoch): void {
+  const { producerId, epoch } = epochOfSpool;
+  const acked = Array.from({ length: USAGE_SHARDS }, (_, shard) => ({
+    producerId,
+    epoch,
+    shard,
+    n: epochOfSpool.ackedN(shard),
+  })).filter(({ n }) => n > 0n);
+  const query = create(UsageConfirmQuerySchema, { producerId, epochs: [epoch], acked });
   stream.requestAck(toBinary(UsageConfirmQuerySchema, query));
 }
