@@ -15,6 +15,8 @@ import { expectReconciled, inWords, reconcile } from './reconciliation.ts';
 import { eventsOf, messagesOf, numberOf } from './streamMessages.ts';
 
 const SEED = 20_261_122;
+/** What a busy machine takes. */
+const PATIENT = { timeoutMs: 60_000 };
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
 
@@ -68,9 +70,10 @@ describe('metering', () => {
     await cluster.settled();
     const release = await cluster.postgres?.holdBuckets();
     await holder.send(1);
-    await eventually(async () => expect(await cluster.postgres?.waitingWriters()).toBeGreaterThan(0), {
-      timeoutMs: 60_000,
-    });
+    await eventually(
+      async () => expect(await cluster.postgres?.waitingWriters()).toBeGreaterThan(0),
+      PATIENT,
+    );
     for (const worker of cluster.workers) worker.freeze();
     // What the worker waited for is done now, and it can't go on.
     await release?.();
@@ -123,9 +126,7 @@ describe('metering', () => {
     for (const fail of [postgres.crashWriter, postgres.restart]) {
       const release = await postgres.holdBuckets();
       await load.send(40);
-      await eventually(async () => expect(await postgres.waitingWriters()).toBeGreaterThan(0), {
-        timeoutMs: 60_000,
-      });
+      await eventually(async () => expect(await postgres.waitingWriters()).toBeGreaterThan(0), PATIENT);
       await fail();
       await release();
     }
@@ -180,7 +181,7 @@ describe('metering', () => {
       return body;
     };
     const running = load.start();
-    await eventually(() => expect(load.sent.length).toBeGreaterThan(50));
+    await eventually(() => expect(load.sent.length).toBeGreaterThan(50), PATIENT);
     for (let at = 0; at < 5; at++) expect((await rebuild(false)).differing).toEqual([]);
     const { rows } = await sql<{ bucket_key: string }>`
       UPDATE spend_buckets SET spent_nano_usd = spent_nano_usd + 777
@@ -190,16 +191,16 @@ describe('metering', () => {
     expect((await rebuild(false)).differing).toEqual(wrong);
     // A batch is about to be counted while the rebuild compares, and is counted before the rebuild writes.
     const release = await postgres.holdBuckets();
-    await eventually(async () => expect(await postgres.waitingWriters()).toBeGreaterThan(0));
+    await eventually(async () => expect(await postgres.waitingWriters()).toBeGreaterThan(0), PATIENT);
     const rebuilding = rebuild(true);
     await eventually(async () => {
       expect(await postgres.waitingWriters('weighbridge-control-plane')).toBe(1);
-    });
+    }, PATIENT);
     await release();
     expect((await rebuilding).differing).toEqual(wrong);
     expect((await rebuild(false)).differing).toEqual([]);
     const whileRebuilding = load.sent.length;
-    await eventually(() => expect(load.sent.length).toBeGreaterThan(whileRebuilding + 50));
+    await eventually(() => expect(load.sent.length).toBeGreaterThan(whileRebuilding + 50), PATIENT);
     await running.stop();
     const figures = await expectReconciled(cluster, caller, load.sent, 'row 18');
     expect(figures).toMatchObject({ exactRows: load.sent.length, estimatedRows: 0 });
