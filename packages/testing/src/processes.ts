@@ -80,18 +80,41 @@ export async function startProcess(
 }
 
 /** Below the ports that systems give to outgoing connections and to servers on port 0. */
-const PORTS = { first: 10_000, last: 32_767 };
-/** Test files run at the same time in processes of their own, so each starts elsewhere. */
-let nextPort = randomInt(PORTS.first, PORTS.last + 1);
+const PORTS = { first: 10_000, blocks: 350 };
+/** A process of tests listens on the first port of a block for as long as it runs; the others are its own. */
+const BLOCK = 64;
+let nextPort = 0;
+let lastPort = -1;
 
-/** Returns a TCP port of 127.0.0.1 that is free, and that nothing is given by chance before a process listens on it. */
+/**
+ * Returns a TCP port of 127.0.0.1 that is free, and that nothing else is given before a process listens on it: neither by the
+ * system nor by this function in another process of tests. So it may also be used again, after a restart.
+ */
 export async function freePort(): Promise<number> {
-  for (let tries = PORTS.first; tries <= PORTS.last; tries++) {
-    const port = nextPort;
-    nextPort = port === PORTS.last ? PORTS.first : port + 1;
-    if (await isFree(port)) return port;
+  for (;;) {
+    while (nextPort <= lastPort) {
+      const port = nextPort++;
+      if (await isFree(port)) return port;
+    }
+    await takeBlock();
   }
-  throw new Error(`No port of 127.0.0.1 from ${PORTS.first} to ${PORTS.last} is free.`);
+}
+
+async function takeBlock(): Promise<void> {
+  const first = randomInt(PORTS.blocks);
+  for (let tries = 0; tries < PORTS.blocks; tries++) {
+    const start = PORTS.first + ((first + tries) % PORTS.blocks) * BLOCK;
+    const guard = createServer();
+    const isMine = await new Promise((resolve) => {
+      guard.once('error', () => resolve(false));
+      guard.listen(start, '127.0.0.1', () => resolve(true));
+    });
+    if (!isMine) continue;
+    guard.unref();
+    [nextPort, lastPort] = [start + 1, start + BLOCK - 1];
+    return;
+  }
+  throw new Error(`No block of ports of 127.0.0.1 from ${PORTS.first} is free.`);
 }
 
 function isFree(port: number): Promise<boolean> {
