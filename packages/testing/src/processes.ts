@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
-import { createServer } from 'node:net';
+import { createServer, type Server } from 'node:net';
 import { track, untrack } from './children.ts';
 import { inheritedEnvironment } from './env.ts';
 import { type TestRun, testRun } from './testRun.ts';
@@ -104,12 +104,8 @@ async function takeBlock(): Promise<void> {
   const first = randomInt(PORTS.blocks);
   for (let tries = 0; tries < PORTS.blocks; tries++) {
     const start = PORTS.first + ((first + tries) % PORTS.blocks) * BLOCK;
-    const guard = createServer();
-    const isMine = await new Promise((resolve) => {
-      guard.once('error', () => resolve(false));
-      guard.listen(start, '127.0.0.1', () => resolve(true));
-    });
-    if (!isMine) continue;
+    const guard = await listenOn(start);
+    if (!guard) continue;
     guard.unref();
     [nextPort, lastPort] = [start + 1, start + BLOCK - 1];
     return;
@@ -117,11 +113,18 @@ async function takeBlock(): Promise<void> {
   throw new Error(`No block of ports of 127.0.0.1 from ${PORTS.first} is free.`);
 }
 
-function isFree(port: number): Promise<boolean> {
+async function isFree(port: number): Promise<boolean> {
+  const probe = await listenOn(port);
+  if (probe) await new Promise((resolve) => probe.close(resolve));
+  return probe !== undefined;
+}
+
+/** Undefined if something else listens there. */
+function listenOn(port: number): Promise<Server | undefined> {
   return new Promise((resolve) => {
-    const probe = createServer();
-    probe.once('error', () => resolve(false));
-    probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)));
+    const server = createServer();
+    server.once('error', () => resolve(undefined));
+    server.listen(port, '127.0.0.1', () => resolve(server));
   });
 }
 

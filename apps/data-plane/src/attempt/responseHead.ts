@@ -74,7 +74,7 @@ export function writeMessage(response: ServerResponse, status: number, list: Hea
   const isJoinable =
     typeof stored._header === 'string' && !stored._headerSent && stored._hasBody && !response.chunkedEncoding;
   if (isJoinable) {
-    // Else Node writes the body and its end as two pieces, for which it gathers what one piece does not need.
+    // Otherwise Node writes the body and the end separately, which costs more than one write.
     stored._header += text;
     response.end();
   } else response.end(text, 'latin1');

@@ -89,8 +89,8 @@ export class LeaseBook {
 
   /**
    * Reserves, and waits if a lease is too small: for the control plane's response, which is asked for again while heartbeats
-   * arrive, and up to a second for budget that others hold. Rejects with the refusal, which advises by `asked`. Resolves with undefined if a counter was replaced or its window is over:
-   * look the key up again.
+   * arrive, and up to a second for budget that others hold. Rejects with the refusal, which advises by `asked`. Resolves with
+   * undefined if a counter was replaced or its window is over: look the key up again.
    */
   async reserve(
     policies: readonly BudgetedPolicy[],

@@ -1,3 +1,4 @@
+import { arrayLiteral } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
 import { type LedgerFilter, matches } from '../spend/ledgerFilter.ts';
@@ -109,8 +110,8 @@ export function requestsOfKeysSql(
   keyHours: readonly KeyHour[],
   { after, limit }: { readonly after: RequestPosition; readonly limit: number },
 ): RawBuilder<FoundAttempt> {
-  const hours = keyHours.map(({ hour }) => hour.toISOString());
-  const keys = keyHours.map(({ keyId }) => keyId);
+  const hours = arrayLiteral(keyHours.map(({ hour }) => hour));
+  const keys = arrayLiteral(keyHours.map(({ keyId }) => keyId));
   return sql<FoundAttempt>`
     SELECT found.request_id, found.admitted_at, found.event_id
     FROM unnest(${hours}::timestamptz[], ${keys}::text[]) AS summed (hour, key_id)

@@ -1,4 +1,4 @@
-import type { Database } from '@weighbridge/database';
+import { arrayLiteral, type Database } from '@weighbridge/database';
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
 import { type LedgerFilter, matchesSums } from '../spend/ledgerFilter.ts';
 import { daysSince } from '../spend/spendBreakdown.ts';
@@ -96,7 +96,7 @@ interface HourRow {
 }
 
 function hoursSql(filter: RequestFilter, days: readonly Date[], areKnown: boolean): RawBuilder<HourRow> {
-  const list = sql`${days.map((day) => day.toISOString())}::timestamptz[]`;
+  const list = sql`${arrayLiteral(days)}::timestamptz[]`;
   const starts = days.map(Number);
   const bounds = { from: new Date(Math.min(...starts)), to: new Date(Math.max(...starts) + DAY_MS) };
   const ofHours = conditions('usage_by_hour', 'hour', {
