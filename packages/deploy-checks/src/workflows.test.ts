@@ -142,11 +142,19 @@ describe('the workflows', () => {
     expect([release.jobs.image?.needs, release.jobs.chart?.needs]).toEqual(['verify', 'image']);
     expect(textOf(release, 'verify')).toContain('.ci/run');
     const image = textOf(release, 'image');
-    expect(image).toContain('"push":true,"sbom":true,"provenance":"mode=max"');
-    expect(image).toContain('linux/amd64,linux/arm64');
-    // A tag can be moved, so the pushed digest is signed.
-    expect(image).toMatch(/cosign sign --yes --recursive \\"\$IMAGE\\"/);
-    expect(image).toMatch(/@\$\{\{ steps\.build\.outputs\.digest \}\}/);
+    // The apps, and everything in one container.
+    const builds = (release.jobs.image?.steps ?? []).filter(({ uses }) => uses?.includes('/build-push-action@'));
+    expect(builds.map((build) => build.with?.target)).toEqual([undefined, 'standalone']);
+    for (const build of builds) {
+      expect(build.with).toMatchObject({ push: true, sbom: true, provenance: 'mode=max' });
+      expect(build.with?.platforms).toBe('linux/amd64,linux/arm64');
+    }
+    // A tag can be moved, so the pushed digests are signed.
+    expect(image).toMatch(/cosign sign --yes --recursive \\"\$IMAGE\\" \\"\$STANDALONE\\"/);
+    for (const id of ['build', 'standalone']) {
+      expect(image).toContain(`@\${{ steps.${id}.outputs.digest }}`);
+      expect(image).toContain(`"subject-digest":"\${{ steps.${id}.outputs.digest }}"`);
+    }
     expect(textOf(release, 'chart')).toMatch(/helm push[\s\S]*cosign sign --yes[\s\S]*@\$digest/);
     for (const job of ['image', 'chart']) {
       expect(textOf(release, job)).toMatch(
@@ -179,5 +187,12 @@ describe('versions', () => {
     const { version } = JSON.parse(await read('package.json'));
     const [chart] = parseYaml(await read('deploy/helm/weighbridge/Chart.yaml'));
     expect(chart).toMatchObject({ version, appVersion: version });
+    // The command line and the apps say the version of their own package.
+    for (const folder of ['apps', 'packages']) {
+      for (const name of await readdir(join(REPOSITORY, folder))) {
+        const file = `${folder}/${name}/package.json`;
+        expect([file, JSON.parse(await read(file)).version]).toEqual([file, version]);
+      }
+    }
   });
 });
