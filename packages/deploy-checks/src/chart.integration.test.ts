@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import { example, helm, manifests, manifestsOfVersion, notes, render } from './helm.ts';
+import { example, helm, manifests, manifestsOfVersion, notes, REQUIRED, render } from './helm.ts';
 import { ofKind, workload, workloads } from './manifests.ts';
 import { violations } from './policy.ts';
 import { CHART, parseYaml, read } from './repository.ts';
@@ -15,7 +15,7 @@ const VARIANTS: Readonly<Record<string, readonly string[]>> = {
 
 describe.each(Object.entries(VARIANTS))('the chart with %s values', (name, options) => {
   it('passes helm lint --strict', async () => {
-    const { ok, output } = await helm('lint', '--strict', CHART, ...options);
+    const { ok, output } = await helm('lint', '--strict', CHART, ...REQUIRED, ...options);
     expect(output).toContain('1 chart(s) linted, 0 chart(s) failed');
     expect(ok).toBe(true);
   });
@@ -104,6 +104,11 @@ describe('values', () => {
     const { ok, output } = await render('--set', set);
     expect(output).toContain(message);
     expect(ok).toBe(false);
+  });
+
+  it('refuse to guess whose image it is', async () => {
+    const { ok, output } = await render('--set', 'image.repository=');
+    expect([ok, output]).toEqual([false, expect.stringContaining('Set image.repository to')]);
   });
 
   it.each([
@@ -199,9 +204,26 @@ describe('the release', () => {
         ),
       ),
     );
-    expect(jobs.flat().map(({ annotations }) => annotations)).toEqual([undefined, undefined]);
+    const waves = jobs.flat().map(({ annotations }) => annotations);
+    expect(waves).toEqual(Array(2).fill({ 'argocd.argoproj.io/sync-wave': '-1' }));
     expect(new Set(jobs.flat().map(({ name }) => name)).size).toBe(2);
     expect(ofKind(await manifests('--set', 'migration.kind=none'), 'Job')).toEqual([]);
+  });
+
+  it("has the network policy of the migration before it, also where a namespace's own policy denies all", async () => {
+    const annotationsOf = async (kind: string, ...options: string[]) =>
+      ofKind(await manifests(...options), kind).find(({ metadata }) => /-migrat/.test(metadata.name))
+        ?.metadata.annotations;
+    const [policy, hook] = [await annotationsOf('NetworkPolicy'), await annotationsOf('Job')];
+    expect(policy?.['helm.sh/hook']).toBe(hook?.['helm.sh/hook']);
+    expect(Number(policy?.['helm.sh/hook-weight'])).toBeLessThan(Number(hook?.['helm.sh/hook-weight']));
+    const asJob = ['--set', 'migration.kind=job'];
+    expect(await annotationsOf('NetworkPolicy', ...asJob)).toEqual({ 'argocd.argoproj.io/sync-wave': '-2' });
+  });
+
+  it('ends its pods by itself before a cluster autoscaler does, after 600 s', async () => {
+    for (const { pod } of workloads(await manifests()))
+      expect(pod.terminationGracePeriodSeconds ?? 30).toBeLessThan(600);
   });
 
   it('stores the spool on a volume claim, or optionally in the pod, with a warning', async () => {

@@ -14,6 +14,8 @@ interface Service {
   readonly depends_on?: Readonly<Record<string, object>>;
   readonly volumes?: readonly string[];
   readonly networks?: readonly string[];
+  readonly mem_limit?: string;
+  readonly healthcheck?: { readonly test: readonly string[] };
 }
 
 async function services(): Promise<Readonly<Record<string, Service>>> {
@@ -66,6 +68,25 @@ describe('the compose file', () => {
     const all = await services();
     for (const app of APPS.slice(1)) expect(all[app]?.environment).toMatchObject({ METRICS_PORT: '9090' });
     expect(all['data-plane']?.ports).toEqual(['127.0.0.1:8080:8080', '127.0.0.1:9080:9090']);
+  });
+
+  it('checks that each app is ready, by what the image has, and bounds its memory as the chart does', async () => {
+    const all = await services();
+    const [values] = parseYaml(await read('deploy/helm/weighbridge/values.yaml')) as [
+      Record<string, { readonly resources: { readonly limits: { readonly memory: string } } }>,
+    ];
+    const ofChart = { 'control-plane': 'controlPlane', 'data-plane': 'dataPlane' } as Record<string, string>;
+    const ports = { 'control-plane': 8081, 'data-plane': 8080, metering: 8083 };
+    for (const [app, port] of Object.entries(ports)) {
+      expect(all[app]?.healthcheck?.test).toEqual([
+        'CMD',
+        'node',
+        '--eval',
+        expect.stringContaining(`http://127.0.0.1:${port}/readyz`),
+      ]);
+      const memory = values[ofChart[app] ?? app]?.resources.limits.memory.replace(/i$/, '').toLowerCase();
+      expect([app, all[app]?.mem_limit]).toEqual([app, expect.stringContaining(memory ?? '?')]);
+    }
   });
 
   it('contains no secret: each comes from the environment, and is required unless it is a vendor key', async () => {

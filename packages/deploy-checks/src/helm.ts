@@ -11,6 +11,8 @@ import { CHART, parseYaml } from './repository.ts';
 const KUBE_VERSION = 'v1.31.0';
 /** The release name and namespace of docs/deploy.md and the examples. */
 const RELEASE = ['weighbridge', CHART, '--namespace', 'weighbridge', '--kube-version', KUBE_VERSION];
+/** The one value without a default. */
+export const REQUIRED: readonly string[] = ['--set', 'image.repository=registry.example/weighbridge'];
 
 export interface CommandResult {
   readonly ok: boolean;
@@ -30,7 +32,7 @@ export async function helm(...args: readonly string[]): Promise<CommandResult> {
 
 /** Renders the chart as `helm install` does, with these options of helm. */
 export const render = (...options: readonly string[]): Promise<CommandResult> =>
-  helm('template', ...RELEASE, ...options);
+  helm('template', ...RELEASE, ...REQUIRED, ...options);
 
 /** Returns the rendered manifests. Throws if the chart rejects the options. */
 export async function manifests(...options: readonly string[]): Promise<Manifest[]> {
@@ -46,7 +48,7 @@ export const notes = (...options: readonly string[]): Promise<string> =>
     const template = `{{ define "notes" }}${text}{{ end }}notes: {{ include "notes" . | toJson }}`;
     await writeFile(join(folder, 'templates/notes.yaml'), template);
     const shown = ['--show-only', 'templates/notes.yaml', '--kube-version', KUBE_VERSION];
-    const { output } = await helm('template', 'weighbridge', folder, ...shown, ...options);
+    const { output } = await helm('template', 'weighbridge', folder, ...shown, ...REQUIRED, ...options);
     return (parseYaml(output)[0] as { notes: string }).notes;
   });
 
@@ -56,7 +58,7 @@ export const manifestsOfVersion = (version: string, ...options: readonly string[
     const file = join(folder, 'Chart.yaml');
     await writeFile(file, (await readFile(file, 'utf8')).replace(/^version: .*$/m, `version: ${version}`));
     const [name = '', , ...rest] = RELEASE;
-    const { ok, output } = await helm('template', name, folder, ...rest, ...options);
+    const { ok, output } = await helm('template', name, folder, ...rest, ...REQUIRED, ...options);
     if (!ok) throw new Error(output);
     return parseYaml(output) as Manifest[];
   });

@@ -143,7 +143,9 @@ describe('the workflows', () => {
     expect(textOf(release, 'verify')).toContain('.ci/run');
     const image = textOf(release, 'image');
     // The apps, and everything in one container.
-    const builds = (release.jobs.image?.steps ?? []).filter(({ uses }) => uses?.includes('/build-push-action@'));
+    const builds = (release.jobs.image?.steps ?? []).filter(({ uses }) =>
+      uses?.includes('/build-push-action@'),
+    );
     expect(builds.map((build) => build.with?.target)).toEqual([undefined, 'standalone']);
     for (const build of builds) {
       expect(build.with).toMatchObject({ push: true, sbom: true, provenance: 'mode=max' });

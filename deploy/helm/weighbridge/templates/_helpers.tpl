@@ -31,8 +31,9 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 
 {{- define "weighbridge.image" -}}
 {{- with .Values.image -}}
-{{- if .digest }}{{ .repository }}@{{ .digest }}
-{{- else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- $repository := required "Set image.repository to the repository of the image, such as registry.example.com/weighbridge/weighbridge" .repository }}
+{{- if .digest }}{{ $repository }}@{{ .digest }}
+{{- else }}{{ $repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
 {{- end }}
 {{- end }}
 

@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { example, helm, manifests } from '../../src/helm.ts';
+import { example, helm, manifests, REQUIRED } from '../../src/helm.ts';
 import type { Manifest } from '../../src/manifests.ts';
 import { CHART, parseYaml, read } from '../../src/repository.ts';
 import { type ApiServer, startApiServer } from './apiServer.ts';
@@ -96,16 +96,17 @@ describe('Helm', () => {
     async (name, options) => {
       const namespace = await newNamespace();
       const previous = await previousChart();
-      const isIn = previous && (name === 'default' || (await renders(previous, options)));
+      const values = [...REQUIRED, ...options];
+      const isIn = previous && (name === 'default' || (await renders(previous, values)));
       const run = async (...args: string[]) => {
         const over = completeJobs(namespace.name);
         const where = ['--namespace', namespace.name, '--kubeconfig', server.kubeconfig, '--timeout', '2m'];
         const { ok, output } = await helm(...args, ...where).finally(over);
         expect(`${args[0]}: ${ok ? 'done' : output}`).toBe(`${args[0]}: done`);
       };
-      await run('install', 'weighbridge', isIn ? previous : CHART, ...options);
-      await run('upgrade', 'weighbridge', CHART, ...options);
-      await run('upgrade', 'weighbridge', CHART, ...options, '--set', 'image.tag=9.9.9');
+      await run('install', 'weighbridge', isIn ? previous : CHART, ...values);
+      await run('upgrade', 'weighbridge', CHART, ...values);
+      await run('upgrade', 'weighbridge', CHART, ...values, '--set', 'image.tag=9.9.9');
       await run('rollback', 'weighbridge', '2');
       await run('rollback', 'weighbridge', '1');
       await run('uninstall', 'weighbridge');
