@@ -25,6 +25,7 @@ import { loadPeppers } from './features/keys/peppers.ts';
 import { watchOverrides } from './features/overrides/watchOverrides.service.ts';
 import { listenGrpc } from './features/proxies/grpcServer.ts';
 import { findLiveProxies } from './features/proxies/proxies.repository.ts';
+import { ProxyOverheads } from './features/proxies/proxyOverheads.ts';
 import { startWatchers } from './features/proxies/watchers.service.ts';
 import { startPruningResponses } from './features/responses/responses.service.ts';
 import { watchConditions } from './features/webhooks/conditions.service.ts';
@@ -81,6 +82,7 @@ export async function startControlPlane(
     keyUses,
     signInLinks,
     proxyTests: new ProxyTests({ db, liveProxies: () => findLiveProxies(db) }),
+    proxyOverheads: new ProxyOverheads(() => performance.now()),
   };
   const catalog = await readCatalogFiles();
   await prepareData(deps, catalog, config);
@@ -107,6 +109,7 @@ export async function startControlPlane(
 type Deps = Omit<AppDeps, 'tokenVerifier' | 'codeFlow'> & {
   readonly logger: Logger;
   readonly proxyTests: ProxyTests;
+  readonly proxyOverheads: ProxyOverheads;
 };
 type ObservedDeps = Deps & {
   readonly metrics: Metrics;

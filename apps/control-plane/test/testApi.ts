@@ -13,6 +13,7 @@ import { environmentConnectors } from '../src/features/connectors/environmentCon
 import { SignInLinks } from '../src/features/console/signInLinks.ts';
 import { KeyUses } from '../src/features/keys/keyUses.service.ts';
 import { loadPeppers } from '../src/features/keys/peppers.ts';
+import { ProxyOverheads } from '../src/features/proxies/proxyOverheads.ts';
 import { resolveKey } from '../src/features/proxies/resolveKey.service.ts';
 import { readSnapshot } from '../src/features/proxies/snapshot.service.ts';
 import { buildApp } from '../src/http/app.ts';
@@ -32,6 +33,8 @@ export interface TestApi {
   snapshot(): Promise<Snapshot>;
   /** When keys were used, as it is about to be recorded. */
   readonly keyUses: KeyUses;
+  /** What proxies report of their overhead. */
+  readonly proxyOverheads: ProxyOverheads;
   /** A key as a proxy resolves it by its token. */
   resolve(token: string): Promise<Key>;
   readonly metrics: Metrics;
@@ -76,7 +79,7 @@ export interface TestApi {
 
 /** The application of a test, with the document that it publishes. */
 async function startApp(
-  deps: Parameters<typeof bootstrap>[0] & { readonly keyUses: KeyUses; readonly signInLinks: SignInLinks },
+  deps: Parameters<typeof bootstrap>[0] & Pick<TestApi, 'keyUses' | 'signInLinks' | 'proxyOverheads'>,
   settings: ReturnType<typeof loadConfig>,
   env: Record<string, string>,
   operatorKey: string,
@@ -149,12 +152,14 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
   const { credentials, upstreamHosts } = settings;
   const keyUses = new KeyUses({ db, logger, nowMs: () => api.now.getTime() });
   const signInLinks = new SignInLinks(() => api.now.getTime());
-  const deps = { db, now, peppers, logger, credentials, upstreamHosts, keyUses, signInLinks };
+  const proxyOverheads = new ProxyOverheads(() => api.now.getTime());
+  const deps = { db, now, peppers, logger, credentials, upstreamHosts, keyUses, signInLinks, proxyOverheads };
   const { app, metrics, document } = await startApp(deps, settings, env, operatorKey);
   const call = createCall(app, document, operatorKey);
   const rest: Omit<TestApi, 'now'> = {
     db,
     keyUses,
+    proxyOverheads,
     databaseUrl: database.url,
     operatorKey,
     document,

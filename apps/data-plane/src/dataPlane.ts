@@ -19,6 +19,7 @@ import { createKeyStore } from './control/keyStore.ts';
 import { KeyUses } from './control/keyUses.ts';
 import { StateFile } from './control/stateFile.ts';
 import { createLimits } from './limits.ts';
+import { OverheadWindow } from './observe/overheadWindow.ts';
 import { tracedStream } from './record/sender/tracedStream.ts';
 import { openSpool } from './record/spool/spool.ts';
 import type { Spool } from './record/spool/types.ts';
@@ -110,6 +111,7 @@ export async function startDataPlane(
   const evidence = createEvidenceStore({ nowMs: () => performance.now() });
 
   const keyUses = new KeyUses();
+  const overhead = new OverheadWindow(() => performance.now());
   const identities = new ConnectorIdentities({
     onFailed: reportTokenFailures(metrics, logger),
     nowMs: () => performance.now(),
@@ -130,7 +132,7 @@ export async function startDataPlane(
     onReclaim: (buckets) => limits.budget.reclaim(buckets),
     onEvidence: evidence.apply,
     onTest: (test) => connectorTests.run(test),
-    load: () => loadOf(run, spool),
+    load: () => ({ ...loadOf(run, spool), overhead: overhead.report() }),
     keyUses,
     logger,
   });
@@ -148,6 +150,7 @@ export async function startDataPlane(
     sharedCache: deps.sharedCache,
     responseBucket: deps.responseBucket,
     metrics,
+    overhead,
     tracing,
     now,
     keys,

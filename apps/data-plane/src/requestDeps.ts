@@ -16,6 +16,7 @@ import { clockRefusal, notReadyReason } from './control/readiness.ts';
 import { createTokenCounter } from './formats/tokenCounter.ts';
 import type { Limits } from './limits.ts';
 import { createObserver } from './observe/observer.ts';
+import type { OverheadWindow } from './observe/overheadWindow.ts';
 import { RefusalBook } from './record/refusals/refusalBook.ts';
 import { startRefusalSender } from './record/refusals/refusalSender.ts';
 import type { UsageRecording } from './record/usageRecording.ts';
@@ -42,6 +43,7 @@ export interface ProxyParts {
   /** Undefined if it could not be opened. */
   readonly responseBucket: KeyValueBucket | undefined;
   readonly metrics: Metrics;
+  readonly overhead: OverheadWindow;
   readonly tracing: Tracing | undefined;
   readonly now: () => Date;
   readonly keys: KeyStore;
@@ -119,6 +121,7 @@ export function createRequestDeps(parts: ProxyParts, context: ServiceContext): A
     corsOrigins: config.corsOrigins,
     observer: createObserver({
       metrics,
+      overhead: parts.overhead,
       log: { logger, ...config.requestLog },
       tracing: parts.tracing,
       content: config.content,

@@ -13,6 +13,7 @@ import { scanObject } from '../src/formats/scanJson.ts';
 import { StreamTap } from '../src/formats/streamTap.ts';
 import { LIST_PRICE_DETAILS, type ObservedModelRequest } from '../src/observe/observedAttempt.ts';
 import { createObserver } from '../src/observe/observer.ts';
+import { OverheadWindow } from '../src/observe/overheadWindow.ts';
 import { encodeIntent, encodeSettle, epochSeed } from '../src/record/spool/recordFormat.ts';
 import { lowestCost } from './hotPathCost.ts';
 import { openTestLimits } from './limits.ts';
@@ -136,6 +137,7 @@ function observeRequest(): () => void {
   const logger = createLogger('test');
   const observer = createObserver({
     metrics: createMetrics(),
+    overhead: new OverheadWindow(() => performance.now()),
     log: { logger, successRatio: 0 },
     tracing: undefined,
   });

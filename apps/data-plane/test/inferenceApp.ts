@@ -20,6 +20,7 @@ import { createKeyStore } from '../src/control/keyStore.ts';
 import { routingTable } from '../src/control/routingTable.ts';
 import { createTokenCounter } from '../src/formats/tokenCounter.ts';
 import { createObserver } from '../src/observe/observer.ts';
+import { OverheadWindow } from '../src/observe/overheadWindow.ts';
 import type { UsageLog } from '../src/record/usageLog.ts';
 import { InFlightRequests } from '../src/request/inFlightRequests.ts';
 import { type AppDeps, buildApp, inferenceHandler } from '../src/server/app.ts';
@@ -121,6 +122,7 @@ export async function startInferenceApp(
     cache: openResponseCache({ maxBytes: 1024 * 1024, memory }, undefined, createMetrics()),
     observer: createObserver({
       metrics: createMetrics(),
+      overhead: new OverheadWindow(() => performance.now()),
       log: { logger, successRatio: 1 },
       tracing: undefined,
     }),

@@ -35,6 +35,7 @@ import { routingTable } from '../src/control/routingTable.ts';
 import { createTokenCounter } from '../src/formats/tokenCounter.ts';
 import type { ContentOptions } from '../src/observe/contentCapture.ts';
 import { createObserver } from '../src/observe/observer.ts';
+import { OverheadWindow } from '../src/observe/overheadWindow.ts';
 import type { Refusal } from '../src/record/refusals/refusalBook.ts';
 import { InFlightRequests } from '../src/request/inFlightRequests.ts';
 import { createReadStored, type ReadStoredDeps } from '../src/request/readStored.ts';
@@ -312,6 +313,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     ),
     observer: createObserver({
       metrics: proxy.metrics,
+      overhead: new OverheadWindow(() => performance.now()),
       log: { logger, successRatio: 1 },
       tracing: options.tracing,
       content: options.content,

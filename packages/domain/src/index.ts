@@ -1,6 +1,7 @@
 export * from './attribution.ts';
 export * from './calendar.ts';
 export { usageFromConverse } from './converseUsage.ts';
+export { type ClassCost, costByClass } from './costByClass.ts';
 export * from './dateTime.ts';
 export * from './dearestPrices.ts';
 export * from './estimate.ts';

@@ -24,6 +24,7 @@ const UNVERSIONED = new Set([
   'policy_name',
   'unusable_reason',
   'credential_bound',
+  'credential_hosts',
   'priced_at',
   'pending',
   'last_delivered_at',

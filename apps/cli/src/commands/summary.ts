@@ -25,6 +25,7 @@ export function summaryCommand(cli: Cli): Command {
         ...Object.fromEntries(budgets.map((budget) => [`budget ${ownerOf(budget)}`, budgetText(budget)])),
         'first token (p50, p95)': latencyText(recent.first_token_ms),
         'whole answer (p50, p95)': latencyText(recent.duration_ms),
+        'overhead (p50, p95)': overheadText(summary.overhead),
         'answers from the cache': `${recent.cache_hits} of the last ${recent.answers}`,
         'as of': `${time(bucket_as_of)}${complete ? '' : ', incomplete'}`,
       });
@@ -45,6 +46,13 @@ function ownerOf({ policy_name, principal_id, key_id, team_name }: Budget): stri
 function budgetText({ spent_micro_usd, limit_micro_usd, reset }: Budget): string {
   const until = reset === null ? '' : `, until ${time(reset)}`;
   return `${usd(spent_micro_usd)} of ${usd(limit_micro_usd)}${until}`;
+}
+
+function overheadText(overhead: components['schemas']['SummaryOverhead'] | null): string | null {
+  if (!overhead) return null;
+  const { p50_ms, p95_ms, requests, window_ms } = overhead;
+  const minutes = Math.max(1, Math.round(window_ms / 60_000));
+  return `${p50_ms} ms, ${p95_ms} ms of ${requests} requests in ${minutes} min`;
 }
 
 function latencyText(latency: Latency | null): string | null {

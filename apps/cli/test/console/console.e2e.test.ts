@@ -133,6 +133,10 @@ describe('an operator', () => {
     await page.getByRole('heading', { level: 1, name: /^Request req_/ }).waitFor();
     await page.reload();
     await page.getByRole('table', { name: 'Attempts' }).waitFor();
+    await page
+      .getByRole('table', { name: 'Cost by class' })
+      .getByRole('row', { name: /^Input/ })
+      .waitFor();
     expect(await page.getByText('mock/echo').count()).toBeGreaterThan(0);
     // Of someone else's request, who asked for it says how good the answer was.
     expect(await page.getByRole('button', { name: 'Give feedback' }).count()).toBe(0);
@@ -162,6 +166,22 @@ describe('an operator', () => {
       const text = await readFile(await download.path(), 'utf8');
       expect(text.slice(0, first.length)).toBe(first);
     }
+    const [parquet] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'FOCUS as Parquet' }).click(),
+    ]);
+    expect((await readFile(await parquet.path())).subarray(0, 4).toString()).toBe('PAR1');
+    expect(operator.faults).toEqual([]);
+  }, 60_000);
+
+  it('sees how much time the proxies add to requests', async () => {
+    const { page } = operator;
+    const overhead = async () => (await manage(service, 'GET', '/api/v1/summary', {})).body.overhead;
+    await expect
+      .poll(overhead, { timeout: 50_000 })
+      .toMatchObject({ proxies: 1, p50_ms: expect.any(Number) });
+    await operator.open('/');
+    await page.getByText(/^p95 .* requests in \d+ min$/).waitFor();
     expect(operator.faults).toEqual([]);
   }, 60_000);
 

@@ -27,6 +27,7 @@ const NEW_SUMMARY = {
   days: [{ from: AT, cost_micro_usd: 0, requests: 0 }],
   budgets: [],
   recent: { since: null, answers: 0, cache_hits: 0, first_token_ms: null, duration_ms: null },
+  overhead: null,
   attention: [],
   bucket_as_of: AT,
   complete: true,
@@ -90,6 +91,28 @@ export function meetStates(given: () => Given): void {
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
     expect(operator.faults).toEqual([]);
   }, 120_000);
+
+  it('is offered a shorter range, in one step, where a question to the ledger takes too long', async () => {
+    const { page, open, violations } = given().operator;
+    const tooBroad = {
+      error: { code: 'query_too_broad', message: 'The query took too long.', request_id: 'req_1' },
+    };
+    await page.route(/\/api\/v1\/(spend|requests|summary)/, (route) =>
+      route.fulfill({ status: 400, json: tooBroad }),
+    );
+    for (const [path, offer, search] of [
+      ['/usage?group=connector&range=90', 'Show: last 30 days', 'range=30'],
+      ['/requests?days=90', 'Search the last day', 'days=1'],
+      ['/', 'Usage of the last 7 days', 'range=7'],
+    ] as const) {
+      await open(path);
+      await page.getByRole('alert').first().getByText('The query took too long.').waitFor();
+      expect(await violations()).toEqual([]);
+      await page.getByRole('button', { name: offer }).first().click();
+      await page.waitForURL((url) => url.search.includes(search));
+    }
+    await page.unrouteAll();
+  }, 60_000);
 
   it('is told what is missing on every page, where there is no data yet, and no proxy', async () => {
     const { operator } = given();

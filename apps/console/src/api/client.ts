@@ -3,8 +3,8 @@ import createFetchClient from 'openapi-fetch';
 import createReactQuery from 'openapi-react-query';
 import { conditional } from './conditional.ts';
 
-/** A page never waits longer than this for an answer. */
-const TIMEOUT_MS = 30_000;
+/** A page never waits longer than this for an answer. The service gives a query up sooner, and then says what to do. */
+const TIMEOUT_MS = 40_000;
 
 let csrfToken = '';
 
@@ -18,16 +18,19 @@ export function sessionMark(): string {
   return csrfToken;
 }
 
-async function send(request: Request): Promise<Response> {
+/** A file may take long: it is made while it is sent. */
+const FILE_TIMEOUT_MS = 600_000;
+
+async function send(request: Request, timeoutMs = TIMEOUT_MS): Promise<Response> {
   try {
     return await fetch(request, {
-      signal: AbortSignal.any([request.signal, AbortSignal.timeout(TIMEOUT_MS)]),
+      signal: AbortSignal.any([request.signal, AbortSignal.timeout(timeoutMs)]),
     });
   } catch (error) {
     if (request.signal.aborted) throw error;
     const isTimeout = error instanceof DOMException && error.name === 'TimeoutError';
     const message = isTimeout
-      ? `The service has not answered for ${TIMEOUT_MS / 1_000} s. Check before you repeat a change: it may have been made.`
+      ? `The service has not answered for ${timeoutMs / 1_000} s. Check before you repeat a change: it may have been made.`
       : 'The service is unreachable. Check your network, and whether Weighbridge runs.';
     throw new ApiError({
       status: 0,
@@ -38,8 +41,22 @@ async function send(request: Request): Promise<Response> {
   }
 }
 
+/** Asks for a file, which is not kept. What breaks it off while it is read is a failure that says what to do. */
+export async function sendForFile(request: Request): Promise<Response> {
+  const response = await send(request, FILE_TIMEOUT_MS);
+  if (!response.ok) return response;
+  const content = await response.blob().catch((cause: unknown) => {
+    const message = 'The file broke off. Try again, or choose a shorter range.';
+    throw new ApiError({ status: 0, code: 'file_incomplete', message, cause });
+  });
+  return new Response(content, response);
+}
+
 /** Calls the operator API of this page's own origin, with the session's cookie. */
-export const client = createFetchClient<paths>({ baseUrl: '', fetch: conditional(send, sessionMark) });
+export const client = createFetchClient<paths>({
+  baseUrl: '',
+  fetch: conditional((request) => send(request), sessionMark),
+});
 client.use({
   onRequest({ request }) {
     if (request.method !== 'GET') request.headers.set('x-csrf-token', csrfToken);

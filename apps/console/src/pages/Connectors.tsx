@@ -92,13 +92,17 @@ export function Connectors() {
           },
           {
             title: 'Address',
-            value: ({ base_url, dialect, auth, credential_bound }) => (
+            value: ({ base_url, dialect, auth, credential_bound, credential_hosts }) => (
               <>
                 <Code text={base_url} />
                 <small>
                   {dialect}, {IDENTITIES[auth.kind]}
-                  {credential_bound === true && ', host bound by the deployment'}
                 </small>
+                {credential_bound !== null && (
+                  <small>
+                    <Name text={`credential for ${hostsText(credential_hosts)}`} />
+                  </small>
+                )}
               </>
             ),
             wrap: true,
@@ -116,6 +120,12 @@ export function Connectors() {
       {dialog}
     </Page>
   );
+}
+
+/** Where the deployment lets a credential go. */
+function hostsText(hosts: Connector['credential_hosts']): string {
+  if (hosts === null) return 'any host';
+  return hosts.join(', ') || 'no host';
 }
 
 /** How an account knows who calls. */

@@ -1,4 +1,5 @@
 import { useParams } from '@tanstack/react-router';
+import type { components } from '@weighbridge/client';
 import { useState } from 'react';
 import { api, client } from '../api/client.ts';
 import { giveFeedback } from '../api/feedback.ts';
@@ -8,10 +9,12 @@ import { SelectField, TextField } from '../ui/fields.tsx';
 import { Loaded, Page, Pairs, Section } from '../ui/Page.tsx';
 import { ConfirmModal, useDialog } from '../ui/resources.tsx';
 import { Table } from '../ui/Table.tsx';
-import { count } from '../ui/text.ts';
+import { count, nanoMoney, visible } from '../ui/text.ts';
+import { usd } from './prices.ts';
 import { Outcome, type RequestRecord } from './Requests.tsx';
 
-type Attempt = RequestRecord['attempts'][number];
+type RequestDetail = components['schemas']['RequestDetail'];
+type Attempt = RequestDetail['attempts'][number];
 
 /** What a request was, what it cost and why. */
 export function OneRequest() {
@@ -46,7 +49,7 @@ export function OneRequest() {
   );
 }
 
-function Details({ row }: { row: RequestRecord }) {
+function Details({ row }: { row: RequestDetail }) {
   const { refusal, policies, attribution, corrections, feedback } = row;
   return (
     <>
@@ -61,12 +64,18 @@ function Details({ row }: { row: RequestRecord }) {
           ['Team', row.team_name === null ? 'none' : <Name key="team" text={row.team_name} />],
           ['Policies', policies.map(({ name, policy_id }) => name ?? policy_id).join(', ') || 'none'],
           ['Cost', <Money key="cost" micro={row.cost_micro_usd} />],
-          ...Object.entries(attribution).map(
-            ([name, value]) => [name.replaceAll('_', ' '), <Code key={name} text={text(value)} />] as const,
-          ),
-          ...(feedback ? [['Feedback', <Code key="feedback" text={text(feedback)} />] as const] : []),
+          ...(feedback ? [['Feedback', <Given key="feedback" feedback={feedback} />] as const] : []),
         ]}
       />
+      {Object.keys(attribution).length > 0 && (
+        <Section title="Attribution">
+          <Pairs
+            of={Object.entries(attribution).map(
+              ([name, value]) => [labelOf(name), <Code key={name} text={text(value)} />] as const,
+            )}
+          />
+        </Section>
+      )}
       <Section title="Attempts">
         <Table<Attempt>
           caption="Attempts"
@@ -95,11 +104,12 @@ function Details({ row }: { row: RequestRecord }) {
               value: ({ price_source, price_version }) => `${price_source} v${price_version}`,
             },
             { title: 'Cost', value: ({ cost_micro_usd }) => <Money micro={cost_micro_usd} />, end: true },
-            { title: 'Marks', value: (one) => <Marks attempt={one} /> },
+            { title: 'Marks', value: (one) => <Marks attempt={one} />, wrap: true },
           ]}
           empty={<p>No attempt was made: nothing was sent to a vendor.</p>}
         />
       </Section>
+      {row.attempts.length > 0 && <CostByClass row={row} />}
       {corrections.length > 0 && (
         <Section title="Corrections">
           <Table<RequestRecord['corrections'][number]>
@@ -117,6 +127,69 @@ function Details({ row }: { row: RequestRecord }) {
       )}
     </>
   );
+}
+
+type Part = components['schemas']['ClassCost'] & { readonly attempt: Attempt };
+
+/** What each class of tokens cost, at the price that was charged. */
+function CostByClass({ row: { attempts, costs } }: { row: RequestDetail }) {
+  const parts = attempts.flatMap((attempt): Part[] => {
+    const found = costs.find(({ event_id }) => event_id === attempt.event_id)?.by_class ?? [];
+    return found.map((part) => ({ ...part, attempt }));
+  });
+  const unknown = costs.filter(({ by_class }) => by_class === null).length;
+  return (
+    <Section title="Cost by class">
+      <Table<Part>
+        caption="Cost by class"
+        rows={parts}
+        rowKey={(part) => `${part.attempt.event_id} ${part.class}`}
+        columns={[
+          ...(attempts.length > 1
+            ? [
+                {
+                  title: 'Attempt',
+                  value: ({ attempt }: Part) => `${attempts.indexOf(attempt) + 1}: ${visible(attempt.model)}`,
+                  wrap: true,
+                },
+              ]
+            : []),
+          { title: 'Class', value: (part) => <Name text={classLabel(part.class)} /> },
+          { title: 'Quantity', value: ({ quantity }) => count(quantity), end: true },
+          {
+            title: 'Price',
+            value: (part) => `${usd(part.price)} ${isTool(part.class) ? 'a use' : 'a million'}`,
+            end: true,
+          },
+          { title: 'Cost', value: (part) => nanoMoney(part.cost_nano_usd), end: true },
+        ]}
+        empty={<p>{unknown > 0 ? NOT_SPLIT : 'No tokens were charged.'}</p>}
+      />
+      {parts.length > 0 && unknown > 0 && <p>{NOT_SPLIT}</p>}
+    </Section>
+  );
+}
+
+const NOT_SPLIT =
+  'The ledger does not say how the cost of an attempt divides if its price lacked something that was used, if another model worked on the answer, or if its price is not on record.';
+
+const isTool = (name: string) => name.startsWith('tool:');
+
+const CLASSES: Readonly<Record<string, string>> = {
+  input: 'Input',
+  output: 'Output',
+  cache_read: 'Read from a cache',
+  cache_write: 'Written to a cache',
+  cache_write_1h: 'Written to a cache for an hour',
+  input_audio: 'Audio in',
+  input_image: 'Images in',
+  cache_read_audio: 'Audio from a cache',
+  output_audio: 'Audio out',
+  output_image: 'Images out',
+};
+
+function classLabel(name: string): string {
+  return isTool(name) ? `Tool ${name.slice('tool:'.length)}` : (CLASSES[name] ?? name);
 }
 
 interface RequestDialog {
@@ -211,17 +284,62 @@ function curlOf({ model_requested }: RequestRecord): string {
 }
 
 function Marks({ attempt }: { attempt: Attempt }) {
-  const { estimated, cache_hit, streamed, price_incomplete, dropped } = attempt;
+  const { estimated, cache_hit, streamed, price_incomplete, dropped, service_tier, speed, geography } =
+    attempt;
+  const conditions = [service_tier, speed, geography].filter((one) => one !== null);
   return (
     <>
-      {estimated && <Badge tone="warn">estimated: the vendor reported no usage</Badge>}{' '}
-      {price_incomplete && <Badge tone="warn">price incomplete</Badge>}{' '}
+      {estimated && (
+        <>
+          <Badge tone="warn">estimated</Badge>
+          <small>the vendor reported no usage</small>
+        </>
+      )}{' '}
+      {price_incomplete && (
+        <>
+          <Badge tone="warn">price incomplete</Badge>
+          <small>
+            <Name text={`no price for ${attempt.unpriced.join(', ')}`} />
+          </small>
+        </>
+      )}{' '}
       {cache_hit && <Badge>from the cache</Badge>} {streamed && <Badge>streamed</Badge>}{' '}
-      {dropped.length > 0 && <Badge>dropped {dropped.join(', ')}</Badge>}
+      {conditions.length > 0 && <Badge>{visible(conditions.join(', '))}</Badge>}
+      {dropped.length > 0 && (
+        <small>
+          <Name text={`not sent as it was: ${dropped.join(', ')}`} />
+        </small>
+      )}
     </>
   );
 }
 
+/** Such as `Session id` for `session_id`. */
+function labelOf(name: string): string {
+  return `${name.charAt(0).toUpperCase()}${name.slice(1).replaceAll('_', ' ')}`;
+}
+
+/** Labels as a request writes them. */
 function text(value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  if (typeof value === 'string') return value;
+  return Object.entries(value as object)
+    .map(([name, of]) => `${name}=${of}`)
+    .join(', ');
+}
+
+function Given({
+  feedback: { score, comment, given_at },
+}: {
+  feedback: NonNullable<RequestDetail['feedback']>;
+}) {
+  return (
+    <>
+      {score} of 1, <Time at={given_at} />
+      {comment !== null && (
+        <>
+          : <Name text={comment} />
+        </>
+      )}
+    </>
+  );
 }

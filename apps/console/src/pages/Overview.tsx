@@ -1,4 +1,4 @@
-import { Link } from '@tanstack/react-router';
+import { Link, useNavigate } from '@tanstack/react-router';
 import type { components } from '@weighbridge/client';
 import { api } from '../api/client.ts';
 import { readsAll, useWhoami } from '../app/session.ts';
@@ -7,7 +7,7 @@ import { LazyChart } from '../ui/LazyChart.tsx';
 import { Card, Cards, Loaded, Note, Page, Section } from '../ui/Page.tsx';
 import { arrange } from '../ui/series.ts';
 import { Table } from '../ui/Table.tsx';
-import { count, milliseconds, percent, roughMoney } from '../ui/text.ts';
+import { count, fineMilliseconds, milliseconds, percent, roughMoney, span } from '../ui/text.ts';
 import { atThisPace } from './pace.ts';
 import { bucketLabel } from './period.ts';
 
@@ -23,10 +23,17 @@ const WHOSE = {
 
 /** What one request to the service says of the month. */
 export function Overview() {
+  const navigate = useNavigate();
   const query = api.useQuery('get', '/api/v1/summary');
   return (
     <Page title="Overview" lead={query.data ? WHOSE[query.data.reach] : 'This month (UTC).'}>
-      <Loaded query={query}>
+      <Loaded
+        query={query}
+        narrower={{
+          label: 'Usage of the last 7 days',
+          run: () => void navigate({ to: '/usage', search: { range: '7' } as never }),
+        }}
+      >
         {(summary) => (
           <>
             <Figures of={summary} />
@@ -40,7 +47,7 @@ export function Overview() {
   );
 }
 
-function Figures({ of: { today, month, recent, bucket_as_of, complete } }: { of: Summary }) {
+function Figures({ of: { reach, today, month, recent, overhead, bucket_as_of, complete } }: { of: Summary }) {
   const input = month.input_tokens + month.cache_read_tokens + month.cache_write_tokens;
   return (
     <Cards>
@@ -81,17 +88,27 @@ function Figures({ of: { today, month, recent, bucket_as_of, complete } }: { of:
         value={recent.duration_ms ? milliseconds(recent.duration_ms.p50) : '–'}
         detail={recent.duration_ms ? `p95 ${milliseconds(recent.duration_ms.p95)}` : 'no answer in 24 hours'}
       />
+      {reach === 'all' && <OverheadCard of={overhead} />}
       <Card
-        label="Answered from the cache"
+        label="Answers from the cache"
         value={percent(recent.cache_hits, recent.answers)}
-        detail={`of the last ${count(recent.answers)} answers`}
-      />
-      <Card
-        label="Input read from vendors’ caches"
-        value={percent(month.cache_read_tokens, input)}
-        detail="of input tokens"
+        detail={`of the last ${count(recent.answers)}; vendors’ caches: ${percent(month.cache_read_tokens, input)} of input`}
       />
     </Cards>
+  );
+}
+
+/** The time that this service adds to a request. */
+function OverheadCard({ of }: { of: Summary['overhead'] }) {
+  const label = 'Overhead of the proxies, p50';
+  if (!of) return <Card label={label} value="–" detail="no request in the last minutes" />;
+  const { p50_ms, p95_ms, requests, window_ms } = of;
+  return (
+    <Card
+      label={label}
+      value={fineMilliseconds(p50_ms)}
+      detail={`p95 ${fineMilliseconds(p95_ms)}; ${count(requests)} requests in ${span(Math.max(window_ms, 60_000))}`}
+    />
   );
 }
 

@@ -33,6 +33,11 @@ const FILTERS = [
 ] as const;
 const PAGE_SIZE = 50;
 const YES = [['true', 'Yes']] as const;
+const DAYS = [
+  ['1', 'The last day'],
+  ['30', 'The last 30'],
+  ['90', 'The last 90'],
+] as const;
 const OUTCOMES = [
   'success',
   'upstream_error',
@@ -65,13 +70,13 @@ function microOf(usd: string): string {
 }
 
 export function Requests() {
-  const [search] = useSearch();
+  const [search, setSearch] = useSearch();
   const query = api.useQuery('get', '/api/v1/requests', {
     params: {
       query: {
         ...given(search, FILTERS),
         ...(search.min_cost && { min_cost_micro_usd: microOf(search.min_cost) }),
-        from: daysAgo(new Date(), Number(search.days ?? 7)),
+        from: daysAgo(new Date(), Number(DAYS.find(([one]) => one === search.days)?.[0] ?? 7)),
         page_size: PAGE_SIZE,
       } as object,
     },
@@ -86,11 +91,7 @@ export function Requests() {
             name: 'days',
             label: 'Days',
             any: 'The last 7',
-            options: [
-              ['1', 'The last 1'],
-              ['30', 'The last 30'],
-              ['90', 'The last 90'],
-            ],
+            options: DAYS,
           },
           { name: 'request_id', label: 'Request id' },
           { name: 'model', label: 'Model' },
@@ -102,6 +103,11 @@ export function Requests() {
       />
       <List<RequestRecord>
         query={query}
+        narrower={
+          search.days === '1'
+            ? undefined
+            : { label: 'Search the last day', run: () => setSearch({ days: '1' }) }
+        }
         caption="Requests"
         rowKey={({ request_id, admitted_at }) => request_id + admitted_at}
         columns={[

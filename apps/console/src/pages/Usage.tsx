@@ -1,19 +1,19 @@
 import { useState } from 'react';
-import { client } from '../api/client.ts';
+import { client, sendForFile } from '../api/client.ts';
 import { saveFile } from '../api/download.ts';
 import { type SpendQuery, useSpend } from '../api/spend.ts';
 import { readsAll, useWhoami } from '../app/session.ts';
 import { Actions, Button, CopyButton, Money, Name } from '../ui/bits.tsx';
 import { SearchSelect, TextField } from '../ui/fields.tsx';
 import { LazyChart } from '../ui/LazyChart.tsx';
-import { Loaded, Page, Problem, Section } from '../ui/Page.tsx';
+import { Loaded, type Narrower, Page, Problem, Section } from '../ui/Page.tsx';
 import styles from '../ui/page.module.css';
 import { type SortedColumn, SortedTable } from '../ui/SortedTable.tsx';
 import { formatSearch, given, type Search, useSearch } from '../ui/search.ts';
 import { arrange } from '../ui/series.ts';
 import { Pager } from '../ui/Table.tsx';
 import { count, percent, roughCount, roughMoney, visible } from '../ui/text.ts';
-import { bucketLabel, bucketOf, type Period, periodOf } from './period.ts';
+import { bucketLabel, bucketOf, type Period, periodOf, shorterRange, wholeDays } from './period.ts';
 
 /** What spend is grouped by, with the filter that shows one group alone. */
 const GROUPS = [
@@ -187,18 +187,29 @@ function Downloads({ view, search }: { view: View; search: Search }) {
       params: { query: asked(view) },
       headers: { accept: 'text/csv' },
       parseAs: 'blob',
+      fetch: sendForFile,
     });
-  const focus = () =>
-    client.GET('/api/v1/spend/focus', {
-      params: { query: { ...view.filters, ...view.period } },
-      parseAs: 'blob',
-    });
+  const days = wholeDays(view.period, new Date());
+  const saveFocus = (format: 'csv' | 'parquet') =>
+    save(`focus-${days.from.slice(0, 10)}-to-${days.to.slice(0, 10)}.${format}`, () =>
+      client.GET('/api/v1/spend/focus', {
+        params: { query: { ...view.filters, ...days, format } },
+        parseAs: 'blob',
+        fetch: sendForFile,
+      }),
+    );
+  const title = `Whole days of UTC, at most 31: ${days.from.slice(0, 10)} until before ${days.to.slice(0, 10)}`;
   const fixed = { ...search, ...view.period, to: view.period.to ?? now(), range: undefined };
   return (
     <div>
       <Actions>
         <Button onClick={save(`spend-${day}.csv`, csv)}>Save as CSV</Button>
-        <Button onClick={save(`focus-${day}.csv`, focus)}>Save as FOCUS</Button>
+        <Button title={title} onClick={saveFocus('csv')}>
+          Save as FOCUS
+        </Button>
+        <Button title={title} onClick={saveFocus('parquet')}>
+          FOCUS as Parquet
+        </Button>
         <CopyButton
           label="Copy a link"
           text={`${window.location.origin}/console/usage${formatSearch(fixed)}`}
@@ -215,6 +226,18 @@ const now = () => `${new Date(Date.now() + 3_600_000).toISOString().slice(0, 13)
 const nameOf = ({ group, names, others }: Row, by: string) =>
   others ? 'others' : (names[by] ?? group[by] ?? 'none');
 
+/** A shorter range, in one step. */
+function useNarrower({ period }: View): Narrower | undefined {
+  const [, setSearch] = useSearch();
+  const range = shorterRange(period, new Date());
+  const label = RANGES.find(([one]) => one === range)?.[1];
+  if (label === undefined) return undefined;
+  return {
+    label: `Show: ${label.toLowerCase()}`,
+    run: () => setSearch({ range, from: undefined, to: undefined }),
+  };
+}
+
 function OverTime({ view }: { view: View }) {
   const { period, filters, group, metric, cumulative } = view;
   const bucket = bucketOf(period, new Date());
@@ -228,7 +251,7 @@ function OverTime({ view }: { view: View }) {
   const [label, amountOf, format] = METRICS[metric];
   return (
     <Section title={`${label} by ${group.replace('_id', '')}, each ${bucket} (UTC)`}>
-      <Loaded query={query}>
+      <Loaded query={query} narrower={useNarrower(view)}>
         {({ data }) => {
           const sums = (data as readonly Row[]).map((row) => ({
             at: row.bucket_start ?? period.from,
@@ -261,7 +284,7 @@ function ByGroup({ view }: { view: View }) {
     sort: sort as '-cost',
   });
   return (
-    <Loaded query={query}>
+    <Loaded query={query} narrower={useNarrower(view)}>
       {({ data, next_page_token, total }) => (
         <>
           {total && (

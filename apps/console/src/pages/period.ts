@@ -19,10 +19,28 @@ export interface Period {
   readonly to?: string;
 }
 
+const isTime = (text: string) => !Number.isNaN(Date.parse(text));
+
 /** The period that an address names: fixed by `from` and `to`, or one that goes along with time. */
 export function periodOf({ from, to, range = 'month' }: Search, now: Date): Period {
-  if (from !== undefined) return { from, ...(to !== undefined && { to }) };
+  if (from !== undefined && [from, to ?? from].every(isTime))
+    return { from, ...(to !== undefined && { to }) };
   return { from: range === 'month' ? monthStart(now) : daysAgo(now, Number(range)) };
+}
+
+/** The days of UTC in a period that are over, at most the last 31: what a FOCUS file has. If none is, the last one before. */
+export function wholeDays({ from, to }: Period, now: Date): { readonly from: string; readonly to: string } {
+  const until = Math.min(to === undefined ? now.getTime() : Date.parse(to), now.getTime());
+  const end = Math.floor(until / DAY_MS) * DAY_MS;
+  const first = Math.ceil(Date.parse(from) / DAY_MS) * DAY_MS;
+  const start = Math.min(Math.max(first, end - 31 * DAY_MS), end - DAY_MS);
+  return { from: new Date(start).toISOString(), to: new Date(end).toISOString() };
+}
+
+/** The longest range of the page that is less than half of a period; undefined if it has none. */
+export function shorterRange({ from, to }: Period, now: Date): '30' | '7' | '1' | undefined {
+  const days = (Date.parse(to ?? now.toISOString()) - Date.parse(from)) / DAY_MS;
+  return (['30', '7', '1'] as const).find((range) => Number(range) + 1 <= days / 2);
 }
 
 /** The buckets that a chart of the period shows at most a hundred of. */

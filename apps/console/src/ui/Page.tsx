@@ -1,7 +1,7 @@
 import type { UseQueryResult } from '@tanstack/react-query';
 import { ApiError } from '@weighbridge/client';
 import { type ReactNode, useEffect } from 'react';
-import { Button, Code } from './bits.tsx';
+import { Actions, Button, Code } from './bits.tsx';
 import styles from './page.module.css';
 import { visible } from './text.ts';
 
@@ -58,9 +58,26 @@ export function Note({ children }: { children: ReactNode }) {
   return <div className={styles.note}>{children}</div>;
 }
 
+/** A smaller question, for one that took too long. */
+export interface Narrower {
+  readonly label: string;
+  readonly run: () => void;
+}
+
+const TOOK_TOO_LONG: readonly string[] = ['query_too_broad', 'no_answer_yet'];
+
 /** A failure: what happened, and what to do next. */
-export function Problem({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
+export function Problem({
+  error,
+  onRetry,
+  narrower,
+}: {
+  error: unknown;
+  onRetry?: () => void;
+  narrower?: Narrower | undefined;
+}) {
   const known = error instanceof ApiError ? error : undefined;
+  const isTooBroad = TOOK_TOO_LONG.includes(known?.code ?? '') && narrower !== undefined;
   return (
     <div className={`${styles.note} ${styles.problem}`} role="alert">
       <p>{visible(known?.message ?? 'This page failed. Reload it; if it fails again, report it.')}</p>
@@ -75,7 +92,14 @@ export function Problem({ error, onRetry }: { error: unknown; onRetry?: () => vo
           )}
         </p>
       )}
-      {onRetry && <Button onClick={onRetry}>Try again</Button>}
+      <Actions start>
+        {isTooBroad && (
+          <Button kind="primary" onClick={narrower.run}>
+            {narrower.label}
+          </Button>
+        )}
+        {onRetry && <Button onClick={onRetry}>Try again</Button>}
+      </Actions>
     </div>
   );
 }
@@ -96,9 +120,11 @@ export function Stale({ error, onRetry }: { error: unknown; onRetry: () => void 
 /** What a query shows: that it loads, why it failed, or its data. */
 export function Loaded<T>({
   query,
+  narrower,
   children,
 }: {
   query: Pick<UseQueryResult<T, unknown>, 'data' | 'error' | 'refetch'>;
+  narrower?: Narrower | undefined;
   children: (data: T) => ReactNode;
 }) {
   if (query.data !== undefined) {
@@ -109,7 +135,9 @@ export function Loaded<T>({
       </>
     );
   }
-  if (query.error) return <Problem error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.error) {
+    return <Problem error={query.error} onRetry={() => void query.refetch()} narrower={narrower} />;
+  }
   return (
     <div className={styles.note} role="status">
       Loading …

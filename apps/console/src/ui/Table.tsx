@@ -1,7 +1,7 @@
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Button } from './bits.tsx';
-import { Loaded, Note } from './Page.tsx';
+import { Loaded, type Narrower, Note } from './Page.tsx';
 import styles from './page.module.css';
 import { useSearch } from './search.ts';
 
@@ -99,15 +99,17 @@ function Head({
 /** A list of the API: its rows, and the way to the next page. */
 export function List<T>({
   query,
+  narrower,
   ...table
 }: {
+  narrower?: Narrower | undefined;
   query: Pick<
     UseQueryResult<{ readonly data: readonly T[]; readonly next_page_token: string }, unknown>,
     'data' | 'error' | 'refetch'
   >;
 } & Omit<TableProps<T>, 'rows'>) {
   return (
-    <Loaded query={query}>
+    <Loaded query={query} narrower={narrower}>
       {({ data, next_page_token }) => (
         <>
           <Table {...table} rows={data} />

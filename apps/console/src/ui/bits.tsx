@@ -71,8 +71,12 @@ export function LimitBar({ spent, limit, label }: { spent: number; limit: number
 }
 
 /** Buttons side by side. */
-export function Actions({ children }: { children: ReactNode }) {
-  return <div className={styles.actions}>{children}</div>;
+export function Actions({ start = false, children }: { start?: boolean; children: ReactNode }) {
+  return (
+    <div className={styles.actions} data-start={start || undefined}>
+      {children}
+    </div>
+  );
 }
 
 /** Copies a text, and says that it did. */

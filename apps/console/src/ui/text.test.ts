@@ -1,5 +1,16 @@
 import { expect, it } from 'vitest';
-import { bytes, milliseconds, money, percent, roughCount, roughMoney, span, visible } from './text.ts';
+import {
+  bytes,
+  fineMilliseconds,
+  milliseconds,
+  money,
+  nanoMoney,
+  percent,
+  roughCount,
+  roughMoney,
+  span,
+  visible,
+} from './text.ts';
 
 it('shows money in USD with every digit down to the micro-dollar', () => {
   expect([0, 1, 10_000, 1_234_567, 1_234_500_000, -5, 9_007_199_254].map(money)).toEqual([
@@ -10,6 +21,13 @@ it('shows money in USD with every digit down to the micro-dollar', () => {
     '$1,234.50',
     '−$0.000005',
     '$9,007.199254',
+  ]);
+  expect(['0', '1', '250750', '1230000000', '9007199254740991'].map(nanoMoney)).toEqual([
+    '$0.00',
+    '$0.000000001',
+    '$0.00025075',
+    '$1.23',
+    '$9,007,199.254740991',
   ]);
 });
 
@@ -26,6 +44,7 @@ it('says shares and durations as people do', () => {
     '5 h',
     '3 d',
   ]);
+  expect([0.214, 3.2].map(fineMilliseconds)).toEqual(['0.21 ms', '3.2 ms']);
   expect([0, 1.25, 84.4, 1_519, 7_200_000].map(milliseconds)).toEqual([
     '0 ms',
     '1.3 ms',

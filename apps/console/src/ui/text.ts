@@ -24,6 +24,15 @@ export function money(microUsd: number): string {
   return `${microUsd < 0 ? '−' : ''}$${WHOLE.format(Number(whole))}.${digits}`;
 }
 
+/** USD, exact to the nano-dollar, of an amount as the API writes it. */
+export function nanoMoney(nanoUsd: string): string {
+  const micro = money(Number(nanoUsd.slice(0, -3)));
+  const rest = nanoUsd.slice(-3).padStart(3, '0').replace(/0+$/, '');
+  if (rest === '') return micro;
+  const [whole, fraction = ''] = micro.split('.');
+  return `${whole}.${fraction.padEnd(6, '0')}${rest}`;
+}
+
 /** USD rounded to what an axis or a glance needs. */
 export function roughMoney(microUsd: number): string {
   const usd = microUsd / 1_000_000;
@@ -59,6 +68,11 @@ export function milliseconds(ms: number): string {
   if (ms >= 60_000) return span(ms);
   if (ms >= 1_000) return `${(ms / 1_000).toFixed(2)} s`;
   return `${ms > 0 && ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+}
+
+/** A duration that is mostly below a millisecond, such as `0.21 ms`. */
+export function fineMilliseconds(ms: number): string {
+  return ms < 1 ? `${ms.toFixed(2)} ms` : milliseconds(ms);
 }
 
 const UNITS = ['B', 'KB', 'MB', 'GB', 'TB'];

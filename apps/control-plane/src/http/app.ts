@@ -51,6 +51,7 @@ import { correctionRoutes } from '../features/requests/corrections.routes.ts';
 import { requestRoutes } from '../features/requests/requests.routes.ts';
 import { spendRoutes } from '../features/spend/spend.routes.ts';
 import { summaryRoutes } from '../features/summary/summary.routes.ts';
+import type { SummaryDeps } from '../features/summary/summary.service.ts';
 import { teamRoutes } from '../features/teams/teams.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
 import { webhookRoutes } from '../features/webhooks/webhooks.routes.ts';
@@ -79,6 +80,7 @@ export type AppDeps = AccessDeps &
   CatalogFeedDeps &
   WebhookDeps &
   ConnectorTestDeps &
+  SummaryDeps &
   Pick<PolicyAdminDeps, 'isRehearsal'>;
 
 /** The version of the OpenAPI document. An addition raises the minor part. */

@@ -89,6 +89,7 @@ it('responds with 503 and retry-after while the database is unavailable, to prox
     maxKeysPerPrincipal,
     feedSource: undefined,
     keyUses: { note: () => {} },
+    proxyOverheads: api.proxyOverheads,
   };
   const app = buildApp({ ...deps, metrics: createMetrics(), notReady: () => undefined });
   const listPolicies = async () => {

@@ -90,6 +90,7 @@ function connectTo(port: number): ControlPlane {
       watermarkAgeMs: 3,
       usageLimitBytes: 4,
       connectors: [{ connectorId: 'con_1', state: 2, downForMs: 5n }],
+      overhead: { boundsUs: [50], counts: [6n, 7n], windowMs: 8 },
     }),
     logger,
   });
@@ -112,6 +113,7 @@ it('reports its spool and the age of its watermark', async () => {
       markAgeMs: 3n,
       usageLimitBytes: 4n,
       connectors: [{ connectorId: 'con_1', state: 2, downForMs: 5n }],
+      overhead: { boundsUs: [50], counts: [6n, 7n], windowMs: 8 },
     },
   });
 });

@@ -6,6 +6,7 @@ import type {
   ConnectorConditionSchema,
   ConnectorTestedSchema,
   Evidence,
+  OverheadHistogramSchema,
   ProxyStatusSchema,
   TestConnector,
   WatchResponse,
@@ -41,6 +42,8 @@ export interface WatcherOptions {
     readonly usageLimitBytes: number;
     /** Those that it sends nothing to, or little. */
     readonly connectors: readonly MessageInitShape<typeof ConnectorConditionSchema>[];
+    /** The time that it added to requests. */
+    readonly overhead: MessageInitShape<typeof OverheadHistogramSchema>;
   };
   readonly keyUses: KeyUses;
   readonly logger: Logger;
@@ -146,6 +149,7 @@ export class Watcher {
       usageLimitBytes: BigInt(load.usageLimitBytes),
       markAgeMs: BigInt(load.watermarkAgeMs),
       connectors: [...load.connectors],
+      overhead: load.overhead,
       sentAtMs: BigInt(sentAtMs),
       keyUses: this.#deps.keyUses.report(sentAtMs, Date.now(), options),
     };

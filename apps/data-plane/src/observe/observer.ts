@@ -6,6 +6,7 @@ import { createAttemptMetrics } from './attemptMetrics.ts';
 import { type ContentOptions, createContentCapture } from './contentCapture.ts';
 import type { AttemptEnd, ObservedModelRequest } from './observedAttempt.ts';
 import { outcomeOfError, outcomeOfResponse, type RequestOutcome } from './outcomes.ts';
+import type { OverheadWindow } from './overheadWindow.ts';
 import { createRequestLog, type RequestLogDeps } from './requestLog.ts';
 import { createRequestMetrics } from './requestMetrics.ts';
 import { observe, type RequestObservation } from './requestObservation.ts';
@@ -34,6 +35,8 @@ type BegunRequest = Pick<RequestObservation, 'id' | 'endpoint' | 'receivedAt' | 
 
 export interface ObserverDeps {
   readonly metrics: Metrics;
+  /** What the control plane is told of the overhead. */
+  readonly overhead: Pick<OverheadWindow, 'observe'>;
   readonly log: Omit<RequestLogDeps, 'random'>;
   /** Undefined: tracing is off. */
   readonly tracing: Tracing | undefined;
@@ -41,9 +44,9 @@ export interface ObserverDeps {
   readonly content?: ContentOptions | undefined;
 }
 
-export function createObserver({ metrics, log, tracing, content }: ObserverDeps): Observer {
+export function createObserver({ metrics, overhead, log, tracing, content }: ObserverDeps): Observer {
   const capture = content && createContentCapture(content);
-  const countRequest = createRequestMetrics(metrics);
+  const countRequest = createRequestMetrics(metrics, overhead);
   const countAttempt = createAttemptMetrics(metrics);
   const sawUnknown = createUnknownEvents(metrics);
   const logRequest = createRequestLog({ ...log, random: Math.random });

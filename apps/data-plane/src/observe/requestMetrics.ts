@@ -2,12 +2,10 @@ import type { Counter, Histogram, Metrics } from '@weighbridge/runtime';
 import type { Endpoint } from './endpoints.ts';
 import { getOrCreate } from './getOrCreate.ts';
 import type { RequestOutcome } from './outcomes.ts';
+import { OVERHEAD_SECONDS, type OverheadWindow } from './overheadWindow.ts';
 import { policyOf, type RequestObservation } from './requestObservation.ts';
 
 const REQUEST_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
-const OVERHEAD_SECONDS = [
-  0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1,
-];
 const FIRST_CHUNK_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64];
 
 interface EndpointSeries {
@@ -24,6 +22,7 @@ interface EndedSeries {
 /** Counts requests at their end. test/hotPath.test.ts bounds its cost. */
 export function createRequestMetrics(
   metrics: Metrics,
+  recentOverhead: Pick<OverheadWindow, 'observe'>,
 ): (observed: RequestObservation, outcome: RequestOutcome, endedAt: number) => void {
   const total = metrics.counterFamily('weighbridge_requests_total', 'Requests that ended.', [
     'endpoint',
@@ -70,7 +69,10 @@ export function createRequestMetrics(
     }));
     getOrCreate(ended.byModel, model, () => total.of(endpoint, model || 'none', outcome)).add(1);
     ended.duration.observe((endedAt - receivedAt) / 1_000);
-    if (observed.overheadMs !== undefined) ofRequest.overhead.observe(observed.overheadMs / 1_000);
+    if (observed.overheadMs !== undefined) {
+      ofRequest.overhead.observe(observed.overheadMs / 1_000);
+      recentOverhead.observe(observed.overheadMs);
+    }
     if (observed.firstChunkAt !== undefined) {
       ofRequest.firstChunk.observe((observed.firstChunkAt - receivedAt) / 1_000);
     }

@@ -196,7 +196,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Spend today and this month, budgets, latency, and what needs attention
+         * Spend today and this month, budgets, latency, overhead, and what needs attention
          * @description Days and months are of UTC. A role that reads all sees all usage, a lead that of its teams, anyone else their own. Requires the scope `usage:read`.
          */
         get: operations["getSummary"];
@@ -1951,6 +1951,11 @@ export interface components {
             /** @description The vendor's id of a stored response. */
             response_id: string | null;
         };
+        AttemptCost: {
+            event_id: string;
+            /** @description The cost of the attempt by token class, by the version of the price that it was charged at. Null if that version does not give just this cost: something had no price, another model worked on the response, or the version is not on record. */
+            by_class: components["schemas"]["ClassCost"][] | null;
+        };
         Attention: {
             kind: components["schemas"]["AttentionKind"];
             level: components["schemas"]["AttentionLevel"];
@@ -2142,6 +2147,16 @@ export interface components {
             /** @description Empty on the last page. */
             next_page_token: string;
         };
+        /** @description The price is for a million tokens, or for one use of a tool. */
+        ClassCost: {
+            /** @description input, output, cache_read, cache_write or cache_write_1h; for other modalities input_audio, input_image, cache_read_audio, output_audio or output_image; or tool:<name>. */
+            class: string;
+            /** @description Tokens; or uses of the tool. */
+            quantity: number;
+            price: components["schemas"]["Money"];
+            /** @description As a decimal integer. Rounded for the class alone: the cost of the attempt is rounded once. */
+            cost_nano_usd: string;
+        };
         /**
          * @description Of `oauth`: the client proves who it is in the body (`post`, the default) or in the authorization header (`basic`).
          * @enum {string}
@@ -2159,6 +2174,8 @@ export interface components {
             credential_sealed: boolean;
             /** @description Whether the deployment limits the hosts that the referenced credential may go to; null without a reference. */
             credential_bound: boolean | null;
+            /** @description The hosts that the deployment lets the referenced credential go to, such as api.groq.com or *.models.local; null without a reference, or if any host is allowed. */
+            credential_hosts: string[] | null;
             /** @description Whether requests can go through it when it is enabled. */
             usable: boolean;
             unusable_reason: string | null;
@@ -3567,6 +3584,35 @@ export interface components {
             pod?: string;
             session_id?: string;
         };
+        RequestDetail: {
+            /** @description Empty for a row that counts refused requests. */
+            request_id: string;
+            /** Format: date-time */
+            admitted_at: string;
+            /** @description One of success, upstream_error, upstream_unreachable, interrupted, client_gone, unknown, refused: of its last attempt, unless it was refused. */
+            outcome: string;
+            /** @description Empty if it was refused before its model was read. */
+            model_requested: string;
+            key_id: string;
+            key_name: string | null;
+            principal_id: string;
+            /** @description The team of the principal when the request was admitted; null: none, or it is older than teams. */
+            team_id: string | null;
+            team_name: string | null;
+            attribution: components["schemas"]["RequestAttribution"];
+            /** @description The policies whose buckets it counts in, the governing policy first; parent policies are shown only to operators. */
+            policies: components["schemas"]["RequestPolicy"][];
+            /** @description The cost of all attempts, including corrections. */
+            cost_micro_usd: number;
+            refusal: components["schemas"]["Refusal"] | null;
+            /** @description All attempts at vendors, in order; or the one hit of the response cache. None if it was refused before one. */
+            attempts: components["schemas"]["Attempt"][];
+            /** @description Later corrections of the cost, in the order in which they were recorded. */
+            corrections: components["schemas"]["Correction"][];
+            feedback: components["schemas"]["Feedback"] | null;
+            /** @description Of each attempt, in order. */
+            costs: components["schemas"]["AttemptCost"][];
+        };
         RequestLabels: {
             [key: string]: string;
         };
@@ -3739,6 +3785,7 @@ export interface components {
             /** @description For a role that reads all: the ten counters closest to their limits. Else: your own, and those of your teams. */
             budgets: components["schemas"]["SummaryBudget"][];
             recent: components["schemas"]["SummaryRecent"];
+            overhead: components["schemas"]["SummaryOverhead"] | null;
             /** @description What needs attention, the most urgent first. */
             attention: components["schemas"]["Attention"][];
             /**
@@ -3777,6 +3824,16 @@ export interface components {
         SummaryLatency: {
             p50: number;
             p95: number;
+        };
+        /** @description The time that the proxies added until a response began, over all of them: percentiles, estimated from histograms. Null without a request in the last minutes, and without a role that reads all. */
+        SummaryOverhead: {
+            p50_ms: number;
+            p95_ms: number;
+            requests: number;
+            /** @description Those that reported it. */
+            proxies: number;
+            /** @description How long ago the first of these requests may have been: some minutes. */
+            window_ms: number;
         };
         /**
          * @description Whose usage it is: of all; of your teams and your own; your own.
@@ -7182,6 +7239,13 @@ export interface operations {
                      *           "p95": 1
                      *         }
                      *       },
+                     *       "overhead": {
+                     *         "p50_ms": 1,
+                     *         "p95_ms": 1,
+                     *         "requests": 1,
+                     *         "proxies": 1,
+                     *         "window_ms": 1
+                     *       },
                      *       "attention": [
                      *         {
                      *           "kind": "no_proxy",
@@ -10498,10 +10562,27 @@ export interface operations {
                      *         "score": 1,
                      *         "comment": "text",
                      *         "given_at": "2026-11-20T10:00:00.000Z"
-                     *       }
+                     *       },
+                     *       "costs": [
+                     *         {
+                     *           "event_id": "evt_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "by_class": [
+                     *             {
+                     *               "class": "text",
+                     *               "quantity": 1,
+                     *               "price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cost_nano_usd": "text"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ]
                      *     }
                      */
-                    "application/json": components["schemas"]["RequestRecord"];
+                    "application/json": components["schemas"]["RequestDetail"];
                 };
             };
             /** @description The answer is the one that has the ETag of If-None-Match. */
@@ -11234,6 +11315,9 @@ export interface operations {
                      *           "credential_ref": null,
                      *           "credential_sealed": true,
                      *           "credential_bound": false,
+                     *           "credential_hosts": [
+                     *             "text"
+                     *           ],
                      *           "usable": true,
                      *           "unusable_reason": null,
                      *           "enabled": true,
@@ -11342,6 +11426,9 @@ export interface operations {
                      *       "credential_ref": null,
                      *       "credential_sealed": true,
                      *       "credential_bound": false,
+                     *       "credential_hosts": [
+                     *         "text"
+                     *       ],
                      *       "usable": true,
                      *       "unusable_reason": null,
                      *       "enabled": true,
@@ -11420,6 +11507,9 @@ export interface operations {
                      *       "credential_ref": null,
                      *       "credential_sealed": true,
                      *       "credential_bound": false,
+                     *       "credential_hosts": [
+                     *         "text"
+                     *       ],
                      *       "usable": true,
                      *       "unusable_reason": null,
                      *       "enabled": true,
@@ -11508,6 +11598,9 @@ export interface operations {
                      *       "credential_ref": null,
                      *       "credential_sealed": true,
                      *       "credential_bound": false,
+                     *       "credential_hosts": [
+                     *         "text"
+                     *       ],
                      *       "usable": true,
                      *       "unusable_reason": null,
                      *       "enabled": true,
@@ -11608,6 +11701,9 @@ export interface operations {
                      *       "credential_ref": null,
                      *       "credential_sealed": true,
                      *       "credential_bound": false,
+                     *       "credential_hosts": [
+                     *         "text"
+                     *       ],
                      *       "usable": true,
                      *       "unusable_reason": null,
                      *       "enabled": true,

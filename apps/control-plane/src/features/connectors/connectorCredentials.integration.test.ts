@@ -214,7 +214,11 @@ describe('a referenced credential', () => {
       ).toEqual(refusal);
 
       const made = (await post({ name: 'a', credential_ref: 'env:TEAM_KEY' })).body;
-      expect(made).toMatchObject({ usable: true, credential_bound: true });
+      expect(made).toMatchObject({
+        usable: true,
+        credential_bound: true,
+        credential_hosts: ['api.groq.com'],
+      });
       const path = `/connectors/${made.id}`;
       const patch = (body: Json) => api.call('PATCH', path, { body });
       expect(await refusalOf(patch({ base_url: elsewhere }))).toEqual(refusal);
@@ -244,7 +248,8 @@ describe('a referenced credential', () => {
       const { data } = (await api.call('GET', '/connectors?name_contains=env-openai')).body as {
         data: Json[];
       };
-      expect(data).toMatchObject([{ usable: true, credential_bound: true }]);
+      const credential_hosts = ['api.openai.com'];
+      expect(data).toMatchObject([{ usable: true, credential_bound: true, credential_hosts }]);
     } finally {
       await api.close();
     }
@@ -252,7 +257,7 @@ describe('a referenced credential', () => {
 
   it('goes anywhere while the deployment lists none', async () => {
     const made = await create({ credential_ref: 'env:VENDOR_KEY', base_url: 'https://any.example/v1' });
-    expect(made).toMatchObject({ usable: true, credential_bound: false });
+    expect(made).toMatchObject({ usable: true, credential_bound: false, credential_hosts: null });
     const body = {
       name: uniqueName(),
       provider: 'openai',

@@ -25,6 +25,7 @@ describe('a connector', () => {
       credential_ref: null,
       credential_sealed: true,
       credential_bound: null,
+      credential_hosts: null,
       usable: true,
       unusable_reason: null,
       enabled: true,

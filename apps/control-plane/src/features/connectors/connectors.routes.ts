@@ -20,7 +20,7 @@ export function connectorRoutes(app: App, deps: ConnectorAdminDeps & ConnectorTe
     path: '/connectors',
     idParam: 'connector_id',
     schemas: { item: Connector, create: NewConnector, update: ConnectorChanges, list: ConnectorQuery },
-    unversioned: ['credential_bound', 'usable', 'unusable_reason'],
+    unversioned: ['credential_bound', 'credential_hosts', 'usable', 'unusable_reason'],
     assertExists: (id) => existingConnector(deps.db, id),
     create: {
       operationId: 'createConnector',

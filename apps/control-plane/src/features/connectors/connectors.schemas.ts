@@ -61,6 +61,12 @@ export const Connector = Type.Object(
           'Whether the deployment limits the hosts that the referenced credential may go to; null without a reference.',
       }),
     ),
+    credential_hosts: Nullable(
+      Type.Array(Type.String(), {
+        description:
+          'The hosts that the deployment lets the referenced credential go to, such as api.groq.com or *.models.local; null without a reference, or if any host is allowed.',
+      }),
+    ),
     usable: Type.Boolean({ description: 'Whether requests can go through it when it is enabled.' }),
     unusable_reason: Nullable(Type.String()),
     enabled: Type.Boolean(),

@@ -285,16 +285,30 @@ function unseal(
   }
 }
 
-/** Whether the deployment limits where the referenced credential may go; null without a reference. */
-function isBound(
-  { credentials }: ConnectorDeps,
-  { auth, credential_ref, origin }: ConnectorRow,
-): boolean | null {
-  const refs = [credential_ref, ...secretsOf(auth as ConnectorAuth | null)].filter(
+/** The references to credentials that a connector has. */
+function referencesOf({ auth, credential_ref }: ConnectorRow): string[] {
+  return [credential_ref, ...secretsOf(auth as ConnectorAuth | null)].filter(
     (ref) => ref !== null && (auth === null || isReference(ref)),
   ) as string[];
+}
+
+/** Whether the deployment limits where the referenced credential may go; null without a reference. */
+function isBound({ credentials }: ConnectorDeps, row: ConnectorRow): boolean | null {
+  const refs = referencesOf(row);
   if (refs.length === 0) return null;
-  return origin === 'environment' || refs.every((ref) => credentials.hosts.isBound(ref));
+  return row.origin === 'environment' || refs.every((ref) => credentials.hosts.isBound(ref));
+}
+
+/** The hosts that the deployment lets every referenced credential go to; null: it has no reference, or none is limited. */
+function allowedHosts({ credentials }: ConnectorDeps, row: ConnectorRow): string[] | null {
+  const refs = referencesOf(row);
+  // The deployment itself chose both.
+  if (row.origin === 'environment') return refs.length === 0 ? null : [new URL(row.base_url).host];
+  const [first, ...others] = refs.flatMap((ref) => {
+    const hosts = credentials.hosts.hostsOf(ref);
+    return hosts ? [hosts] : [];
+  });
+  return first ? first.filter((host) => others.every((hosts) => hosts.includes(host))) : null;
 }
 
 /** The connector of a row as the API shows it. */
@@ -311,6 +325,7 @@ export async function toConnector(deps: ConnectorDeps, row: ConnectorRow): Promi
     credential_ref: row.credential_ref,
     credential_sealed: row.credential_sealed !== null,
     credential_bound: isBound(deps, row),
+    credential_hosts: allowedHosts(deps, row),
     usable: reason === null,
     unusable_reason: reason,
     enabled: row.enabled,

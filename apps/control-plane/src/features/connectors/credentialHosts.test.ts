@@ -17,6 +17,13 @@ describe('a referenced credential', () => {
     expect([hosts.fault(ref, url), hosts.isBound(ref)]).toEqual([undefined, true]);
   });
 
+  it('names the hosts that it may go to', () => {
+    expect(hosts.hostsOf('file:/run/secrets//gpu')).toEqual(['gpu.internal:8000', '*.models.local']);
+    expect(hosts.hostsOf('env:UNLISTED')).toEqual([]);
+    expect(hosts.hostsOf('env:OPENAI_API_KEY')).toContain('api.openai.com');
+    expect(credentialHosts(undefined, {}).hostsOf('env:UNLISTED')).toBeUndefined();
+  });
+
   it.each([
     ['env:GROQ_TEAM_KEY', 'https://evil.example/v1'],
     ['env:GROQ_TEAM_KEY', 'https://api.groq.com.evil.example/v1'],

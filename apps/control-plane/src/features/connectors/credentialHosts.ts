@@ -2,12 +2,14 @@ import { normalize } from 'node:path';
 import { SettingsError } from '@weighbridge/runtime';
 import { baseUrlOf } from './environmentConnectors.ts';
 import { PROVIDERS } from './providers.ts';
-import { hostList, type UpstreamHosts } from './upstreamHosts.ts';
+import { type HostList, hostList } from './upstreamHosts.ts';
 
 /** The hosts that a referenced credential may go to. */
 export interface CredentialHosts {
   /** Whether the deployment limits the hosts of the reference. */
   isBound(ref: string): boolean;
+  /** The hosts that the reference may go to; undefined: any. */
+  hostsOf(ref: string): readonly string[] | undefined;
   /** Why the credential of the reference may not go to the host of the URL; undefined if it may. */
   fault(ref: string, baseUrl: string): string | undefined;
 }
@@ -26,12 +28,13 @@ export function credentialHosts(
   env: Readonly<Record<string, string | undefined>>,
 ): CredentialHosts {
   const isListed = text !== undefined && text.trim() !== '';
-  const bound = new Map<string, UpstreamHosts>(
+  const bound = new Map<string, HostList>(
     PROVIDERS.map((provider) => [`env:${provider.keyVariable}`, hostList(SETTING, ownHosts(provider, env))]),
   );
   for (const [ref, hosts] of entries(text ?? '')) bound.set(ref, hosts);
   return {
     isBound: (ref) => isListed || bound.has(canonical(ref)),
+    hostsOf: (ref) => bound.get(canonical(ref))?.entries ?? (isListed ? [] : undefined),
     fault(ref, baseUrl) {
       const hosts = bound.get(canonical(ref));
       if (hosts === undefined ? !isListed : hosts.allows(new URL(baseUrl))) return undefined;
@@ -48,12 +51,12 @@ function ownHosts(
   return [provider.baseUrl, baseUrlOf(env, provider)].map((url) => new URL(url).host).join(',');
 }
 
-function entries(text: string): [string, UpstreamHosts][] {
+function entries(text: string): [string, HostList][] {
   const parts = text
     .split(';')
     .map((part) => part.trim())
     .filter((part) => part !== '');
-  const refs = parts.map((part): [string, UpstreamHosts] => {
+  const refs = parts.map((part): [string, HostList] => {
     const [, ref, list = ''] = /^(env:[A-Za-z_][A-Za-z0-9_]*|file:\/[^=;]+)=(.+)$/.exec(part) ?? [];
     if (ref === undefined) throw new SettingsError(`${SETTING} is not valid: "${part}" is not ${FORM}`);
     return [canonical(ref), hostList(SETTING, list)];

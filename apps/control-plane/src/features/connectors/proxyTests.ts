@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ConnectorTested } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
-import { sql } from 'kysely';
+import { notify } from '../../shared/notify.ts';
 
 /** Asks control planes to have proxies test a connector, and tells them what one found. */
 export const TESTS_CHANNEL = 'weighbridge_connector_tests';
@@ -138,8 +138,4 @@ function fitting(models: readonly string[]): string[] {
     left -= Buffer.byteLength(JSON.stringify(model)) + 1;
     return left >= 0;
   });
-}
-
-async function notify(db: Database, channel: string, value: object): Promise<void> {
-  await sql`SELECT pg_notify(${channel}, ${JSON.stringify(value)})`.execute(db);
 }

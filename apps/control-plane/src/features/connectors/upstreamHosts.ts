@@ -8,19 +8,25 @@ export interface UpstreamHosts {
   allows(url: URL): boolean;
 }
 
+/** Hosts with the texts that they were listed by. */
+export interface HostList extends UpstreamHosts {
+  readonly entries: readonly string[];
+}
+
 /** The hosts of the setting ALLOWED_UPSTREAM_HOSTS. */
 export function upstreamHosts(list: string): UpstreamHosts {
   return hostList('ALLOWED_UPSTREAM_HOSTS', list);
 }
 
 /** Parses a list such as `gpu.internal, 10.0.0.7:8000, *.models.local`. Throws a SettingsError that names an invalid entry. */
-export function hostList(setting: string, list: string): UpstreamHosts {
+export function hostList(setting: string, list: string): HostList {
   const entries = list
     .split(',')
     .map((entry) => entry.trim().toLowerCase())
     .filter((entry) => entry !== '')
     .map((entry) => hostEntry(setting, entry));
   return {
+    entries: entries.map(({ host, port }) => (port === undefined ? host : `${host}:${port}`)),
     allows: (url) =>
       entries.some(
         ({ host, port }) => isHost(host, url.hostname) && (port === undefined || port === portOf(url)),

@@ -14,6 +14,7 @@ import { isId } from '@weighbridge/domain';
 import type { BucketRef, ModelOutput, Watermark } from '@weighbridge/ledger';
 import type { EvidenceFeed } from '../evidence/evidenceFeed.ts';
 import type { ChangeFeed } from './changeFeed.ts';
+import { type ReportedOverhead, reportedOverhead } from './overheads.ts';
 import type { ReportedConnector, SeenProxy } from './proxies.repository.ts';
 
 /** The gRPC call on which a proxy watches this control plane. */
@@ -60,6 +61,7 @@ export class WatchedProxy {
   #unappliedSinceMs: number | undefined;
   /** The newest watermark that is not recorded yet. */
   #watermark: Watermark | undefined;
+  #overhead: ReportedOverhead | undefined;
 
   constructor(call: WatchCall, hello: Hello, connectedAt: Date) {
     this.#call = call;
@@ -94,6 +96,11 @@ export class WatchedProxy {
 
   get watermark(): Watermark | undefined {
     return this.#watermark;
+  }
+
+  /** Undefined for a proxy of an earlier release, which does not report it. */
+  get overhead(): ReportedOverhead | undefined {
+    return this.#overhead;
   }
 
   /** Continues after the position that the proxy has applied, if the feed still has every change since. */
@@ -169,6 +176,7 @@ export class WatchedProxy {
       usageLimitBytes: status.usageLimitBytes,
       connectors: reportedConnectors(status.connectors),
     };
+    this.#overhead = reportedOverhead(status.overhead);
     if (this.producerId !== '') this.#watermark = this.#watermarkOf(status, receivedAt);
     return { isNewRevision, appliedAfterSeconds: this.#appliedAfterSeconds(status) };
   }

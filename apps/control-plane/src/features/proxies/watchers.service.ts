@@ -20,6 +20,7 @@ import { ChangeFeed, MAX_CHANGES } from './changeFeed.ts';
 import { connectorMessage } from './messages.ts';
 import { recordRunWatermarks, registerRun } from './producers.service.ts';
 import { countLiveProxies, pruneProxies, recordGoodbye, recordSeen } from './proxies.repository.ts';
+import { OVERHEADS_CHANNEL, type ProxyOverheads } from './proxyOverheads.ts';
 import { readSnapshot } from './snapshot.service.ts';
 import type { WatchCall } from './watchedProxy.ts';
 import { Watchers } from './watchers.ts';
@@ -32,6 +33,7 @@ type WatcherServiceDeps = ModelDeps & {
   readonly metrics: Metrics;
   readonly keyUses: Pick<KeyUses, 'note'>;
   readonly proxyTests: Pick<ProxyTests, 'heard' | 'tell'>;
+  readonly proxyOverheads: Pick<ProxyOverheads, 'heard' | 'tell'>;
 };
 
 /** Serves the streams of proxies. */
@@ -65,6 +67,9 @@ export function startWatchers(deps: WatcherServiceDeps, databaseUrl: string): Wa
       },
       [TESTED_CHANNEL]: (text) => {
         if (text !== undefined) deps.proxyTests.heard(text);
+      },
+      [OVERHEADS_CHANNEL]: (text) => {
+        if (text !== undefined) deps.proxyOverheads.heard(text);
       },
     },
     {
@@ -116,6 +121,7 @@ function createWatchers(deps: WatcherServiceDeps): Watchers {
         .tell(proxy, tested)
         .catch((error) => logger.warn({ err: error }, 'failed to pass on the test of a connector'));
     },
+    tellOverheads: (overheads) => deps.proxyOverheads.tell(db, overheads),
     countLive: () => countLiveProxies(db),
     readModelOutputs: () => readModelOutputs(db),
     onApplied: (seconds) => lag.observe(seconds),

@@ -1,6 +1,11 @@
 import { EventEmitter } from 'node:events';
-import { create } from '@bufbuild/protobuf';
-import { HelloSchema, type WatchRequest, WatchRequestSchema } from '@weighbridge/contracts';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import {
+  HelloSchema,
+  ProxyStatusSchema,
+  type WatchRequest,
+  WatchRequestSchema,
+} from '@weighbridge/contracts';
 import { createLogger } from '@weighbridge/runtime';
 import { afterEach, expect, it } from 'vitest';
 import { EvidenceFeed } from '../evidence/evidenceFeed.ts';
@@ -13,9 +18,11 @@ logger.level = 'silent';
 
 let watchers: Watchers;
 let seen: string[] = [];
+let told: unknown[] = [];
 
 function startWatchers(registerRun: () => Promise<void>): void {
   seen = [];
+  told = [];
   watchers = new Watchers({
     logger,
     now: () => new Date(),
@@ -32,6 +39,7 @@ function startWatchers(registerRun: () => Promise<void>): void {
     recordWatermarks: async () => [],
     onKeyUses: () => {},
     onConnectorTested: () => {},
+    tellOverheads: async (overheads) => void told.push(...overheads),
     countLive: async () => 1,
     readModelOutputs: async () => [],
     onApplied: () => {},
@@ -57,6 +65,10 @@ function openStream() {
     sent,
     isEnded: () => isEnded,
     sendHello: () => call.emit('data', request),
+    sendStatus: (status: MessageInitShape<typeof ProxyStatusSchema>) => {
+      const value = create(ProxyStatusSchema, status);
+      call.emit('data', create(WatchRequestSchema, { message: { case: 'status', value } }));
+    },
     disconnect: () => call.emit('close'),
   };
 }
@@ -96,4 +108,19 @@ it('close ends all streams, including those whose hello has not arrived', async 
   await expect.poll(() => watchers.count).toBe(1);
   await watchers.close();
   expect([silent.isEnded(), greeted.isEnded(), watchers.count]).toEqual([true, true, 0]);
+});
+
+it('tells the overhead that a proxy reports, and none of a proxy that reports none', {
+  timeout: 60_000,
+}, async () => {
+  startWatchers(async () => {});
+  const [stream, older] = [openStream(), openStream()];
+  older.sendHello();
+  stream.sendHello();
+  await expect.poll(() => watchers.count).toBe(2);
+  older.sendStatus({ appliedRevision: 1n });
+  stream.sendStatus({ overhead: { boundsUs: [50], counts: [3n, 1n], windowMs: 9 } });
+  const overhead = { proxyId: 'epoch', boundsUs: [50], counts: [3, 1], windowMs: 9 };
+  await expect.poll(() => told, { timeout: 30_000 }).toContainEqual(overhead);
+  expect(new Set(told.map((one) => JSON.stringify(one))).size).toBe(1);
 });

@@ -7,6 +7,7 @@ import type { EvidenceFeed } from '../evidence/evidenceFeed.ts';
 import type { ChangeFeed } from './changeFeed.ts';
 import { epochSuperseded, type ProducerRun } from './producers.service.ts';
 import type { SeenProxy } from './proxies.repository.ts';
+import type { ProxyOverhead } from './proxyOverheads.ts';
 import { type ConnectorTestMessage, type WatchCall, WatchedProxy } from './watchedProxy.ts';
 
 export interface WatchersDeps {
@@ -25,6 +26,8 @@ export interface WatchersDeps {
   readonly onKeyUses: (uses: readonly KeyUse[]) => void;
   /** What a proxy found with a connector that it was asked to test. */
   readonly onConnectorTested: (proxy: ProxyFinding['proxy'], tested: ConnectorTested) => void;
+  /** How much time the proxies added to the requests of the last minutes. */
+  readonly tellOverheads: (overheads: readonly ProxyOverhead[]) => Promise<void>;
   readonly countLive: () => Promise<number>;
   readonly readModelOutputs: () => Promise<readonly ModelOutput[]>;
   /** Called with the time that a proxy took to apply a change, counted from when it was sent. */
@@ -33,6 +36,7 @@ export interface WatchersDeps {
 
 /** A missed notification of a change costs one poll. Each poll also sends the heartbeats. */
 const POLL_MS = 1_000;
+const OVERHEADS_MS = 10_000;
 /** Applied revisions are recorded this soon: a caller may be waiting for its change to propagate. */
 const RECORD_DELAY_MS = 20;
 /** Metering measures the model outputs this often. */
@@ -59,9 +63,11 @@ export class Watchers {
   #hasUnreadChanges = false;
   #modelOutputs: readonly ModelOutput[] = [];
   #modelOutputsReadAtMs = Number.NEGATIVE_INFINITY;
+  #overheadsToldAtMs = Number.NEGATIVE_INFINITY;
   readonly #changesRun = new SingleRun(() => this.#readChanges());
   readonly #watermarksRun = new SingleRun(() => this.#recordWatermarks());
   readonly #evidenceRun = new SingleRun(() => this.#sendEvidence());
+  readonly #overheadsRun = new SingleRun(() => this.#tellOverheads());
 
   constructor(deps: WatchersDeps) {
     this.#deps = deps;
@@ -176,6 +182,7 @@ export class Watchers {
     // After the heartbeats: metering may hold row locks for a while, and no heartbeat may wait for them.
     void this.#watermarksRun.start();
     void this.#evidenceRun.start();
+    if (performance.now() - this.#overheadsToldAtMs >= OVERHEADS_MS) void this.#overheadsRun.start();
   }
 
   async #sendHeartbeats(): Promise<void> {
@@ -225,6 +232,17 @@ export class Watchers {
       logger.warn({ err: error }, 'failed to read model evidence; proxies keep the last values');
     }
     for (const proxy of this.#proxies.values()) proxy.sendEvidence(evidence);
+  }
+
+  async #tellOverheads(): Promise<void> {
+    const overheads = [...this.#proxies.values()].flatMap(({ id, overhead }) =>
+      overhead ? [{ proxyId: id, ...overhead }] : [],
+    );
+    if (overheads.length === 0) return;
+    this.#overheadsToldAtMs = performance.now();
+    await this.#deps
+      .tellOverheads(overheads)
+      .catch((error) => this.#deps.logger.warn({ err: error }, 'failed to tell the overhead of proxies'));
   }
 
   #applyStatus(call: WatchCall, status: ProxyStatus): void {

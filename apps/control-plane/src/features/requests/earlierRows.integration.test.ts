@@ -140,6 +140,7 @@ it('rows of before prices had dimensions read as they were', async () => {
     ],
     corrections: [],
     feedback: null,
+    costs: [{ event_id: eventId, by_class: null }],
   });
 });
 

@@ -111,10 +111,51 @@ describe('GET /requests/{request_id}', () => {
       ],
       corrections: [],
       feedback: null,
+      costs: [
+        { event_id: expect.any(String), by_class: null },
+        { event_id: expect.any(String), by_class: null },
+      ],
     });
-    expect((await list()).body.data).toEqual([body]);
+    const { costs: _, ...listed } = body;
+    expect((await list()).body.data).toEqual([listed]);
     // Parent policies are shown only to operators.
     expect((await api.call('GET', `/requests/${request}`, { key: ada })).body.policies).toHaveLength(1);
+  });
+
+  it('splits the cost of an attempt by class at the price that it was charged at, or says that it can not', async () => {
+    const price = (units: number) => ({ currency_code: 'USD', units, nanos: 0 });
+    const body = { input_price: price(2), output_price: price(10), cache_read_price: price(1) };
+    const path = '/catalog/models/openai%2Fgpt-5/prices';
+    const { status, body: priced } = await api.call('POST', path, { body });
+    expect([status, priced]).toEqual([201, expect.anything()]);
+    const of = { model: 'openai/gpt-5', priceVersion: Number(priced.version) };
+    // 10×2 + 4×1 + 3×2 + 2×2 + 5×10 micro-USD
+    const [split = ''] = await recordAttempts(api.db, [{ ...of, costNano: 84_000n }]);
+    const costs = async (id: string) =>
+      ((await api.call('GET', `/requests/${id}`)).body.costs as { by_class: unknown }[]).map(
+        ({ by_class }) => by_class,
+      );
+    expect(await costs(split)).toEqual([
+      [
+        { class: 'input', quantity: 10, price: price(2), cost_nano_usd: '20000' },
+        { class: 'output', quantity: 5, price: price(10), cost_nano_usd: '50000' },
+        { class: 'cache_read', quantity: 4, price: price(1), cost_nano_usd: '4000' },
+        { class: 'cache_write', quantity: 3, price: price(2), cost_nano_usd: '6000' },
+        { class: 'cache_write_1h', quantity: 2, price: price(2), cost_nano_usd: '4000' },
+      ],
+    ]);
+    const details = { input_audio_tokens: 3, unpriced: ['input_audio'] };
+    for (const other of [
+      { costNano: 84_001n },
+      { costNano: 84_000n, priceVersion: of.priceVersion + 1 },
+      { costNano: 84_000n, details: { priced_model: 'openai/gpt-5-mini' } },
+      { costNano: 84_000n, details },
+    ]) {
+      const [id = ''] = await recordAttempts(api.db, [{ ...of, ...other }]);
+      expect(await costs(id)).toEqual([null]);
+    }
+    const [hit = ''] = await recordAttempts(api.db, [{ ...of, costNano: 0n, cacheHit: true }]);
+    expect(await costs(hit)).toEqual([[]]);
   });
 
   it('shows a cache hit, which counts as a request but not as an attempt at a vendor', async () => {

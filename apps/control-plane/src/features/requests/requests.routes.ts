@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page } from '../../shared/paging.ts';
-import { RequestListQuery, RequestRecord } from './requests.schemas.ts';
+import { RequestDetail, RequestListQuery, RequestRecord } from './requests.schemas.ts';
 import { listRequests, type RequestDeps, readRequest, visibleRequest } from './requests.service.ts';
 
 const RequestParams = Type.Object({ request_id: Type.String() });
@@ -37,7 +37,7 @@ export function requestRoutes(app: App, deps: RequestDeps): void {
         operationId: 'getRequest',
         summary: 'Retrieve a request with all its attempts',
         params: RequestParams,
-        response: { 200: RequestRecord },
+        response: { 200: RequestDetail },
       },
     },
     async (request) => await readRequest(deps, request.caller, request.params.request_id),

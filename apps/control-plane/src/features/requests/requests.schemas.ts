@@ -11,7 +11,7 @@ import {
   QueryInteger,
   Strict,
 } from '../../shared/schemas.ts';
-import { PriceSource } from '../catalog/prices.schemas.ts';
+import { Money, PriceSource } from '../catalog/prices.schemas.ts';
 import { LedgerFilterQuery, QueryText } from '../spend/ledgerQuery.ts';
 import { Correction } from './corrections.schemas.ts';
 
@@ -206,6 +206,47 @@ export const RequestRecord = Type.Object(
   { title: 'RequestRecord' },
 );
 export type RequestRecord = Static<typeof RequestRecord>;
+
+const ClassCost = Type.Object(
+  {
+    class: Type.String({
+      description:
+        'input, output, cache_read, cache_write or cache_write_1h; for other modalities input_audio, input_image, cache_read_audio, output_audio or output_image; or tool:<name>.',
+    }),
+    quantity: Type.Integer({ description: 'Tokens; or uses of the tool.' }),
+    price: Money,
+    cost_nano_usd: Type.String({
+      description:
+        'As a decimal integer. Rounded for the class alone: the cost of the attempt is rounded once.',
+    }),
+  },
+  { title: 'ClassCost', description: 'The price is for a million tokens, or for one use of a tool.' },
+);
+export type ClassCost = Static<typeof ClassCost>;
+
+const AttemptCost = Type.Object(
+  {
+    event_id: Type.String(),
+    by_class: Nullable(
+      Type.Array(ClassCost, {
+        description:
+          'The cost of the attempt by token class, by the version of the price that it was charged at. Null if that version does not give just this cost: something had no price, another model worked on the response, or the version is not on record.',
+      }),
+    ),
+  },
+  { title: 'AttemptCost' },
+);
+export type AttemptCost = Static<typeof AttemptCost>;
+
+/** One request has what a list would have to look up for each row. */
+export const RequestDetail = Type.Object(
+  {
+    ...RequestRecord.properties,
+    costs: Type.Array(AttemptCost, { description: 'Of each attempt, in order.' }),
+  },
+  { title: 'RequestDetail' },
+);
+export type RequestDetail = Static<typeof RequestDetail>;
 
 export const RequestListQuery = Strict({
   ...PageQuery,

@@ -9,6 +9,7 @@ import { type PageOf, page, pageRequest } from '../../shared/paging.ts';
 import { wholeNumber } from '../../shared/wholeNumber.ts';
 import { checkedRange, instant, ledgerFilter, type Range, withinTimeout } from '../spend/ledgerQuery.ts';
 import { findPoliciesOfTeams } from '../teams/teams.service.ts';
+import { costsOf } from './costByClass.service.ts';
 import {
   type FoundRequest,
   findAllRequests,
@@ -17,7 +18,7 @@ import {
   readRequestNames,
   teamOf,
 } from './foundRequests.ts';
-import type { RequestListQuery, RequestRecord } from './requests.schemas.ts';
+import type { RequestDetail, RequestListQuery, RequestRecord } from './requests.schemas.ts';
 import { isRequestId, presentRequest, requestPosition, shownPolicies } from './requests.ts';
 
 export interface RequestDeps {
@@ -76,9 +77,10 @@ function isVisible(caller: Caller, request: FoundRequest): boolean {
   return teamId !== null && ledTeamsOf(caller).includes(teamId);
 }
 
-export async function readRequest(deps: RequestDeps, caller: Caller, id: string): Promise<RequestRecord> {
+export async function readRequest(deps: RequestDeps, caller: Caller, id: string): Promise<RequestDetail> {
   const request = await visibleRequest(deps, caller, id);
-  return (await presenterFor(deps.db, caller, [request]))(request);
+  const present = await presenterFor(deps.db, caller, [request]);
+  return { ...present(request), costs: await costsOf(deps.db, request.attempts) };
 }
 
 /** Reads what these requests are shown with. */

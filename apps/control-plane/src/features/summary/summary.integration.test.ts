@@ -107,6 +107,25 @@ it('shows how the newest answers went, to each those within its reach', async ()
   expect((await summary(other.key)).recent).toMatchObject({ answers: 0, since: null, duration_ms: null });
 });
 
+it('adds up the overhead that proxies reported in the last minute, for roles that read all', async () => {
+  expect((await summary()).overhead).toBeNull();
+  const report = (proxyId: string, counts: number[]) => ({
+    proxyId,
+    boundsUs: [100, 200],
+    counts,
+    windowMs: 240_000,
+  });
+  api.proxyOverheads.heard(JSON.stringify([report('a', [30, 0, 0]), report('b', [0, 8, 2])]));
+  const overhead = { p50_ms: 0.07, p95_ms: 0.2, requests: 40, proxies: 2, window_ms: 240_000 };
+  expect((await summary()).overhead).toEqual(overhead);
+  const { key } = await api.issue({ principal_id: 'plain', scopes: ['usage:read'] });
+  expect((await summary(key)).overhead).toBeNull();
+  const now = api.now;
+  api.now = new Date(now.getTime() + 61_000);
+  expect((await summary()).overhead).toBeNull();
+  api.now = now;
+});
+
 it('tells an operator what is wrong with proxies, connectors and the ledger, and nobody else', async () => {
   expect(await kinds()).toContain('no_proxy');
   const id = await serving();

@@ -9,7 +9,7 @@ export function summaryRoutes(app: App, deps: SummaryDeps): void {
       config: { scope: 'usage:read' },
       schema: {
         operationId: 'getSummary',
-        summary: 'Spend today and this month, budgets, latency, and what needs attention',
+        summary: 'Spend today and this month, budgets, latency, overhead, and what needs attention',
         description:
           'Days and months are of UTC. A role that reads all sees all usage, a lead that of its teams, anyone else their own.',
         response: { 200: Summary },

@@ -67,6 +67,23 @@ const SummaryRecent = Type.Object(
 );
 export type SummaryRecent = Static<typeof SummaryRecent>;
 
+const SummaryOverhead = Type.Object(
+  {
+    p50_ms: Type.Number(),
+    p95_ms: Type.Number(),
+    requests: Type.Integer(),
+    proxies: Type.Integer({ description: 'Those that reported it.' }),
+    window_ms: Type.Integer({
+      description: 'How long ago the first of these requests may have been: some minutes.',
+    }),
+  },
+  {
+    title: 'SummaryOverhead',
+    description:
+      'The time that the proxies added until a response began, over all of them: percentiles, estimated from histograms. Null without a request in the last minutes, and without a role that reads all.',
+  },
+);
+
 const ATTENTION_KINDS = [
   'no_proxy',
   'proxies_silent',
@@ -114,6 +131,7 @@ export const Summary = Type.Object(
         'For a role that reads all: the ten counters closest to their limits. Else: your own, and those of your teams.',
     }),
     recent: SummaryRecent,
+    overhead: Nullable(SummaryOverhead),
     attention: Type.Array(Attention, { description: 'What needs attention, the most urgent first.' }),
     bucket_as_of: Type.String({
       format: 'date-time',

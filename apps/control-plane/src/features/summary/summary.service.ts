@@ -11,6 +11,7 @@ import {
 } from '@weighbridge/ledger';
 import { type Caller, ledTeamsOf, readsAll, readsAllSpend } from '../../shared/caller.ts';
 import { policyOfCaller } from '../keys/effectiveKey.ts';
+import type { Overhead, ProxyOverheads } from '../proxies/proxyOverheads.ts';
 import { ledgerFilter, withinTimeout } from '../spend/ledgerQuery.ts';
 import { countersOfTeams } from '../teams/teamReport.service.ts';
 import { usageOfCaller } from '../usage/usage.service.ts';
@@ -18,7 +19,9 @@ import { type AttentionDeps, needsAttention } from './attention.service.ts';
 import type { Summary, SummaryBudget, SummaryDay, SummaryRecent, SummarySums } from './summary.schemas.ts';
 import { addSums, NO_SUMS, ownerOf } from './summary.ts';
 
-export type SummaryDeps = AttentionDeps;
+export interface SummaryDeps extends AttentionDeps {
+  readonly proxyOverheads: Pick<ProxyOverheads, 'read'>;
+}
 
 const DAY_MS = 86_400_000;
 const MAX_BUDGETS = 10;
@@ -45,6 +48,7 @@ export async function summary(deps: SummaryDeps, caller: Caller): Promise<Summar
     days: days.map((day) => sumsOf(day, rows)),
     budgets,
     recent: presentRecent(recent),
+    overhead: readsAll(caller) ? presentOverhead(deps.proxyOverheads.read()) : null,
     attention: await needsAttention(deps, caller, budgets),
     bucket_as_of: asOf.toISOString(),
     complete: isComplete,
@@ -91,6 +95,12 @@ function presentRecent(recent: Awaited<ReturnType<typeof readRecentAttempts>>): 
 
 function inMs(percentiles: Percentiles | null) {
   return percentiles && { p50: round(percentiles.p50), p95: round(percentiles.p95) };
+}
+
+function presentOverhead(overhead: Overhead | null): Summary['overhead'] {
+  if (!overhead) return null;
+  const { requests, proxies, windowMs, p50Us, p95Us } = overhead;
+  return { requests, proxies, window_ms: windowMs, p50_ms: round(p50Us), p95_ms: round(p95Us) };
 }
 
 /** To a hundredth of a millisecond. */

@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/control.proto.
  */
 export const file_weighbridge_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSLZAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSAASOwoQY29ubmVjdG9yX3Rlc3RlZBgEIAEoCzIfLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvclRlc3RlZEgAQgkKB21lc3NhZ2UirgEKD0Nvbm5lY3RvclRlc3RlZBIPCgd0ZXN0X2lkGAEgASgJEgoKAm9rGAIgASgIEg4KBnN0YXR1cxgDIAEoDRISCgpsYXRlbmN5X21zGAQgASgNEg8KB21lc3NhZ2UYBSABKAkSEAoIaWRlbnRpdHkYBiABKAkSDgoGcmVnaW9uGAcgASgJEg4KBm1vZGVscxgIIAMoCRIXCg9oYXNfbW9yZV9tb2RlbHMYCSABKAgiqwEKBUhlbGxvEhAKCHByb3h5X2lkGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSLQoLcmVzdW1lX2Zyb20YAyABKAsyGC53ZWlnaGJyaWRnZS52MS5Qb3NpdGlvbhIYChBtYXhfc3RhbGVuZXNzX21zGAQgASgNEgwKBG5hbWUYBSABKAkSEwoLcHJvZHVjZXJfaWQYBiABKAkSEwoLc2lnbnNfdXNhZ2UYByABKAgiCQoHR29vZGJ5ZSJKCghQb3NpdGlvbhIaChJkYXRhYmFzZV9zeXN0ZW1faWQYASABKAkSEAoIdGltZWxpbmUYAiABKA0SEAoIcmV2aXNpb24YAyABKAQihgIKC1Byb3h5U3RhdHVzEhgKEGFwcGxpZWRfcmV2aXNpb24YASABKAQSGgoSaW5fZmxpZ2h0X3JlcXVlc3RzGAIgASgNEhsKE3dhaXRpbmdfdXNhZ2VfYnl0ZXMYAyABKAQSEgoKc2VudF9hdF9tcxgEIAEoBBITCgttYXJrX2FnZV9tcxgFIAEoBBIoCghrZXlfdXNlcxgGIAMoCzIWLndlaWdoYnJpZGdlLnYxLktleVVzZRIZChF1c2FnZV9saW1pdF9ieXRlcxgHIAEoBBI2Cgpjb25uZWN0b3JzGAggAygLMiIud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yQ29uZGl0aW9uIm4KEkNvbm5lY3RvckNvbmRpdGlvbhIUCgxjb25uZWN0b3JfaWQYASABKAkSLQoFc3RhdGUYAiABKA4yHi53ZWlnaGJyaWRnZS52MS5Db25uZWN0b3JTdGF0ZRITCgtkb3duX2Zvcl9tcxgDIAEoBCIoCgZLZXlVc2USDgoGa2V5X2lkGAEgASgJEg4KBmFnZV9tcxgCIAEoBCK2AgoNV2F0Y2hSZXNwb25zZRIsCghzbmFwc2hvdBgBIAEoCzIYLndlaWdoYnJpZGdlLnYxLlNuYXBzaG90SAASLgoJaGVhcnRiZWF0GAIgASgLMhkud2VpZ2hicmlkZ2UudjEuSGVhcnRiZWF0SAASJgoFZGVsdGEYAyABKAsyFS53ZWlnaGJyaWRnZS52MS5EZWx0YUgAEi0KBnJlY2FsbBgEIAEoCzIbLndlaWdoYnJpZGdlLnYxLkxlYXNlUmVjYWxsSAASLAoIZXZpZGVuY2UYBSABKAsyGC53ZWlnaGJyaWRnZS52MS5FdmlkZW5jZUgAEjcKDnRlc3RfY29ubmVjdG9yGAYgASgLMh0ud2VpZ2hicmlkZ2UudjEuVGVzdENvbm5lY3RvckgAQgkKB21lc3NhZ2UiYgoNVGVzdENvbm5lY3RvchIPCgd0ZXN0X2lkGAEgASgJEiwKCWNvbm5lY3RvchgCIAEoCzIZLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvchISCgp0aW1lb3V0X21zGAMgASgNIqkCCghTbmFwc2hvdBIQCghyZXZpc2lvbhgBIAEoBBItCgpjb25uZWN0b3JzGAIgAygLMhkud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yEiUKBm1vZGVscxgDIAMoCzIVLndlaWdoYnJpZGdlLnYxLk1vZGVsEioKCHBvc2l0aW9uGAQgASgLMhgud2VpZ2hicmlkZ2UudjEuUG9zaXRpb24SKQoIcHJvZmlsZXMYBSADKAsyFy53ZWlnaGJyaWRnZS52MS5Qcm9maWxlEiYKB2FsaWFzZXMYFCADKAsyFS53ZWlnaGJyaWRnZS52MS5BbGlhcxI2Cg91bnNlcnZlZF9tb2RlbHMYFSADKAsyHS53ZWlnaGJyaWRnZS52MS5VbnNlcnZlZE1vZGVsIqsBCgVEZWx0YRIVCg1mcm9tX3JldmlzaW9uGAEgASgEEhMKC3RvX3JldmlzaW9uGAIgASgEEg8KB2tleV9pZHMYAyADKAkSEgoKcG9saWN5X2lkcxgEIAMoCRIVCg1wcmluY2lwYWxfaWRzGAUgAygJEhAKCGFsbF9rZXlzGAYgASgIEigKBnRhYmxlcxgHIAEoCzIYLndlaWdoYnJpZGdlLnYxLlNuYXBzaG90ImYKCEV2aWRlbmNlEi8KBXR5cGVzGAEgAygLMiAud2VpZ2hicmlkZ2UudjEuV29ya2xvYWRFdmlkZW5jZRIXCg9mb3Jnb3R0ZW5fdHlwZXMYAiADKAkSEAoIaXNfZmlyc3QYAyABKAgiaAoQV29ya2xvYWRFdmlkZW5jZRIVCg13b3JrbG9hZF90eXBlGAEgASgJEi0KBm1vZGVscxgCIAMoCzIdLndlaWdoYnJpZGdlLnYxLk1vZGVsRXZpZGVuY2USDgoGYWdlX21zGAMgASgEIsABCg1Nb2RlbEV2aWRlbmNlEg0KBW1vZGVsGAEgASgJEhAKCHJlcXVlc3RzGAIgASgBEhEKCXN1Y2Nlc3NlcxgDIAEoARISCgpsYXRlbmN5X21zGAQgASgBEh4KFnRpbWVfdG9fZmlyc3RfdG9rZW5fbXMYBSABKAESDQoFdGltZWQYBiABKAESFQoNY29zdF9uYW5vX3VzZBgHIAEoARIRCglzY29yZV9zdW0YCCABKAESDgoGc2NvcmVzGAkgASgBIpUBCglIZWFydGJlYXQSEAoIcmV2aXNpb24YASABKAQSEAoIY2xvY2tfbXMYAiABKAMSFAoMbGl2ZV9wcm94aWVzGAMgASgNEhoKEmFuc3dlcnNfc2VudF9hdF9tcxgEIAEoBBIyCg1tb2RlbF9vdXRwdXRzGAUgAygLMhsud2VpZ2hicmlkZ2UudjEuTW9kZWxPdXRwdXQiMAoLTW9kZWxPdXRwdXQSDQoFbW9kZWwYASABKAkSEgoKcDk1X3Rva2VucxgCIAEoDSI5CgtMZWFzZVJlY2FsbBIqCgdidWNrZXRzGAEgAygLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmIiYKDlJlc29sdmVSZXF1ZXN0EhQKDHRva2VuX3NoYTI1NhgBIAEoDCJZCg9SZXNvbHZlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMud2VpZ2hicmlkZ2UudjEuS2V5EhAKCHJldmlzaW9uGAIgASgEEhIKCm1heF9hZ2VfbXMYAyABKA0iyQEKFVJlY29yZFJlc3BvbnNlUmVxdWVzdBITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxjb25uZWN0b3JfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRI2Cgp1bmZpbmlzaGVkGAUgASgLMiIud2VpZ2hicmlkZ2UudjEuVW5maW5pc2hlZFJlc3BvbnNlEhIKCm9iamVjdF9pZHMYBiADKAkSEwoLYXJlX2xhc3RpbmcYByABKAgiSgoSVW5maW5pc2hlZFJlc3BvbnNlEhAKCGV2ZW50X2lkGAEgASgJEg0KBW1vZGVsGAIgASgJEhMKC3Byb2R1Y2VyX2lkGAMgASgJIhgKFlJlY29yZFJlc3BvbnNlUmVzcG9uc2UiVAoTRmluZFJlc3BvbnNlUmVxdWVzdBITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAkSEgoKb2JqZWN0X2lkcxgDIAMoCSK+AgoURmluZFJlc3BvbnNlUmVzcG9uc2USQQoJb3duZXJzaGlwGAEgASgOMi4ud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2UuT3duZXJzaGlwEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCRI2Cgp1bmZpbmlzaGVkGAMgASgLMiIud2VpZ2hicmlkZ2UudjEuVW5maW5pc2hlZFJlc3BvbnNlEiwKB29iamVjdHMYBCADKAsyGy53ZWlnaGJyaWRnZS52MS5PYmplY3RPd25lciJnCglPd25lcnNoaXASGQoVT1dORVJTSElQX1VOU1BFQ0lGSUVEEAASFQoRT1dORVJTSElQX1VOS05PV04QARIRCg1PV05FUlNISVBfT1dOEAISFQoRT1dORVJTSElQX0ZPUkVJR04QAyJmCgtPYmplY3RPd25lchJBCglvd25lcnNoaXAYASABKA4yLi53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXNwb25zZS5Pd25lcnNoaXASFAoMY29ubmVjdG9yX2lkGAIgASgJIsIBChVTZXR0bGVSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIpCgV1c2FnZRgEIAEoCzIaLndlaWdoYnJpZGdlLnYxLlRva2VuVXNhZ2USLQoHZGV0YWlscxgFIAEoCzIcLndlaWdoYnJpZGdlLnYxLlVzYWdlRGV0YWlscxIOCgZzdGF0dXMYBiABKAkilwIKFlNldHRsZVJlc3BvbnNlUmVzcG9uc2USPQoGcmVzdWx0GAEgASgOMi0ud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXNwb25zZS5SZXN1bHQSFQoNY29zdF9uYW5vX3VzZBgCIAEoAxIbChNjb3JyZWN0aW9uX25hbm9fdXNkGAMgASgDEhAKCHVucHJpY2VkGAQgAygJIngKBlJlc3VsdBIWChJSRVNVTFRfVU5TUEVDSUZJRUQQABISCg5SRVNVTFRfU0VUVExFRBABEhoKFlJFU1VMVF9BTFJFQURZX1NFVFRMRUQQAhISCg5SRVNVTFRfUEVORElORxADEhIKDlJFU1VMVF9VTktOT1dOEAQiNAodTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1JlcXVlc3QSEwoLcHJvZHVjZXJfaWQYASABKAkiVgoeTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1Jlc3BvbnNlEjQKCXJlc3BvbnNlcxgBIAMoCzIhLndlaWdoYnJpZGdlLnYxLlVuc2V0dGxlZFJlc3BvbnNlIqwBChFVbnNldHRsZWRSZXNwb25zZRITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxjb25uZWN0b3JfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRI2Cgp1bmZpbmlzaGVkGAUgASgLMiIud2VpZ2hicmlkZ2UudjEuVW5maW5pc2hlZFJlc3BvbnNlEg4KBmFnZV9tcxgGIAEoBCJHChFDbG9zZUVwb2NoUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCRINCgVlcG9jaBgCIAEoCRIOCgZsYXN0X24YAyADKAQiJwoSQ2xvc2VFcG9jaFJlc3BvbnNlEhEKCWlzX2Nsb3NlZBgBIAEoCCKIAQoMTGVhc2VSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgJEisKB2J1ZGdldHMYAyADKAsyGi53ZWlnaGJyaWRnZS52MS5CdWRnZXRDYWxsEicKBXJhdGVzGAQgAygLMhgud2VpZ2hicmlkZ2UudjEuUmF0ZUNhbGwi2AEKCkJ1ZGdldENhbGwSKQoGYnVja2V0GAEgASgLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmEgsKA3NlcRgCIAEoBBIZChFyZXR1cm5lZF9uYW5vX3VzZBgDIAEoAxIYChBtaW5pbXVtX25hbm9fdXNkGAQgASgDEiUKGGJ1cm5fbmFub191c2RfcGVyX3NlY29uZBgFIAEoA0gAiAEBEhkKEXN0YW5kaW5nX25hbm9fdXNkGAYgASgDQhsKGV9idXJuX25hbm9fdXNkX3Blcl9zZWNvbmQieQoIUmF0ZUNhbGwSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEg4KBm1pbnV0ZRgEIAEoBBIQCghyZXF1ZXN0cxgFIAEoAxIOCgZ0b2tlbnMYBiABKAMiZwoNTGVhc2VSZXNwb25zZRIsCgdidWRnZXRzGAEgAygLMhsud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TGVhc2USKAoFcmF0ZXMYAiADKAsyGS53ZWlnaGJyaWRnZS52MS5SYXRlR3JhbnQi9AIKC0J1ZGdldExlYXNlEgsKA3NlcRgBIAEoBBIYChBncmFudGVkX25hbm9fdXNkGAIgASgDEhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESFgoOc3BlbnRfbmFub191c2QYBCABKAMSFwoPbGVhc2VkX25hbm9fdXNkGAUgASgDEjQKB291dGNvbWUYBiABKA4yIy53ZWlnaGJyaWRnZS52MS5CdWRnZXRMZWFzZS5PdXRjb21lEhkKEXN0YW5kaW5nX25hbm9fdXNkGAcgASgDIosBCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX0dSQU5URUQQARIVChFPVVRDT01FX0VYSEFVU1RFRBACEhUKEU9VVENPTUVfQ09OVEVOREVEEAMSEAoMT1VUQ09NRV9PVkVSEAQSEgoOT1VUQ09NRV9DTE9TRUQQBUIRCg9fbGltaXRfbmFub191c2QiaQoJUmF0ZUdyYW50Eg4KBm1pbnV0ZRgBIAEoBBIQCghyZXF1ZXN0cxgCIAEoAxIOCgZ0b2tlbnMYAyABKAMSFQoNcmVxdWVzdHNfbGVmdBgEIAEoAxITCgt0b2tlbnNfbGVmdBgFIAEoAyKCAQoVUmVjb3JkRmVlZGJhY2tSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEg4KBmtleV9pZBgDIAEoCRINCgVzY29yZRgEIAEoARIUCgdjb21tZW50GAUgASgJSACIAQFCCgoIX2NvbW1lbnQiygEKFlJlY29yZEZlZWRiYWNrUmVzcG9uc2USPQoGcmVzdWx0GAEgASgOMi0ud2VpZ2hicmlkZ2UudjEuUmVjb3JkRmVlZGJhY2tSZXNwb25zZS5SZXN1bHQicQoGUmVzdWx0EhYKElJFU1VMVF9VTlNQRUNJRklFRBAAEhIKDlJFU1VMVF9DT1VOVEVEEAESEgoOUkVTVUxUX1BFTkRJTkcQAhISCg5SRVNVTFRfVU5LTk9XThADEhMKD1JFU1VMVF9UT09fTUFOWRAEKoQBCg5Db25uZWN0b3JTdGF0ZRIfChtDT05ORUNUT1JfU1RBVEVfVU5TUEVDSUZJRUQQABIdChlDT05ORUNUT1JfU1RBVEVfSEFMRl9PUEVOEAESGAoUQ09OTkVDVE9SX1NUQVRFX09QRU4QAhIYChRDT05ORUNUT1JfU1RBVEVfREVBRBADMrgGCg5Db250cm9sU2VydmljZRJICgVXYXRjaBIcLndlaWdoYnJpZGdlLnYxLldhdGNoUmVxdWVzdBodLndlaWdoYnJpZGdlLnYxLldhdGNoUmVzcG9uc2UoATABEkoKB1Jlc29sdmUSHi53ZWlnaGJyaWRnZS52MS5SZXNvbHZlUmVxdWVzdBofLndlaWdoYnJpZGdlLnYxLlJlc29sdmVSZXNwb25zZRJfCg5SZWNvcmRSZXNwb25zZRIlLndlaWdoYnJpZGdlLnYxLlJlY29yZFJlc3BvbnNlUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlJlY29yZFJlc3BvbnNlUmVzcG9uc2USWQoMRmluZFJlc3BvbnNlEiMud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVxdWVzdBokLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlc3BvbnNlEl8KDlNldHRsZVJlc3BvbnNlEiUud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXF1ZXN0GiYud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXNwb25zZRJ3ChZMaXN0VW5zZXR0bGVkUmVzcG9uc2VzEi0ud2VpZ2hicmlkZ2UudjEuTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1JlcXVlc3QaLi53ZWlnaGJyaWRnZS52MS5MaXN0VW5zZXR0bGVkUmVzcG9uc2VzUmVzcG9uc2USUwoKQ2xvc2VFcG9jaBIhLndlaWdoYnJpZGdlLnYxLkNsb3NlRXBvY2hSZXF1ZXN0GiIud2VpZ2hicmlkZ2UudjEuQ2xvc2VFcG9jaFJlc3BvbnNlEkQKBUxlYXNlEhwud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXNwb25zZRJfCg5SZWNvcmRGZWVkYmFjaxIlLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVzcG9uc2ViBnByb3RvMw", [file_weighbridge_v1_resources, file_weighbridge_v1_usage]);
+  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSLZAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSAASOwoQY29ubmVjdG9yX3Rlc3RlZBgEIAEoCzIfLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvclRlc3RlZEgAQgkKB21lc3NhZ2UirgEKD0Nvbm5lY3RvclRlc3RlZBIPCgd0ZXN0X2lkGAEgASgJEgoKAm9rGAIgASgIEg4KBnN0YXR1cxgDIAEoDRISCgpsYXRlbmN5X21zGAQgASgNEg8KB21lc3NhZ2UYBSABKAkSEAoIaWRlbnRpdHkYBiABKAkSDgoGcmVnaW9uGAcgASgJEg4KBm1vZGVscxgIIAMoCRIXCg9oYXNfbW9yZV9tb2RlbHMYCSABKAgiqwEKBUhlbGxvEhAKCHByb3h5X2lkGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSLQoLcmVzdW1lX2Zyb20YAyABKAsyGC53ZWlnaGJyaWRnZS52MS5Qb3NpdGlvbhIYChBtYXhfc3RhbGVuZXNzX21zGAQgASgNEgwKBG5hbWUYBSABKAkSEwoLcHJvZHVjZXJfaWQYBiABKAkSEwoLc2lnbnNfdXNhZ2UYByABKAgiCQoHR29vZGJ5ZSJKCghQb3NpdGlvbhIaChJkYXRhYmFzZV9zeXN0ZW1faWQYASABKAkSEAoIdGltZWxpbmUYAiABKA0SEAoIcmV2aXNpb24YAyABKAQiuwIKC1Byb3h5U3RhdHVzEhgKEGFwcGxpZWRfcmV2aXNpb24YASABKAQSGgoSaW5fZmxpZ2h0X3JlcXVlc3RzGAIgASgNEhsKE3dhaXRpbmdfdXNhZ2VfYnl0ZXMYAyABKAQSEgoKc2VudF9hdF9tcxgEIAEoBBITCgttYXJrX2FnZV9tcxgFIAEoBBIoCghrZXlfdXNlcxgGIAMoCzIWLndlaWdoYnJpZGdlLnYxLktleVVzZRIZChF1c2FnZV9saW1pdF9ieXRlcxgHIAEoBBI2Cgpjb25uZWN0b3JzGAggAygLMiIud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yQ29uZGl0aW9uEjMKCG92ZXJoZWFkGAkgASgLMiEud2VpZ2hicmlkZ2UudjEuT3ZlcmhlYWRIaXN0b2dyYW0iSQoRT3ZlcmhlYWRIaXN0b2dyYW0SEQoJYm91bmRzX3VzGAEgAygNEg4KBmNvdW50cxgCIAMoBBIRCgl3aW5kb3dfbXMYAyABKA0ibgoSQ29ubmVjdG9yQ29uZGl0aW9uEhQKDGNvbm5lY3Rvcl9pZBgBIAEoCRItCgVzdGF0ZRgCIAEoDjIeLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvclN0YXRlEhMKC2Rvd25fZm9yX21zGAMgASgEIigKBktleVVzZRIOCgZrZXlfaWQYASABKAkSDgoGYWdlX21zGAIgASgEIrYCCg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIABImCgVkZWx0YRgDIAEoCzIVLndlaWdoYnJpZGdlLnYxLkRlbHRhSAASLQoGcmVjYWxsGAQgASgLMhsud2VpZ2hicmlkZ2UudjEuTGVhc2VSZWNhbGxIABIsCghldmlkZW5jZRgFIAEoCzIYLndlaWdoYnJpZGdlLnYxLkV2aWRlbmNlSAASNwoOdGVzdF9jb25uZWN0b3IYBiABKAsyHS53ZWlnaGJyaWRnZS52MS5UZXN0Q29ubmVjdG9ySABCCQoHbWVzc2FnZSJiCg1UZXN0Q29ubmVjdG9yEg8KB3Rlc3RfaWQYASABKAkSLAoJY29ubmVjdG9yGAIgASgLMhkud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yEhIKCnRpbWVvdXRfbXMYAyABKA0iqQIKCFNuYXBzaG90EhAKCHJldmlzaW9uGAEgASgEEi0KCmNvbm5lY3RvcnMYAiADKAsyGS53ZWlnaGJyaWRnZS52MS5Db25uZWN0b3ISJQoGbW9kZWxzGAMgAygLMhUud2VpZ2hicmlkZ2UudjEuTW9kZWwSKgoIcG9zaXRpb24YBCABKAsyGC53ZWlnaGJyaWRnZS52MS5Qb3NpdGlvbhIpCghwcm9maWxlcxgFIAMoCzIXLndlaWdoYnJpZGdlLnYxLlByb2ZpbGUSJgoHYWxpYXNlcxgUIAMoCzIVLndlaWdoYnJpZGdlLnYxLkFsaWFzEjYKD3Vuc2VydmVkX21vZGVscxgVIAMoCzIdLndlaWdoYnJpZGdlLnYxLlVuc2VydmVkTW9kZWwiqwEKBURlbHRhEhUKDWZyb21fcmV2aXNpb24YASABKAQSEwoLdG9fcmV2aXNpb24YAiABKAQSDwoHa2V5X2lkcxgDIAMoCRISCgpwb2xpY3lfaWRzGAQgAygJEhUKDXByaW5jaXBhbF9pZHMYBSADKAkSEAoIYWxsX2tleXMYBiABKAgSKAoGdGFibGVzGAcgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QiZgoIRXZpZGVuY2USLwoFdHlwZXMYASADKAsyIC53ZWlnaGJyaWRnZS52MS5Xb3JrbG9hZEV2aWRlbmNlEhcKD2ZvcmdvdHRlbl90eXBlcxgCIAMoCRIQCghpc19maXJzdBgDIAEoCCJoChBXb3JrbG9hZEV2aWRlbmNlEhUKDXdvcmtsb2FkX3R5cGUYASABKAkSLQoGbW9kZWxzGAIgAygLMh0ud2VpZ2hicmlkZ2UudjEuTW9kZWxFdmlkZW5jZRIOCgZhZ2VfbXMYAyABKAQiwAEKDU1vZGVsRXZpZGVuY2USDQoFbW9kZWwYASABKAkSEAoIcmVxdWVzdHMYAiABKAESEQoJc3VjY2Vzc2VzGAMgASgBEhIKCmxhdGVuY3lfbXMYBCABKAESHgoWdGltZV90b19maXJzdF90b2tlbl9tcxgFIAEoARINCgV0aW1lZBgGIAEoARIVCg1jb3N0X25hbm9fdXNkGAcgASgBEhEKCXNjb3JlX3N1bRgIIAEoARIOCgZzY29yZXMYCSABKAEilQEKCUhlYXJ0YmVhdBIQCghyZXZpc2lvbhgBIAEoBBIQCghjbG9ja19tcxgCIAEoAxIUCgxsaXZlX3Byb3hpZXMYAyABKA0SGgoSYW5zd2Vyc19zZW50X2F0X21zGAQgASgEEjIKDW1vZGVsX291dHB1dHMYBSADKAsyGy53ZWlnaGJyaWRnZS52MS5Nb2RlbE91dHB1dCIwCgtNb2RlbE91dHB1dBINCgVtb2RlbBgBIAEoCRISCgpwOTVfdG9rZW5zGAIgASgNIjkKC0xlYXNlUmVjYWxsEioKB2J1Y2tldHMYASADKAsyGS53ZWlnaGJyaWRnZS52MS5CdWNrZXRSZWYiJgoOUmVzb2x2ZVJlcXVlc3QSFAoMdG9rZW5fc2hhMjU2GAEgASgMIlkKD1Jlc29sdmVSZXNwb25zZRIgCgNrZXkYASABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAiABKAQSEgoKbWF4X2FnZV9tcxgDIAEoDSLJAQoVUmVjb3JkUmVzcG9uc2VSZXF1ZXN0EhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCRIUCgxwcmluY2lwYWxfaWQYAyABKAkSDgoGa2V5X2lkGAQgASgJEjYKCnVuZmluaXNoZWQYBSABKAsyIi53ZWlnaGJyaWRnZS52MS5VbmZpbmlzaGVkUmVzcG9uc2USEgoKb2JqZWN0X2lkcxgGIAMoCRITCgthcmVfbGFzdGluZxgHIAEoCCJKChJVbmZpbmlzaGVkUmVzcG9uc2USEAoIZXZlbnRfaWQYASABKAkSDQoFbW9kZWwYAiABKAkSEwoLcHJvZHVjZXJfaWQYAyABKAkiGAoWUmVjb3JkUmVzcG9uc2VSZXNwb25zZSJUChNGaW5kUmVzcG9uc2VSZXF1ZXN0EhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCRISCgpvYmplY3RfaWRzGAMgAygJIr4CChRGaW5kUmVzcG9uc2VSZXNwb25zZRJBCglvd25lcnNoaXAYASABKA4yLi53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXNwb25zZS5Pd25lcnNoaXASFAoMY29ubmVjdG9yX2lkGAIgASgJEjYKCnVuZmluaXNoZWQYAyABKAsyIi53ZWlnaGJyaWRnZS52MS5VbmZpbmlzaGVkUmVzcG9uc2USLAoHb2JqZWN0cxgEIAMoCzIbLndlaWdoYnJpZGdlLnYxLk9iamVjdE93bmVyImcKCU93bmVyc2hpcBIZChVPV05FUlNISVBfVU5TUEVDSUZJRUQQABIVChFPV05FUlNISVBfVU5LTk9XThABEhEKDU9XTkVSU0hJUF9PV04QAhIVChFPV05FUlNISVBfRk9SRUlHThADImYKC09iamVjdE93bmVyEkEKCW93bmVyc2hpcBgBIAEoDjIuLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlc3BvbnNlLk93bmVyc2hpcBIUCgxjb25uZWN0b3JfaWQYAiABKAkiwgEKFVNldHRsZVJlc3BvbnNlUmVxdWVzdBITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxjb25uZWN0b3JfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEikKBXVzYWdlGAQgASgLMhoud2VpZ2hicmlkZ2UudjEuVG9rZW5Vc2FnZRItCgdkZXRhaWxzGAUgASgLMhwud2VpZ2hicmlkZ2UudjEuVXNhZ2VEZXRhaWxzEg4KBnN0YXR1cxgGIAEoCSKXAgoWU2V0dGxlUmVzcG9uc2VSZXNwb25zZRI9CgZyZXN1bHQYASABKA4yLS53ZWlnaGJyaWRnZS52MS5TZXR0bGVSZXNwb25zZVJlc3BvbnNlLlJlc3VsdBIVCg1jb3N0X25hbm9fdXNkGAIgASgDEhsKE2NvcnJlY3Rpb25fbmFub191c2QYAyABKAMSEAoIdW5wcmljZWQYBCADKAkieAoGUmVzdWx0EhYKElJFU1VMVF9VTlNQRUNJRklFRBAAEhIKDlJFU1VMVF9TRVRUTEVEEAESGgoWUkVTVUxUX0FMUkVBRFlfU0VUVExFRBACEhIKDlJFU1VMVF9QRU5ESU5HEAMSEgoOUkVTVUxUX1VOS05PV04QBCI0Ch1MaXN0VW5zZXR0bGVkUmVzcG9uc2VzUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCSJWCh5MaXN0VW5zZXR0bGVkUmVzcG9uc2VzUmVzcG9uc2USNAoJcmVzcG9uc2VzGAEgAygLMiEud2VpZ2hicmlkZ2UudjEuVW5zZXR0bGVkUmVzcG9uc2UirAEKEVVuc2V0dGxlZFJlc3BvbnNlEhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCRIUCgxwcmluY2lwYWxfaWQYAyABKAkSDgoGa2V5X2lkGAQgASgJEjYKCnVuZmluaXNoZWQYBSABKAsyIi53ZWlnaGJyaWRnZS52MS5VbmZpbmlzaGVkUmVzcG9uc2USDgoGYWdlX21zGAYgASgEIkcKEUNsb3NlRXBvY2hSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgJEg4KBmxhc3RfbhgDIAMoBCInChJDbG9zZUVwb2NoUmVzcG9uc2USEQoJaXNfY2xvc2VkGAEgASgIIogBCgxMZWFzZVJlcXVlc3QSEwoLcHJvZHVjZXJfaWQYASABKAkSDQoFZXBvY2gYAiABKAkSKwoHYnVkZ2V0cxgDIAMoCzIaLndlaWdoYnJpZGdlLnYxLkJ1ZGdldENhbGwSJwoFcmF0ZXMYBCADKAsyGC53ZWlnaGJyaWRnZS52MS5SYXRlQ2FsbCLYAQoKQnVkZ2V0Q2FsbBIpCgZidWNrZXQYASABKAsyGS53ZWlnaGJyaWRnZS52MS5CdWNrZXRSZWYSCwoDc2VxGAIgASgEEhkKEXJldHVybmVkX25hbm9fdXNkGAMgASgDEhgKEG1pbmltdW1fbmFub191c2QYBCABKAMSJQoYYnVybl9uYW5vX3VzZF9wZXJfc2Vjb25kGAUgASgDSACIAQESGQoRc3RhbmRpbmdfbmFub191c2QYBiABKANCGwoZX2J1cm5fbmFub191c2RfcGVyX3NlY29uZCJ5CghSYXRlQ2FsbBIRCglwb2xpY3lfaWQYASABKAkSFwoPY291bnRlcl92ZXJzaW9uGAIgASgNEg8KB3N1YmplY3QYAyABKAkSDgoGbWludXRlGAQgASgEEhAKCHJlcXVlc3RzGAUgASgDEg4KBnRva2VucxgGIAEoAyJnCg1MZWFzZVJlc3BvbnNlEiwKB2J1ZGdldHMYASADKAsyGy53ZWlnaGJyaWRnZS52MS5CdWRnZXRMZWFzZRIoCgVyYXRlcxgCIAMoCzIZLndlaWdoYnJpZGdlLnYxLlJhdGVHcmFudCL0AgoLQnVkZ2V0TGVhc2USCwoDc2VxGAEgASgEEhgKEGdyYW50ZWRfbmFub191c2QYAiABKAMSGwoObGltaXRfbmFub191c2QYAyABKANIAIgBARIWCg5zcGVudF9uYW5vX3VzZBgEIAEoAxIXCg9sZWFzZWRfbmFub191c2QYBSABKAMSNAoHb3V0Y29tZRgGIAEoDjIjLndlaWdoYnJpZGdlLnYxLkJ1ZGdldExlYXNlLk91dGNvbWUSGQoRc3RhbmRpbmdfbmFub191c2QYByABKAMiiwEKB091dGNvbWUSFwoTT1VUQ09NRV9VTlNQRUNJRklFRBAAEhMKD09VVENPTUVfR1JBTlRFRBABEhUKEU9VVENPTUVfRVhIQVVTVEVEEAISFQoRT1VUQ09NRV9DT05URU5ERUQQAxIQCgxPVVRDT01FX09WRVIQBBISCg5PVVRDT01FX0NMT1NFRBAFQhEKD19saW1pdF9uYW5vX3VzZCJpCglSYXRlR3JhbnQSDgoGbWludXRlGAEgASgEEhAKCHJlcXVlc3RzGAIgASgDEg4KBnRva2VucxgDIAEoAxIVCg1yZXF1ZXN0c19sZWZ0GAQgASgDEhMKC3Rva2Vuc19sZWZ0GAUgASgDIoIBChVSZWNvcmRGZWVkYmFja1JlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAkSDgoGa2V5X2lkGAMgASgJEg0KBXNjb3JlGAQgASgBEhQKB2NvbW1lbnQYBSABKAlIAIgBAUIKCghfY29tbWVudCLKAQoWUmVjb3JkRmVlZGJhY2tSZXNwb25zZRI9CgZyZXN1bHQYASABKA4yLS53ZWlnaGJyaWRnZS52MS5SZWNvcmRGZWVkYmFja1Jlc3BvbnNlLlJlc3VsdCJxCgZSZXN1bHQSFgoSUkVTVUxUX1VOU1BFQ0lGSUVEEAASEgoOUkVTVUxUX0NPVU5URUQQARISCg5SRVNVTFRfUEVORElORxACEhIKDlJFU1VMVF9VTktOT1dOEAMSEwoPUkVTVUxUX1RPT19NQU5ZEAQqhAEKDkNvbm5lY3RvclN0YXRlEh8KG0NPTk5FQ1RPUl9TVEFURV9VTlNQRUNJRklFRBAAEh0KGUNPTk5FQ1RPUl9TVEFURV9IQUxGX09QRU4QARIYChRDT05ORUNUT1JfU1RBVEVfT1BFThACEhgKFENPTk5FQ1RPUl9TVEFURV9ERUFEEAMyuAYKDkNvbnRyb2xTZXJ2aWNlEkgKBVdhdGNoEhwud2VpZ2hicmlkZ2UudjEuV2F0Y2hSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuV2F0Y2hSZXNwb25zZSgBMAESSgoHUmVzb2x2ZRIeLndlaWdoYnJpZGdlLnYxLlJlc29sdmVSZXF1ZXN0Gh8ud2VpZ2hicmlkZ2UudjEuUmVzb2x2ZVJlc3BvbnNlEl8KDlJlY29yZFJlc3BvbnNlEiUud2VpZ2hicmlkZ2UudjEuUmVjb3JkUmVzcG9uc2VSZXF1ZXN0GiYud2VpZ2hicmlkZ2UudjEuUmVjb3JkUmVzcG9uc2VSZXNwb25zZRJZCgxGaW5kUmVzcG9uc2USIy53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXF1ZXN0GiQud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2USXwoOU2V0dGxlUmVzcG9uc2USJS53ZWlnaGJyaWRnZS52MS5TZXR0bGVSZXNwb25zZVJlcXVlc3QaJi53ZWlnaGJyaWRnZS52MS5TZXR0bGVSZXNwb25zZVJlc3BvbnNlEncKFkxpc3RVbnNldHRsZWRSZXNwb25zZXMSLS53ZWlnaGJyaWRnZS52MS5MaXN0VW5zZXR0bGVkUmVzcG9uc2VzUmVxdWVzdBouLndlaWdoYnJpZGdlLnYxLkxpc3RVbnNldHRsZWRSZXNwb25zZXNSZXNwb25zZRJTCgpDbG9zZUVwb2NoEiEud2VpZ2hicmlkZ2UudjEuQ2xvc2VFcG9jaFJlcXVlc3QaIi53ZWlnaGJyaWRnZS52MS5DbG9zZUVwb2NoUmVzcG9uc2USRAoFTGVhc2USHC53ZWlnaGJyaWRnZS52MS5MZWFzZVJlcXVlc3QaHS53ZWlnaGJyaWRnZS52MS5MZWFzZVJlc3BvbnNlEl8KDlJlY29yZEZlZWRiYWNrEiUud2VpZ2hicmlkZ2UudjEuUmVjb3JkRmVlZGJhY2tSZXF1ZXN0GiYud2VpZ2hicmlkZ2UudjEuUmVjb3JkRmVlZGJhY2tSZXNwb25zZWIGcHJvdG8z", [file_weighbridge_v1_resources, file_weighbridge_v1_usage]);
 
 /**
  * What a proxy stores on its disk, sealed, so that it can start while the control plane is unreachable.
@@ -353,6 +353,13 @@ export type ProxyStatus = Message<"weighbridge.v1.ProxyStatus"> & {
    * @generated from field: repeated weighbridge.v1.ConnectorCondition connectors = 8;
    */
   connectors: ConnectorCondition[];
+
+  /**
+   * How much time it added to the requests of the last minutes. Absent: a proxy of an earlier release.
+   *
+   * @generated from field: weighbridge.v1.OverheadHistogram overhead = 9;
+   */
+  overhead?: OverheadHistogram | undefined;
 };
 
 /**
@@ -361,6 +368,41 @@ export type ProxyStatus = Message<"weighbridge.v1.ProxyStatus"> & {
  */
 export const ProxyStatusSchema: GenMessage<ProxyStatus> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 7);
+
+/**
+ * The time until the responses of a proxy began, without the time spent waiting for vendors.
+ *
+ * @generated from message weighbridge.v1.OverheadHistogram
+ */
+export type OverheadHistogram = Message<"weighbridge.v1.OverheadHistogram"> & {
+  /**
+   * The upper bounds of the buckets, in microseconds, ascending; at most 32.
+   *
+   * @generated from field: repeated uint32 bounds_us = 1;
+   */
+  boundsUs: number[];
+
+  /**
+   * The requests in each bucket, and last those above all bounds.
+   *
+   * @generated from field: repeated uint64 counts = 2;
+   */
+  counts: bigint[];
+
+  /**
+   * How long ago the first of them may have been.
+   *
+   * @generated from field: uint32 window_ms = 3;
+   */
+  windowMs: number;
+};
+
+/**
+ * Describes the message weighbridge.v1.OverheadHistogram.
+ * Use `create(OverheadHistogramSchema)` to create a new message.
+ */
+export const OverheadHistogramSchema: GenMessage<OverheadHistogram> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 8);
 
 /**
  * How a connector is for one proxy.
@@ -391,7 +433,7 @@ export type ConnectorCondition = Message<"weighbridge.v1.ConnectorCondition"> & 
  * Use `create(ConnectorConditionSchema)` to create a new message.
  */
 export const ConnectorConditionSchema: GenMessage<ConnectorCondition> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 8);
+  messageDesc(file_weighbridge_v1_control, 9);
 
 /**
  * @generated from message weighbridge.v1.KeyUse
@@ -415,7 +457,7 @@ export type KeyUse = Message<"weighbridge.v1.KeyUse"> & {
  * Use `create(KeyUseSchema)` to create a new message.
  */
 export const KeyUseSchema: GenMessage<KeyUse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 9);
+  messageDesc(file_weighbridge_v1_control, 10);
 
 /**
  * @generated from message weighbridge.v1.WatchResponse
@@ -468,7 +510,7 @@ export type WatchResponse = Message<"weighbridge.v1.WatchResponse"> & {
  * Use `create(WatchResponseSchema)` to create a new message.
  */
 export const WatchResponseSchema: GenMessage<WatchResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 10);
+  messageDesc(file_weighbridge_v1_control, 11);
 
 /**
  * Try a connector with the identity of this proxy, and send a ConnectorTested. No model is used.
@@ -499,7 +541,7 @@ export type TestConnector = Message<"weighbridge.v1.TestConnector"> & {
  * Use `create(TestConnectorSchema)` to create a new message.
  */
 export const TestConnectorSchema: GenMessage<TestConnector> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 11);
+  messageDesc(file_weighbridge_v1_control, 12);
 
 /**
  * Everything that a proxy needs besides keys, at one revision. As a message of the stream it also drops all keys: the
@@ -551,7 +593,7 @@ export type Snapshot = Message<"weighbridge.v1.Snapshot"> & {
  * Use `create(SnapshotSchema)` to create a new message.
  */
 export const SnapshotSchema: GenMessage<Snapshot> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 12);
+  messageDesc(file_weighbridge_v1_control, 13);
 
 /**
  * The changes after `from_revision`, up to and including `to_revision`.
@@ -606,7 +648,7 @@ export type Delta = Message<"weighbridge.v1.Delta"> & {
  * Use `create(DeltaSchema)` to create a new message.
  */
 export const DeltaSchema: GenMessage<Delta> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 13);
+  messageDesc(file_weighbridge_v1_control, 14);
 
 /**
  * Recent evidence on models, by workload type. It belongs to no revision. A proxy without it chooses as if there were no
@@ -642,7 +684,7 @@ export type Evidence = Message<"weighbridge.v1.Evidence"> & {
  * Use `create(EvidenceSchema)` to create a new message.
  */
 export const EvidenceSchema: GenMessage<Evidence> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 14);
+  messageDesc(file_weighbridge_v1_control, 15);
 
 /**
  * @generated from message weighbridge.v1.WorkloadEvidence
@@ -673,7 +715,7 @@ export type WorkloadEvidence = Message<"weighbridge.v1.WorkloadEvidence"> & {
  * Use `create(WorkloadEvidenceSchema)` to create a new message.
  */
 export const WorkloadEvidenceSchema: GenMessage<WorkloadEvidence> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 15);
+  messageDesc(file_weighbridge_v1_control, 16);
 
 /**
  * Sums over recent attempts; older ones count less.
@@ -740,7 +782,7 @@ export type ModelEvidence = Message<"weighbridge.v1.ModelEvidence"> & {
  * Use `create(ModelEvidenceSchema)` to create a new message.
  */
 export const ModelEvidenceSchema: GenMessage<ModelEvidence> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 16);
+  messageDesc(file_weighbridge_v1_control, 17);
 
 /**
  * Shows that the stream is alive, and that the proxy was sent every change up to `revision`.
@@ -786,7 +828,7 @@ export type Heartbeat = Message<"weighbridge.v1.Heartbeat"> & {
  * Use `create(HeartbeatSchema)` to create a new message.
  */
 export const HeartbeatSchema: GenMessage<Heartbeat> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 17);
+  messageDesc(file_weighbridge_v1_control, 18);
 
 /**
  * The 95th percentile of a model's recent output tokens, over all keys.
@@ -810,7 +852,7 @@ export type ModelOutput = Message<"weighbridge.v1.ModelOutput"> & {
  * Use `create(ModelOutputSchema)` to create a new message.
  */
 export const ModelOutputSchema: GenMessage<ModelOutput> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 18);
+  messageDesc(file_weighbridge_v1_control, 19);
 
 /**
  * Reclaims leases: other proxies need headroom in these buckets. Return the idle part of the leases now.
@@ -829,7 +871,7 @@ export type LeaseRecall = Message<"weighbridge.v1.LeaseRecall"> & {
  * Use `create(LeaseRecallSchema)` to create a new message.
  */
 export const LeaseRecallSchema: GenMessage<LeaseRecall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 19);
+  messageDesc(file_weighbridge_v1_control, 20);
 
 /**
  * @generated from message weighbridge.v1.ResolveRequest
@@ -846,7 +888,7 @@ export type ResolveRequest = Message<"weighbridge.v1.ResolveRequest"> & {
  * Use `create(ResolveRequestSchema)` to create a new message.
  */
 export const ResolveRequestSchema: GenMessage<ResolveRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 20);
+  messageDesc(file_weighbridge_v1_control, 21);
 
 /**
  * @generated from message weighbridge.v1.ResolveResponse
@@ -879,7 +921,7 @@ export type ResolveResponse = Message<"weighbridge.v1.ResolveResponse"> & {
  * Use `create(ResolveResponseSchema)` to create a new message.
  */
 export const ResolveResponseSchema: GenMessage<ResolveResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 21);
+  messageDesc(file_weighbridge_v1_control, 22);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseRequest
@@ -935,7 +977,7 @@ export type RecordResponseRequest = Message<"weighbridge.v1.RecordResponseReques
  * Use `create(RecordResponseRequestSchema)` to create a new message.
  */
 export const RecordResponseRequestSchema: GenMessage<RecordResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 22);
+  messageDesc(file_weighbridge_v1_control, 23);
 
 /**
  * A response that a vendor returned before it finished it. Its attempt is charged its reservation until the response is settled.
@@ -970,7 +1012,7 @@ export type UnfinishedResponse = Message<"weighbridge.v1.UnfinishedResponse"> & 
  * Use `create(UnfinishedResponseSchema)` to create a new message.
  */
 export const UnfinishedResponseSchema: GenMessage<UnfinishedResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 23);
+  messageDesc(file_weighbridge_v1_control, 24);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseResponse
@@ -983,7 +1025,7 @@ export type RecordResponseResponse = Message<"weighbridge.v1.RecordResponseRespo
  * Use `create(RecordResponseResponseSchema)` to create a new message.
  */
 export const RecordResponseResponseSchema: GenMessage<RecordResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 24);
+  messageDesc(file_weighbridge_v1_control, 25);
 
 /**
  * @generated from message weighbridge.v1.FindResponseRequest
@@ -1014,7 +1056,7 @@ export type FindResponseRequest = Message<"weighbridge.v1.FindResponseRequest"> 
  * Use `create(FindResponseRequestSchema)` to create a new message.
  */
 export const FindResponseRequestSchema: GenMessage<FindResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 25);
+  messageDesc(file_weighbridge_v1_control, 26);
 
 /**
  * @generated from message weighbridge.v1.FindResponseResponse
@@ -1052,7 +1094,7 @@ export type FindResponseResponse = Message<"weighbridge.v1.FindResponseResponse"
  * Use `create(FindResponseResponseSchema)` to create a new message.
  */
 export const FindResponseResponseSchema: GenMessage<FindResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 26);
+  messageDesc(file_weighbridge_v1_control, 27);
 
 /**
  * @generated from enum weighbridge.v1.FindResponseResponse.Ownership
@@ -1090,7 +1132,7 @@ export type FindResponseResponse_Ownership = (typeof FindResponseResponse_Owners
  * Describes the enum weighbridge.v1.FindResponseResponse.Ownership.
  */
 export const FindResponseResponse_OwnershipSchema: GenEnum<FindResponseResponse_Ownership> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 26, 0);
+  enumDesc(file_weighbridge_v1_control, 27, 0);
 
 /**
  * @generated from message weighbridge.v1.ObjectOwner
@@ -1114,7 +1156,7 @@ export type ObjectOwner = Message<"weighbridge.v1.ObjectOwner"> & {
  * Use `create(ObjectOwnerSchema)` to create a new message.
  */
 export const ObjectOwnerSchema: GenMessage<ObjectOwner> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 27);
+  messageDesc(file_weighbridge_v1_control, 28);
 
 /**
  * What the vendor says of a response that it will not work on any more (`completed`, `incomplete`, `failed`, `cancelled`).
@@ -1169,7 +1211,7 @@ export type SettleResponseRequest = Message<"weighbridge.v1.SettleResponseReques
  * Use `create(SettleResponseRequestSchema)` to create a new message.
  */
 export const SettleResponseRequestSchema: GenMessage<SettleResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 28);
+  messageDesc(file_weighbridge_v1_control, 29);
 
 /**
  * @generated from message weighbridge.v1.SettleResponseResponse
@@ -1207,7 +1249,7 @@ export type SettleResponseResponse = Message<"weighbridge.v1.SettleResponseRespo
  * Use `create(SettleResponseResponseSchema)` to create a new message.
  */
 export const SettleResponseResponseSchema: GenMessage<SettleResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 29);
+  messageDesc(file_weighbridge_v1_control, 30);
 
 /**
  * @generated from enum weighbridge.v1.SettleResponseResponse.Result
@@ -1256,7 +1298,7 @@ export type SettleResponseResponse_Result = (typeof SettleResponseResponse_Resul
  * Describes the enum weighbridge.v1.SettleResponseResponse.Result.
  */
 export const SettleResponseResponse_ResultSchema: GenEnum<SettleResponseResponse_Result> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 29, 0);
+  enumDesc(file_weighbridge_v1_control, 30, 0);
 
 /**
  * @generated from message weighbridge.v1.ListUnsettledResponsesRequest
@@ -1275,7 +1317,7 @@ export type ListUnsettledResponsesRequest = Message<"weighbridge.v1.ListUnsettle
  * Use `create(ListUnsettledResponsesRequestSchema)` to create a new message.
  */
 export const ListUnsettledResponsesRequestSchema: GenMessage<ListUnsettledResponsesRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 30);
+  messageDesc(file_weighbridge_v1_control, 31);
 
 /**
  * @generated from message weighbridge.v1.ListUnsettledResponsesResponse
@@ -1294,7 +1336,7 @@ export type ListUnsettledResponsesResponse = Message<"weighbridge.v1.ListUnsettl
  * Use `create(ListUnsettledResponsesResponseSchema)` to create a new message.
  */
 export const ListUnsettledResponsesResponseSchema: GenMessage<ListUnsettledResponsesResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 31);
+  messageDesc(file_weighbridge_v1_control, 32);
 
 /**
  * @generated from message weighbridge.v1.UnsettledResponse
@@ -1338,7 +1380,7 @@ export type UnsettledResponse = Message<"weighbridge.v1.UnsettledResponse"> & {
  * Use `create(UnsettledResponseSchema)` to create a new message.
  */
 export const UnsettledResponseSchema: GenMessage<UnsettledResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 32);
+  messageDesc(file_weighbridge_v1_control, 33);
 
 /**
  * @generated from message weighbridge.v1.CloseEpochRequest
@@ -1367,7 +1409,7 @@ export type CloseEpochRequest = Message<"weighbridge.v1.CloseEpochRequest"> & {
  * Use `create(CloseEpochRequestSchema)` to create a new message.
  */
 export const CloseEpochRequestSchema: GenMessage<CloseEpochRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 33);
+  messageDesc(file_weighbridge_v1_control, 34);
 
 /**
  * @generated from message weighbridge.v1.CloseEpochResponse
@@ -1386,7 +1428,7 @@ export type CloseEpochResponse = Message<"weighbridge.v1.CloseEpochResponse"> & 
  * Use `create(CloseEpochResponseSchema)` to create a new message.
  */
 export const CloseEpochResponseSchema: GenMessage<CloseEpochResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 34);
+  messageDesc(file_weighbridge_v1_control, 35);
 
 /**
  * @generated from message weighbridge.v1.LeaseRequest
@@ -1418,7 +1460,7 @@ export type LeaseRequest = Message<"weighbridge.v1.LeaseRequest"> & {
  * Use `create(LeaseRequestSchema)` to create a new message.
  */
 export const LeaseRequestSchema: GenMessage<LeaseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 35);
+  messageDesc(file_weighbridge_v1_control, 36);
 
 /**
  * Asks for, and returns, the lease of one epoch on one bucket.
@@ -1472,7 +1514,7 @@ export type BudgetCall = Message<"weighbridge.v1.BudgetCall"> & {
  * Use `create(BudgetCallSchema)` to create a new message.
  */
 export const BudgetCallSchema: GenMessage<BudgetCall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 36);
+  messageDesc(file_weighbridge_v1_control, 37);
 
 /**
  * Asks for more requests and tokens in a minute than each proxy may use without a grant.
@@ -1518,7 +1560,7 @@ export type RateCall = Message<"weighbridge.v1.RateCall"> & {
  * Use `create(RateCallSchema)` to create a new message.
  */
 export const RateCallSchema: GenMessage<RateCall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 37);
+  messageDesc(file_weighbridge_v1_control, 38);
 
 /**
  * @generated from message weighbridge.v1.LeaseResponse
@@ -1542,7 +1584,7 @@ export type LeaseResponse = Message<"weighbridge.v1.LeaseResponse"> & {
  * Use `create(LeaseResponseSchema)` to create a new message.
  */
 export const LeaseResponseSchema: GenMessage<LeaseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 38);
+  messageDesc(file_weighbridge_v1_control, 39);
 
 /**
  * @generated from message weighbridge.v1.BudgetLease
@@ -1595,7 +1637,7 @@ export type BudgetLease = Message<"weighbridge.v1.BudgetLease"> & {
  * Use `create(BudgetLeaseSchema)` to create a new message.
  */
 export const BudgetLeaseSchema: GenMessage<BudgetLease> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 39);
+  messageDesc(file_weighbridge_v1_control, 40);
 
 /**
  * @generated from enum weighbridge.v1.BudgetLease.Outcome
@@ -1649,7 +1691,7 @@ export type BudgetLease_Outcome = (typeof BudgetLease_Outcome)[keyof typeof Budg
  * Describes the enum weighbridge.v1.BudgetLease.Outcome.
  */
 export const BudgetLease_OutcomeSchema: GenEnum<BudgetLease_Outcome> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 39, 0);
+  enumDesc(file_weighbridge_v1_control, 40, 0);
 
 /**
  * @generated from message weighbridge.v1.RateGrant
@@ -1690,7 +1732,7 @@ export type RateGrant = Message<"weighbridge.v1.RateGrant"> & {
  * Use `create(RateGrantSchema)` to create a new message.
  */
 export const RateGrantSchema: GenMessage<RateGrant> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 40);
+  messageDesc(file_weighbridge_v1_control, 41);
 
 /**
  * @generated from message weighbridge.v1.RecordFeedbackRequest
@@ -1729,7 +1771,7 @@ export type RecordFeedbackRequest = Message<"weighbridge.v1.RecordFeedbackReques
  * Use `create(RecordFeedbackRequestSchema)` to create a new message.
  */
 export const RecordFeedbackRequestSchema: GenMessage<RecordFeedbackRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 41);
+  messageDesc(file_weighbridge_v1_control, 42);
 
 /**
  * @generated from message weighbridge.v1.RecordFeedbackResponse
@@ -1746,7 +1788,7 @@ export type RecordFeedbackResponse = Message<"weighbridge.v1.RecordFeedbackRespo
  * Use `create(RecordFeedbackResponseSchema)` to create a new message.
  */
 export const RecordFeedbackResponseSchema: GenMessage<RecordFeedbackResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 42);
+  messageDesc(file_weighbridge_v1_control, 43);
 
 /**
  * @generated from enum weighbridge.v1.RecordFeedbackResponse.Result
@@ -1793,7 +1835,7 @@ export type RecordFeedbackResponse_Result = (typeof RecordFeedbackResponse_Resul
  * Describes the enum weighbridge.v1.RecordFeedbackResponse.Result.
  */
 export const RecordFeedbackResponse_ResultSchema: GenEnum<RecordFeedbackResponse_Result> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 42, 0);
+  enumDesc(file_weighbridge_v1_control, 43, 0);
 
 /**
  * @generated from enum weighbridge.v1.ConnectorState
