@@ -43,4 +43,13 @@ program
     );
   });
 
+const EXIT_AFTER_MS = 1_000;
+
+/** A connection that a command gave up, to a server that never answers, would keep the process. */
+function exitWhenWritten(): void {
+  if (process.stdout.writableLength + process.stderr.writableLength === 0) process.exit();
+  setTimeout(exitWhenWritten, EXIT_AFTER_MS).unref();
+}
+
 process.exitCode = await runProgram(program, process.argv.slice(2), cli);
+setTimeout(exitWhenWritten, EXIT_AFTER_MS).unref();

@@ -1,15 +1,20 @@
+import { execFile } from 'node:child_process';
 import { mkdtemp } from 'node:fs/promises';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { createEmptyDatabase, eventually, freePort, startNats, testRun } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import type { Finding } from '../src/doctor/finding.ts';
 import { issue, tlsFiles } from './certificates.ts';
 import { ahead, type Diagnosis, diagnose } from './doctor.ts';
 import { type Cluster, startCluster } from './faults/cluster.ts';
 import { manage } from './mainJob.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 180_000 });
+
+const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 
 type Settings = Record<string, string>;
 /** What is mended again at the end of a test. */
@@ -314,6 +319,27 @@ describe('weighbridge doctor, of what people get wrong', () => {
       }
     },
   );
+});
+
+it('weighbridge doctor ends though what it asks accepts connections and never answers', async () => {
+  const sockets: Socket[] = [];
+  const silent = createServer((socket) => sockets.push(socket.on('error', () => {})));
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+  const host = `127.0.0.1:${(silent.address() as AddressInfo).port}`;
+  const env = { NATS_URL: `nats://${host}`, DATABASE_URL: `postgresql://user:secret@${host}/weighbridge` };
+  try {
+    const { code, found } = await new Promise<{ code: unknown; found: Finding[] }>((resolve) => {
+      execFile(process.execPath, [MAIN, 'doctor', '--json'], { env }, (error, out) =>
+        resolve({ code: error?.code, found: JSON.parse(out) }),
+      );
+    });
+    const failed = found.filter(({ level }) => level === 'fail');
+    expect([code, failed.map(({ check }) => check)]).toEqual([1, ['database', 'nats']]);
+    expect(failed[1]?.detail).toContain('no answer within 5 s');
+  } finally {
+    for (const socket of sockets) socket.destroy();
+    silent.close();
+  }
 });
 
 /** It depends on the machine that runs the tests. */

@@ -66,6 +66,9 @@ export async function checkNats({ url, stream, buckets }: NatsCheck): Promise<Na
     name: 'weighbridge-doctor',
     timeout: TIMEOUT_MS,
     reconnect: false,
+  }).catch((error) => {
+    if (!(error instanceof errors.TimeoutError)) throw error;
+    throw new Error(`no answer within ${TIMEOUT_MS / 1_000} s`, { cause: error });
   });
   try {
     const version = connection.info?.version ?? 'unknown';

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Env } from '../session/settings.ts';
 import { type Finding, fail, skipped, why } from './finding.ts';
 
@@ -70,6 +71,23 @@ const CHECKS: readonly Check[] = [
   },
 ];
 
+/** Of a check as a whole: a server that stops answering in the middle of one is waited for by some clients without end. */
+const TIMEOUT_MS = 30_000;
+
+/** Rejects if the findings take too long. What is still under way is left. */
+export async function inTime(findings: Promise<Finding[]>, timeoutMs = TIMEOUT_MS): Promise<Finding[]> {
+  const over = new AbortController();
+  const late = sleep(timeoutMs, undefined, { signal: over.signal }).then(() => {
+    throw new Error(`no answer within ${timeoutMs / 1_000} s`);
+  });
+  late.catch(() => {});
+  try {
+    return await Promise.race([findings, late]);
+  } finally {
+    over.abort();
+  }
+}
+
 /** Checks what is behind the API, as far as the settings of the apps are given. */
 export async function deploymentChecks(env: Env, now: () => Date): Promise<Finding[]> {
   const findings: Finding[] = [];
@@ -79,9 +97,15 @@ export async function deploymentChecks(env: Env, now: () => Date): Promise<Findi
       continue;
     }
     try {
-      findings.push(...(await run(env, now)));
+      findings.push(...(await inTime(run(env, now))));
     } catch (error) {
-      findings.push(fail(check, why(error), 'Correct the setting; docs/configuration.md lists them.'));
+      findings.push(
+        fail(
+          check,
+          why(error),
+          'Correct the setting, or look why nothing answers there; docs/configuration.md lists them.',
+        ),
+      );
     }
   }
   return findings;
