@@ -148,6 +148,8 @@ describe('operations under load', () => {
     const ended = controlPlane.stop('SIGTERM');
     // It no longer listens.
     await eventually(() => expect(fetch(`${controlPlane.url}/readyz`)).rejects.toThrow(), PATIENT);
+    // Its metrics are served to the end: a long drain is no outage.
+    expect((await fetch(`${controlPlane.metricsUrl}/metrics`)).status).toBe(200);
     await inTheWay.rollback().execute();
     expect(await listed).toMatchObject({ status: 200 });
     expect(await ended).toEqual({ code: 0, signal: null });
