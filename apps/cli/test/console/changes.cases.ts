@@ -78,7 +78,7 @@ export function changeResources(given: () => Given): void {
     await operator.open('/teams');
     await page.getByRole('button', { name: 'Create a team' }).click();
     await dialog.getByLabel('Name').fill('engines');
-    await dialog.getByLabel('Below').selectOption({ label: 'research' });
+    await dialog.getByLabel('Parent team').selectOption({ label: 'research' });
     await dialog.getByRole('button', { name: 'Create' }).click();
     const row = page.getByRole('row', { name: /engines/ });
     await row.getByRole('button', { name: 'Members' }).click();

@@ -35,11 +35,11 @@ export function SignIn({ hasEnded }: { hasEnded: boolean }) {
   return (
     <div className={styles.signIn}>
       <h1>Sign in to Weighbridge</h1>
-      {hasEnded && <p role="status">Your session ended. Sign in again to go on where you were.</p>}
+      {hasEnded && <p role="status">Your session ended. Sign in again to continue.</p>}
       {oidc && <SignInElsewhere name={oidc.name} />}
       <p>
-        {oidc ? 'Or paste' : 'Paste'} a key that was issued to you. You see what it may see: your own spend,
-        or everyone’s for an operator.
+        {oidc ? 'Or paste' : 'Paste'} your key. You see what it may see: your own spend, or everyone’s for an
+        operator.
       </p>
       <Form submit="Sign in" onSubmit={submit}>
         <TextField

@@ -2,6 +2,7 @@ import { api } from '../api/client.ts';
 import { Code, Name, Time } from '../ui/bits.tsx';
 import { Filters } from '../ui/fields.tsx';
 import { Page } from '../ui/Page.tsx';
+import styles from '../ui/page.module.css';
 import { given, useSearch } from '../ui/search.ts';
 import { List } from '../ui/Table.tsx';
 
@@ -11,7 +12,7 @@ export function Audit() {
   const [search] = useSearch();
   const query = api.useQuery('get', '/api/v1/audit', { params: { query: given(search, FILTERS) } });
   return (
-    <Page title="Audit" lead="Who changed what, the newest first.">
+    <Page title="Audit" lead="Who changed what, newest first.">
       <Filters
         filters={[
           { name: 'actor_principal_id', label: 'By' },
@@ -26,7 +27,7 @@ export function Audit() {
         columns={[
           { title: 'At', value: ({ at }) => <Time at={at} /> },
           { title: 'Action', value: ({ action }) => <Code text={action} /> },
-          { title: 'Resource', value: ({ resource_id }) => <Name text={resource_id} />, wrap: true },
+          { title: 'Resource', value: ({ resource_id }) => <Code text={resource_id} />, wrap: true },
           {
             title: 'By',
             value: (row) => (
@@ -41,12 +42,27 @@ export function Audit() {
           },
           {
             title: 'What changed',
-            value: ({ detail }) => <Code text={JSON.stringify(detail)} />,
+            value: ({ detail }) => <Detail of={detail} />,
             wrap: true,
           },
         ]}
         empty={<p>No change matches.</p>}
       />
     </Page>
+  );
+}
+
+/** Each field of a change on its line. */
+function Detail({ of }: { of: unknown }) {
+  if (typeof of !== 'object' || of === null) return <Code text={JSON.stringify(of)} />;
+  return (
+    <ul className={styles.details}>
+      {Object.entries(of).map(([name, value]) => (
+        <li key={name}>
+          <Name text={`${name}: `} />
+          <Code text={typeof value === 'string' ? value : JSON.stringify(value)} />
+        </li>
+      ))}
+    </ul>
   );
 }

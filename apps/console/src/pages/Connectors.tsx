@@ -57,7 +57,7 @@ export function Connectors() {
   return (
     <Page
       title="Connectors"
-      lead="Accounts at vendors. The lowest priority comes first; the weight shares within it."
+      lead="Accounts at vendors. The lowest priority number is tried first; weights share requests within a priority."
       actions={
         mayWrite && (
           <Button kind="primary" onClick={() => open(<Create onClose={close} />)}>
@@ -149,7 +149,10 @@ function State({
   if (!usable) {
     return (
       <>
-        <Badge tone="bad">not usable</Badge> <Name text={unusable_reason ?? ''} />
+        <Badge tone="bad">not usable</Badge>
+        <small>
+          <Name text={unusable_reason ?? ''} />
+        </small>
       </>
     );
   }
@@ -159,7 +162,7 @@ function State({
 
 const BREAKERS = {
   closed: 'usable',
-  half_open: 'being tried again',
+  half_open: 'trying again',
   open: 'too many failures',
   dead: 'credential refused',
 } as const;
@@ -217,16 +220,16 @@ const CREDENTIAL: readonly FieldSpec[] = [
     name: 'credential',
     label: 'Or the credential itself',
     kind: 'secret',
-    hint: 'Stored sealed, and never shown.',
+    hint: 'It is stored sealed and never shown.',
   },
 ];
 const LIMITS: readonly FieldSpec[] = [
   { name: 'max_parallel', label: 'Requests in parallel', kind: 'number', hint: 'Empty: no limit.' },
   {
     name: 'first_byte_timeout_ms',
-    label: 'Time-out of the first byte, in ms',
+    label: 'Timeout of the first byte, in ms',
     kind: 'number',
-    hint: 'Empty: that of the proxy.',
+    hint: 'Empty: the proxy’s setting.',
   },
   {
     name: 'models',
@@ -242,13 +245,13 @@ function Create({ onClose }: { onClose: () => void }) {
   const specs: readonly FieldSpec[] = [
     NAME,
     { name: 'provider', label: 'Provider', kind: 'text', required: true, hint: 'Such as openai.' },
-    { ...ADDRESS, hint: 'Empty: the provider’s own.' },
+    { ...ADDRESS, hint: 'Empty: the provider’s.' },
     {
       name: 'dialect',
       label: 'Dialect',
       kind: 'choice',
       choices: words('', 'openai', 'anthropic'),
-      hint: 'None: the provider’s own.',
+      hint: 'None: the provider’s.',
     },
     ...CREDENTIAL,
     ...ORDER,
@@ -323,7 +326,7 @@ function Delete({ connector: { id, name }, onClose }: ConnectorDialog) {
       }
       onClose={onClose}
     >
-      <p>Requests use the other accounts of its provider, if there are any. Its negotiated prices end too.</p>
+      <p>Requests go to the provider’s other accounts, if there are any. Its negotiated prices end too.</p>
     </ConfirmModal>
   );
 }

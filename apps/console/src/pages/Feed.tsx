@@ -21,7 +21,14 @@ export function Feed() {
           <>
             <p>
               <Badge tone={error ? 'bad' : 'plain'}>{state}</Badge> {error !== null && <Name text={error} />}{' '}
-              Last read: <Time at={last_success_at} />. {count(held_changes)} changes wait for a decision.
+              {last_success_at !== null && (
+                <>
+                  Last read: <Time at={last_success_at} />.{' '}
+                </>
+              )}
+              {held_changes === 0
+                ? 'No change waits for a decision.'
+                : `Changes that wait for a decision: ${count(held_changes)}.`}
             </p>
             {held_changes > 0 && <Held />}
           </>

@@ -14,7 +14,7 @@ type Quarantined = components['schemas']['QuarantinedUsage'];
 
 export function Health() {
   return (
-    <Page title="Health" lead="Proxies, what waits in their spools, and usage that the ledger lacks.">
+    <Page title="Health" lead="Proxies, their spools, and usage that the ledger does not have.">
       <Ledger />
       <Proxies />
       <Quarantine />
@@ -31,7 +31,7 @@ function Ledger() {
         {(ledger) => (
           <Cards>
             <Card
-              label="Behind"
+              label="Ledger lag"
               value={milliseconds(ledger.lag_ms)}
               detail={
                 <>
@@ -40,17 +40,17 @@ function Ledger() {
               }
             />
             <Card
-              label="Proxies that serve"
+              label="Serving proxies"
               value={count(ledger.serving_proxies)}
               detail={`${count(ledger.silent_proxies)} silent for ten seconds`}
             />
             <Card
-              label="Usage that waits"
+              label="Waiting usage"
               value={bytes(ledger.waiting_usage_bytes)}
               detail="in the spools of all proxies"
             />
             <Card
-              label="Spools lost"
+              label="Lost spools"
               value={count(ledger.lost_proxies)}
               detail={`${count(ledger.open_proxies)} open`}
             />
@@ -66,7 +66,7 @@ function Ledger() {
             <Card
               label="In quarantine"
               value={count(ledger.quarantined)}
-              detail="wait for a decision below"
+              detail="waiting for a decision below"
             />
           </Cards>
         )}
@@ -102,13 +102,19 @@ function Proxies() {
               },
               { title: 'Revisions behind', value: ({ lag }) => count(lag), end: true },
               { title: 'In flight', value: (one) => count(one.in_flight_requests), end: true },
-              { title: 'Usage that waits', value: (one) => <Spool of={one} />, end: true },
+              { title: 'Waiting usage', value: (one) => <Spool of={one} />, end: true },
               {
                 title: 'Usage',
                 value: ({ usage }) =>
-                  usage && <Badge tone={usage.state === 'open' ? 'good' : 'warn'}>{usage.state}</Badge>,
+                  usage && (
+                    <>
+                      <Badge tone={usage.state === 'open' ? 'good' : 'warn'}>{usage.state}</Badge>
+                      <small>
+                        in the ledger up to <Time at={usage.mark_at} />
+                      </small>
+                    </>
+                  ),
               },
-              { title: 'In the ledger up to', value: ({ usage }) => <Time at={usage?.mark_at} /> },
               { title: 'Last seen', value: ({ last_seen_at }) => <Time at={last_seen_at} /> },
               {
                 title: 'What to do',
@@ -150,7 +156,7 @@ function Spool({ of: { waiting_usage_bytes: waiting, usage_limit_bytes: limit } 
   return (
     <>
       {bytes(waiting)} of {bytes(limit)}
-      <LimitBar spent={waiting} limit={limit} label="Usage that waits, of what the spool may take" />
+      <LimitBar spent={waiting} limit={limit} label="Waiting usage, of the spool’s limit" />
     </>
   );
 }
@@ -165,8 +171,8 @@ function Retire({ proxy: { id, name }, onClose }: { proxy: Proxy; onClose: () =>
       onClose={onClose}
     >
       <p>
-        For a proxy that is gone for good. Its usage that never came is counted as lost, and spend up to now
-        as complete.
+        Only for a proxy that is gone for good. Usage that it never sent counts as lost, and the ledger as
+        complete without it.
       </p>
     </ConfirmModal>
   );
@@ -213,7 +219,7 @@ function Quarantine() {
               ]
             : []),
         ]}
-        empty={<p>Nothing is held.</p>}
+        empty={<p>Nothing is in quarantine.</p>}
       />
       {dialog}
     </Section>
@@ -232,7 +238,7 @@ function Release({ id, onClose }: { id: string; onClose: () => void }) {
       }
       onClose={onClose}
     >
-      <p>The ledger tries it again. What it still refuses is held again, with the reason.</p>
+      <p>The ledger reads it again. If it still refuses it, it goes back to quarantine, with the reason.</p>
     </ConfirmModal>
   );
 }

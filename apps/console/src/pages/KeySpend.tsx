@@ -47,7 +47,7 @@ export function KeySpend({
                 ? [['Override', <Name key="override" text={usage.override.reason} />] as const]
                 : []),
               ['Since', <Time key="since" at={usage.window_start} />],
-              ['Starts again', usage.reset ? <Time key="reset" at={usage.reset} /> : 'never'],
+              ['Resets', usage.reset ? <Time key="reset" at={usage.reset} /> : 'never'],
               ['As of', <Time key="as-of" at={usage.bucket_as_of} />],
             ]}
           />

@@ -59,7 +59,7 @@ export function Keys() {
   return (
     <Page
       title="Keys"
-      lead="What clients send. The secret is shown once; only its hash is stored."
+      lead="Clients authenticate with keys. A secret is shown once; only its hash is stored."
       actions={
         mayWrite && (
           <Button kind="primary" onClick={() => open(<Issue onClose={close} onSecret={showSecret} />)}>

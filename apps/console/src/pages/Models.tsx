@@ -4,7 +4,7 @@ import { isOperator, readsAll, useWhoami } from '../app/session.ts';
 import { Badge, Name, Time } from '../ui/bits.tsx';
 import { enteredValues } from '../ui/fieldSpecs.ts';
 import { SpecFields } from '../ui/fields.tsx';
-import { Page } from '../ui/Page.tsx';
+import { Page, Section } from '../ui/Page.tsx';
 import { ConfirmModal, RowActions, useDialog } from '../ui/resources.tsx';
 import { given, useSearch } from '../ui/search.ts';
 import { type Column, List } from '../ui/Table.tsx';
@@ -51,27 +51,29 @@ export function Models() {
       : []),
   ];
   return (
-    <Page title="Models & prices" lead="What you can ask, in USD for a million tokens.">
+    <Page title="Models & prices" lead="Models that you can use, with prices in USD for a million tokens.">
       {readsAll(whoami) && <Feed />}
       {readsAll(whoami) && <Aliases />}
-      <List<Model>
-        query={query}
-        caption="Models"
-        rowKey={({ model }) => model}
-        columns={
-          isOperator(whoami)
-            ? [
-                ...columns,
-                {
-                  title: 'Actions',
-                  value: (one) => <RowActions of={one.model} actions={actions(one)} />,
-                  end: true,
-                },
-              ]
-            : columns
-        }
-        empty={<p>No model can be asked. An operator adds a connector first.</p>}
-      />
+      <Section title="Models">
+        <List<Model>
+          query={query}
+          caption="Models"
+          rowKey={({ model }) => model}
+          columns={
+            isOperator(whoami)
+              ? [
+                  ...columns,
+                  {
+                    title: 'Actions',
+                    value: (one) => <RowActions of={one.model} actions={actions(one)} />,
+                    end: true,
+                  },
+                ]
+              : columns
+          }
+          empty={<p>No model can be asked. An operator adds a connector first.</p>}
+        />
+      </Section>
       {dialog}
     </Page>
   );
@@ -95,7 +97,7 @@ function SetPrice({ model, onClose }: ModelDialog) {
       }
       onClose={onClose}
     >
-      <p>In USD for a million tokens. It counts from now on, in place of the catalog’s.</p>
+      <p>In USD for a million tokens. It replaces the catalog’s price from now on.</p>
       <SpecFields specs={PRICE_SPECS} />
     </ConfirmModal>
   );

@@ -4,12 +4,12 @@ import { useState } from 'react';
 import { api, client } from '../api/client.ts';
 import { giveFeedback } from '../api/feedback.ts';
 import { isOperator, useWhoami } from '../app/session.ts';
-import { Actions, Badge, Button, Code, CopyButton, Money, Name, Time } from '../ui/bits.tsx';
+import { Actions, Badge, Button, Code, CopyButton, InputTokens, Money, Name, Time } from '../ui/bits.tsx';
 import { SelectField, TextField } from '../ui/fields.tsx';
 import { Loaded, Page, Pairs, Section } from '../ui/Page.tsx';
 import { ConfirmModal, useDialog } from '../ui/resources.tsx';
 import { Table } from '../ui/Table.tsx';
-import { count, nanoMoney, visible } from '../ui/text.ts';
+import { count, milliseconds, nanoMoney, visible } from '../ui/text.ts';
 import { usd } from './prices.ts';
 import { Outcome, type RequestRecord } from './Requests.tsx';
 
@@ -89,15 +89,16 @@ function Details({ row }: { row: RequestDetail }) {
             },
             { title: 'Outcome', value: ({ outcome, http_status }) => `${outcome} ${http_status || ''}` },
             {
-              title: 'First byte',
-              value: ({ first_byte_ms }) =>
-                first_byte_ms === null ? '–' : `${Math.round(first_byte_ms)} ms`,
+              title: 'Took',
+              value: ({ first_byte_ms: first, duration_ms }) => (
+                <>
+                  {milliseconds(duration_ms)}
+                  {first !== null && <small>first byte {milliseconds(first)}</small>}
+                </>
+              ),
               end: true,
             },
-            { title: 'Took', value: ({ duration_ms }) => `${Math.round(duration_ms)} ms`, end: true },
-            { title: 'Input', value: ({ input_tokens }) => count(input_tokens), end: true },
-            { title: 'From cache', value: ({ cache_read_tokens }) => count(cache_read_tokens), end: true },
-            { title: 'To cache', value: ({ cache_write_tokens }) => count(cache_write_tokens), end: true },
+            { title: 'Input', value: (one) => <InputTokens of={one} />, end: true },
             { title: 'Output', value: ({ output_tokens }) => count(output_tokens), end: true },
             {
               title: 'Price',
@@ -171,7 +172,7 @@ function CostByClass({ row: { attempts, costs } }: { row: RequestDetail }) {
 }
 
 const NOT_SPLIT =
-  'The ledger does not say how the cost of an attempt divides if its price lacked something that was used, if another model worked on the answer, or if its price is not on record.';
+  'The cost of an attempt can’t be split: its price lacked something that was used, another model worked on the answer, or the price is not on record.';
 
 const isTool = (name: string) => name.startsWith('tool:');
 
@@ -242,7 +243,7 @@ function Correct({ row: { request_id, attempts }, onClose }: RequestDialog) {
       }
       onClose={onClose}
     >
-      <p>A row of its own in the ledger: the attempt stays as it was recorded.</p>
+      <p>The ledger adds a row. The attempt stays as it was recorded.</p>
       <SelectField
         label="Attempt"
         name="event_id"

@@ -34,7 +34,7 @@ export function Overrides() {
   return (
     <Page
       title="Overrides"
-      lead="Another limit for one counter of a policy, for a while. The newest first."
+      lead="A temporary limit for one counter of a policy. Newest first."
       actions={
         mayWrite && (
           <Button kind="primary" onClick={() => open(<Create onClose={close} />)}>
@@ -109,10 +109,16 @@ const CHANGEABLE: readonly FieldSpec[] = [
     label: 'Limit in USD',
     kind: 'usd',
     required: true,
-    hint: 'In place of the policy’s, higher or lower.',
+    hint: 'Replaces the policy’s limit, higher or lower.',
   },
   { name: 'ends_at', label: 'Ends', kind: 'date', required: true, hint: 'At 00:00 UTC, within 366 days.' },
-  { name: 'reason', label: 'Reason', kind: 'text', required: true, hint: 'Whoever sees the budget sees it.' },
+  {
+    name: 'reason',
+    label: 'Reason',
+    kind: 'text',
+    required: true,
+    hint: 'Shown to everyone who sees the budget.',
+  },
 ];
 
 function Create({ onClose }: { onClose: () => void }) {
@@ -175,7 +181,7 @@ function End({ of, onClose }: OverrideDialog) {
       onClose={onClose}
     >
       <p>
-        The limit of <Name text={policy_name} /> holds again, for what is spent already too.
+        The limit of <Name text={policy_name} /> applies again, also to what is spent already.
       </p>
     </ConfirmModal>
   );

@@ -84,7 +84,7 @@ function Figures({ of: { reach, today, month, recent, overhead, bucket_as_of, co
         }
       />
       <Card
-        label="Whole answer, p50"
+        label="Complete answer, p50"
         value={recent.duration_ms ? milliseconds(recent.duration_ms.p50) : '–'}
         detail={recent.duration_ms ? `p95 ${milliseconds(recent.duration_ms.p95)}` : 'no answer in 24 hours'}
       />
@@ -92,7 +92,7 @@ function Figures({ of: { reach, today, month, recent, overhead, bucket_as_of, co
       <Card
         label="Answers from the cache"
         value={percent(recent.cache_hits, recent.answers)}
-        detail={`of the last ${count(recent.answers)}; vendors’ caches: ${percent(month.cache_read_tokens, input)} of input`}
+        detail={`vendors’ caches: ${percent(month.cache_read_tokens, input)} of input`}
       />
     </Cards>
   );
@@ -131,6 +131,8 @@ const PAGE_OF: Readonly<Record<Attention['kind'], string>> = {
   keys_expiring: '/keys',
 };
 
+const LEVELS: Readonly<Record<Attention['level'], string>> = { act: 'urgent', look: 'check' };
+
 function NeedsAttention({ found }: { found: readonly Attention[] }) {
   const all = readsAll(useWhoami());
   // Without a role that reads all, one sees no policies; the budget is on this page.
@@ -144,7 +146,7 @@ function NeedsAttention({ found }: { found: readonly Attention[] }) {
         columns={[
           {
             title: 'State',
-            value: ({ level }) => <Badge tone={level === 'act' ? 'bad' : 'warn'}>{level}</Badge>,
+            value: ({ level }) => <Badge tone={level === 'act' ? 'bad' : 'warn'}>{LEVELS[level]}</Badge>,
           },
           {
             title: 'What',
@@ -162,7 +164,7 @@ function NeedsAttention({ found }: { found: readonly Attention[] }) {
   );
 }
 
-/** Each budget with what it will have spent when it starts again. */
+/** Each budget with what it will have spent at the reset. */
 function Budgets({ of: { budgets, reach, bucket_as_of } }: { of: Summary }) {
   const asOf = new Date(bucket_as_of);
   return (
@@ -186,7 +188,7 @@ function Budgets({ of: { budgets, reach, bucket_as_of } }: { of: Summary }) {
           },
           { title: 'Spent', value: ({ spent_micro_usd: micro }) => <RoundMoney micro={micro} />, end: true },
           {
-            title: 'Of',
+            title: 'Limit',
             value: ({ limit_micro_usd: limit, spent_micro_usd: spent }) =>
               limit === null ? (
                 'no limit'
@@ -198,7 +200,7 @@ function Budgets({ of: { budgets, reach, bucket_as_of } }: { of: Summary }) {
               ),
             end: true,
           },
-          { title: 'Starts again', value: ({ reset }) => (reset ? <Time at={reset} /> : 'never') },
+          { title: 'Resets', value: ({ reset }) => (reset ? <Time at={reset} /> : 'never') },
           { title: 'At this pace', value: (one) => <Pace of={one} asOf={asOf} />, wrap: true },
         ]}
         empty={
@@ -230,7 +232,7 @@ function Pace({ of, asOf }: { of: Budget; asOf: Date }) {
   }
   return (
     <>
-      <RoundMoney micro={pace.micro} /> when it starts again
+      <RoundMoney micro={pace.micro} /> at the reset
     </>
   );
 }

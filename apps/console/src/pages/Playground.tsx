@@ -6,7 +6,7 @@ import { api, client } from '../api/client.ts';
 import { type Answer, ask } from '../api/playground.ts';
 import { Actions, Button, Code, CopyButton, Money, Name } from '../ui/bits.tsx';
 import { AreaField, Form, TextField, type Texts } from '../ui/fields.tsx';
-import { Page, Pairs, Problem, Section } from '../ui/Page.tsx';
+import { Note, Page, Pairs, Problem, Section } from '../ui/Page.tsx';
 import styles from '../ui/page.module.css';
 import { count, visible } from '../ui/text.ts';
 import { sdkCode } from './snippets.ts';
@@ -45,8 +45,16 @@ export function Playground() {
     }
   };
   return (
-    <Page title="Playground" lead="Your own requests: they cost, and count for your budget.">
+    <Page
+      title="Playground"
+      lead="These are your own requests: they cost money and count against your budget."
+    >
       {models.error != null && <Problem error={models.error} onRetry={() => void models.refetch()} />}
+      {models.data?.data.length === 0 && (
+        <Note>
+          <p>No model can be asked. An operator adds a connector first.</p>
+        </Note>
+      )}
       <div className={styles.narrow}>
         <Form submit="Ask" onSubmit={send}>
           <TextField
@@ -69,7 +77,7 @@ export function Playground() {
       </div>
       {isRunning && (
         <p role="status">
-          The model answers … <Button onClick={() => controller.current?.abort()}>Stop</Button>
+          The model is answering … <Button onClick={() => controller.current?.abort()}>Stop</Button>
         </p>
       )}
       {answer && (

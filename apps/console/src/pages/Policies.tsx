@@ -80,7 +80,7 @@ export function Policies() {
             wrap: true,
           },
           {
-            title: 'Above it',
+            title: 'Parent',
             value: ({ parent_policy_id: above }) => above && <Name text={names.get(above) ?? above} />,
             wrap: true,
           },
@@ -141,12 +141,12 @@ function useSpecs(): readonly FieldSpec[] | undefined {
       kind: 'choice',
       choices: words('balanced', 'hard'),
       initial: 'balanced',
-      hint: 'hard: nothing passes whose cost could exceed the budget.',
+      hint: 'hard: refuses a request that could exceed the budget.',
     },
     { name: 'requests_per_minute', label: 'Requests a minute', kind: 'number', hint: 'Empty: no limit.' },
     { name: 'tokens_per_minute', label: 'Tokens a minute', kind: 'number', hint: 'Empty: no limit.' },
     { name: 'max_parallel', label: 'Requests in parallel', kind: 'number', hint: 'Empty: no limit.' },
-    { name: 'parent_policy_id', label: 'Policy above it', kind: 'choice', choices: policies },
+    { name: 'parent_policy_id', label: 'Parent policy', kind: 'choice', choices: policies },
     {
       name: 'default_for',
       label: 'Default for keys of the kind',
@@ -160,7 +160,7 @@ function useSpecs(): readonly FieldSpec[] | undefined {
       kind: 'choice',
       choices: profiles,
       ofNullable: true,
-      hint: 'Requests go by it instead of being refused.',
+      hint: 'Requests use it instead of being refused.',
     },
     {
       name: 'on_exhausted.policy_id',
@@ -168,7 +168,7 @@ function useSpecs(): readonly FieldSpec[] | undefined {
       kind: 'choice',
       choices: policies,
       ofNullable: true,
-      hint: 'Governs them, and has the budget that they are charged to.',
+      hint: 'Governs those requests; they are charged to its budget.',
     },
     {
       name: 'allowed_models',
@@ -178,7 +178,7 @@ function useSpecs(): readonly FieldSpec[] | undefined {
     },
     {
       name: 'thresholds',
-      label: 'Tell at these percentages',
+      label: 'Alert at these percentages',
       kind: 'numbers',
       hint: 'One a line, such as 80.',
     },
@@ -266,7 +266,7 @@ function Counters({ policy: { id, name }, onClose }: { policy: Policy; onClose: 
                   wrap: true,
                 },
                 { title: 'Spent', value: (one) => <Money micro={one.spent_micro_usd} />, end: true },
-                { title: 'On lease', value: (one) => <Money micro={one.leased_micro_usd} />, end: true },
+                { title: 'Leased', value: (one) => <Money micro={one.leased_micro_usd} />, end: true },
                 {
                   title: 'Left',
                   value: (one) =>

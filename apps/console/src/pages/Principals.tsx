@@ -72,21 +72,21 @@ function useSpecs(): readonly FieldSpec[] | undefined {
       label: 'Role',
       kind: 'choice',
       choices: words('', 'operator', 'finance', 'auditor'),
-      hint: 'Whose objects its keys reach: none beyond its own without a role.',
+      hint: 'What its keys reach beyond their own objects. Without a role: nothing.',
     },
     {
       name: 'policy_id',
       label: 'Policy',
       kind: 'choice',
       choices: policies,
-      hint: 'Governs its keys without their own.',
+      hint: 'Governs its keys that have no policy.',
     },
     {
       name: 'active',
       label: 'Active',
       kind: 'switch',
       initial: 'on',
-      hint: 'Not active: its keys are refused, and its tokens.',
+      hint: 'If off, its keys and tokens are refused.',
     },
   ];
 }

@@ -42,7 +42,7 @@ export function Profiles() {
   return (
     <Page
       title="Profiles & evidence"
-      lead="Rules that choose among models, and how models did recently."
+      lead="Rules that choose a model, and how each model did recently."
       actions={
         mayWrite && (
           <Button kind="primary" onClick={() => open(<Create onClose={close} />)}>
@@ -59,7 +59,11 @@ export function Profiles() {
               rows={data}
               rowKey={({ id }) => id}
               columns={[
-                { title: 'Ask for', value: ({ name }) => <Name text={`router/${name}`} />, wrap: true },
+                {
+                  title: 'Name in requests',
+                  value: ({ name }) => <Name text={`router/${name}`} />,
+                  wrap: true,
+                },
                 { title: 'Strategy', value: ({ strategy }) => strategy.replace('_', ' ') },
                 {
                   title: 'Targets',
@@ -189,7 +193,7 @@ function Learnt() {
   const ms = (value: number | null) => (value === null ? '–' : `${count(Math.round(value))} ms`);
   return (
     <Section title="Evidence">
-      <p>Regret: how far the score is below that of the best model for the same workload type.</p>
+      <p>Regret is how far a score is below that of the best model for the same workload type.</p>
       <List<Evidence>
         query={query}
         caption="Evidence"
@@ -213,7 +217,7 @@ function Learnt() {
           { title: 'Score', value: ({ mean_score: score }) => score?.toFixed(2) ?? '–', end: true },
           { title: 'Regret', value: (one) => regretOf(one, query.data?.data ?? []), end: true },
         ]}
-        empty={<p>Nothing was learnt yet.</p>}
+        empty={<p>No evidence yet: it comes from answers and feedback.</p>}
       />
     </Section>
   );

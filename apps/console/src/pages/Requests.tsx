@@ -84,7 +84,7 @@ export function Requests() {
   const { data: rows = [], next_page_token: next = '' } = query.data ?? {};
   const isShort = next !== '' && rows.length > 0 && rows.length < PAGE_SIZE;
   return (
-    <Page title="Requests" lead="The newest first. A refused request is a row that says why.">
+    <Page title="Requests" lead="Newest first. A refused request says why.">
       <Filters
         filters={[
           {
@@ -152,13 +152,13 @@ export function Requests() {
         ]}
         empty={
           next ? (
-            <p>No request matches so far: the search goes on at the next page.</p>
+            <p>No request matches so far: the search continues on the next page.</p>
           ) : (
             <p>No request matches. Widen the filters, or connect a client.</p>
           )
         }
       />
-      {isShort && <p>The search goes on at the next page: what matches is rare, and the ledger large.</p>}
+      {isShort && <p>The search continues on the next page: few requests match.</p>}
     </Page>
   );
 }

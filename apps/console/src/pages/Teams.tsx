@@ -116,20 +116,20 @@ function useSpecs(): readonly FieldSpec[] | undefined {
   if (!policies || !teams) return undefined;
   return [
     { name: 'name', label: 'Name', kind: 'text', required: true },
-    { name: 'parent_team_id', label: 'Below', kind: 'choice', choices: teams },
+    { name: 'parent_team_id', label: 'Parent team', kind: 'choice', choices: teams },
     {
       name: 'policy_id',
       label: 'Policy of the whole team',
       kind: 'choice',
       choices: policies,
-      hint: 'Counts for every request of the team and of teams below it.',
+      hint: 'Limits all requests of the team and of the teams below it together.',
     },
     {
       name: 'member_policy_id',
       label: 'Policy of each member',
       kind: 'choice',
       choices: policies,
-      hint: 'Governs keys of members without their own policy.',
+      hint: 'Governs members’ keys that have no policy.',
     },
   ];
 }

@@ -3,7 +3,7 @@ import { client, sendForFile } from '../api/client.ts';
 import { saveFile } from '../api/download.ts';
 import { type SpendQuery, useSpend } from '../api/spend.ts';
 import { readsAll, useWhoami } from '../app/session.ts';
-import { Actions, Button, CopyButton, Money, Name } from '../ui/bits.tsx';
+import { Actions, Button, CopyButton, InputTokens, Money, Name } from '../ui/bits.tsx';
 import { SearchSelect, TextField } from '../ui/fields.tsx';
 import { LazyChart } from '../ui/LazyChart.tsx';
 import { Loaded, type Narrower, Page, Problem, Section } from '../ui/Page.tsx';
@@ -336,12 +336,10 @@ function columns(by: readonly string[], total: number | undefined): SortedColumn
     { title: 'Failed attempts', value: ({ failed_attempts }) => count(failed_attempts), end: true },
     {
       title: 'Input tokens',
-      value: ({ input_tokens }) => count(input_tokens),
+      value: (row) => <InputTokens of={row} />,
       end: true,
       field: 'input_tokens',
     },
-    { title: 'From cache', value: ({ cache_read_tokens }) => count(cache_read_tokens), end: true },
-    { title: 'To cache', value: ({ cache_write_tokens }) => count(cache_write_tokens), end: true },
     {
       title: 'Output tokens',
       value: ({ output_tokens }) => count(output_tokens),

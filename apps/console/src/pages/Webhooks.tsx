@@ -57,7 +57,7 @@ export function Webhooks() {
   return (
     <Page
       title="Alerts & webhooks"
-      lead="Where budgets, connectors and lost usage are told."
+      lead="Messages to your systems about budgets, connectors, prices, keys and lost usage."
       actions={
         mayWrite && (
           <Button kind="primary" onClick={() => open(<Create onClose={close} onSecret={showSecret} />)}>
@@ -147,7 +147,7 @@ const SPECS: readonly FieldSpec[] = [
     name: 'routing_key',
     label: 'Integration key',
     kind: 'secret',
-    hint: 'Of the format pagerduty. Never shown.',
+    hint: 'For the format pagerduty. It is never shown.',
   },
   {
     name: 'events',
@@ -227,7 +227,9 @@ function Pause({ webhook: { id, name, enabled }, onClose }: WebhookDialog) {
       onClose={onClose}
     >
       <p>
-        {enabled ? 'It is told of nothing until it is resumed.' : 'It is told of what happens from now on.'}
+        {enabled
+          ? 'It gets no messages until it is resumed.'
+          : 'It gets messages about what happens from now on.'}
       </p>
     </ConfirmModal>
   );
@@ -272,7 +274,7 @@ function Delete({ webhook: { id, name }, onClose }: WebhookDialog) {
       }
       onClose={onClose}
     >
-      <p>What waits for it is not delivered any more.</p>
+      <p>Messages that wait for it are not delivered.</p>
     </ConfirmModal>
   );
 }

@@ -98,7 +98,7 @@ export function Problem({
             {narrower.label}
           </Button>
         )}
-        {onRetry && <Button onClick={onRetry}>Try again</Button>}
+        {onRetry && known?.status !== 403 && <Button onClick={onRetry}>Try again</Button>}
       </Actions>
     </div>
   );

@@ -1,6 +1,6 @@
 import { type ButtonHTMLAttributes, type ReactNode, useState } from 'react';
 import styles from './controls.module.css';
-import { money, visible } from './text.ts';
+import { count, money, visible } from './text.ts';
 
 /** Someone else's text. */
 export function Name({ text }: { text: string }) {
@@ -31,6 +31,31 @@ export function Money({ micro }: { micro: number | null | undefined }) {
 export function RoundMoney({ micro }: { micro: number }) {
   if (Math.abs(micro) < 1_000_000) return <>{money(micro)}</>;
   return <span title={money(micro)}>{money(Math.round(micro / 10_000) * 10_000)}</span>;
+}
+
+/** Input tokens, with those that a vendor's cache had or took. */
+export function InputTokens({
+  of: {
+    input_tokens,
+    cache_read_tokens: read,
+    cache_write_tokens: written,
+    cache_write_1h_tokens: writtenLong = 0,
+  },
+}: {
+  of: {
+    readonly input_tokens: number;
+    readonly cache_read_tokens: number;
+    readonly cache_write_tokens: number;
+    readonly cache_write_1h_tokens?: number;
+  };
+}) {
+  return (
+    <>
+      {count(input_tokens)}
+      {read > 0 && <small>{count(read)} from cache</small>}
+      {written + writtenLong > 0 && <small>{count(written + writtenLong)} to cache</small>}
+    </>
+  );
 }
 
 export type Tone = 'good' | 'bad' | 'warn' | 'plain';

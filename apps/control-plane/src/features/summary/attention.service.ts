@@ -122,7 +122,7 @@ function ofConditions(conditions: readonly NewWebhookEvent[]): Finding[] {
             kind: 'price_missing',
             level: 'act',
             count: missing.length,
-            message: `${some(missing.length, 'model', 'models')} that a connector names can't be used without a price: ${missing.slice(0, 3).join(', ')}${missing.length > 3 ? ', …' : ''}.`,
+            message: `${some(missing.length, 'model', 'models')} that a connector names can't be used without a price: ${listed(missing.slice(0, 3), missing.length)}.`,
             resource_ids: missing,
           } as const,
         ]),
@@ -174,7 +174,12 @@ function names(budgets: readonly SummaryBudget[]): string {
     const owner = principal_id ?? key_id ?? team_name;
     return owner === null ? policy_name : `${owner} (${policy_name})`;
   });
-  return shown.join(', ') + (budgets.length > shown.length ? ', …' : '');
+  return listed(shown, budgets.length);
+}
+
+/** The first of many names, and how many more there are. */
+function listed(shown: readonly string[], count: number): string {
+  return shown.join(', ') + (count > shown.length ? ` and ${count - shown.length} more` : '');
 }
 
 async function ofKeys(deps: AttentionDeps, caller: Caller): Promise<Finding[]> {
