@@ -25,7 +25,7 @@ describe('what is tried again', () => {
     expect(verdictOnStatus(status)).toEqual({ retry, result });
   });
 
-  it.each(['ECONNREFUSED', 'UND_ERR_CONNECT_TIMEOUT', 'CERT_HAS_EXPIRED', 'UND_ERR_CLOSED'])(
+  it.each(['ECONNREFUSED', 'connect_timeout', 'CERT_HAS_EXPIRED', 'pool_closed'])(
     'of %s before anything was sent: unreachable',
     (code) => {
       expect(verdictOnError(new NeverSentError(withCode(code)))).toEqual({
@@ -38,9 +38,9 @@ describe('what is tried again', () => {
   it.each([
     // Whatever its name, it came when the request was on its way.
     ['ERR_SSL_DECRYPTION_FAILED', 'broken'],
-    ['UND_ERR_HEADERS_TIMEOUT', 'timeout'],
-    ['UND_ERR_BODY_TIMEOUT', 'timeout'],
-    ['UND_ERR_SOCKET', 'broken'],
+    ['head_timeout', 'timeout'],
+    ['body_timeout', 'timeout'],
+    ['connection_closed', 'broken'],
     ['ECONNRESET', 'broken'],
   ])('of %s: %s', (code, retry) => {
     expect(verdictOnError(withCode(code))).toEqual({ retry, result: 'bad' });

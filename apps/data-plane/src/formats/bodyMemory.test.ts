@@ -1,12 +1,13 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { Pool } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
+import { HttpPool } from '../upstream/http1/httpPool.ts';
 import { BodyMemory } from './bodyMemory.ts';
 import { RequestBody } from './requestBody.ts';
 
 const SIZE = 1024 * 1024;
 const CHUNK = 64 * 1024;
+const TIMEOUTS = { connectTimeoutMs: 60_000, firstByteTimeoutMs: 60_000, chunkTimeoutMs: 60_000 };
 /** Node 20 can't give memory back. */
 const givesBack = 'transfer' in ArrayBuffer.prototype;
 
@@ -65,9 +66,9 @@ it('stays if its last piece does not fill a socket', () => {
 
 describe('sent by the HTTP client', () => {
   let server: Server | undefined;
-  let pool: Pool | undefined;
+  let pool: HttpPool | undefined;
   afterEach(async () => {
-    await pool?.destroy();
+    pool?.destroy();
     server?.close();
   });
 
@@ -75,19 +76,28 @@ describe('sent by the HTTP client', () => {
   async function send(onConnection: (socket: Socket) => void, memory: BodyMemory): Promise<number> {
     server = createServer(onConnection).listen(0, '127.0.0.1');
     await once(server, 'listening');
-    pool = new Pool(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, { pipelining: 1 });
+    const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    const connections = new HttpPool(url, TIMEOUTS);
+    pool = connections;
     const body = new RequestBody([memory.bytes], memory).withEdits([
       { span: { start: 8, end: 9 }, text: '<edited>' },
     ]);
     expect(body.pieces[0]).toHaveLength(16);
-    const answered = await pool.request({
-      method: 'POST',
-      path: '/',
-      headers: { 'content-length': String(body.length) },
-      body: body.toWrite() as unknown as Buffer,
+    return await new Promise((resolve, reject) => {
+      let answered = 0;
+      connections.send(
+        { method: 'POST', path: '/', headers: [], body },
+        {
+          onRequestStart() {},
+          onResponseStart(_controller, status) {
+            answered = status;
+          },
+          onResponseData() {},
+          onResponseEnd: () => resolve(answered),
+          onResponseError: (_controller, error) => reject(error),
+        },
+      );
     });
-    await answered.body.dump();
-    return answered.statusCode;
   }
 
   const ANSWER = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}';

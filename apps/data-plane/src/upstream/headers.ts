@@ -98,7 +98,7 @@ export interface UpstreamHeaderOptions {
   readonly trace?: TraceHeaders | undefined;
 }
 
-/** The headers for the vendor: names and values, alternating, which is the cheapest form for undici. */
+/** The headers for the vendor: names and values, alternating, which is the cheapest form. */
 export function upstreamHeaders(
   headers: IncomingHttpHeaders,
   { dialect, connector, plain, hasBody, trace }: UpstreamHeaderOptions,

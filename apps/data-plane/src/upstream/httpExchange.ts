@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Dispatcher } from 'undici';
 import type { Cancellation } from './cancellation.ts';
+import type { HttpRequest, ResponseController, ResponseHandler } from './http1/httpCall.ts';
+import type { HttpPool } from './http1/httpPool.ts';
 import { ResponseBody } from './responseBody.ts';
 import { NeverSentError } from './upstreamErrors.ts';
 
@@ -12,13 +13,13 @@ export interface UpstreamResponse {
   readonly token?: string | undefined;
 }
 
-/** One request to a vendor and its response, as a handler for undici. */
-export class HttpExchange implements Dispatcher.DispatchHandler {
+/** One request to a vendor and its response. */
+export class HttpExchange implements ResponseHandler {
   readonly #cancellation: Cancellation;
   readonly #permit: { release(): void };
   readonly #beforeSending: (() => void) | undefined;
   readonly #token: string | undefined;
-  #controller: Dispatcher.DispatchController | undefined;
+  #controller: ResponseController | undefined;
   #body: ResponseBody | undefined;
   #isSending = false;
   #isOver = false;
@@ -46,26 +47,20 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
    * answer and tells this exchange; default: the exchange reads it.
    */
   begin(
-    dispatcher: Dispatcher,
-    request: Dispatcher.DispatchOptions,
-    handler: Dispatcher.DispatchHandler = this,
+    connections: HttpPool,
+    request: HttpRequest,
+    handler: ResponseHandler = this,
   ): Promise<UpstreamResponse> {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
       if (this.#cancellation.reason) return this.#end(this.#cancellation.reason);
       this.#cancellation.onCancel(this.#onCancel);
-      dispatcher.dispatch(request, handler);
+      this.#controller = connections.send(request, handler);
     });
   }
 
-  /** The connection is open; undici writes the head next. */
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    // Cancelled while it waited for a connection.
-    if (this.#cancellation.reason) {
-      controller.abort(this.#cancellation.reason);
-      return;
-    }
+  onRequestStart(controller: ResponseController): void {
     try {
       this.#beforeSending?.();
     } catch (error) {
@@ -73,21 +68,14 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
       return;
     }
     this.#isSending = true;
-    this.#controller = controller;
   }
 
-  onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: IncomingHttpHeaders,
-  ): void {
-    // Interim responses are not passed on (RFC 9110, section 15.2).
-    if (status < 200) return;
+  onResponseStart(controller: ResponseController, status: number, headers: IncomingHttpHeaders): void {
     this.#body = new ResponseBody(controller);
     this.#resolve({ status, headers, body: this.#body, token: this.#token });
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(_controller: ResponseController, chunk: Buffer): void {
     this.#body?.push(chunk);
   }
 
@@ -96,7 +84,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     this.#end(undefined);
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+  onResponseError(_controller: ResponseController, error: Error): void {
     this.#end(error);
   }
 

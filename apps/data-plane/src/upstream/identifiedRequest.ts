@@ -1,5 +1,5 @@
 import type { GoogleToken } from '@weighbridge/identities';
-import type { Dispatcher } from 'undici';
+import type { ResponseHandler } from './http1/httpCall.ts';
 import type { UpstreamRequest } from './upstreamRequest.ts';
 import { tokenedPrediction } from './vertex/tokenedPrediction.ts';
 
@@ -12,7 +12,7 @@ export interface Identified {
   readonly answerTo?: AnswerTo;
 }
 
-type AnswerTo = (handler: Dispatcher.DispatchHandler) => Dispatcher.DispatchHandler;
+type AnswerTo = (handler: ResponseHandler) => ResponseHandler;
 
 /** With an access token. */
 export function bearing(request: UpstreamRequest, token: string): Identified {

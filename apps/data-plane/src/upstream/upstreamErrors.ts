@@ -1,5 +1,6 @@
 import { AppError } from '@weighbridge/errors';
 import { IdentityError } from '@weighbridge/identities';
+import type { HttpFailure } from './http1/httpClientError.ts';
 
 /** Ended a request of which no byte can have reached the vendor; `cause` is the reason. */
 export class NeverSentError extends Error {
@@ -9,7 +10,7 @@ export class NeverSentError extends Error {
 }
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
-const TIMEOUTS = new Set(['UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT']);
+const TIMEOUTS = new Set<string>(['connect_timeout', 'head_timeout', 'body_timeout'] satisfies HttpFailure[]);
 const BUSY = 'connector_busy';
 
 export function busyError(provider: string): AppError {

@@ -1,10 +1,9 @@
 import type { Connector } from '@weighbridge/contracts';
 import { assertPublicHost, publicLookup } from '@weighbridge/runtime';
-import { Pool } from 'undici';
-import type { RequestBody } from '../formats/requestBody.ts';
 import { signedInvocation } from './bedrock/signedInvocation.ts';
 import type { Cancellation } from './cancellation.ts';
 import type { ConnectorIdentities, ConnectorIdentity } from './connectorIdentities.ts';
+import { HttpPool } from './http1/httpPool.ts';
 import { HttpExchange, type UpstreamResponse } from './httpExchange.ts';
 import { bearing, type Identified, predicting } from './identifiedRequest.ts';
 import { busyError, NeverSentError, unidentifiedError } from './upstreamErrors.ts';
@@ -69,7 +68,7 @@ export function createUpstreams(
       if (pool === current) return false;
       // A permit whose request is not sent yet counts as in flight too.
       if (pool.inFlight > 0 || current.usedAtMs - pool.usedAtMs < UNUSED_MS) return true;
-      void pool.connections.close();
+      pool.connections.close();
       return false;
     });
   }
@@ -87,7 +86,7 @@ export function createUpstreams(
       return (await identities.of(connector)?.tokens.renew(refused)) ?? false;
     },
     async close() {
-      await Promise.all([...poolsOf.values()].flat().map(({ connections }) => connections.destroy()));
+      for (const { connections } of [...poolsOf.values()].flat()) connections.destroy();
     },
   };
 }
@@ -102,7 +101,7 @@ interface ConnectorPool {
   readonly hostname: string;
   /** With the port, unless it is that of the protocol. */
   readonly host: string;
-  readonly connections: Pool;
+  readonly connections: HttpPool;
   inFlight: number;
   usedAtMs: number;
 }
@@ -132,7 +131,7 @@ class PoolPermit implements UpstreamPermit {
       method,
       path: (isNative ? nativePath : basePath) + path,
       headers,
-      body: body ? toUndiciBody(body, headers) : null,
+      body,
     };
     const exchange = new HttpExchange(cancellation, this, beforeSending, identified?.token);
     return exchange.begin(connections, request, identified?.answerTo?.(exchange));
@@ -225,29 +224,12 @@ class IdentifiedPermit implements UpstreamPermit {
   }
 }
 
-/** A body in one piece is written together with the head; one in several pieces needs its `content-length`. */
-function toUndiciBody(body: RequestBody, headers: string[]): Buffer {
-  const { pieces, length } = body;
-  const [first] = pieces;
-  if (pieces.length === 1 && first && !body.isOwned) return first;
-  headers.push('content-length', String(length));
-  // undici takes any iterable (https://undici.nodejs.org/#/docs/api/Dispatcher?id=parameter-dispatchoptions); its types
-  // do not say so.
-  return body.toWrite() as unknown as Buffer;
-}
-
 function openPool({ baseUrl, allowPrivateAddress }: Connector, timeouts: UpstreamOptions): ConnectorPool {
-  const { origin, pathname, hostname, host } = new URL(baseUrl);
-  const connections = new Pool(origin, {
-    // Unlimited: max_parallel limits the requests, and a queue in the pool would be invisible.
-    connections: null,
-    pipelining: 1,
-    connect: {
-      timeout: timeouts.connectTimeoutMs,
-      ...(!allowPrivateAddress && { lookup: publicLookup }),
-    },
-    headersTimeout: timeouts.firstByteTimeoutMs,
-    bodyTimeout: timeouts.chunkTimeoutMs,
+  const url = new URL(baseUrl);
+  const { pathname, hostname, host } = url;
+  const connections = new HttpPool(url, {
+    ...timeouts,
+    ...(!allowPrivateAddress && { lookup: publicLookup }),
   });
   return {
     baseUrl,

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { compareHttp } from './http.ts';
 import { comparePaths } from './paths.ts';
 import { compareScanners, type Difference } from './scanners.ts';
 
@@ -6,7 +7,7 @@ const CASES = 100_000;
 /** They are alike, if there are many. */
 const MAX_SHOWN = 20;
 
-it('scanners and paths agree with the reference, round after round', async () => {
+it('scanners, paths and the HTTP client agree with the reference, round after round', async () => {
   const [seed, minutes] = [Number(process.env.FAULTS_SEED), Number(process.env.FAULTS_MINUTES)];
   const endsAt = performance.now() + minutes * 60_000;
   for (let first = seed; first === seed || performance.now() < endsAt; first += CASES) {
@@ -16,7 +17,9 @@ it('scanners and paths agree with the reference, round after round', async () =>
     log(`${seeds}: ${CASES} requests and answers scanned, ${wrong.length} differences`);
     const { differences, ...figures } = await comparePaths(CASES, first);
     log(`${seeds}: by both paths ${JSON.stringify(figures)}, ${differences.length} differences`);
-    const shown = [...wrong, ...differences].slice(0, MAX_SHOWN);
+    const { differences: misread, ...read } = await compareHttp(CASES, first);
+    log(`${seeds}: answers of servers ${JSON.stringify(read)}, ${misread.length} differences`);
+    const shown = [...wrong, ...differences, ...misread].slice(0, MAX_SHOWN);
     for (const one of shown) log(`WRONG ${JSON.stringify(one, asText)}`);
     expect(shown).toEqual([]);
   }

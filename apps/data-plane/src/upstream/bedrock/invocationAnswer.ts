@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { EventStreamCodec } from '@smithy/eventstream-codec';
-import type { Dispatcher } from 'undici';
+import type { ResponseController, ResponseHandler } from '../http1/httpCall.ts';
 import type { AnswerShape } from './answerShapes.ts';
 import { EventFrames } from './eventFrames.ts';
 import { withoutAwsAccount } from './withoutAwsAccount.ts';
@@ -9,77 +9,72 @@ const EVENT_STREAM = 'application/vnd.amazon.eventstream';
 const MAX_ERROR_BYTES = 64 * 1024;
 
 /** Passes an answer of Bedrock on in a shape that is read elsewhere: its frames as server-sent events, its errors as named there. */
-export class InvocationAnswer implements Dispatcher.DispatchHandler {
-  readonly #next: Dispatcher.DispatchHandler;
+export class InvocationAnswer implements ResponseHandler {
+  readonly #next: ResponseHandler;
   readonly #codec: EventStreamCodec;
   readonly #shape: AnswerShape;
   #frames: EventFrames | undefined;
   /** Of an error: its head, and its body so far. */
   #error: { readonly status: number; readonly headers: IncomingHttpHeaders; text: string } | undefined;
 
-  constructor(next: Dispatcher.DispatchHandler, codec: EventStreamCodec, shape: AnswerShape) {
+  constructor(next: ResponseHandler, codec: EventStreamCodec, shape: AnswerShape) {
     this.#next = next;
     this.#codec = codec;
     this.#shape = shape;
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
-    this.#next.onRequestStart?.(controller, context);
+  onRequestStart(controller: ResponseController): void {
+    this.#next.onRequestStart(controller);
   }
 
-  onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: IncomingHttpHeaders,
-    statusMessage?: string,
-  ): void {
+  onResponseStart(controller: ResponseController, status: number, headers: IncomingHttpHeaders): void {
     const { 'content-length': _length, 'content-type': type = '', ...others } = headers;
     if (status >= 400) {
       this.#error = { status, headers: others, text: '' };
       return;
     }
     if (!type.startsWith(EVENT_STREAM)) {
-      this.#next.onResponseStart?.(controller, status, headers, statusMessage);
+      this.#next.onResponseStart(controller, status, headers);
       return;
     }
     this.#frames = new EventFrames(this.#codec, this.#shape);
     const streamed = { ...others, 'content-type': 'text/event-stream; charset=utf-8' };
-    this.#next.onResponseStart?.(controller, status, streamed, statusMessage);
+    this.#next.onResponseStart(controller, status, streamed);
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(controller: ResponseController, chunk: Buffer): void {
     if (this.#error) {
       if (this.#error.text.length < MAX_ERROR_BYTES) this.#error.text += chunk.toString('utf8');
       return;
     }
     if (!this.#frames) {
-      this.#next.onResponseData?.(controller, chunk);
+      this.#next.onResponseData(controller, chunk);
       return;
     }
     try {
-      this.#frames.push(chunk, (events) => this.#next.onResponseData?.(controller, events));
+      this.#frames.push(chunk, (events) => this.#next.onResponseData(controller, events));
     } catch (error) {
       controller.abort(error as Error);
     }
   }
 
-  onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+  onResponseEnd(controller: ResponseController): void {
     try {
       if (this.#error) this.#passError(controller, this.#error);
       this.#frames?.end();
     } catch (error) {
-      this.#next.onResponseError?.(controller, error as Error);
+      this.#next.onResponseError(controller, error as Error);
       return;
     }
-    this.#next.onResponseEnd?.(controller, trailers);
+    this.#next.onResponseEnd(controller);
   }
 
-  onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
-    this.#next.onResponseError?.(controller, error);
+  onResponseError(controller: ResponseController, error: Error): void {
+    this.#next.onResponseError(controller, error);
   }
 
   #passError(
-    controller: Dispatcher.DispatchController,
+    controller: ResponseController,
     {
       status,
       headers,
@@ -91,8 +86,8 @@ export class InvocationAnswer implements Dispatcher.DispatchHandler {
       JSON.stringify(this.#shape.error(code, withoutAwsAccount(messageOf(text)))),
       'utf8',
     );
-    this.#next.onResponseStart?.(controller, status, { ...headers, 'content-type': 'application/json' });
-    this.#next.onResponseData?.(controller, body);
+    this.#next.onResponseStart(controller, status, { ...headers, 'content-type': 'application/json' });
+    this.#next.onResponseData(controller, body);
   }
 }
 

@@ -1,7 +1,7 @@
 import { type AwsCredentials, signAws } from '@weighbridge/identities';
-import type { Dispatcher } from 'undici';
 import { CONVERSE } from '../../formats/operation.ts';
 import type { ConnectorIdentity } from '../connectorIdentities.ts';
+import type { ResponseHandler } from '../http1/httpCall.ts';
 import type { UpstreamRequest } from '../upstreamRequest.ts';
 import { ANTHROPIC_SHAPE, CONVERSE_SHAPE } from './answerShapes.ts';
 import { converseCall } from './converseCall.ts';
@@ -38,7 +38,7 @@ export async function signedInvocation(
   const codec = new EventStreamCodec(toUtf8, fromUtf8);
   return {
     identified: { path, method: request.method, headers, body },
-    answerTo: (handler: Dispatcher.DispatchHandler) =>
+    answerTo: (handler: ResponseHandler) =>
       new InvocationAnswer(handler, codec, isConverse ? CONVERSE_SHAPE : ANTHROPIC_SHAPE),
   };
 }

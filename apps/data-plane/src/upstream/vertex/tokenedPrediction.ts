@@ -1,5 +1,5 @@
 import type { GoogleToken } from '@weighbridge/identities';
-import type { Dispatcher } from 'undici';
+import type { ResponseHandler } from '../http1/httpCall.ts';
 import { RewrittenError } from '../rewrittenError.ts';
 import type { UpstreamRequest } from '../upstreamRequest.ts';
 import { predictionOf } from './prediction.ts';
@@ -15,7 +15,6 @@ export function tokenedPrediction(
   identified.headers.push('authorization', `Bearer ${token}`);
   return {
     identified,
-    answerTo: (handler: Dispatcher.DispatchHandler) =>
-      new RewrittenError(handler, (text) => vertexError(api, text)),
+    answerTo: (handler: ResponseHandler) => new RewrittenError(handler, (text) => vertexError(api, text)),
   };
 }
