@@ -105,6 +105,14 @@ interface WriteFlags {
   readonly json?: true;
 }
 
+interface ConsoleFlags {
+  readonly events: number;
+  readonly repeats: number;
+  readonly page?: readonly string[];
+  readonly quick?: true;
+  readonly json?: true;
+}
+
 const collect = (text: string, before: readonly string[] = []) => [...before, text];
 
 const collectPid = (text: string, before: readonly number[] = []) => [...before, count(2 ** 22)(text)];
@@ -277,12 +285,13 @@ program
   .description('every request of every page of the console, on a large ledger')
   .option('--events <count>', 'events in the ledger', count(50_000_000), 10_000_000)
   .option('--repeats <count>', 'how often each is asked with a warm cache', count(1_000), 10)
+  .option('--page <name>', 'only this page, such as usage; repeatable', collect)
   .option('--quick', 'a small ledger, to check that the benchmark works')
   .option('--json', 'print JSON')
-  .action(async ({ quick, ...options }: { events: number; repeats: number; quick?: true; json?: true }) => {
-    const size = quick ? { events: 2_000, repeats: 1, isQuick: true } : options;
-    const measure = () => withRun((run) => measureConsole(run, { ...size, onProgress }));
-    await report(options.json, measure, describeConsole);
+  .action(async ({ quick, json, page, ...given }: ConsoleFlags) => {
+    const size = quick ? { events: 2_000, repeats: 1, isQuick: true } : given;
+    const measure = () => withRun((run) => measureConsole(run, { ...size, pages: page, onProgress }));
+    await report(json, measure, describeConsole);
   });
 program
   .command('spool')

@@ -1,6 +1,7 @@
 import { createDb, type Database } from '@weighbridge/database';
 import { createTestDatabase } from '@weighbridge/testing';
 import fc from 'fast-check';
+import { type KyselyPlugin, sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type EventFields, eventId, ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, openMonth } from '../../test/ledger.ts';
@@ -25,7 +26,7 @@ const START = Date.parse('2026-11-01T00:00:00Z');
 const hours = (n: number) => new Date(START + n * 1_500_000);
 const RANGE = { from: hours(0), to: hours(60) };
 
-const WHOLE = { walk: 5_000, ms: 60_000 };
+const WHOLE = { walk: 5_000, step: 500, ms: 60_000 };
 
 /** The ids of all requests that match a filter, read by pages; `between` runs after each page. */
 async function listed(
@@ -82,7 +83,11 @@ describe('the list of requests', () => {
       },
       { requiredKeys: ['from', 'to'] },
     );
-    const bounds = fc.record({ walk: fc.constantFrom(1, 7, 5_000), ms: fc.constantFrom(0, 60_000) });
+    const bounds = fc.record({
+      walk: fc.constantFrom(1, 7, 5_000),
+      step: fc.constantFrom(1, 20, 500),
+      ms: fc.constantFrom(0, 60_000),
+    });
     await fc.assert(
       fc.asyncProperty(filters, fc.integer({ min: 1, max: 40 }), bounds, async (filter, size, bound) => {
         const matching = events
@@ -113,6 +118,30 @@ describe('the list of requests', () => {
     const whole = await findRequest(db, 'req_1');
     expect(whole?.attempts.length).toBe(events.filter(({ request }) => request === 'req_1').length);
     expect(await findRequest(db, 'req_none')).toBeUndefined();
+  });
+
+  it('reads a bounded number of attempts at once, where the sums do not say which match', async () => {
+    let steps = 0;
+    const counting: KyselyPlugin = {
+      transformQuery({ node }) {
+        if (node.kind === 'RawNode' && node.sqlFragments.join('').includes('unnest(')) steps++;
+        return node;
+      },
+      transformResult: async ({ result }) => result,
+    };
+    const filter = { ...RANGE, principalId: 'ada', minCost: 1_000_000n };
+    const bounds = { walk: 1, step: 1, ms: 60_000 };
+    const found = await findRequests(
+      db.withPlugin(counting),
+      filter,
+      { after: undefined, limit: 500 },
+      bounds,
+    );
+    expect(found).toEqual({ requests: [], searchedTo: undefined });
+    const { rows } = await sql<{ hours: string }>`
+      SELECT count(DISTINCT hour) AS hours FROM usage_by_hour WHERE principal_id = 'ada'`.execute(db);
+    expect(steps).toBe(Number(rows[0]?.hours));
+    expect(steps).toBeGreaterThan(10);
   });
 
   it('lists each existing request once, whatever is written between the pages', async () => {

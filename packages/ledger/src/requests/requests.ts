@@ -36,11 +36,13 @@ export interface FoundRequests {
 interface SearchBounds {
   /** How many attempts a walk looks at, until the sums of hours are asked where to look. */
   readonly walk: number;
+  /** How many attempts a step reads at most, but for those of one hour: where the disk has them, each is a page of it. */
+  readonly step: number;
   /** After this time no further step begins. */
   readonly ms: number;
 }
 
-const BOUNDS: SearchBounds = { walk: 5_000, ms: 120 };
+const BOUNDS: SearchBounds = { walk: 5_000, step: 500, ms: 120 };
 /** A step that took less is followed by a larger one. */
 const SHORT_STEP_MS = 25;
 /** By how much. */
@@ -97,7 +99,8 @@ async function search(
     const [end] = (await walkEndSql(filter, at, bounds.walk).execute(db)).rows;
     if (!end) return { attempts, searchedTo: undefined };
     at = { admittedAt: end.admitted_at, eventId: end.event_id };
-    if (isSummed(filter)) return await searchHours(db, filter, { after: at, limit, attempts }, until);
+    if (isSummed(filter))
+      return await searchHours(db, filter, { after: at, limit, attempts }, { step: bounds.step, until });
     if (performance.now() >= until) return { attempts, searchedTo: at };
   }
 }
@@ -111,13 +114,13 @@ async function searchHours(
     readonly limit: number;
     readonly attempts: readonly FoundAttempt[];
   },
-  until: number,
+  bounds: Pick<SearchBounds, 'step'> & { readonly until: number },
 ): Promise<Searched> {
   const { after, limit } = found;
   const attempts = [...found.attempts];
   let searchedTo: RequestPosition | undefined;
   let maxHours = HOURS_OF_FIRST_STEP;
-  let maxAttempts = limit;
+  let maxAttempts = Math.min(limit, bounds.step);
   let step: SummedHour[] = [];
   const take = async () => {
     const start = performance.now();
@@ -128,14 +131,14 @@ async function searchHours(
     if (last) searchedTo = { admittedAt: last.hour, eventId: NIL_ID };
     if (performance.now() - start < SHORT_STEP_MS) {
       maxHours *= STEP_GROWTH;
-      maxAttempts *= STEP_GROWTH;
+      maxAttempts = Math.min(maxAttempts * STEP_GROWTH, bounds.step);
     }
     step = [];
   };
   // One millisecond later, so that it has the hour that starts at the position.
   const before = new Date(after.admittedAt.getTime() + 1);
   for await (const hour of summedHours(db, filter, before, limit)) {
-    if (searchedTo && performance.now() >= until) return { attempts, searchedTo };
+    if (searchedTo && performance.now() >= bounds.until) return { attempts, searchedTo };
     step.push(hour);
     const isFull = step.length >= maxHours || sum(step, ({ keyIds }) => keyIds.length) >= MAX_KEY_HOURS;
     if (!isFull && sum(step, (one) => one.attempts) < maxAttempts) continue;
