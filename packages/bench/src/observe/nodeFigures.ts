@@ -20,6 +20,41 @@ interface GcPauses {
   readonly maxMs: number;
 }
 
+/** Of the processes that share the work: their pauses together, and the longest delays. Undefined if one did not answer. */
+export function figuresOfAll(all: readonly (NodeFigures | undefined)[]): NodeFigures | undefined {
+  const known = all.filter((one) => one !== undefined);
+  const [first, ...others] = known;
+  if (!first || known.length < all.length) return undefined;
+  return others.reduce((sum, one, at) => {
+    const { p50, p99, max } = one.loopDelayMs;
+    return {
+      // The mean.
+      loopUtilization: sum.loopUtilization + (one.loopUtilization - sum.loopUtilization) / (at + 2),
+      loopDelayMs: {
+        p50: Math.max(sum.loopDelayMs.p50, p50),
+        p99: Math.max(sum.loopDelayMs.p99, p99),
+        max: Math.max(sum.loopDelayMs.max, max),
+      },
+      pauses: withPauses(sum.pauses, one.pauses),
+    };
+  }, first);
+}
+
+type Pauses = NodeFigures['pauses'];
+
+function withPauses(pauses: Pauses, more: Pauses): Pauses {
+  const all = { ...pauses };
+  for (const [kind, { count, totalMs, maxMs }] of Object.entries(more)) {
+    const one = all[kind] ?? { count: 0, totalMs: 0, maxMs: 0 };
+    all[kind] = {
+      count: one.count + count,
+      totalMs: one.totalMs + totalMs,
+      maxMs: Math.max(one.maxMs, maxMs),
+    };
+  }
+  return all;
+}
+
 const HOOK = pathToFileURL(fileURLToPath(new URL('../../dist/observe/nodeObserver.js', import.meta.url)));
 const POLL_MS = 2;
 const TIMEOUT_MS = 2_000;

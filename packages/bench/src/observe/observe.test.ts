@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { parseHistogram, quantileBetween } from './histogram.ts';
+import { figuresOfAll } from './nodeFigures.ts';
 import { recordRows } from './recordsTable.ts';
 import { parseScheduler, schedulerDifference } from './schedulerFigures.ts';
 
@@ -44,6 +45,23 @@ it('reads what the scheduler did with the main thread', () => {
     voluntarySwitches: 8,
     involuntarySwitches: 0,
   });
+});
+
+it('joins what several processes saw, unless one of them did not answer', () => {
+  const seen = (loopUtilization: number, p99: number, count: number) => ({
+    loopUtilization,
+    loopDelayMs: { p50: 10, p99, max: p99 },
+    pauses: { scavenge: { count, totalMs: count, maxMs: p99 } },
+  });
+  const one = seen(0.9, 12, 4);
+  expect(figuresOfAll([one])).toBe(one);
+  expect(figuresOfAll([one, seen(0.5, 20, 2), seen(0.4, 11, 1)])).toMatchObject({
+    loopUtilization: expect.closeTo(0.6),
+    loopDelayMs: { p50: 10, p99: 20, max: 20 },
+    pauses: { scavenge: { count: 7, totalMs: 7, maxMs: 20 } },
+  });
+  expect(figuresOfAll([one, undefined])).toBeUndefined();
+  expect(figuresOfAll([])).toBeUndefined();
 });
 
 it('has a row per cell with records, and none without', () => {

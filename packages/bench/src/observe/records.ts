@@ -1,6 +1,7 @@
+import { processTree } from '../shared/cpu.ts';
 import { type Buckets, parseHistogram, quantileBetween } from './histogram.ts';
-import type { NodeFigures, NodeObserver } from './nodeFigures.ts';
-import { type SchedulerFigures, schedulerDifference, schedulerFigures } from './schedulerFigures.ts';
+import { figuresOfAll, type NodeFigures, type NodeObserver } from './nodeFigures.ts';
+import { type SchedulerFigures, schedulerDifference, schedulerFiguresOfAll } from './schedulerFigures.ts';
 
 const OVERHEAD = 'weighbridge_request_overhead_seconds';
 
@@ -9,9 +10,9 @@ export interface Records {
   readonly requests: number;
   /** The overhead that Weighbridge reports of itself, without what it does after an answer. */
   readonly overheadMs?: { readonly p50: number; readonly p99: number };
-  /** Of a Node process that was started with the observer. */
+  /** Of Node processes that were started with the observer. */
   readonly node?: NodeFigures;
-  /** Of its main thread if it is a Node process with the observer, otherwise of all its threads. */
+  /** Of the main threads if these are Node processes with the observer, otherwise of all threads. */
   readonly scheduler?: SchedulerFigures;
 }
 
@@ -19,20 +20,24 @@ export interface Observed {
   readonly pid: number | undefined;
   /** Whether its Node was started with the observer. */
   readonly isObserved?: boolean;
-  /** Its metrics page, if it is Weighbridge. */
+  /** The processes that share its connections, if there are several: children of `pid`, which serves nothing itself. */
+  readonly processes?: number;
+  /** Its metrics page, if it is Weighbridge; of several processes, that of the first. */
   readonly metricsUrl?: string;
 }
 
 /** Begins to record; the result ends it, once the round's requests are known. */
 export async function startRecording(
-  { pid, isObserved, metricsUrl }: Observed,
+  observed: Observed,
   observer: NodeObserver,
 ): Promise<(requests: number) => Promise<Records>> {
+  const { isObserved, metricsUrl } = observed;
+  const pids = servingProcesses(observed);
   const overheadBefore = metricsUrl === undefined ? undefined : await readOverhead(metricsUrl);
-  const readNode = async () => (pid !== undefined && isObserved ? await observer.read(pid) : undefined);
+  const readNode = async () =>
+    isObserved ? figuresOfAll(await Promise.all(pids.map((pid) => observer.read(pid)))) : undefined;
   await readNode();
-  const readScheduler = () =>
-    pid === undefined ? undefined : schedulerFigures(pid, isObserved ? 'main' : 'all');
+  const readScheduler = () => schedulerFiguresOfAll(pids, isObserved ? 'main' : 'all');
   const schedulerBefore = readScheduler();
   return async (requests) => {
     const scheduler = readScheduler();
@@ -46,6 +51,12 @@ export async function startRecording(
       ...(scheduler && schedulerBefore && { scheduler: schedulerDifference(scheduler, schedulerBefore) }),
     };
   };
+}
+
+/** The pids of the processes that serve a contender; none if it is not known. */
+export function servingProcesses({ pid, processes = 1 }: Observed): number[] {
+  if (pid === undefined) return [];
+  return processes === 1 ? [pid] : processTree(pid).slice(1);
 }
 
 async function readOverhead(metricsUrl: string): Promise<Buckets> {

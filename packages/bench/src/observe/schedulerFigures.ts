@@ -9,13 +9,19 @@ export interface SchedulerFigures {
   readonly involuntarySwitches: number;
 }
 
-/** Of the main thread of a process, or of all its threads. Undefined if the system does not report them. */
-export function schedulerFigures(pid: number, threads: 'main' | 'all'): SchedulerFigures | undefined {
+/** Of the main threads of these processes, or of all their threads. Undefined if the system does not report them. */
+export function schedulerFiguresOfAll(
+  pids: readonly number[],
+  threads: 'main' | 'all',
+): SchedulerFigures | undefined {
+  if (pids.length === 0) return undefined;
   try {
-    const ids = threads === 'main' ? [String(pid)] : readdirSync(`/proc/${pid}/task`);
-    const all = ids.map((id) => {
-      const read = (name: string) => readFileSync(`/proc/${pid}/task/${id}/${name}`, 'utf8');
-      return parseScheduler(read('schedstat'), read('status'));
+    const all = pids.flatMap((pid) => {
+      const ids = threads === 'main' ? [String(pid)] : readdirSync(`/proc/${pid}/task`);
+      return ids.map((id) => {
+        const read = (name: string) => readFileSync(`/proc/${pid}/task/${id}/${name}`, 'utf8');
+        return parseScheduler(read('schedstat'), read('status'));
+      });
     });
     return all.reduce((sum, one) => combine(sum, one, 1));
   } catch {

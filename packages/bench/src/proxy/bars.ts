@@ -16,7 +16,7 @@ import {
 } from './plan.ts';
 import type { ProxyFigures } from './proxy.ts';
 import type { Cell, Round } from './rounds.ts';
-import { BARE_NAMED, BY_TOKEN, keysName, OURS, PREFIXED } from './weighbridge.ts';
+import { BARE_NAMED, BY_TOKEN, IN_PAIR, keysName, OURS, PREFIXED } from './weighbridge.ts';
 import type { Workload } from './workload.ts';
 
 /** A figure with its target and its measured value. */
@@ -101,7 +101,7 @@ export function proxyBars(figures: ProxyFigures): Bar[] {
     most('memory of an idle proxy, MiB', idle === undefined ? undefined : figure([idle]), MAX_IDLE_MIB, 0),
     most(
       'two processes: CPU of a request, of one',
-      ratio(cell(`${OURS}, two processes`, PLAIN), cell(OURS, PLAIN), cpu),
+      ratio(cell(IN_PAIR, PLAIN), cell(OURS, PLAIN), cpu),
       MAX_OF_PAIR,
     ),
     most(

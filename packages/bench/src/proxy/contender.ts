@@ -23,8 +23,6 @@ export interface Contender
   readonly isGoverned?: boolean;
   /** Whether the ledger must have its requests. */
   readonly isOurs: boolean;
-  /** The processes that share its connections; default: one. */
-  readonly processes?: number;
   /** Whether it may be stopped while another is measured. */
   readonly mayBeStopped?: boolean;
 }

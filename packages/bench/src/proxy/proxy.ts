@@ -24,7 +24,7 @@ import { type Effort, LANES, planWorkloads, warmUpWorkload } from './plan.ts';
 import { type Cell, measureWorkload, type Setup, warmUpAll } from './rounds.ts';
 import { CLIENT_ID } from './tokenedModel.ts';
 import { Turns } from './turns.ts';
-import { OURS, startWeighbridge } from './weighbridge.ts';
+import { IN_PAIR, OURS, startWeighbridge } from './weighbridge.ts';
 
 /** The vendor and the load generator are never late because of what else runs on their cores. */
 const VENDOR_PRIORITY = 10;
@@ -197,7 +197,7 @@ async function startContenders(
   const { cores, others, extraContenders, observer } = options;
   const { vendor } = service;
   const list = others?.list ?? [];
-  const names = [DIRECT, BARE, ...list.map(({ name }) => name), OURS];
+  const names = [DIRECT, BARE, ...list.map(({ name }) => name), OURS, IN_PAIR];
   const wanted = new Set(chosen(names, options.contenders ?? names));
   const contenders: Contender[] = [];
   const absent: Absent[] = [];
@@ -224,12 +224,13 @@ async function startContenders(
     }
   }
   contenders.push(...extraContenders.map(otherContender));
-  if (wanted.has(OURS)) {
+  const hasPair = options.hasParts || (options.contenders !== undefined && wanted.has(IN_PAIR));
+  if (wanted.has(OURS) || hasPair) {
     options.onProgress('issuing keys');
     const tokens = await startAuthorizationServer({ clientId: CLIENT_ID, clientSecret: CLIENT_SECRET });
     closing.push(() => tokens.close());
     const { tokenUrl } = tokens;
-    const observed = { ...options, nodeArgs: observer.nodeArgs, isObserved: true, tokenUrl };
+    const observed = { ...options, hasPair, nodeArgs: observer.nodeArgs, isObserved: true, tokenUrl };
     const ours = await startWeighbridge(run, service, observed);
     for (const { process } of ours.proxies) closing.push(() => process.stop());
     contenders.push(...ours.contenders);

@@ -1,12 +1,12 @@
 import { Agent, request } from 'undici';
 import type { NodeObserver } from '../observe/nodeFigures.ts';
-import { type Records, startRecording } from '../observe/records.ts';
+import { type Records, servingProcesses, startRecording } from '../observe/records.ts';
 import { cpuSeconds } from '../shared/cpu.ts';
 import { type Figure, figure } from '../shared/figures.ts';
 import type { Absent, Contender } from './contender.ts';
 import type { LoadOrder, LoadResult } from './loadOrder.ts';
 import { PLAIN, type PlannedWorkload, STREAMED } from './plan.ts';
-import type { Turns } from './turns.ts';
+import { type Turns, whileOneRuns } from './turns.ts';
 
 /** All measured rounds of one contender with one workload. */
 export interface Cell {
@@ -121,17 +121,32 @@ function tooSlow({ workload }: PlannedWorkload, name: string, known: readonly Ce
   return `it reached only ${maxRate.toFixed(0)}/s at full load, too little for this rate`;
 }
 
-/** Sends the warm-up requests, in which the contender's code is compiled, for at most some rounds' time. */
+/**
+ * Sends the warm-up requests, in which the contender's code is compiled, for at most some rounds' time. Each process compiles
+ * for itself, and the system may give all connections to one of several: so they take turns.
+ */
 async function warmUp(setup: Setup, contender: Contender, planned: PlannedWorkload): Promise<void> {
-  // Each process compiles for itself, and the system spreads connections unevenly over them.
-  const warmUpRequests = planned.warmUpRequests * (contender.processes ?? 1) ** 2;
+  const pids = servingProcesses(contender);
+  if (pids.length < 2) return await warmUpBy(setup, contender, planned, (send) => send());
+  for (const pid of pids) {
+    await warmUpBy(setup, contender, planned, (send) => whileOneRuns(pids, pid, send));
+  }
+}
+
+async function warmUpBy(
+  setup: Setup,
+  contender: Contender,
+  planned: PlannedWorkload,
+  sending: (send: () => Promise<LoadResult>) => Promise<LoadResult>,
+): Promise<void> {
+  const { warmUpRequests } = planned;
   const { rate: _rate, isPaced: _paced, ...workload } = planned.workload;
   const connections = Math.max(planned.connections, MIN_WARM_UP_CONNECTIONS);
   const ms = Math.min(planned.ms, MAX_WARM_UP_MS);
   const deadline = performance.now() + ms * MAX_WARM_UP_ROUNDS;
   for (let answered = 0; answered < warmUpRequests && performance.now() < deadline; ) {
     const order = { ...planned, ms, connections, workload, maxRequests: warmUpRequests };
-    answered += (await loadOnce(setup, contender, order)).requests;
+    answered += (await sending(() => loadOnce(setup, contender, order))).requests;
   }
 }
 

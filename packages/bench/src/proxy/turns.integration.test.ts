@@ -3,7 +3,7 @@ import { eventually, startProcess, testRun } from '@weighbridge/testing';
 import { expect, it } from 'vitest';
 import { processTree } from '../shared/cpu.ts';
 import { type Contender, DIRECT, plainContender } from './contender.ts';
-import { Turns } from './turns.ts';
+import { Turns, whileOneRuns } from './turns.ts';
 
 /** Its parent waits; the child is busy. */
 const BUSY = ['-c', 'sh -c "while :; do :; done" & wait'];
@@ -48,6 +48,22 @@ it.skipIf(process.platform !== 'linux')(
     for (const { contender } of [one, other]) {
       for (const pid of processTree(contender.pid ?? 0).slice(1)) process.kill(pid, 'SIGKILL');
     }
+    await Promise.all([one.stop(), other.stop()]);
+  },
+);
+
+it.skipIf(process.platform !== 'linux')(
+  'lets one process of a contender run, and the others again although the work failed',
+  async () => {
+    const [one, other] = [await busy('one'), await busy('other')];
+    const pids = [one, other].map(({ contender }) => processTree(contender.pid ?? 0)[1] ?? 0);
+    const working = whileOneRuns(pids, pids[1] ?? 0, async () => {
+      await eventually(async () => expect(pids.map(isStopped)).toEqual([true, false]));
+      throw new Error('wrong');
+    });
+    await expect(working).rejects.toThrow('wrong');
+    await eventually(async () => expect(pids.map(isStopped)).toEqual([false, false]));
+    for (const pid of pids) process.kill(pid, 'SIGKILL');
     await Promise.all([one.stop(), other.stop()]);
   },
 );

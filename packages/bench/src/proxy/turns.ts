@@ -42,11 +42,29 @@ export class Turns {
   }
 }
 
+/** Runs `use` while of the processes that share a port only `one` runs, which gets all connections. */
+export async function whileOneRuns<T>(
+  pids: readonly number[],
+  one: number,
+  use: () => Promise<T>,
+): Promise<T> {
+  const others = pids.filter((pid) => pid !== one);
+  signalAll(others, 'SIGSTOP');
+  try {
+    return await use();
+  } finally {
+    signalAll(others, 'SIGCONT');
+  }
+}
+
 function signal({ pid, mayBeStopped }: Contender, name: 'SIGSTOP' | 'SIGCONT'): void {
-  if (pid === undefined || !mayBeStopped) return;
-  for (const one of processTree(pid)) {
+  if (pid !== undefined && mayBeStopped) signalAll(processTree(pid), name);
+}
+
+function signalAll(pids: readonly number[], name: 'SIGSTOP' | 'SIGCONT'): void {
+  for (const pid of pids) {
     try {
-      process.kill(one, name);
+      process.kill(pid, name);
     } catch {
       // It has ended: its next round says so.
     }

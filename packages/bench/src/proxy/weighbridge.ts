@@ -14,6 +14,8 @@ import { addTokenedModel } from './tokenedModel.ts';
 import { MODEL } from './workload.ts';
 
 export const OURS = 'Weighbridge';
+/** Two processes that share a port. */
+export const IN_PAIR = `${OURS}, two processes`;
 /** With the provider before the model's name, which needs no look-up; and without. */
 export const PREFIXED = `${OURS}, provider and name`;
 export const BARE_NAMED = `${OURS}, bare name`;
@@ -43,6 +45,8 @@ export interface WeighbridgeOptions {
   readonly tokenUrl?: string;
   /** Whether to start further contenders than the one with everything on. */
   readonly hasParts: boolean;
+  /** Whether to start two processes that share a port. Default: as `hasParts`. */
+  readonly hasPair?: boolean;
   readonly nodeArgs?: readonly string[];
   /** Whether these load the observer. */
   readonly isObserved?: boolean;
@@ -59,7 +63,7 @@ export async function startWeighbridge(
   service: Service,
   options: WeighbridgeOptions,
 ): Promise<RunningWeighbridge> {
-  const { cores, keys, hasParts } = options;
+  const { cores, keys, hasParts, hasPair = hasParts } = options;
   const keyCount = hasParts ? keys * (GROWTH.at(-1) ?? 1) : keys;
   const parent = await createPolicy(service, { name: 'company', ...AMPLE_BUDGET });
   const own = { ...AMPLE_BUDGET, ...AMPLE_RATES, parent_policy_id: parent };
@@ -86,13 +90,16 @@ export async function startWeighbridge(
       named(BARE_NAMED, MODEL.slice(MODEL.indexOf('/') + 1)),
       ...(tokenedModel === undefined ? [] : [named(BY_TOKEN, tokenedModel, ['tokens'])]),
     ];
-    if (!hasParts) return { contenders: always, proxies };
+    const inPair = async (): Promise<Contender> => {
+      const pair = await start('pair', { core: cores.pair, processes: PAIR });
+      return { ...contender(IN_PAIR, pair, tokens.slice(0, keys), ['plain']), processes: PAIR };
+    };
+    if (!hasParts) return { contenders: hasPair ? [...always, await inPair()] : always, proxies };
 
     const noRates = { ...AMPLE_BUDGET, parent_policy_id: parent };
     const unlimited = await issueKeysOf(service, 'unrated', keys, noRates);
     const unbudgeted = await issueKeysOf(service, 'unbudgeted', keys, AMPLE_RATES);
     const spoolless = await start('spoolless', { nodeArgs: ['--import', USE_IN_MEMORY_SPOOL] });
-    const pair = await start('pair', { core: cores.pair, processes: PAIR });
     return {
       proxies,
       contenders: [
@@ -100,10 +107,7 @@ export async function startWeighbridge(
         contender(`${OURS} without rate limits`, main, unlimited, ['plain']),
         contender(`${OURS} without budgets`, main, unbudgeted, ['plain']),
         contender(`${OURS} without its spool`, spoolless, tokens.slice(0, keys), ['plain']),
-        {
-          ...contender(`${OURS}, two processes`, pair, tokens.slice(0, keys), ['plain']),
-          processes: PAIR,
-        },
+        await inPair(),
         ...GROWTH.map((times) =>
           contender(keysName(keys * times), main, tokens.slice(0, keys * times), ['keys']),
         ),
