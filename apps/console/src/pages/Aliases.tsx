@@ -7,6 +7,7 @@ import type { FieldSpec } from '../ui/fieldSpecs.ts';
 import { Loaded, Section } from '../ui/Page.tsx';
 import { ConfirmModal, CreateModal, EditModal, RowActions, useDialog } from '../ui/resources.tsx';
 import { Table } from '../ui/Table.tsx';
+import { PolicyName } from './PolicyName.tsx';
 
 type Alias = components['schemas']['Alias'];
 interface AliasDialog {
@@ -47,7 +48,7 @@ export function Aliases() {
                   ),
                 wrap: true,
               },
-              { title: 'For', value: ({ policy_id }) => policy_id ?? 'all keys' },
+              { title: 'For', value: ({ policy_id }) => <PolicyName id={policy_id} none="all keys" /> },
               ...(mayWrite
                 ? [
                     {

@@ -9,6 +9,7 @@ import { Section } from '../ui/Page.tsx';
 import { CreateModal, EditModal, RowActions, useDialog } from '../ui/resources.tsx';
 import { given, useSearch } from '../ui/search.ts';
 import { List } from '../ui/Table.tsx';
+import { PolicyName } from './PolicyName.tsx';
 
 type Principal = components['schemas']['Principal'];
 
@@ -40,6 +41,7 @@ export function Principals() {
           { title: 'Role', value: ({ role }) => role ?? '–' },
           { title: 'Team', value: ({ team_name }) => (team_name ? <Name text={team_name} /> : '–') },
           { title: 'In the team', value: ({ team_role }) => team_role ?? '–' },
+          { title: 'Policy', value: ({ policy_id }) => <PolicyName id={policy_id} />, wrap: true },
           { title: 'Created', value: ({ created_at }) => <Time at={created_at} /> },
           ...(mayWrite
             ? [

@@ -1,12 +1,12 @@
 import { Link } from '@tanstack/react-router';
 import type { components } from '@weighbridge/client';
 import { api } from '../api/client.ts';
-import { Badge, Code, Money, Name, Time } from '../ui/bits.tsx';
+import { Badge, Code, Name, Time } from '../ui/bits.tsx';
 import { Filters } from '../ui/fields.tsx';
 import { Page } from '../ui/Page.tsx';
 import { given, useSearch } from '../ui/search.ts';
 import { List } from '../ui/Table.tsx';
-import { count } from '../ui/text.ts';
+import { alignedMoney, count } from '../ui/text.ts';
 import { daysAgo } from './period.ts';
 
 export type RequestRecord = components['schemas']['RequestRecord'];
@@ -148,7 +148,7 @@ export function Requests() {
             value: ({ attempts }) => count(sum(attempts.map((one) => one.output_tokens))),
             end: true,
           },
-          { title: 'Cost', value: ({ cost_micro_usd }) => <Money micro={cost_micro_usd} />, end: true },
+          { title: 'Cost', value: ({ cost_micro_usd }) => alignedMoney(cost_micro_usd), end: true },
         ]}
         empty={
           next ? (

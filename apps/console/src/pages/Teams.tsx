@@ -17,7 +17,8 @@ import {
   useDialog,
   useReload,
 } from '../ui/resources.tsx';
-import { Table } from '../ui/Table.tsx';
+import { type Column, Table } from '../ui/Table.tsx';
+import { PolicyName } from './PolicyName.tsx';
 import { Principals } from './Principals.tsx';
 
 type Team = components['schemas']['Team'];
@@ -77,6 +78,7 @@ export function Teams() {
                     <Badge tone={frozen ? 'bad' : 'good'}>{frozen ? 'frozen' : 'active'}</Badge>
                   ),
                 },
+                ...(readsAll(whoami) ? POLICY_COLUMNS : []),
                 {
                   title: 'Actions',
                   value: ({ team }) => <RowActions of={team.name} actions={actions(team)} />,
@@ -98,6 +100,15 @@ interface Placed {
   readonly team: Team;
   readonly depth: number;
 }
+
+const POLICY_COLUMNS: readonly Column<Placed>[] = [
+  { title: 'Policy of the whole team', value: ({ team }) => <PolicyName id={team.policy_id} />, wrap: true },
+  {
+    title: 'Policy of each member',
+    value: ({ team }) => <PolicyName id={team.member_policy_id} />,
+    wrap: true,
+  },
+];
 
 /** Each team below its parent. One whose parent can't be seen stands at the top. */
 function inTree(teams: readonly Team[]): Placed[] {

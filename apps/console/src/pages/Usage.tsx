@@ -12,7 +12,7 @@ import { type SortedColumn, SortedTable } from '../ui/SortedTable.tsx';
 import { formatSearch, given, type Search, useSearch } from '../ui/search.ts';
 import { arrange } from '../ui/series.ts';
 import { Pager } from '../ui/Table.tsx';
-import { count, percent, roughCount, roughMoney, visible } from '../ui/text.ts';
+import { alignedMoney, count, percent, roughCount, roughMoney, visible } from '../ui/text.ts';
 import { bucketLabel, bucketOf, type Period, periodOf, shorterRange, wholeDays } from './period.ts';
 
 /** What spend is grouped by, with the filter that shows one group alone. */
@@ -348,7 +348,7 @@ function columns(by: readonly string[], total: number | undefined): SortedColumn
     },
     {
       title: 'Cost',
-      value: ({ cost_micro_usd }) => <Money micro={cost_micro_usd} />,
+      value: ({ cost_micro_usd }) => alignedMoney(cost_micro_usd),
       end: true,
       field: 'cost',
     },

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import {
+  alignedMoney,
   bytes,
   fineMilliseconds,
   milliseconds,
@@ -21,6 +22,12 @@ it('shows money in USD with every digit down to the micro-dollar', () => {
     '$1,234.50',
     '−$0.000005',
     '$9,007.199254',
+  ]);
+  expect([0, 10_000, 1_234_567_890_120, -5].map(alignedMoney)).toEqual([
+    '$0.000000',
+    '$0.010000',
+    '$1,234,567.890120',
+    '−$0.000005',
   ]);
   expect(['0', '1', '250750', '1230000000', '9007199254740991'].map(nanoMoney)).toEqual([
     '$0.00',

@@ -24,6 +24,12 @@ export function money(microUsd: number): string {
   return `${microUsd < 0 ? '−' : ''}$${WHOLE.format(Number(whole))}.${digits}`;
 }
 
+/** USD, exact, with six decimals, so that the amounts of a column align. */
+export function alignedMoney(microUsd: number): string {
+  const [whole, fraction = ''] = money(microUsd).split('.');
+  return `${whole}.${fraction.padEnd(6, '0')}`;
+}
+
 /** USD, exact to the nano-dollar, of an amount as the API writes it. */
 export function nanoMoney(nanoUsd: string): string {
   const micro = money(Number(nanoUsd.slice(0, -3)));
