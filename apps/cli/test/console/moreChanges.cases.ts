@@ -125,6 +125,12 @@ export function changeMore(given: () => Given): void {
     await operator.open('/models');
     await change(page, 'Set price mock/echo', { Input: '3', Output: '4' }, 'Set the price');
     await page.getByRole('row', { name: /mock\/echo.*\$3\.00.*\$4\.00.*operator/ }).waitFor();
+    await page.getByRole('button', { name: 'Versions mock/echo' }).click();
+    await dialogOf(page)
+      .getByRole('row', { name: /any.*\$3\.00.*\$4\.00.*operator/ })
+      .waitFor();
+    await page.keyboard.press('Escape');
+    await dialogOf(page).waitFor({ state: 'hidden' });
     await change(page, 'End price mock/echo', {}, 'End the price');
     await dialogOf(page).waitFor({ state: 'hidden' });
 

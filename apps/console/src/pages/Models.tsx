@@ -11,6 +11,7 @@ import { type Column, List } from '../ui/Table.tsx';
 import { count } from '../ui/text.ts';
 import { Aliases } from './Aliases.tsx';
 import { Feed } from './Feed.tsx';
+import { PriceVersions } from './PriceVersions.tsx';
 import { PRICE_SPECS, usd } from './prices.ts';
 
 type Model = components['schemas']['Model'];
@@ -45,6 +46,7 @@ export function Models() {
     { title: 'Priced', value: ({ priced_at }) => <Time at={priced_at} /> },
   ];
   const actions = ({ model, price_origin }: Model) => [
+    { label: 'Versions', run: () => open(<PriceVersions model={model} onClose={close} />) },
     { label: 'Set price', run: () => open(<SetPrice model={model} onClose={close} />) },
     ...(price_origin === 'operator'
       ? [{ label: 'End price', danger: true, run: () => open(<EndPrice model={model} onClose={close} />) }]

@@ -41,7 +41,7 @@ export function SeriesChart({
         tickFormatter={format}
         tick={{ fill: 'var(--muted)', fontSize: 12 }}
         stroke="none"
-        width={64}
+        width={80}
         domain={limit === undefined ? [0, 'auto'] : [0, (most: number) => Math.max(most, limit) * 1.05]}
       />
       {limit !== undefined && <ReferenceLine y={limit} stroke="var(--bad)" strokeDasharray="4 4" />}
@@ -66,7 +66,7 @@ export function SeriesChart({
           ))}
         </AreaChart>
       ) : (
-        <BarChart {...common} role="img" aria-label={label}>
+        <BarChart {...common} maxBarSize={64} role="img" aria-label={label}>
           {axes}
           {drawn.map(({ key, ...bar }) => (
             <Bar key={key} {...bar} />

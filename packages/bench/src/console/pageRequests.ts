@@ -121,6 +121,7 @@ export function pageRequests(now: Date): PageRequest[] {
       '/catalog/feed',
       '/catalog/feed/changes?state=held&page_size=100',
       '/catalog/models/{model}',
+      '/catalog/models/{model}/prices?page_size=100',
     ),
     ...ask(
       'Connectors',
