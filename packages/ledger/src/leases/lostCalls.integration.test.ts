@@ -37,7 +37,7 @@ const calling = (bucket: BucketRef, by: ReturnType<typeof holder>, wanted: bigin
   now,
 });
 
-/** Makes a lease call by a connection of its own; returns what it resolves or rejects with. */
+/** Makes a lease call on a new connection. Returns its result, or the error that it failed with. */
 async function callBy(connection: FaultyConnection, ...args: Parameters<typeof calling>): Promise<unknown> {
   const db = createDb(connection.url, { applicationName: 'test', maxConnections: 1, onIdleError: () => {} });
   try {

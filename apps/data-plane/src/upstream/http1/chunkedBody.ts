@@ -1,4 +1,4 @@
-import { IS_TOKEN, IS_VALUE } from './characters.ts';
+import { COLON, CR, IS_TOKEN, IS_VALUE, LF } from './characters.ts';
 import { badResponse } from './httpClientError.ts';
 
 /** Of extensions and trailers together, which are read and forgotten. */
@@ -6,9 +6,6 @@ const MAX_IGNORED_BYTES = 16 * 1024;
 /** A chunk's size is at most 2^48 - 1. */
 const MAX_DIGITS = 12;
 
-const CR = 0x0d;
-const LF = 0x0a;
-const COLON = 0x3a;
 const SEMICOLON = 0x3b;
 /** `;name`, `;name=value` or `;name="text"`, any number of them. */
 const EXTENSIONS =

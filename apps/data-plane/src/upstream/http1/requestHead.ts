@@ -1,7 +1,7 @@
+import { TOKEN } from './characters.ts';
 import type { HttpRequest } from './httpCall.ts';
 import { HttpClientError } from './httpClientError.ts';
 
-const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 /** Anything else would end the line, or is no single byte. */
 const NOT_IN_VALUES = /[^\t\x20-\x7e\x80-\xff]/;
 const NOT_IN_PATHS = /[^\x21-\x7e\x80-\xff]/;

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { IS_TOKEN, IS_VALUE } from './characters.ts';
+import { COLON, CR, IS_TOKEN, IS_VALUE, LF, SPACE, TAB } from './characters.ts';
 import { badResponse } from './httpClientError.ts';
 
 /** How the end of a body is found (RFC 9112, section 6.3). */
@@ -15,11 +15,6 @@ export interface ResponseHead {
   readonly keepsAlive: boolean;
 }
 
-const CR = 0x0d;
-const LF = 0x0a;
-const TAB = 0x09;
-const SPACE = 0x20;
-const COLON = 0x3a;
 const LENGTH = /^\d{1,15}$/;
 
 /** Headers have any names: objects of it inherit nothing. */
