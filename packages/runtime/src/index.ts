@@ -13,6 +13,7 @@ export {
 } from './http/httpApp.ts';
 export { type HttpLimits, type HttpServer, type HttpServerOptions, listenHttp } from './http/httpServer.ts';
 export { malformedJson } from './http/jsonBody.ts';
+export { type BodyReader, RequestMessage } from './http/requestMessage.ts';
 export { createLogger, type Logger, type LogLevelName } from './logging/logger.ts';
 export { redactSecrets } from './logging/redact.ts';
 export { memoryLimitBytes } from './memoryLimit.ts';

@@ -50,9 +50,17 @@ export function createObserver({ metrics, overhead, log, tracing, content }: Obs
   const countAttempt = createAttemptMetrics(metrics);
   const sawUnknown = createUnknownEvents(metrics);
   const logRequest = createRequestLog({ ...log, random: Math.random });
+  const countSettled = (observed: RequestObservation): void => {
+    const { settled } = observed;
+    if (!settled) return;
+    observed.settled = undefined;
+    countAttempt(observed, settled.modelRequest, settled.end, settled.at);
+  };
   const end = (observed: RequestObservation, status: number, outcome: RequestOutcome): void => {
     const endedAt = performance.now();
     observed.status = status;
+    observed.isOver = true;
+    countSettled(observed);
     countRequest(observed, outcome, endedAt);
     logRequest(observed, outcome, endedAt);
     observed.trace?.ended(observed, outcome);
@@ -66,7 +74,9 @@ export function createObserver({ metrics, overhead, log, tracing, content }: Obs
     },
     attempted(observed, modelRequest, end, output) {
       addAttempt(observed, modelRequest, end);
-      countAttempt(observed, modelRequest, end, performance.now());
+      countSettled(observed);
+      observed.settled = { modelRequest, end, at: performance.now() };
+      if (observed.isOver) countSettled(observed);
       observed.trace?.attemptEnded(end, output);
     },
     answered(observed, status) {

@@ -2,7 +2,12 @@ import type { LockedAttribution } from '@weighbridge/domain';
 import type { TraceHeaders } from '@weighbridge/runtime';
 import type { Operation } from '../formats/operation.ts';
 import type { Endpoint } from './endpoints.ts';
-import type { AttemptEnd, ObservedAttempt, OutcomeAndStatus } from './observedAttempt.ts';
+import type {
+  AttemptEnd,
+  ObservedAttempt,
+  ObservedModelRequest,
+  OutcomeAndStatus,
+} from './observedAttempt.ts';
 import type { RequestOutcome } from './outcomes.ts';
 
 /** The key of a request, as far as it is observed. */
@@ -26,6 +31,13 @@ export interface RequestTrace {
   ended(observed: RequestObservation, outcome: RequestOutcome): void;
 }
 
+interface SettledAttempt {
+  readonly modelRequest: ObservedModelRequest;
+  readonly end: AttemptEnd;
+  /** Monotonic, in milliseconds. */
+  readonly at: number;
+}
+
 /** Facts about one request, collected while it runs; reported to metrics, log and traces at its end. */
 export interface RequestObservation {
   readonly id: string;
@@ -42,6 +54,10 @@ export interface RequestObservation {
   connectorId: string;
   attempts: number;
   lastAttempt: OutcomeAndStatus | undefined;
+  /** The last attempt, until it is counted: before the next one, or after the answer, which does not wait for that. */
+  settled: SettledAttempt | undefined;
+  /** It was answered. */
+  isOver: boolean;
   /** Set if it is known before the request ends. */
   outcome: RequestOutcome | undefined;
   /** Time until the response began, without the time spent waiting for vendors. */
@@ -74,6 +90,8 @@ export function observe(
     connectorId: '',
     attempts: 0,
     lastAttempt: undefined,
+    settled: undefined,
+    isOver: false,
     outcome: undefined,
     overheadMs: undefined,
     firstChunkAt: undefined,

@@ -11,8 +11,8 @@ export interface RateFigures {
   readonly tokensLeft: number;
   /** Time until the minute ends. */
   readonly resetMs: number;
-  /** When it ends, by the control plane's clock, in Unix milliseconds. */
-  readonly resetAtMs: number;
+  /** When it ends, by the control plane's clock. RFC 3339. */
+  readonly resetAt: string;
   /** The smaller remaining share of both limits, 0 to 1. */
   readonly shareLeft: number;
 }
@@ -52,6 +52,8 @@ export class RateCounter {
   /** What the control plane can still grant to any proxy; undefined before its first response in this minute. */
   #sharedRequests: number | undefined;
   #sharedTokens: number | undefined;
+  #resetAtMs = Number.NaN;
+  #resetText = '';
 
   constructor({ policyId, counterVersion, subject, counterKey }: RateLimitedPolicy) {
     this.policyId = policyId;
@@ -174,12 +176,21 @@ export class RateCounter {
       tokensLimit: tokensPerMinute,
       tokensLeft,
       resetMs,
-      resetAtMs: clockMs + resetMs,
+      resetAt: this.#resetAt(clockMs + resetMs),
       shareLeft: Math.min(
         requestsPerMinute ? requestsLeft / requestsPerMinute : 1,
         tokensPerMinute ? tokensLeft / tokensPerMinute : 1,
       ),
     };
+  }
+
+  /** Written once a minute: that takes longer than all other figures. */
+  #resetAt(atMs: number): string {
+    if (atMs !== this.#resetAtMs) {
+      this.#resetAtMs = atMs;
+      this.#resetText = new Date(atMs).toISOString();
+    }
+    return this.#resetText;
   }
 
   #minuteAt(clockMs: number): number {

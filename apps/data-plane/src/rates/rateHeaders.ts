@@ -32,7 +32,7 @@ export function setRateHeaders(headers: Headers, figures: RateFigures): void {
 function setLimit(
   headers: Headers,
   { limit, left, reset }: typeof REQUESTS | typeof TOKENS,
-  { resetMs, resetAtMs }: RateFigures,
+  { resetMs, resetAt }: RateFigures,
   most: number,
   remaining: number,
 ): void {
@@ -44,15 +44,7 @@ function setLimit(
   headers[put](left[0], remainingText);
   headers[put](left[1], remainingText);
   headers[put](reset[0], `${Math.ceil(resetMs / 1_000)}s`);
-  headers[put](reset[1], instantOf(resetAtMs));
-}
-
-let latest = { atMs: Number.NaN, text: '' };
-
-/** Cached, because most requests have the same reset time as the one before. */
-function instantOf(atMs: number): string {
-  if (atMs !== latest.atMs) latest = { atMs, text: new Date(atMs).toISOString() };
-  return latest.text;
+  headers[put](reset[1], resetAt);
 }
 
 /** Whether the header is a rate-limit header of either vendor. */

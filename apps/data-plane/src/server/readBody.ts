@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ChunkList } from '@weighbridge/dialects';
-import { bodyTooLarge } from '@weighbridge/runtime';
+import { type BodyReader, bodyTooLarge, RequestMessage } from '@weighbridge/runtime';
 import { BodyMemory } from '../formats/bodyMemory.ts';
 import { RequestBody } from '../formats/requestBody.ts';
 import type { HeldMemory } from '../shared/memoryBudget.ts';
@@ -48,7 +48,7 @@ export function readBody<Result>(
   });
 }
 
-class BodyReading {
+class BodyReading implements BodyReader {
   readonly #request: IncomingMessage;
   readonly #limits: BodyLimits;
   readonly #resolve: (body: RequestBody | undefined) => void;
@@ -79,19 +79,26 @@ class BodyReading {
   start(): void {
     const request = this.#request;
     if (request.destroyed && !request.complete) return void this.#onGone();
-    request.on('data', this.#onData);
-    request.on('end', this.#onEnd);
-    request.on('error', this.#onGone);
     request.on('close', this.#onGone);
+    const isKnown = this.#expectedBytes !== undefined;
+    if (isKnown && request instanceof RequestMessage && request.readBodyBy(this)) return;
+    request.on('data', (chunk: Buffer) => this.add(chunk));
+    request.on('end', () => this.end());
+    request.on('error', this.#onGone);
   }
 
-  readonly #onData = (chunk: Buffer): void => {
+  add(chunk: Buffer): void {
     if (chunk.length === this.#expectedBytes) this.#only = chunk;
     else if (this.#expectedBytes !== undefined && this.#expectedBytes >= MIN_OWNED_BYTES) {
       this.#owned ??= this.#own(this.#expectedBytes);
       this.#owned.add(chunk);
-    } else this.#add(chunk);
-  };
+    } else this.#addPart(chunk);
+  }
+
+  end(): void {
+    const chunks = this.#only ? [this.#only] : (this.#list?.chunks ?? []);
+    this.#resolve(new RequestBody(this.#owned ? [this.#owned.bytes] : chunks, this.#owned));
+  }
 
   #own(bytes: number): BodyMemory {
     const owned = new BodyMemory(bytes);
@@ -99,14 +106,14 @@ class BodyReading {
     return owned;
   }
 
-  #add(chunk: Buffer): void {
+  #addPart(chunk: Buffer): void {
     this.#list ??= new ChunkList();
     const bytes = this.#list.length + chunk.length;
     if (bytes > this.#takenBytes) {
       try {
         this.#grow(bytes);
       } catch (error) {
-        this.#request.off('data', this.#onData).pause();
+        this.#request.removeAllListeners('data').pause();
         this.#reject(error as Error);
         return;
       }
@@ -121,11 +128,6 @@ class BodyReading {
     memory.takeBody(taken - this.#takenBytes, taken, principalId);
     this.#takenBytes = taken;
   }
-
-  readonly #onEnd = (): void => {
-    const chunks = this.#only ? [this.#only] : (this.#list?.chunks ?? []);
-    this.#resolve(new RequestBody(this.#owned ? [this.#owned.bytes] : chunks, this.#owned));
-  };
 
   readonly #onGone = (): void => this.#resolve(undefined);
 }

@@ -54,7 +54,6 @@ export class Connections {
     this.#uploads = new SlowUploads(limits.bodyTimeoutMs, events.onSlowUpload);
     this.#onRefused = events.onRefused;
     server.on('connection', this.#onConnection);
-    server.on('timeout', (socket) => this.keepIdle(socket));
     this.#sweeping = setInterval(this.#sweep, SWEEP_MS).unref();
   }
 
@@ -104,15 +103,6 @@ export class Connections {
     }
   }
 
-  /** A connection had nothing to do for a while, less than it is kept: closes it once that is over. */
-  keepIdle(socket: Socket): void {
-    const connection = this.#open.get(socket);
-    if (connection && connection.responses.length > 0) return;
-    const leftMs = this.#limits.keepAliveMs - (performance.now() - (connection?.idleSince ?? 0));
-    if (connection && leftMs > 0) socket.setTimeout(Math.ceil(leftMs));
-    else socket.destroy();
-  }
-
   stop(): void {
     clearInterval(this.#sweeping);
   }
@@ -149,8 +139,10 @@ export class Connections {
       const last = responses[responses.length - 1];
       if (connection.isRefused) continue;
       if (last && !last.req.complete) this.#uploads.check(last.req, socket, now);
-      const bytes = last ? 0 : socket.bytesRead - connection.readBytes;
+      if (last) continue;
+      const bytes = socket.bytesRead - connection.readBytes;
       if (bytes > 0) arriving.push({ socket, bytes });
+      else if (now - connection.idleSince >= this.#limits.keepAliveMs) socket.destroy();
     }
     for (const { socket } of this.#heads.overdue(arriving)) {
       this.#onRefused();

@@ -20,6 +20,7 @@ import {
   parserError,
   protocolRefusal,
 } from './protocolErrors.ts';
+import { RequestMessage } from './requestMessage.ts';
 import { closeIfUnread, holdChunks } from './unreadBody.ts';
 
 export interface HttpLimits {
@@ -103,6 +104,7 @@ export async function listenHttp(given: HttpServerOptions): Promise<HttpServer> 
     request.url = originForm(request.url ?? '/');
     const held = connections.begin(request, response);
     if (held === 'closed') return;
+    promisesIdle(response)._keepAliveTimeout = options.promisedIdleMs;
     closeIfUnread(request, response, options.lingerMs);
     holdChunks(request, response);
     const refusal = held === 'no_room' ? noRoomForHead() : protocolRefusal(request);
@@ -158,6 +160,16 @@ export async function listenHttp(given: HttpServerOptions): Promise<HttpServer> 
   };
 }
 
+/** What Node writes as the `Keep-Alive` header. */
+interface PromisesIdle {
+  /** In milliseconds. */
+  _keepAliveTimeout: number;
+}
+
+function promisesIdle(response: ServerResponse): PromisesIdle {
+  return response as unknown as PromisesIdle;
+}
+
 /** Removes the server from a target in absolute form, `http://host/path` (RFC 9112, section 3.2.2). */
 function originForm(target: string): string {
   if (target.startsWith('/')) return target;
@@ -196,9 +208,7 @@ function endConnection(
   // What a refused client still sends is no news; it reads its answer.
   if (connection.isRefused) return;
   // It was opened in advance and is idle, as one between two requests; its client may be about to send.
-  if (socket.bytesRead === 0 && error.code === 'ERR_HTTP_REQUEST_TIMEOUT') {
-    return void connections.keepIdle(socket);
-  }
+  if (socket.bytesRead === 0 && error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return;
   if (socket.bytesRead === 0 || !mayBeAnswered(connection)) return void socket.destroy();
   connection.isRefused = true;
   const [response] = connection.responses;
@@ -264,7 +274,9 @@ function createParser(options: Options, serve: RequestListener): Server {
       headersTimeout: options.headersTimeoutMs,
       requestTimeout: Math.max(REQUEST_TIMEOUT_MS, options.headersTimeoutMs),
       connectionsCheckingInterval: TIMEOUT_CHECK_MS,
-      keepAliveTimeout: options.promisedIdleMs,
+      // `Connections` closes idle connections: Node would set a timer after each response, and end it at the next request.
+      keepAliveTimeout: 0,
+      IncomingMessage: RequestMessage,
       // Refused here, with a body that says so.
       requireHostHeader: false,
     },

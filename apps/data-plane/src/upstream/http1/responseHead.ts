@@ -69,6 +69,18 @@ for (const name of [
   );
 }
 
+/** A line that is valid, with its end. */
+interface HeaderLine {
+  readonly text: string;
+  readonly name: string;
+  readonly value: string;
+}
+
+/** The lines of the last answer, by their place: the next one has most of them there too. */
+const latest: HeaderLine[] = [];
+const MAX_KNOWN_LINES = 64;
+const MAX_KNOWN_LENGTH = 256;
+
 /**
  * Reads a head: bytes as latin1, each line with its end. Throws for what is not strict HTTP/1.1: where two readers could see
  * two ends of a message, the next request on the connection could get the answer to another.
@@ -81,7 +93,12 @@ export function parseResponseHead(text: string): ResponseHead {
   const status = statusAt(text, 9);
   let at = endOfReason(text, 12);
   const headers = new Headers();
-  while (at < text.length) at = readHeader(text, at, headers);
+  for (let place = 0; at < text.length; place++) {
+    const line = readLine(text, at, latest[place]);
+    if (place < MAX_KNOWN_LINES && line.text.length <= MAX_KNOWN_LENGTH) latest[place] = line;
+    add(headers, line);
+    at += line.text.length;
+  }
   return framed(status, headers, minor === 1);
 }
 
@@ -113,8 +130,9 @@ function endOfLine(text: string, from: number, what: string): number {
   return at + 2;
 }
 
-/** Reads one line; folded lines, and spaces before the colon, are no tokens. */
-function readHeader(text: string, from: number, headers: Headers): number {
+/** Reads the line of a header; folded lines, and spaces before the colon, are no tokens. */
+function readLine(text: string, from: number, known: HeaderLine | undefined): HeaderLine {
+  if (known && text.startsWith(known.text, from)) return known;
   let colon = from;
   while (IS_TOKEN[text.charCodeAt(colon)] === 1) colon++;
   if (colon === from || text.charCodeAt(colon) !== COLON)
@@ -126,12 +144,14 @@ function readHeader(text: string, from: number, headers: Headers): number {
   while (end > start && isBlank(text.charCodeAt(end - 1))) end--;
   const written = text.slice(from, colon);
   const name = NAMES.get(written) ?? written.toLowerCase();
-  const value = text.slice(start, end);
+  return { text: text.slice(from, next), name, value: text.slice(start, end) };
+}
+
+function add(headers: Headers, { name, value }: HeaderLine): void {
   const earlier = headers[name];
   if (earlier === undefined) headers[name] = value;
   else if (typeof earlier === 'string') headers[name] = [earlier, value];
   else earlier.push(value);
-  return next;
 }
 
 function isBlank(code: number): boolean {
