@@ -77,6 +77,8 @@ export function planWorkloads({ repeats, roundMs, warmUpRequests }: Effort): Pla
   const open = { ...long, connections: RATE_CONNECTIONS };
   const few = { connections: FEW_CONNECTIONS };
   const share = { warmUpRequests: warmUpRequests * WARM_UP_SHARE };
+  // How many requests a turn of the event loop has decides what is compiled.
+  const all = { warmUpRequests };
   const inTurn = {
     connections: 1,
     ms: MAX_STREAMS_MS,
@@ -85,8 +87,8 @@ export function planWorkloads({ repeats, roundMs, warmUpRequests }: Effort): Pla
   return [
     closed('caller', 'small', ONE_CALLER, { ...long, connections: 1 }),
     closed('first', 'streamed', FIRST_EVENT, { ...inTurn, ...share }),
-    closed('c8', 'plain', FEW_CALLERS, few),
-    closed('c32', 'plain', PLAIN),
+    closed('c8', 'plain', FEW_CALLERS, { ...few, ...all }),
+    closed('c32', 'plain', PLAIN, all),
     closed('streamed', 'streamed', STREAMED, share),
     closed('rate', 'open', AT_RATE, open),
     closed('stream-rate', 'open', STREAMED_AT_RATE, open),
