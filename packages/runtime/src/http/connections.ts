@@ -9,6 +9,8 @@ export interface ConnectionLimits {
   readonly maxConnections: number;
   /** What the heads of all requests that are not answered may take together, and those that are arriving as much again. */
   readonly maxHeadBytes: number;
+  /** How long the head of a request may take. */
+  readonly headersTimeoutMs: number;
   /** How long a body may take, besides the time for its bytes at `MIN_BYTES_PER_SECOND`. */
   readonly bodyTimeoutMs: number;
   /** How long a connection is kept without a request, also before its first one. */
@@ -131,6 +133,12 @@ export class Connections {
     });
   };
 
+  /** What arrives may be a head, whose time Node measures; or line ends before one, which begin no time. */
+  #keptMs(isArriving: boolean): number {
+    const { keepAliveMs, headersTimeoutMs } = this.#limits;
+    return isArriving ? keepAliveMs + headersTimeoutMs : keepAliveMs;
+  }
+
   readonly #sweep = (): void => {
     const now = performance.now();
     const arriving: { readonly socket: Socket; readonly bytes: number }[] = [];
@@ -141,8 +149,8 @@ export class Connections {
       if (last && !last.req.complete) this.#uploads.check(last.req, socket, now);
       if (last) continue;
       const bytes = socket.bytesRead - connection.readBytes;
-      if (bytes > 0) arriving.push({ socket, bytes });
-      else if (now - connection.idleSince >= this.#limits.keepAliveMs) socket.destroy();
+      if (now - connection.idleSince >= this.#keptMs(bytes > 0)) socket.destroy();
+      else if (bytes > 0) arriving.push({ socket, bytes });
     }
     for (const { socket } of this.#heads.overdue(arriving)) {
       this.#onRefused();

@@ -183,6 +183,15 @@ describe('a slow client', () => {
     expect(silent.text()).toBe('');
   });
 
+  it('that sends line ends instead of another request is closed as one that is idle', async () => {
+    await serve(OK, { headersTimeoutMs: 500, keepAliveMs: 500 });
+    const idle = await dial();
+    idle.socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
+    while (!idle.text().endsWith('ok')) await sleep(5);
+    idle.socket.write('\r\n\r\n');
+    await idle.closed;
+  });
+
   it('may not send a body byte by byte, but at a low pace', async () => {
     await serve((request, response) => {
       request.resume();
