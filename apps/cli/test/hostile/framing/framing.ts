@@ -50,6 +50,8 @@ export async function fuzzFraming(scene: Scene, count: number, seed: number): Pr
   };
 }
 
+const LAST_EVENT = 'data: [DONE]\n\n';
+
 class Framing {
   readonly statuses: Record<string, number> = {};
   readonly wrong: object[] = [];
@@ -126,7 +128,8 @@ class Framing {
       if (status !== 200 || !sent.labelled.includes(marker)) continue;
       // What a client that closed its connection did not read may have been sent all the same.
       if (isWhole) this.#served.add(marker);
-      else if (sent.leaves === 'end') this.#cut.add(marker);
+      // A stream whose last event has arrived is served, also if bad bytes behind its request end the connection before its last chunk.
+      else if (sent.leaves === 'end' && !body.includes(LAST_EVENT)) this.#cut.add(marker);
     }
   }
 
