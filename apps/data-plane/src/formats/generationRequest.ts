@@ -276,6 +276,9 @@ function isEmptyAfter(body: Buffer, brace: number): boolean {
   return body[at] === 0x7d;
 }
 
+/** What says which models may answer: a policy's models and the price depend on it. */
+const MODEL_FIELDS = ['model', 'models', 'fallbacks'];
+
 /** The spans of the values of top-level fields. Throws a 400 that says what is wrong and where. */
 export function scanFields(
   bytes: Buffer,
@@ -283,11 +286,12 @@ export function scanFields(
   watch?: KeyWatch,
 ): ReadonlyMap<string, Span> {
   try {
-    return scanObject(bytes, fields, { exactCase: 'model', watch });
+    return scanObject(bytes, fields, { exactCase: MODEL_FIELDS, watch });
   } catch (error) {
     if (!(error instanceof JsonScanError)) throw error;
     if (error.variant) {
-      const message = `The field "${error.variant}" differs from "model" only in case: some vendors read it as the model. Remove it.`;
+      const meant = error.variant.toLowerCase();
+      const message = `The field "${error.variant}" differs from "${meant}" only in case: some vendors read it as that. Remove it.`;
       throw new AppError('invalid_request', 'ambiguous_field', message, { param: error.variant });
     }
     if (error.duplicate) {

@@ -46,8 +46,8 @@ it('says what the request asks of the service, and whether another model may ans
   expect(read(CHAT_COMPLETIONS, ',"tools":[{"model":"x"}]').namesSeveralModels).toBe(false);
 });
 
-it('refuses the name of the model in another case, which some vendors take for it', () => {
-  for (const name of ['Model', 'MODEL', 'mo\\u0044el']) {
+it('refuses a name of what says which models may answer in another case, which some vendors take for it', () => {
+  for (const name of ['Model', 'MODEL', 'mo\\u0044el', 'Models', 'FALLBACKS', 'fallback\\u0053']) {
     expect(() => read(CHAT_COMPLETIONS, `,"${name}":"c/d"`)).toThrow(
       expect.objectContaining({ code: 'ambiguous_field' }),
     );

@@ -13,8 +13,8 @@ export { JsonScanError, type Span } from '@weighbridge/dialects';
 export interface ScanOptions {
   /** A wanted field that occurs twice is an error, or its last value counts. Default: `refuse`. */
   readonly duplicates?: 'refuse' | 'last';
-  /** A field that may not occur in another case: some vendors take it in any. */
-  readonly exactCase?: string;
+  /** Fields that may not occur in another case: some vendors take them in any. */
+  readonly exactCase?: readonly string[];
   /** Notices keys at any depth. */
   readonly watch?: KeyWatch | undefined;
 }
@@ -55,8 +55,8 @@ function scanMembers(
     if (wanted.has(name)) {
       if (found.has(name) && duplicates !== 'last') throw new JsonScanError(`"${name}" occurs twice`, name);
       found.set(name, { start, end: cursor.at });
-    } else if (exactCase !== undefined && isVariant(name, exactCase)) {
-      throw new JsonScanError(`"${name}" is not "${exactCase}"`, undefined, name);
+    } else if (exactCase?.some((field) => isVariant(name, field))) {
+      throw new JsonScanError(`"${name}" is written in another case`, undefined, name);
     }
     cursor.space();
     const next = cursor.bytes[cursor.at++];
