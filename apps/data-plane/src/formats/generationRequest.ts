@@ -108,7 +108,7 @@ function readBytes(operation: Operation, whole: RequestBody, body: Buffer): Gene
     promptCacheKey: textAt(body, spans.get('prompt_cache_key')),
     asked: askedService(body, spans),
     asksToReason: REASONING_FIELDS.some((field) => spans.has(field)),
-    namesSeveralModels: spans.has('models') || spans.has('fallbacks'),
+    namesSeveralModels: OTHER_MODEL_FIELDS.some((field) => spans.has(field)),
     spans,
     start: afterBrace(body, 0),
     usageEdit:
@@ -276,8 +276,10 @@ function isEmptyAfter(body: Buffer, brace: number): boolean {
   return body[at] === 0x7d;
 }
 
-/** What says which models may answer: a policy's models and the price depend on it. */
-const MODEL_FIELDS = ['model', 'models', 'fallbacks'];
+/** They name other models that may answer. */
+const OTHER_MODEL_FIELDS = ['models', 'fallbacks'];
+/** Policies and prices depend on them. */
+const ALL_MODEL_FIELDS = ['model', ...OTHER_MODEL_FIELDS];
 
 /** The spans of the values of top-level fields. Throws a 400 that says what is wrong and where. */
 export function scanFields(
@@ -286,7 +288,7 @@ export function scanFields(
   watch?: KeyWatch,
 ): ReadonlyMap<string, Span> {
   try {
-    return scanObject(bytes, fields, { exactCase: MODEL_FIELDS, watch });
+    return scanObject(bytes, fields, { exactCase: ALL_MODEL_FIELDS, watch });
   } catch (error) {
     if (!(error instanceof JsonScanError)) throw error;
     if (error.variant) {

@@ -77,7 +77,7 @@ export function planWorkloads({ repeats, roundMs, warmUpRequests }: Effort): Pla
   const open = { ...long, connections: RATE_CONNECTIONS };
   const few = { connections: FEW_CONNECTIONS };
   const share = { warmUpRequests: warmUpRequests * WARM_UP_SHARE };
-  // How many requests a turn of the event loop has decides what is compiled.
+  // Which code is compiled depends on how many requests share a turn of the event loop.
   const all = { warmUpRequests };
   const inTurn = {
     connections: 1,

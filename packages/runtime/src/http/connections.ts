@@ -146,8 +146,10 @@ export class Connections {
       const { responses } = connection;
       const last = responses[responses.length - 1];
       if (connection.isRefused) continue;
-      if (last && !last.req.complete) this.#uploads.check(last.req, socket, now);
-      if (last) continue;
+      if (last) {
+        if (!last.req.complete) this.#uploads.check(last.req, socket, now);
+        continue;
+      }
       const bytes = socket.bytesRead - connection.readBytes;
       if (now - connection.idleSince >= this.#keptMs(bytes > 0)) socket.destroy();
       else if (bytes > 0) arriving.push({ socket, bytes });

@@ -7,8 +7,8 @@ export interface BodyReader {
 }
 
 /**
- * A request whose body can go to a reader past the stream, which costs a short request as much as all else that Node's server
- * does with its body.
+ * A request whose body can skip Node's stream: a reader gets each chunk as soon as the parser has it. For a short body, the stream's
+ * listeners and ticks are most of the work.
  */
 export class RequestMessage extends IncomingMessage {
   bodyReader: BodyReader | undefined = undefined;
@@ -20,7 +20,7 @@ export class RequestMessage extends IncomingMessage {
   readBodyBy(reader: BodyReader): boolean {
     if (this.complete || this.destroyed || this.readableLength > 0) return false;
     this.bodyReader = reader;
-    // The body is wanted: otherwise Node would read it to its end after the response.
+    // Marks the body as wanted: otherwise Node would discard it through the stream after the response.
     this.read(0);
     return true;
   }
