@@ -20,9 +20,7 @@ const COLUMNS: readonly Column<Override>[] = [
 ];
 
 export function overridesCommand(cli: Cli): Command {
-  const overrides = new Command('overrides').description(
-    'other limits for single counters, until a given time',
-  );
+  const overrides = new Command('overrides').description('temporary limits for one counter');
   addReads(overrides, cli);
   addCreate(overrides, cli);
   addUpdate(overrides, cli);

@@ -182,7 +182,7 @@ function policyOptions(command: Command): Command {
     .addOption(
       new Option(
         '--foreign-objects <rule>',
-        'what requests may name of the objects that vendors store, if made outside the service: any, or own, none of them',
+        'whether requests may use vendor-stored objects that were not created here: any, own',
       ).choices(['any', 'own']),
     )
     .addOption(

@@ -100,7 +100,11 @@ const EXAMPLES: readonly Example[] = [
     'This resource is available as application/json or text/csv. Name one of them in the Accept header.',
     'accept',
   ],
-  ['request_timeout', 'request_timeout', 'The request was not received in time. Send it again, faster.'],
+  [
+    'request_timeout',
+    'request_timeout',
+    'The upload timed out (below 8 KiB/s). Retry on a faster connection.',
+  ],
   [
     'conflict',
     'policy_in_use',

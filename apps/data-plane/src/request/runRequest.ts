@@ -78,7 +78,7 @@ export async function runRequest(
     await serve(deps, { id, dialect, endpoint, headers, query, receivedAt, key, action, observed }, client);
     deps.observer.answered(observed, client.response.statusCode);
   } catch (error) {
-    // What a vendor's connection says once the client's is closed is no news, and no failure.
+    // Ignore upstream errors after the client has disconnected.
     const isLeft = client.hasDisconnected && error instanceof AppError;
     respondWithError(deps, incoming, observed, isLeft ? clientGone() : error, client);
   } finally {

@@ -10,7 +10,7 @@ const WEBSOCKET = /(?:^|,)\s*websocket\s*(?:,|$)/i;
 export function refuseWebSocket({ upgrade }: IncomingHttpHeaders): void {
   if (upgrade === undefined || !WEBSOCKET.test(upgrade)) return;
   const message =
-    'This service speaks no WebSocket. Send the request as a POST by HTTP, with "stream": true for a stream.';
+    'WebSocket is not supported on this route. Send the request as a POST by HTTP, with "stream": true for a stream.';
   throw new AppError('upgrade_required', 'websocket_not_served', message, {
     // The protocol to use instead (RFC 9110, section 15.5.22).
     headers: { upgrade: 'HTTP/1.1', connection: 'Upgrade, close' },

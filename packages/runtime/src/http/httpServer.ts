@@ -205,7 +205,7 @@ function endConnection(
 ): void {
   const connection = connections.of(socket);
   if (!connection || !isParserError(error) || !socket.writable) return void socket.destroy();
-  // What a refused client still sends is no news; it reads its answer.
+  // Ignore what a refused client still sends; it reads its response.
   if (connection.isRefused) return;
   // It was opened in advance and is idle, as one between two requests; its client may be about to send.
   if (socket.bytesRead === 0 && error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return;

@@ -96,6 +96,6 @@ const PARSER_ERRORS: Record<string, [ErrorKind, string, string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: [
     'request_timeout',
     'request_timeout',
-    'The request was not received in time. Send it again, faster.',
+    'The upload timed out (below 8 KiB/s). Retry on a faster connection.',
   ],
 };

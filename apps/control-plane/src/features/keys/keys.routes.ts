@@ -60,7 +60,7 @@ function playgroundRoute(app: App, deps: IssuingDeps): void {
       config: { scope: 'usage:read', propagates: true },
       schema: {
         operationId: 'createPlaygroundKey',
-        summary: 'Create a key of your own for a page, which infers for 15 minutes at most',
+        summary: 'Create a 15-minute playground key',
         description:
           'It counts where your own requests do. A sixth one ends the oldest; signing out of the console ends those of the session.',
         headers: IdempotencyHeaders,

@@ -31,7 +31,7 @@ const properties = {
     Type.String({
       format: 'date-time',
       description:
-        'Until when the secret that a rotation replaced can still read and infer; null: not any more.',
+        'Until when the secret that a rotation replaced can still read and infer; null if it has expired.',
     }),
   ),
   policy_id: Type.String({ description: 'The policy that governs the key now.' }),

@@ -57,7 +57,7 @@ const settingsWithDefaults = {
   foreign_objects: OneOf(['any', 'own'], {
     title: 'ForeignObjects',
     description:
-      'What requests may name of the objects that vendors store, such as responses, conversations and files, if they were made outside the service: `any`, or `own`, none of them (404). What another principal made is 404 in any case. Of a policy and its parents, the strictest holds.',
+      'Whether requests may use vendor-stored objects (responses, conversations, files) that were not created here: `any`, or `own`, which makes them 404. The objects of other principals are always 404. Of a policy and its parents, the strictest holds.',
   }),
   translation: TranslationRule,
   requests_per_minute: PerMinute,

@@ -242,7 +242,7 @@ export class Watchers {
     this.#overheadsToldAtMs = performance.now();
     await this.#deps
       .tellOverheads(overheads)
-      .catch((error) => this.#deps.logger.warn({ err: error }, 'failed to tell the overhead of proxies'));
+      .catch((error) => this.#deps.logger.warn({ err: error }, 'failed to report proxy overhead'));
   }
 
   #applyStatus(call: WatchCall, status: ProxyStatus): void {

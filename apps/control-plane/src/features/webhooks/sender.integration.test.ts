@@ -287,7 +287,7 @@ describe('an endpoint that fails', () => {
     expect(clock.getTime() - began.getTime()).toBeGreaterThan(19 * 60 * MINUTE_MS);
     expect(clock.getTime() - began.getTime()).toBeLessThanOrEqual(24 * 60 * MINUTE_MS);
     expect(new Set(endpoint.received.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
-    expect(log).toContain('gave up a message of a webhook');
+    expect(log).toContain('webhook delivery abandoned');
     expect((await api.call('GET', `/webhooks/${id}`)).body).toMatchObject({
       pending: 0,
       last_error: 'It answered with 500: broken <b>here</b>',

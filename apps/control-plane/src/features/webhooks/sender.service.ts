@@ -102,7 +102,7 @@ class Sender {
   /** Without the URL, which may be a secret. */
   #report({ id, name }: WebhookRow, eventId: string, state: string, error: string | undefined): void {
     const fields = { webhookId: id, name, eventId, why: error };
-    if (state === 'given_up') this.#deps.logger.error(fields, 'gave up a message of a webhook');
+    if (state === 'given_up') this.#deps.logger.error(fields, 'webhook delivery abandoned');
     else this.#deps.logger.warn(fields, 'failed to send a message of a webhook; trying again');
   }
 }

@@ -17,9 +17,9 @@ export interface ConnectionOwner {
   /** Counts up at regular times. */
   readonly tick: number;
   /** How many ticks a call waits for the connection, the head, and more of the body. */
-  readonly patience: { readonly connect: number; readonly head: number; readonly body: number };
+  readonly timeoutTicks: { readonly connect: number; readonly head: number; readonly body: number };
   /** It has no call, and may get one in a later turn. */
-  onRest(connection: Connection): void;
+  onIdle(connection: Connection): void;
   onClose(connection: Connection): void;
 }
 
@@ -37,13 +37,13 @@ export class Connection implements ResponseSink {
   #deadline: number;
   #waitsFor: 'connect_timeout' | 'head_timeout' | 'body_timeout' = 'connect_timeout';
   /** While it rests: when it is closed at the latest, by the pool's clock. */
-  restsUntilMs = 0;
+  idleUntilMs = 0;
 
   constructor(owner: ConnectionOwner, opener: SocketOpener, call: HttpCall) {
     this.#owner = owner;
     this.#call = call;
     call.connection = this;
-    this.#deadline = owner.tick + owner.patience.connect;
+    this.#deadline = owner.tick + owner.timeoutTicks.connect;
     const callback = (count: number) => this.#read(count);
     this.#socket = opener.open({ buffer: readBuffer, callback }, () => this.#onOpen());
     this.#socket
@@ -70,7 +70,7 @@ export class Connection implements ResponseSink {
     }
     // If the handler aborted it, nothing was written.
     if (call.isOver) {
-      this.#owner.onRest(this);
+      this.#owner.onIdle(this);
       return;
     }
     this.#call = call;
@@ -121,9 +121,9 @@ export class Connection implements ResponseSink {
   }
 
   #await(what: 'head_timeout' | 'body_timeout'): void {
-    const { tick, patience } = this.#owner;
+    const { tick, timeoutTicks } = this.#owner;
     this.#waitsFor = what;
-    this.#deadline = tick + (what === 'head_timeout' ? patience.head : patience.body);
+    this.#deadline = tick + (what === 'head_timeout' ? timeoutTicks.head : timeoutTicks.body);
   }
 
   #onOpen(): void {
@@ -181,7 +181,7 @@ export class Connection implements ResponseSink {
         this.#isPaused = false;
         this.#socket.resume();
       }
-      this.#owner.onRest(this);
+      this.#owner.onIdle(this);
     } else this.#close();
     call.end();
   }

@@ -10,7 +10,7 @@ const REST_MS = 4_000;
 const MAX_REST_MS = 600_000;
 /** Before the time that a server says. */
 const REST_MARGIN_MS = 2_000;
-const MAX_RESTING = 1_024;
+const MAX_IDLE = 1_024;
 const MIN_TICK_MS = 5;
 const MAX_TICK_MS = 500;
 const TICKS_PER_TIMEOUT = 8;
@@ -31,15 +31,15 @@ export interface HttpPoolOptions {
  */
 export class HttpPool implements ConnectionOwner {
   tick = 0;
-  readonly patience: ConnectionOwner['patience'];
+  readonly timeoutTicks: ConnectionOwner['timeoutTicks'];
   readonly #host: string;
   readonly #opener: SocketOpener;
   readonly #tickMs: number;
   readonly #connections = new Set<Connection>();
-  /** May serve a call; the last one rests for the shortest time. */
-  readonly #resting: Connection[] = [];
-  /** Rest since this turn: what the server sent behind its answer is not read yet. */
-  readonly #restingLater: Connection[] = [];
+  /** May serve a call; the last one has been idle for the shortest time. */
+  readonly #idle: Connection[] = [];
+  /** Idle since this turn: what the server sent behind its answer is not read yet. */
+  readonly #idleLater: Connection[] = [];
   /** Get a connection at the end of this turn. */
   #calls: HttpCall[] = [];
   #hasTurn = false;
@@ -63,7 +63,7 @@ export class HttpPool implements ConnectionOwner {
     this.#tickMs = Math.min(MAX_TICK_MS, Math.max(MIN_TICK_MS, Math.floor(shortest / TICKS_PER_TIMEOUT)));
     // The first tick may come at once.
     const ticks = (ms: number) => Math.ceil(ms / this.#tickMs) + 1;
-    this.patience = {
+    this.timeoutTicks = {
       connect: ticks(connectTimeoutMs),
       head: ticks(firstByteTimeoutMs),
       body: ticks(chunkTimeoutMs),
@@ -92,7 +92,7 @@ export class HttpPool implements ConnectionOwner {
   /** Serves calls that were begun, and no others. */
   close(): void {
     this.#isClosed = true;
-    for (const connection of [...this.#resting, ...this.#restingLater]) closeResting(connection);
+    for (const connection of [...this.#idle, ...this.#idleLater]) closeIdle(connection);
   }
 
   /** Ends all calls. */
@@ -103,21 +103,21 @@ export class HttpPool implements ConnectionOwner {
     for (const connection of this.#connections) connection.fail(error);
   }
 
-  onRest(connection: Connection): void {
-    const restMs = restMsOf(connection);
-    if (this.#isClosed || restMs <= 0) {
-      closeResting(connection);
+  onIdle(connection: Connection): void {
+    const idleMs = idleMsOf(connection);
+    if (this.#isClosed || idleMs <= 0) {
+      closeIdle(connection);
       return;
     }
-    connection.restsUntilMs = performance.now() + restMs;
-    this.#restingLater.push(connection);
+    connection.idleUntilMs = performance.now() + idleMs;
+    this.#idleLater.push(connection);
     this.#endTurn();
   }
 
   onClose(connection: Connection): void {
     this.#connections.delete(connection);
-    remove(this.#resting, connection);
-    remove(this.#restingLater, connection);
+    remove(this.#idle, connection);
+    remove(this.#idleLater, connection);
     if (this.#connections.size > 0) return;
     clearInterval(this.#sweeper);
     this.#sweeper = undefined;
@@ -137,16 +137,16 @@ export class HttpPool implements ConnectionOwner {
     this.#hasTurn = false;
     const calls = this.#calls;
     this.#calls = [];
-    let spare = this.#restingLater.length;
+    let spare = this.#idleLater.length;
     for (const call of calls) {
       if (call.isOver) continue;
-      if (this.#resting.length > 0 || spare-- <= 0) this.#connect(call);
+      if (this.#idle.length > 0 || spare-- <= 0) this.#connect(call);
       // A turn is shorter than connecting.
       else this.#calls.push(call);
     }
-    this.#resting.push(...this.#restingLater.splice(0));
+    this.#idle.push(...this.#idleLater.splice(0));
     if (this.#calls.length > 0) this.#endTurn();
-    while (this.#resting.length > MAX_RESTING) closeResting(this.#resting[0] as Connection);
+    while (this.#idle.length > MAX_IDLE) closeIdle(this.#idle[0] as Connection);
   };
 
   #connect(call: HttpCall): void {
@@ -167,9 +167,9 @@ export class HttpPool implements ConnectionOwner {
   #takeResting(): Connection | undefined {
     const now = performance.now();
     for (;;) {
-      const connection = this.#resting.pop();
-      if (!connection || connection.restsUntilMs > now) return connection;
-      closeResting(connection);
+      const connection = this.#idle.pop();
+      if (!connection || connection.idleUntilMs > now) return connection;
+      closeIdle(connection);
     }
   }
 
@@ -177,18 +177,18 @@ export class HttpPool implements ConnectionOwner {
     this.tick++;
     for (const connection of this.#connections) connection.checkDeadline();
     const now = performance.now();
-    for (const connection of this.#resting.filter(({ restsUntilMs }) => restsUntilMs <= now + this.#tickMs)) {
-      closeResting(connection);
+    for (const connection of this.#idle.filter(({ idleUntilMs }) => idleUntilMs <= now + this.#tickMs)) {
+      closeIdle(connection);
     }
   };
 }
 
-function closeResting(connection: Connection): void {
+function closeIdle(connection: Connection): void {
   connection.fail(new HttpClientError('connection_closed', 'the connection was not used'));
 }
 
 /** How long the server keeps the connection, as far as it says. */
-function restMsOf({ headers }: Connection): number {
+function idleMsOf({ headers }: Connection): number {
   const said = TIMEOUT.exec(String(headers?.['keep-alive'] ?? ''))?.[1];
   return said === undefined ? REST_MS : Math.min(Number(said) * 1_000 - REST_MARGIN_MS, MAX_REST_MS);
 }

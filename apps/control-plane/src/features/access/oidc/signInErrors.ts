@@ -13,7 +13,7 @@ export function refusedSignIn(failure: unknown): AppError {
   if (name === 'ResponseBodyError') return refusedCode(String(error));
   const { code } = failure as { readonly code?: unknown };
   if (typeof code === 'string' && /CLAIM|INVALID_RESPONSE|TIMESTAMP/.test(code)) {
-    const message = 'The answer of your identity provider was not one to this sign-in. Sign in again.';
+    const message = "The identity provider's response does not match this sign-in. Sign in again.";
     return new AppError('authentication', 'sign_in_refused', message);
   }
   return unansweredSignIn();
