@@ -1,4 +1,5 @@
 export { eventually } from './eventually.ts';
+export { createExplainedDatabase, type ExplainedStatement } from './explainedDatabase.ts';
 export { type FeedServer, startFeedServer } from './feedServer.ts';
 export { untilLockWaits } from './lockWaits.ts';
 export { startNats, type TestNats, useNats } from './nats.ts';

@@ -1,4 +1,4 @@
-import type { Database, Tx } from '@weighbridge/database';
+import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
 import { microFromNano, type NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { limitAt } from '../buckets/overrides.ts';
@@ -27,6 +27,8 @@ export async function recordThresholds(
   now: Date,
 ): Promise<ThresholdReached[]> {
   if (bucketKeys.length === 0) return [];
+  // IS TRUE makes it a look-up in a hash. A join may compare each row with each.
+  const isRecorded = sql`((bucket_key, percent) IN (SELECT bucket_key, percent FROM recorded)) IS TRUE`;
   const { rows } = await sql<{
     bucket_key: string;
     policy_id: string;
@@ -39,11 +41,14 @@ export async function recordThresholds(
     WITH reached AS (
       SELECT bucket.bucket_key, bucket.policy_id, bucket.subject, bucket.window_start, bucket.spent_nano_usd,
              counter.limit_nano_usd, threshold.percent
-      FROM spend_buckets AS bucket
-      JOIN policies ON policies.id = bucket.policy_id AND policies.counter_version = bucket.counter_version
+      FROM unnest(${arrayLiteral(bucketKeys)}::text[]) AS added (bucket_key)
+      CROSS JOIN LATERAL (
+        SELECT * FROM spend_buckets AS named WHERE named.bucket_key = added.bucket_key LIMIT 1
+      ) AS bucket
+      CROSS JOIN LATERAL (SELECT * FROM policies WHERE id = bucket.policy_id LIMIT 1) AS policies
       CROSS JOIN LATERAL (SELECT ${limitAt(sql.ref('bucket.subject'), now)} AS limit_nano_usd) AS counter
       CROSS JOIN LATERAL unnest(policies.thresholds) AS threshold (percent)
-      WHERE bucket.bucket_key = ANY (${bucketKeys}::text[])
+      WHERE policies.counter_version = bucket.counter_version
         AND cardinality(policies.thresholds) > 0 AND policies.enforcement <> 'off'
         AND policies.counter_scope = split_part(bucket.subject, ':', 1)
         AND bucket.spent_nano_usd >= counter.limit_nano_usd::numeric * threshold.percent / 100
@@ -58,10 +63,10 @@ export async function recordThresholds(
         'percent', percent, 'subject', subject,
         'window_start', to_char(window_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
         'spent_micro_usd', (spent_nano_usd + 500) / 1000, 'limit_micro_usd', limit_nano_usd / 1000)
-      FROM reached JOIN recorded USING (bucket_key, percent)
+      FROM reached WHERE ${isRecorded}
     )
     SELECT bucket_key, policy_id, subject, window_start, percent, limit_nano_usd, spent_nano_usd
-    FROM reached JOIN recorded USING (bucket_key, percent)
+    FROM reached WHERE ${isRecorded}
     ORDER BY policy_id, subject, percent`.execute(tx);
   const events = rows.map((row) => ({
     type: 'budget.threshold' as const,

@@ -1,5 +1,7 @@
 import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
+import { addToLeased } from '../buckets/addToLeased.ts';
+import { lockedLeaseOf } from './leaseOf.ts';
 
 interface NewCounter {
   /** The policy's id. */
@@ -26,27 +28,30 @@ export async function carryLeases(tx: Tx, policy: NewCounter, windowStart: Date)
     FROM unnest(${arrayLiteral(subjects)}::text[]) AS subject
     ON CONFLICT DO NOTHING`.execute(tx);
   await sql`
-    WITH carried AS (
-      UPDATE budget_leases AS lease SET also_bucket_key = held.next
+    WITH found AS MATERIALIZED (
+      SELECT lease.*, held.was_also, held.next
       FROM unnest(${arrayLiteral(held.map((lease) => lease.bucket_key))}::text[],
                   ${arrayLiteral(held.map((lease) => lease.producer_id))}::uuid[],
                   ${arrayLiteral(held.map((lease) => lease.epoch))}::uuid[],
                   ${arrayLiteral(held.map((lease) => lease.also_bucket_key))}::text[],
                   ${arrayLiteral(held.map((lease) => prefix + lease.subject))}::text[])
-        AS held (bucket_key, producer_id, epoch, also_bucket_key, next)
-      WHERE lease.bucket_key = held.bucket_key AND lease.producer_id = held.producer_id AND lease.epoch = held.epoch
-      RETURNING lease.hold_nano_usd, held.also_bucket_key, held.next
+        AS held (bucket_key, producer_id, epoch, was_also, next)
+      CROSS JOIN LATERAL (${lockedLeaseOf('held')}) AS lease
+    ), carried AS (
+      -- Each row exists, and is locked. A conflict finds it by its key.
+      INSERT INTO budget_leases (
+        bucket_key, producer_id, epoch, seq, granted_nano_usd, returned_nano_usd, also_bucket_key)
+      SELECT bucket_key, producer_id, epoch, seq, granted_nano_usd, returned_nano_usd, next FROM found
+      ON CONFLICT (bucket_key, producer_id, epoch) DO UPDATE SET also_bucket_key = excluded.also_bucket_key
     ), moved AS (
       SELECT key AS bucket_key, sum(nano_usd)::bigint AS nano_usd
-      FROM carried CROSS JOIN LATERAL (
-        VALUES (next, hold_nano_usd), (also_bucket_key, -hold_nano_usd)
+      FROM found CROSS JOIN LATERAL (
+        VALUES (next, hold_nano_usd), (was_also, -hold_nano_usd)
       ) AS moved (key, nano_usd)
       WHERE key IS NOT NULL
       GROUP BY key
     )
-    UPDATE spend_buckets AS bucket SET leased_nano_usd = bucket.leased_nano_usd + moved.nano_usd
-    FROM moved
-    WHERE bucket.bucket_key = moved.bucket_key`.execute(tx);
+    ${addToLeased('moved')}`.execute(tx);
 }
 
 interface HeldLease {
@@ -70,8 +75,12 @@ async function findHeld(tx: Tx, policy: NewCounter, windowStart: Date): Promise<
     SELECT * FROM (
       SELECT lease.bucket_key, lease.producer_id, lease.epoch, lease.also_bucket_key, ${subject} AS subject
       FROM spend_buckets AS bucket
-      JOIN budget_leases AS lease USING (bucket_key)
-      LEFT JOIN keys ON bucket.subject = 'key:' || keys.id
+      -- For each bucket: a join may read all leases and keys. OFFSET keeps it from becoming one.
+      CROSS JOIN LATERAL (
+        SELECT * FROM budget_leases AS of_bucket WHERE of_bucket.bucket_key = bucket.bucket_key OFFSET 0
+      ) AS lease
+      LEFT JOIN LATERAL (SELECT * FROM keys WHERE id = substr(bucket.subject, 5) LIMIT 1) AS keys
+        ON bucket.subject LIKE 'key:%'
       WHERE bucket.policy_id = ${policy.id} AND bucket.counter_version < ${policy.counter_version}
         AND lease.hold_nano_usd > 0
         AND (lease.window_end > ${windowStart} OR lease.window_end IS NULL)

@@ -1,6 +1,8 @@
 import { arrayLiteral, type Database } from '@weighbridge/database';
 import { sql } from 'kysely';
+import { addToLeased } from '../buckets/addToLeased.ts';
 import { lockCounters } from '../buckets/successors.ts';
+import { lockedLeaseOf } from './leaseOf.ts';
 import { lockBuckets } from './lockBuckets.ts';
 
 const LEASES_PER_TRANSACTION = 1_000;
@@ -30,24 +32,25 @@ export async function closeLeases(db: Database): Promise<number> {
         rows.flatMap((row) => [row.bucket_key, ...(row.also_bucket_key ? [row.also_bucket_key] : [])]),
       );
       await sql`
-        WITH closed AS (
-          UPDATE budget_leases AS lease SET closed = true
+        WITH held AS MATERIALIZED (
+          SELECT lease.*
           FROM unnest(${arrayLiteral(rows.map((row) => row.bucket_key))}::text[],
                       ${arrayLiteral(rows.map((row) => row.producer_id))}::uuid[],
                       ${arrayLiteral(rows.map((row) => row.epoch))}::uuid[]) AS ended (bucket_key, producer_id, epoch)
-          WHERE lease.bucket_key = ended.bucket_key AND lease.producer_id = ended.producer_id
-            AND lease.epoch = ended.epoch AND NOT lease.closed
-          RETURNING lease.bucket_key, lease.also_bucket_key,
-                    lease.granted_nano_usd - lease.returned_nano_usd - lease.settled_nano_usd AS freed
+          CROSS JOIN LATERAL (${lockedLeaseOf('ended')}) AS lease
+          WHERE NOT lease.closed
+        ), closed AS (
+          -- Each row exists, and is locked. A conflict finds it by its key.
+          INSERT INTO budget_leases (bucket_key, producer_id, epoch, seq, granted_nano_usd, returned_nano_usd)
+          SELECT bucket_key, producer_id, epoch, seq, granted_nano_usd, returned_nano_usd FROM held
+          ON CONFLICT (bucket_key, producer_id, epoch) DO UPDATE SET closed = true
         ), freed AS (
-          SELECT key AS bucket_key, sum(freed)::bigint AS nano_usd
-          FROM closed CROSS JOIN LATERAL unnest(ARRAY[bucket_key, also_bucket_key]) AS key
-          WHERE key IS NOT NULL AND freed > 0
+          SELECT key AS bucket_key, -sum(hold_nano_usd)::bigint AS nano_usd
+          FROM held CROSS JOIN LATERAL unnest(ARRAY[bucket_key, also_bucket_key]) AS key
+          WHERE key IS NOT NULL AND hold_nano_usd > 0
           GROUP BY key
         )
-        UPDATE spend_buckets AS bucket SET leased_nano_usd = bucket.leased_nano_usd - freed.nano_usd
-        FROM freed
-        WHERE bucket.bucket_key = freed.bucket_key`.execute(tx);
+        ${addToLeased('freed')}`.execute(tx);
       return rows.length;
     });
     ended += closed;

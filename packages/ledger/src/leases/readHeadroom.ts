@@ -19,8 +19,10 @@ export async function readHeadroom(
     FROM unnest(${buckets.map(bucketKey)}::text[], ${buckets.map(({ policyId }) => policyId)}::text[],
                 ${buckets.map(({ subject }) => subject)}::text[])
       AS wanted (bucket_key, policy_id, subject)
-    JOIN policies ON policies.id = wanted.policy_id
-    LEFT JOIN spend_buckets AS bucket ON bucket.bucket_key = wanted.bucket_key
+    CROSS JOIN LATERAL (SELECT * FROM policies WHERE id = wanted.policy_id LIMIT 1) AS policies
+    LEFT JOIN LATERAL (
+      SELECT * FROM spend_buckets AS named WHERE named.bucket_key = wanted.bucket_key LIMIT 1
+    ) AS bucket ON true
     WHERE policies.limit_nano_usd IS NOT NULL`.execute(db);
   return new Map(rows.map((row) => [row.bucket_key, row.headroom]));
 }

@@ -1,9 +1,10 @@
 import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { type NanoUsd, type WindowKind, windowAt } from '@weighbridge/domain';
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
 import { limitAt } from '../buckets/overrides.ts';
 import type { LeaseFigures } from './decideGrant.ts';
+import { leaseOf } from './leaseOf.ts';
 
 interface Holder {
   readonly producerId: string;
@@ -35,7 +36,7 @@ export async function findCurrentBuckets(
                 ${arrayLiteral(calls.map(({ bucket }) => bucket.policyId))}::text[],
                 ${arrayLiteral(calls.map(({ bucket }) => bucket.subject))}::text[])
       AS wanted (bucket_key, policy_id, subject)
-    JOIN policies ON policies.id = wanted.policy_id`.execute(tx);
+    CROSS JOIN LATERAL (SELECT * FROM policies WHERE id = wanted.policy_id LIMIT 1) AS policies`.execute(tx);
   const found = new Map(rows.map((row) => [row.bucket_key, row]));
   const current = new Map<string, CurrentBucket>();
   for (const { bucket } of calls) {
@@ -56,9 +57,10 @@ export async function findNextBuckets(
   keys: readonly string[],
 ): Promise<Map<string, string>> {
   const { rows } = await sql<{ bucket_key: string; also_bucket_key: string }>`
-    SELECT bucket_key, also_bucket_key FROM budget_leases
-    WHERE bucket_key = ANY (${arrayLiteral(keys)}::text[]) AND producer_id = ${producerId} AND epoch = ${epoch}
-      AND also_bucket_key IS NOT NULL`.execute(tx);
+    SELECT lease.bucket_key, lease.also_bucket_key
+    FROM unnest(${arrayLiteral(keys)}::text[]) AS wanted (bucket_key)
+    CROSS JOIN LATERAL (${leaseHeldBy(producerId, epoch)}) AS lease
+    WHERE lease.also_bucket_key IS NOT NULL`.execute(tx);
   return new Map(rows.map((row) => [row.bucket_key, row.also_bucket_key]));
 }
 
@@ -73,12 +75,22 @@ export async function readHolder(
            lease.granted_nano_usd AS granted, lease.returned_nano_usd AS returned, lease.settled_nano_usd AS settled,
            lease.standing_nano_usd AS standing, lease.closed
     FROM producers AS producer
-    LEFT JOIN budget_leases AS lease
-      ON lease.producer_id = producer.producer_id AND lease.epoch = producer.epoch
-      AND lease.bucket_key = ANY (${arrayLiteral(keys)}::text[])
+    LEFT JOIN (
+      unnest(${arrayLiteral(keys)}::text[]) AS wanted (bucket_key)
+      CROSS JOIN LATERAL (${leaseHeldBy(producerId, epoch)}) AS lease
+    ) ON true
     WHERE producer.producer_id = ${producerId} AND producer.epoch = ${epoch}
     FOR SHARE OF producer`.execute(tx);
   const leases = new Map<string, LeaseFigures>();
   for (const { bucket_key, may_hold: _, ...figures } of rows) if (bucket_key) leases.set(bucket_key, figures);
   return { leases, mayHold: rows[0]?.may_hold === true };
+}
+
+/** An SQL subquery: the holder's lease on the bucket that `wanted` names. */
+function leaseHeldBy(producerId: string, epoch: string): RawBuilder<unknown> {
+  return leaseOf({
+    bucketKey: sql.ref('wanted.bucket_key'),
+    producerId: sql`${producerId}::uuid`,
+    epoch: sql`${epoch}::uuid`,
+  });
 }

@@ -13,12 +13,8 @@ export async function readUnattributed(
   const held = new Map(bucketKeys.map((key) => [key, 0n]));
   if (bucketKeys.length === 0) return held;
   const { rows } = await sql<{ key: string; nano_usd: bigint }>`
-    SELECT key, sum(lease.hold_nano_usd)::bigint AS nano_usd
-    FROM unnest(${arrayLiteral(bucketKeys)}::text[]) AS key
-    JOIN budget_leases AS lease ON lease.bucket_key = key OR lease.also_bucket_key = key
-    JOIN producers AS producer USING (producer_id, epoch)
-    WHERE producer.state IN ('lost', 'retired')
-    GROUP BY key`.execute(db);
+    SELECT key, ${unattributed(sql.ref('key'))} AS nano_usd
+    FROM unnest(${arrayLiteral(bucketKeys)}::text[]) AS key`.execute(db);
   for (const { key, nano_usd } of rows) held.set(key, nano_usd);
   return held;
 }
@@ -27,7 +23,13 @@ export async function readUnattributed(
 export function unattributed(key: string | RawBuilder<unknown>): RawBuilder<bigint> {
   return sql<bigint>`coalesce((
     SELECT sum(lease.hold_nano_usd)
-    FROM budget_leases AS lease JOIN producers AS producer USING (producer_id, epoch)
-    WHERE (lease.bucket_key = ${key} OR lease.also_bucket_key = ${key}) AND producer.state IN ('lost', 'retired')
+    FROM (
+      SELECT * FROM budget_leases WHERE bucket_key = ${key}
+      UNION ALL SELECT * FROM budget_leases WHERE also_bucket_key = ${key}
+    ) AS lease
+    WHERE lease.hold_nano_usd > 0 AND (
+      SELECT producer.state FROM producers AS producer
+      WHERE producer.producer_id = lease.producer_id AND producer.epoch = lease.epoch
+    ) IN ('lost', 'retired')
   ), 0)::bigint`;
 }

@@ -1,10 +1,9 @@
-import { arrayLiteral, BIGINT, binaryArray, INTEGER, type Tx, UUID } from '@weighbridge/database';
+import { arrayLiteral, BIGINT, binaryArray, type Tx, UUID } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
+import { addToLeased } from '../buckets/addToLeased.ts';
 import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
-
-/** More than a transaction's 2,000 events can name, with at most 64 buckets each. */
-const MAX_KEYS = 2 ** 20;
+import { lockedLeaseOf } from './leaseOf.ts';
 
 /** The parts of a new event that its leases need. */
 export interface NewEvent {
@@ -23,79 +22,57 @@ export interface NewEvent {
  * no longer holds is spent in its bucket. Call it in the ledger's transaction after `addToBuckets`, which locks the buckets.
  */
 export async function settleLeases(tx: Tx, events: readonly NewEvent[]): Promise<void> {
-  const { epochs, keys, sums } = sumByLease(events);
+  const sums = sumByLease(events);
   if (sums.length === 0) return;
-  // Each name is sent once, however many leases it is in.
   await sql`
-    WITH epoch AS (
-      SELECT * FROM unnest(${binaryArray(UUID, epochs, ({ producerId }) => producerId)}::uuid[],
-                           ${binaryArray(UUID, epochs, ({ epoch }) => epoch)}::uuid[])
-        WITH ORDINALITY AS epoch (producer_id, epoch, epoch_at)
-    ), bucket AS (
-      SELECT * FROM unnest(${arrayLiteral(keys)}::text[]) WITH ORDINALITY AS bucket (bucket_key, bucket_at)
-    ), cost AS (
-      SELECT bucket_key, producer_id, epoch, nano_usd
-      FROM unnest(${binaryArray(INTEGER, sums, ({ epochAt }) => epochAt)}::integer[],
-                  ${binaryArray(INTEGER, sums, ({ bucketAt }) => bucketAt)}::integer[],
-                  ${binaryArray(BIGINT, sums, ({ cost }) => cost)}::bigint[]) AS sum (epoch_at, bucket_at, nano_usd)
-      JOIN epoch USING (epoch_at) JOIN bucket USING (bucket_at)
-    ), held AS MATERIALIZED (
-      SELECT lease.bucket_key, lease.producer_id, lease.epoch, lease.hold_nano_usd, cost.nano_usd
-      FROM cost JOIN budget_leases AS lease USING (bucket_key, producer_id, epoch)
-      ORDER BY lease.bucket_key, lease.producer_id, lease.epoch
-      FOR NO KEY UPDATE OF lease
+    WITH held AS MATERIALIZED (
+      SELECT lease.*, cost.nano_usd
+      FROM unnest(${arrayLiteral(sums.map(({ key }) => key))}::text[],
+                  ${binaryArray(UUID, sums, ({ producerId }) => producerId)}::uuid[],
+                  ${binaryArray(UUID, sums, ({ epoch }) => epoch)}::uuid[],
+                  ${binaryArray(BIGINT, sums, ({ cost }) => cost)}::bigint[])
+        AS cost (bucket_key, producer_id, epoch, nano_usd)
+      CROSS JOIN LATERAL (${lockedLeaseOf('cost')}) AS lease
     ), settled AS (
-      UPDATE budget_leases AS lease SET settled_nano_usd = lease.settled_nano_usd + held.nano_usd
-      FROM held
-      WHERE lease.bucket_key = held.bucket_key AND lease.producer_id = held.producer_id AND lease.epoch = held.epoch
-      RETURNING lease.bucket_key, lease.also_bucket_key, held.hold_nano_usd - lease.hold_nano_usd AS freed
+      -- Each row exists, and is locked. A conflict finds it by its key.
+      INSERT INTO budget_leases AS lease (
+        bucket_key, producer_id, epoch, seq, granted_nano_usd, returned_nano_usd, settled_nano_usd)
+      SELECT bucket_key, producer_id, epoch, seq, granted_nano_usd, returned_nano_usd, settled_nano_usd + nano_usd FROM held
+      ON CONFLICT (bucket_key, producer_id, epoch) DO UPDATE SET settled_nano_usd = excluded.settled_nano_usd
     ), freed AS (
-      SELECT key AS bucket_key, sum(freed)::bigint AS nano_usd
-      FROM settled CROSS JOIN LATERAL unnest(ARRAY[bucket_key, also_bucket_key]) AS key
-      WHERE key IS NOT NULL AND freed > 0
+      SELECT key AS bucket_key, -sum(least(hold_nano_usd, nano_usd))::bigint AS nano_usd
+      FROM held CROSS JOIN LATERAL unnest(ARRAY[bucket_key, also_bucket_key]) AS key
+      WHERE key IS NOT NULL AND hold_nano_usd > 0 AND nano_usd > 0
       GROUP BY key
     )
-    UPDATE spend_buckets AS bucket SET leased_nano_usd = bucket.leased_nano_usd - freed.nano_usd
-    FROM freed
-    WHERE bucket.bucket_key = freed.bucket_key`.execute(tx);
+    ${addToLeased('freed')}`.execute(tx);
 }
 
 interface LeaseSum {
-  /** Indexes of the epoch and the key, counted from 1 as in Postgres. */
-  readonly epochAt: number;
-  readonly bucketAt: number;
+  readonly key: string;
+  readonly producerId: string;
+  readonly epoch: string;
   cost: NanoUsd;
 }
 
-/** The cost of the events by epoch and bucket, and lists of both. */
-function sumByLease(events: readonly NewEvent[]) {
-  const epochs = new Map<
-    string,
-    { readonly producerId: string; readonly epoch: string; readonly at: number }
-  >();
-  const keys = new Map<string, number>();
-  const sums = new Map<number, LeaseSum>();
+/** The cost of the events by bucket and epoch. */
+function sumByLease(events: readonly NewEvent[]): LeaseSum[] {
+  const byEpoch = new Map<string, Map<string, LeaseSum>>();
   // Most events of one payer share their buckets.
-  const numbered = new Map<NewEvent['buckets'], readonly number[]>();
-  const number = (key: string): number => {
-    const at = keys.get(key) ?? keys.size + 1;
-    keys.set(key, at);
-    return at;
-  };
+  const keysOf = new Map<NewEvent['buckets'], readonly string[]>();
   for (const { row, buckets } of events) {
     const { producer_id: producerId, epoch, cost_nano_usd: cost } = row;
     if (!producerId || !epoch || cost === 0n) continue;
     const name = `${producerId}/${epoch}`;
-    const known = epochs.get(name) ?? { producerId, epoch, at: epochs.size + 1 };
-    epochs.set(name, known);
-    const bucketsAt = numbered.get(buckets) ?? [...new Set(buckets.map(bucketKey))].map(number);
-    numbered.set(buckets, bucketsAt);
-    for (const bucketAt of bucketsAt) {
-      const lease = known.at * MAX_KEYS + bucketAt;
-      const sum = sums.get(lease);
+    const sums = byEpoch.get(name) ?? new Map<string, LeaseSum>();
+    byEpoch.set(name, sums);
+    const keys = keysOf.get(buckets) ?? [...new Set(buckets.map(bucketKey))];
+    keysOf.set(buckets, keys);
+    for (const key of keys) {
+      const sum = sums.get(key);
       if (sum) sum.cost += cost;
-      else sums.set(lease, { epochAt: known.at, bucketAt, cost });
+      else sums.set(key, { key, producerId, epoch, cost });
     }
   }
-  return { epochs: [...epochs.values()], keys: [...keys.keys()], sums: [...sums.values()] };
+  return [...byEpoch.values()].flatMap((sums) => [...sums.values()]);
 }

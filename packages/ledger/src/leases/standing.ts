@@ -30,9 +30,15 @@ export async function readOthersStanding(
   keys: readonly string[],
 ): Promise<ReadonlyMap<string, NanoUsd>> {
   const { rows } = await sql<{ bucket_key: string; standing: bigint }>`
-    SELECT bucket_key, sum(standing_nano_usd)::bigint AS standing FROM budget_leases
-    WHERE bucket_key = ANY (${arrayLiteral(keys)}::text[]) AND standing_nano_usd > 0 AND NOT closed
-      AND NOT (producer_id = ${producerId} AND epoch = ${epoch})
-    GROUP BY bucket_key`.execute(tx);
+    SELECT wanted.bucket_key, others.standing
+    FROM unnest(${arrayLiteral(keys)}::text[]) AS wanted (bucket_key)
+    -- A sum for each bucket, of all its leases: a join may read all buckets', a condition those of an index that it matches.
+    CROSS JOIN LATERAL (
+      SELECT sum(standing_nano_usd) FILTER (
+        WHERE standing_nano_usd > 0 AND NOT closed AND NOT (producer_id = ${producerId} AND epoch = ${epoch})
+      )::bigint AS standing
+      FROM budget_leases AS lease WHERE lease.bucket_key = wanted.bucket_key
+    ) AS others
+    WHERE others.standing IS NOT NULL`.execute(tx);
   return new Map(rows.map((row) => [row.bucket_key, row.standing]));
 }

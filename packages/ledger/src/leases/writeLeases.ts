@@ -37,16 +37,19 @@ export async function writeLeases(
   if (moves.length === 0 && leases.length === 0) return;
   const { rows } = await sql<{ moved: number }>`
     WITH moved AS (
-      UPDATE spend_buckets AS bucket
-      SET leased_nano_usd = bucket.leased_nano_usd + move.added, limit_nano_usd = move.limit_nano_usd
+      -- Each row exists. A conflict finds it by its key, and opening_nano_usd carries the amount: see addToLeased.
+      INSERT INTO spend_buckets AS bucket (
+        bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd, opening_nano_usd, limit_nano_usd)
+      SELECT bucket_key, '', 0, '', 'epoch', 0, added, limit_nano_usd
       FROM unnest(${arrayLiteral(moves.map(({ key }) => key))}::text[],
                   ${arrayLiteral(moves.map(({ added }) => added))}::bigint[],
                   ${arrayLiteral(moves.map(({ limit }) => limit))}::bigint[])
         AS move (bucket_key, added, limit_nano_usd)
-      WHERE bucket.bucket_key = move.bucket_key
-        AND (move.added <= 0 OR move.limit_nano_usd IS NULL
-             OR bucket.spent_nano_usd + bucket.leased_nano_usd + move.added <= move.limit_nano_usd)
-      RETURNING 1
+      ON CONFLICT (bucket_key) DO UPDATE
+      SET leased_nano_usd = bucket.leased_nano_usd + excluded.opening_nano_usd, limit_nano_usd = excluded.limit_nano_usd
+      WHERE excluded.opening_nano_usd <= 0 OR excluded.limit_nano_usd IS NULL
+        OR bucket.spent_nano_usd + bucket.leased_nano_usd + excluded.opening_nano_usd <= excluded.limit_nano_usd
+      RETURNING policy_id
     ), saved AS (
       INSERT INTO budget_leases (
         bucket_key, producer_id, epoch, window_end, seq, granted_nano_usd, returned_nano_usd, standing_nano_usd)
@@ -63,7 +66,7 @@ export async function writeLeases(
       SET seq = excluded.seq, granted_nano_usd = excluded.granted_nano_usd, returned_nano_usd = excluded.returned_nano_usd,
           standing_nano_usd = excluded.standing_nano_usd
     )
-    SELECT count(*)::int AS moved FROM moved`.execute(tx);
+    SELECT count(*)::int AS moved FROM moved WHERE policy_id <> ''`.execute(tx);
   if (rows[0]?.moved !== moves.length) throw new Error('a bucket changed while it was locked');
 }
 

@@ -50,11 +50,14 @@ export async function grantRates(
       };
     });
     await sql`
-      UPDATE rate_minutes AS counter
-      SET requests = counter.requests + granted.requests, tokens = counter.tokens + granted.tokens
+      INSERT INTO rate_minutes AS counter (counter_key, minute, requests, tokens)
+      SELECT counter_key, 0, requests, tokens
       FROM unnest(${calls.map(counterKey)}::text[], ${granted.map((each) => each.requests)}::bigint[],
                   ${granted.map((each) => each.tokens)}::bigint[]) AS granted (counter_key, requests, tokens)
-      WHERE counter.counter_key = granted.counter_key`.execute(tx);
+      ON CONFLICT (counter_key) DO UPDATE SET
+        requests = counter.requests + excluded.requests, tokens = counter.tokens + excluded.tokens`.execute(
+      tx,
+    );
     return granted;
   });
 }
@@ -86,7 +89,7 @@ async function lockCounters(tx: Tx, calls: readonly RateCall[]) {
     FROM counter
     JOIN unnest(${calls.map(counterKey)}::text[], ${calls.map((call) => call.policyId)}::text[])
       AS call (counter_key, policy_id) USING (counter_key)
-    JOIN policies ON policies.id = call.policy_id`.execute(tx);
+    CROSS JOIN LATERAL (SELECT * FROM policies WHERE id = call.policy_id LIMIT 1) AS policies`.execute(tx);
   return rows;
 }
 

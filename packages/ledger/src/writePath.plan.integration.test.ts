@@ -1,0 +1,259 @@
+import type { Database } from '@weighbridge/database';
+import { createExplainedDatabase, createTestDatabase, type ExplainedStatement } from '@weighbridge/testing';
+import { sql } from 'kysely';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { eventId, ledgerEvent } from '../test/events.ts';
+import {
+  COMPANY_BUCKET,
+  describeCost,
+  growLedger,
+  holder,
+  keyBucket,
+  keyName,
+  NOW,
+  principalOf,
+} from '../test/grownLedger.ts';
+import { bucketKey } from './buckets/bucketRef.ts';
+import { lockCounters } from './buckets/successors.ts';
+import { setBucketLimits } from './budgets/setBucketLimits.ts';
+import type { UsageToRecord } from './events/usage.ts';
+import { answerLeaseCalls } from './leases/answerLeaseCalls.ts';
+import { carryLeases } from './leases/carryLeases.ts';
+import { readHeadroom } from './leases/readHeadroom.ts';
+import { readUnattributed } from './leases/readUnattributed.ts';
+import { findKnownEpochs } from './producers/findKnownEpochs.ts';
+import { closeEpoch, recordWatermarks, registerProducer } from './producers/producers.ts';
+import { grantRates } from './rates/rates.ts';
+import { recordUsage } from './recording/recordUsage.ts';
+import { touchKeys } from './recording/touchKeys.ts';
+import { recordCorrection } from './requests/corrections.ts';
+
+const EVENTS = 2_000;
+const CALLS = 500;
+
+/** A batch of one epoch, each event of another key. */
+function batch(from: number, epoch: ReturnType<typeof holder>, firstN: bigint): UsageToRecord {
+  const events = Array.from({ length: EVENTS }, (_, n) => {
+    const { row } = ledgerEvent(from + n, { key: keyName(n), principal: principalOf(n), cost: 10n });
+    return {
+      workloadType: undefined,
+      row: {
+        ...row,
+        ...{ producer_id: epoch.producerId, epoch: epoch.epoch, shard: 0, n: firstN + BigInt(n) },
+      },
+      buckets: [keyBucket(n), COMPANY_BUCKET],
+    };
+  });
+  return { events, refused: [], received: [{ ...epoch, shard: 0, firstN, count: EVENTS }] };
+}
+
+const leaseCalls = (from: number, seq: bigint) =>
+  Array.from({ length: CALLS }, (_, n) => ({
+    bucket: n === 0 ? COMPANY_BUCKET : keyBucket(from + n),
+    seq,
+    returnedNanoUsd: 0n,
+    wantNanoUsd: 1_000n,
+    minimumNanoUsd: 1n,
+  }));
+
+/** What writes the ledger, in this order: a name, for how many rows it is, and the operation. */
+const OPERATIONS: readonly (readonly [string, number, (db: Database) => Promise<unknown>])[] = [
+  ['a batch whose numbers follow', EVENTS, (db) => recordUsage(db, batch(0, holder(0), 101n), NOW)],
+  ['the same batch, delivered again', EVENTS, (db) => recordUsage(db, batch(0, holder(0), 101n), NOW)],
+  ['a batch of a new epoch', EVENTS, (db) => recordUsage(db, batch(EVENTS, holder(5_000), 1n), NOW)],
+  [
+    'numbers of many epochs',
+    CALLS,
+    (db) =>
+      recordUsage(
+        db,
+        {
+          events: [],
+          refused: [],
+          received: Array.from({ length: 500 }, (_, n) => ({
+            ...holder(n),
+            shard: 1,
+            firstN: 101n,
+            count: 1,
+          })),
+        },
+        NOW,
+      ),
+  ],
+  ['the last use of keys', EVENTS, (db) => touchKeys(db, batch(0, holder(0), 1n).events, NOW)],
+  [
+    'a correction',
+    1,
+    (db) =>
+      db.transaction().execute((tx) =>
+        recordCorrection(tx, {
+          correctionId: eventId(9_000_000),
+          requestId: 'req_7',
+          amountNanoUsd: 5n,
+          reason: 'test',
+          now: NOW,
+        }),
+      ),
+  ],
+  [
+    'calls for held leases',
+    CALLS,
+    (db) => answerLeaseCalls(db, { ...holder(0), now: NOW, calls: leaseCalls(0, 2n) }),
+  ],
+  [
+    'calls for new leases',
+    CALLS,
+    (db) => answerLeaseCalls(db, { ...holder(17), now: NOW, calls: leaseCalls(3_000, 2n) }),
+  ],
+  [
+    'calls for leases on buckets without rows',
+    CALLS,
+    (db) =>
+      answerLeaseCalls(db, {
+        ...holder(0),
+        now: NOW,
+        calls: leaseCalls(0, 3n).map((call) => ({
+          ...call,
+          bucket: { ...call.bucket, subject: `${call.bucket.subject}x` },
+        })),
+      }),
+  ],
+  [
+    'headroom',
+    CALLS,
+    (db) =>
+      readHeadroom(
+        db,
+        leaseCalls(0, 1n).map(({ bucket }) => bucket),
+        NOW,
+      ),
+  ],
+  [
+    'the holds of lost proxies',
+    CALLS,
+    (db) =>
+      readUnattributed(
+        db,
+        leaseCalls(0, 1n).map(({ bucket }) => bucketKey(bucket)),
+      ),
+  ],
+  [
+    'rates',
+    CALLS,
+    (db) =>
+      grantRates(
+        db,
+        Array.from({ length: CALLS }, (_, n) => ({
+          ...keyBucket(n),
+          minute: 2n,
+          requests: 1n,
+          tokens: 1n,
+        })),
+        2n,
+      ),
+  ],
+  [
+    'the watermarks of many epochs',
+    CALLS,
+    (db) =>
+      recordWatermarks(
+        db,
+        Array.from({ length: 500 }, (_, n) => ({ ...holder(n), markAt: NOW, seenAt: NOW })),
+      ),
+  ],
+  [
+    'whether epochs are known',
+    CALLS,
+    (db) =>
+      findKnownEpochs(
+        db,
+        Array.from({ length: 500 }, (_, n) => holder(n)),
+      ),
+  ],
+  ['a registration', 1, (db) => registerProducer(db, { ...holder(0), name: 'a', now: NOW })],
+  ['a new limit', 1, (db) => db.transaction().execute((tx) => setBucketLimits(tx, 'pol_7', NOW))],
+  [
+    'a new counter',
+    1_000,
+    (db) =>
+      db.transaction().execute(async (tx) => {
+        await lockCounters(tx, 'exclusive');
+        await sql`UPDATE policies SET counter_version = 2 WHERE id = 'pol_company'`.execute(tx);
+        await carryLeases(
+          tx,
+          { id: 'pol_company', counter_version: 2, counter_scope: 'policy' },
+          COMPANY_BUCKET.windowStart,
+        );
+      }),
+  ],
+  [
+    'calls for leases on a replaced counter',
+    CALLS,
+    (db) => answerLeaseCalls(db, { ...holder(3), now: NOW, calls: leaseCalls(0, 4n) }),
+  ],
+  [
+    'the end of an epoch',
+    1_000,
+    (db) => closeEpoch(db, { ...holder(0), lastN: [2_100n, 101n, 100n, 100n], now: NOW }),
+  ],
+];
+
+type Costs = ReadonlyMap<string, readonly ExplainedStatement[]>;
+
+/** What each operation's statements cost in a grown ledger. */
+async function costsOf(withStatistics: boolean): Promise<Costs> {
+  const database = await createTestDatabase();
+  const explained = createExplainedDatabase(database.url);
+  try {
+    await growLedger(database.db);
+    if (withStatistics) await sql`VACUUM ANALYZE`.execute(database.db);
+    const costs = new Map<string, ExplainedStatement[]>();
+    for (const [name, , operate] of OPERATIONS) {
+      await operate(explained.db);
+      costs.set(name, explained.statements.splice(0));
+    }
+    return costs;
+  } finally {
+    await explained.db.destroy();
+    await database.drop();
+  }
+}
+
+/** These grow with the traffic or the number of callers, and no statement reads them as a whole. */
+const GROWING = ['spend_buckets', 'budget_leases', 'policies', 'rate_minutes'];
+/**
+ * For each row that a statement is for: it is sent, looked up, locked, written and returned, each in some nodes of a plan. A bucket
+ * has about ten leases.
+ */
+const VISITS_EACH = 50;
+/** Of the look-ups of one statement, as in a filter of a row that was found by its key. */
+const DISCARDED_EACH = 12;
+
+describe('a statement that writes the ledger', () => {
+  let [fresh, analyzed]: Costs[] = [new Map(), new Map()];
+  beforeAll(async () => {
+    fresh = await costsOf(false);
+    analyzed = await costsOf(true);
+  }, 600_000);
+
+  it.each(OPERATIONS)('%s reads no more than it is for, without statistics', (name, size) => {
+    const statements = fresh.get(name) ?? [];
+    expect(statements.length).toBeGreaterThan(0);
+    for (const [at, cost] of statements.entries()) {
+      const text = describeCost(cost);
+      expect(cost.visited, text).toBeLessThanOrEqual(VISITS_EACH * size + 100);
+      expect(cost.discarded, text).toBeLessThanOrEqual(DISCARDED_EACH * size + 100);
+      expect(
+        cost.scanned.filter((table) => GROWING.includes(table)),
+        text,
+      ).toEqual([]);
+      // Statistics make it no cheaper.
+      const other = analyzed.get(name)?.[at];
+      expect(cost.sql).toBe(other?.sql);
+      expect(cost.visited, text).toBeLessThanOrEqual(2 * (other?.visited ?? 0) + 100);
+    }
+    const visited = (list: readonly ExplainedStatement[] = []) =>
+      list.reduce((sum, cost) => sum + cost.visited, 0);
+    expect(visited(statements)).toBeLessThanOrEqual(1.5 * visited(analyzed.get(name)) + 100);
+  });
+});
