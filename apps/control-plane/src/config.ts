@@ -1,5 +1,6 @@
 import { normalize } from 'node:path';
 import type { TlsFiles } from '@weighbridge/contracts';
+import type { PoolSizes } from '@weighbridge/database';
 import { isWellFormedToken } from '@weighbridge/domain';
 import {
   ControlPlaneToken,
@@ -41,8 +42,21 @@ const BOOTSTRAP_KEY_FORM =
 
 const KEK_FORM = '32 bytes in base64, such as the output of `openssl rand -base64 32`';
 
+function Connections(fallback: number, use: string, minimum = 1) {
+  return Type.Integer({
+    default: fallback,
+    minimum,
+    maximum: 200,
+    description: `the most connections to Postgres for ${use}, from ${minimum} to 200`,
+  });
+}
+
 const Settings = Type.Object({
   DATABASE_URL: DatabaseUrl,
+  DATABASE_WRITE_CONNECTIONS: Connections(6, 'writes', 2),
+  DATABASE_LEASE_CONNECTIONS: Connections(6, 'leases', 2),
+  DATABASE_LOOKUP_CONNECTIONS: Connections(3, 'look-ups of keys'),
+  DATABASE_REPORT_CONNECTIONS: Connections(3, 'reports'),
   MIGRATE_ON_START: Type.Boolean({
     default: true,
     description: 'true to migrate the database on start, false if `weighbridge migrate` runs before',
@@ -129,6 +143,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface ControlPlaneConfig {
   readonly databaseUrl: string;
+  /** The connections of each pool. */
+  readonly pools: PoolSizes;
   /** False: it starts only if the schema is that of its release. */
   readonly migrateOnStart: boolean;
   readonly http: HttpLimits & { readonly host: string; readonly port: number };
@@ -170,6 +186,12 @@ export function loadConfig(env: Environment): ControlPlaneConfig {
   const publicUrl = settings.PUBLIC_URL?.replace(/\/+$/, '');
   return {
     databaseUrl: settings.DATABASE_URL,
+    pools: {
+      writes: settings.DATABASE_WRITE_CONNECTIONS,
+      leases: settings.DATABASE_LEASE_CONNECTIONS,
+      lookups: settings.DATABASE_LOOKUP_CONNECTIONS,
+      reports: settings.DATABASE_REPORT_CONNECTIONS,
+    },
     migrateOnStart: settings.MIGRATE_ON_START,
     http: { host: settings.HOST, port: settings.PORT, ...httpLimits(settings) },
     metrics: metricsAddress(settings, { PORT: settings.PORT, GRPC_PORT: settings.GRPC_PORT }),

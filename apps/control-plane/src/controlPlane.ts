@@ -1,5 +1,5 @@
 import type { RequestListener } from 'node:http';
-import { type Database, migrate, schemaMismatch } from '@weighbridge/database';
+import { type Database, type DatabasePools, migrate, schemaMismatch } from '@weighbridge/database';
 import {
   createMetrics,
   type Logger,
@@ -46,7 +46,7 @@ export interface ControlPlane {
 }
 
 export interface ControlPlaneDeps {
-  readonly db: Database;
+  readonly pools: Omit<DatabasePools, 'destroy'>;
   readonly now: () => Date;
   /** By default a new registry. */
   readonly metrics?: Metrics;
@@ -59,10 +59,11 @@ export interface ControlPlaneDeps {
 /** Starts the control plane on a reachable database: prepares the schema and the data, then serves gRPC and HTTP. */
 export async function startControlPlane(
   config: ControlPlaneConfig,
-  { db, now, metrics = createMetrics(), hasOperatorMetrics = false, tracing }: ControlPlaneDeps,
+  { pools, now, metrics = createMetrics(), hasOperatorMetrics = false, tracing }: ControlPlaneDeps,
   context: ServiceContext,
 ): Promise<ControlPlane> {
   const { logger } = context;
+  const { writes: db, leases, lookups, reports } = pools;
   await prepareSchema(db, config.migrateOnStart, logger);
   const { credentials, upstreamHosts, webhookHosts, publicUrl, maxKeysPerPrincipal, feedSource } = config;
   const peppers = await loadPeppers(db, config.peppers, now());
@@ -70,6 +71,7 @@ export async function startControlPlane(
   const signInLinks = new SignInLinks(() => now().getTime());
   const deps = {
     db,
+    reports,
     now,
     peppers,
     logger,
@@ -96,7 +98,7 @@ export async function startControlPlane(
   watchConditions(deps, context);
   watchOverrides(deps, context);
   const observed = { ...deps, metrics, hasOperatorMetrics, tracing };
-  const grpcAddress = await serveGrpc(observed, config, context);
+  const grpcAddress = await serveGrpc({ ...observed, leases, lookups }, config, context);
   const handler = await serveHttp(observed, config, context);
   return {
     handler,
@@ -150,13 +152,13 @@ async function prepareData(
 }
 
 async function serveGrpc(
-  deps: ObservedDeps,
+  deps: ObservedDeps & Pick<DatabasePools, 'leases' | 'lookups'>,
   config: ControlPlaneConfig,
   { onShutdown }: ServiceContext,
 ): Promise<string> {
   const watchers = startWatchers(deps, config.databaseUrl);
   onShutdown('watchers', () => watchers.close());
-  const grpc = await listenGrpc({ ...deps, watchers }, config.grpc);
+  const grpc = await listenGrpc({ ...deps, watchers, leaseConnections: config.pools.leases }, config.grpc);
   onShutdown('control plane gRPC', () => grpc.close());
   return grpc.address;
 }

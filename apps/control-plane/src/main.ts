@@ -1,4 +1,4 @@
-import { checkConnection, createDb } from '@weighbridge/database';
+import { checkConnection, createDatabasePools } from '@weighbridge/database';
 import {
   addCertificateMetric,
   createMetrics,
@@ -18,16 +18,16 @@ const exitCode = await runService('control-plane', async (context) => {
   const metrics = createMetrics();
   await listenMetrics(config.metrics, metrics, context);
   const tracing = await startTracing(config.tracing, metrics, context);
-  const db = createDb(config.databaseUrl, {
+  const pools = createDatabasePools(config.databaseUrl, config.pools, {
     applicationName: 'weighbridge-control-plane',
     onIdleError: (error) => context.logger.warn({ err: error }, 'lost a connection to Postgres'),
   });
-  context.onShutdown('database', () => db.destroy());
-  await checkConnection(db);
+  context.onShutdown('database', () => pools.destroy());
+  await checkConnection(pools.writes);
   addCertificateMetric(metrics, config.grpc.tls?.certificateFile);
   const { handler } = await startControlPlane(
     config,
-    { db, now: () => new Date(), metrics, tracing },
+    { pools, now: () => new Date(), metrics, tracing },
     context,
   );
   const server = await listenHttp({ handler, ...config.http, portSetting: 'PORT', metrics });

@@ -12,7 +12,8 @@ export {
 } from './binaryArray.ts';
 export { checkDatabase, type DatabaseStatus } from './checkDatabase.ts';
 export { checkConnection, createDb, type Database, type DatabaseOptions, type Tx } from './createDb.ts';
-export { isUnavailable } from './isUnavailable.ts';
+export { createDatabasePools, type DatabasePools, type PoolSizes } from './databasePools.ts';
+export { isLockTimeout, isUnavailable } from './isUnavailable.ts';
 export { type Listener, listen } from './listen.ts';
 export { migrate, migrateToLatest, schemaMismatch } from './migrate.ts';
 export { createRehearsal, IN_REHEARSAL, type Rehearsal } from './rehearsal.ts';

@@ -37,3 +37,8 @@ export function isUnavailable(error: unknown): boolean {
   // ENOENT means an unavailable database only for a Unix socket.
   return SYSTEM.has(code) && (code !== 'ENOENT' || syscall === 'connect');
 }
+
+/** Whether a statement waited for a lock for longer than the pool's `lockTimeoutMs`. */
+export function isLockTimeout(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '55P03';
+}

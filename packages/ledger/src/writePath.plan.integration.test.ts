@@ -230,7 +230,8 @@ const VISITS_EACH = 50;
 const DISCARDED_EACH = 12;
 
 describe('a statement that writes the ledger', () => {
-  let [fresh, analyzed]: Costs[] = [new Map(), new Map()];
+  let fresh: Costs;
+  let analyzed: Costs;
   beforeAll(async () => {
     fresh = await costsOf(false);
     analyzed = await costsOf(true);

@@ -18,7 +18,13 @@ import {
   refusalResponse,
   startDataPlane,
 } from '@weighbridge/data-plane';
-import { checkConnection, createDb, type Database, takeLock } from '@weighbridge/database';
+import {
+  checkConnection,
+  createDatabasePools,
+  createDb,
+  type Database,
+  takeLock,
+} from '@weighbridge/database';
 import { startLocalPostgres } from '@weighbridge/local-postgres';
 import { loadLedgerConfig, startMetering } from '@weighbridge/metering';
 import { startMockVendor } from '@weighbridge/mock-vendor';
@@ -82,7 +88,7 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   const lock = await lockInstance(config.dataDir, port.url);
   onShutdown('lock', () => lock.release());
 
-  const { db, databaseUrl } = await openDatabase(config, context, print);
+  const { db, databaseUrl, onIdleError } = await openDatabase(config, context, print);
   const stream = await openUsageStream(config, context);
   const shared: SharedParts = { db, stream, metrics, tracing, now };
   const mock = await startMockVendor({ keep: 0 });
@@ -104,9 +110,14 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
     WEIGHBRIDGE_KEY_ENCRYPTION_KEY:
       env.WEIGHBRIDGE_KEY_ENCRYPTION_KEY || (await dataDirKeyEncryptionKey(config.dataDir)),
   });
+  const pools = createDatabasePools(databaseUrl, controlPlaneConfig.pools, {
+    applicationName: 'weighbridge',
+    onIdleError,
+  });
+  onShutdown('pools of the control plane', () => pools.destroy());
   const controlPlane = await startControlPlane(
     controlPlaneConfig,
-    { ...shared, hasOperatorMetrics: true },
+    { ...shared, pools, hasOperatorMetrics: true },
     context,
   );
   await startMetering({ ...shared, ...loadLedgerConfig(env) }, context);
@@ -212,7 +223,7 @@ async function openDatabase(
   config: UpConfig,
   { logger, onShutdown, fail }: ServiceContext,
   print: UpOptions['print'],
-): Promise<{ db: Database; databaseUrl: string }> {
+): Promise<{ db: Database; databaseUrl: string; onIdleError: (error: Error) => void }> {
   let { databaseUrl } = config;
   if (databaseUrl === undefined) {
     print('Starting Postgres …');
@@ -228,11 +239,8 @@ async function openDatabase(
     await rm(file, { force: true });
     await writeFile(file, `${databaseUrl}\n`, { mode: 0o600, flag: 'wx' });
   }
-  const db = createDb(databaseUrl, {
-    applicationName: 'weighbridge',
-    maxConnections: 20,
-    onIdleError: (error) => logger.warn({ err: error }, 'lost a connection to Postgres'),
-  });
+  const onIdleError = (error: Error) => logger.warn({ err: error }, 'lost a connection to Postgres');
+  const db = createDb(databaseUrl, { applicationName: 'weighbridge metering', onIdleError });
   onShutdown('database', () => db.destroy());
   await checkConnection(db);
   // Two embedded processes would overwrite each other's connectors, such as that of the mock vendor.
@@ -240,7 +248,7 @@ async function openDatabase(
   const lock = await takeLock(databaseUrl, INSTANCE_LOCK, { onTaken: () => fail(new Error(running)) });
   if (!lock) throw new Error(running);
   onShutdown('database lock', () => lock.release());
-  return { db, databaseUrl };
+  return { db, databaseUrl, onIdleError };
 }
 
 async function openUsageStream(

@@ -1,4 +1,5 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { Database } from '@weighbridge/database';
 import { toHttpError } from '@weighbridge/errors';
 import {
   acceptJsonBodies,
@@ -81,7 +82,10 @@ export type AppDeps = AccessDeps &
   WebhookDeps &
   ConnectorTestDeps &
   SummaryDeps &
-  Pick<PolicyAdminDeps, 'isRehearsal'>;
+  Pick<PolicyAdminDeps, 'isRehearsal'> & {
+    /** The pool of reports. By default they share that of everything else. */
+    readonly reports?: Database;
+  };
 
 /** The version of the OpenAPI document. An addition raises the minor part. */
 const API_VERSION = '1.0.0';
@@ -128,7 +132,14 @@ export function buildApp(
       planRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), {
         db: deps.db,
         buildApi: (db) =>
-          buildApp({ ...deps, db, metrics: createMetrics(), tracing: undefined, isRehearsal: true }),
+          buildApp({
+            ...deps,
+            db,
+            reports: db,
+            metrics: createMetrics(),
+            tracing: undefined,
+            isRehearsal: true,
+          }),
       });
       others.register();
     },
@@ -139,11 +150,12 @@ export function buildApp(
 
 /** One line for each feature. */
 function registerFeatures(api: App, deps: AppDeps): void {
+  const reports = { ...deps, db: deps.reports ?? deps.db };
   keyRoutes(api, deps);
   policyRoutes(api, deps);
-  counterRoutes(api, deps);
+  counterRoutes(api, reports);
   whoamiRoutes(api, deps);
-  summaryRoutes(api, deps);
+  summaryRoutes(api, reports);
   principalRoutes(api, deps);
   overrideRoutes(api, deps);
   teamRoutes(api, deps);
@@ -151,11 +163,11 @@ function registerFeatures(api: App, deps: AppDeps): void {
   aliasRoutes(api, deps);
   explainRoutes(api, { ...deps, random: Math.random, readStrata: () => currentStrata(deps) });
   proxyRoutes(api, deps);
-  auditRoutes(api, deps);
+  auditRoutes(api, reports);
   evidenceRoutes(api, deps);
-  usageRoutes(api, deps);
-  spendRoutes(api, deps);
-  requestRoutes(api, deps);
+  usageRoutes(api, reports);
+  spendRoutes(api, reports);
+  requestRoutes(api, reports);
   correctionRoutes(api, deps);
   ledgerRoutes(api, deps);
   healthRoutes(api, deps);

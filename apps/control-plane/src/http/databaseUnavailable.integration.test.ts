@@ -111,7 +111,15 @@ it('responds with 503 and retry-after while the database is unavailable, to prox
     typeof listenGrpc
   >[0]['watchers'];
   const server = await listenGrpc(
-    { ...deps, watchers, metrics: createMetrics(), tracing: undefined },
+    {
+      ...deps,
+      leases: db,
+      lookups: db,
+      leaseConnections: 6,
+      watchers,
+      metrics: createMetrics(),
+      tracing: undefined,
+    },
     { host: '127.0.0.1', port: 0, token: undefined, tls: undefined },
   );
   const proxy = new Client(server.address, channelCredentials.createInsecure());

@@ -7,6 +7,7 @@ import { eventually } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startTestApi, type TestApi } from '../../../test/testApi.ts';
+import { BucketTurns, leaseTurns } from './bucketTurns.ts';
 import { grantLeases, type LeaseDeps } from './leases.service.ts';
 import { RECLAIMS_CHANNEL, reclaimedBucket } from './reclaims.ts';
 
@@ -18,6 +19,7 @@ afterAll(() => api.close());
 
 const deps = (liveProxies = 1): LeaseDeps => ({
   db: api.db,
+  turns: new BucketTurns(leaseTurns(6)),
   now: () => api.now,
   countLive: async () => liveProxies,
   reclaim: async () => {},

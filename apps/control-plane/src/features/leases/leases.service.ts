@@ -7,7 +7,7 @@ import {
   type LeaseResponseSchema,
   type RateGrantSchema,
 } from '@weighbridge/contracts';
-import type { Database } from '@weighbridge/database';
+import { type Database, isLockTimeout } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
 import {
   answerLeaseCalls,
@@ -22,8 +22,12 @@ import {
   readUnattributed,
 } from '@weighbridge/ledger';
 
+import { type BucketTurns, budgetBusy } from './bucketTurns.ts';
+
 export interface LeaseDeps {
+  /** A pool of their own: they wait for locks. */
   readonly db: Database;
+  readonly turns: BucketTurns;
   readonly now: () => Date;
   /** The number of proxies that share the budgets. */
   readonly countLive: () => Promise<number>;
@@ -41,7 +45,9 @@ export async function grantLeases(
   const [budgets, rates] = await Promise.all([
     leaseBudgets(deps, request, liveProxies),
     leaseRates(deps, request, liveProxies),
-  ]);
+  ]).catch((error) => {
+    throw isLockTimeout(error) ? budgetBusy(error) : error;
+  });
   return { budgets, rates };
 }
 
@@ -53,22 +59,25 @@ async function leaseBudgets(
   if (budgets.length === 0) return [];
   const buckets = budgets.map(bucketOf);
   const headroom = await readHeadroom(deps.db, buckets, deps.now());
-  const results = await answerLeaseCalls(deps.db, {
-    producerId,
-    epoch,
-    now: deps.now(),
-    calls: budgets.map((call, at) => {
-      const bucket = buckets[at] ?? raise(new Error('a lease call has no bucket'));
-      return {
-        bucket,
-        seq: call.seq,
-        returnedNanoUsd: call.returnedNanoUsd,
-        minimumNanoUsd: call.minimumNanoUsd,
-        standingNanoUsd: call.standingNanoUsd,
-        wantNanoUsd: sliceOf(call, headroom.get(bucketKey(bucket)), liveProxies),
-      };
+  const keys = buckets.map(bucketKey);
+  const results = await deps.turns.run(keys, () =>
+    answerLeaseCalls(deps.db, {
+      producerId,
+      epoch,
+      now: deps.now(),
+      calls: budgets.map((call, at) => {
+        const bucket = buckets[at] ?? raise(new Error('a lease call has no bucket'));
+        return {
+          bucket,
+          seq: call.seq,
+          returnedNanoUsd: call.returnedNanoUsd,
+          minimumNanoUsd: call.minimumNanoUsd,
+          standingNanoUsd: call.standingNanoUsd,
+          wantNanoUsd: sliceOf(call, headroom.get(bucketKey(bucket)), liveProxies),
+        };
+      }),
     }),
-  });
+  );
   const contended = buckets.filter((_, at) => results[at]?.outcome === 'contended');
   if (contended.length > 0) await deps.reclaim(contended);
   // Leases of lost proxies count as spent, as in the usage report: no proxy returns them.
@@ -115,11 +124,14 @@ export function sliceOf(
 }
 
 async function leaseRates(
-  { db }: LeaseDeps,
+  { db, turns }: LeaseDeps,
   { rates }: LeaseRequest,
   liveProxies: bigint,
 ): Promise<MessageInitShape<typeof RateGrantSchema>[]> {
-  const granted = await grantRates(db, rates, liveProxies);
+  const keys = rates.map(
+    ({ policyId, counterVersion, subject }) => `rate/${policyId}/${counterVersion}/${subject}`,
+  );
+  const granted = await turns.run(keys, () => grantRates(db, rates, liveProxies));
   return granted.map((grant, at) => ({ ...grant, minute: rates[at]?.minute ?? 0n }));
 }
 

@@ -6,9 +6,11 @@ import {
   serverCredentials,
   type TlsFiles,
 } from '@weighbridge/contracts';
+import type { Database } from '@weighbridge/database';
 import type { Logger, Metrics, Tracing } from '@weighbridge/runtime';
 import { asUnavailable } from '../../shared/databaseUnavailable.ts';
 import { submitFeedback } from '../feedback/feedback.service.ts';
+import { BucketTurns, leaseTurns } from '../leases/bucketTurns.ts';
 import { grantLeases } from '../leases/leases.service.ts';
 import { createLeaseReclaims } from '../leases/reclaims.ts';
 import type { ModelDeps } from '../models/models.service.ts';
@@ -51,6 +53,11 @@ const CLOSE_GRACE_MS = 2_000;
 /** Serves the control service to proxies. */
 export async function listenGrpc(
   deps: ModelDeps & {
+    /** The pool of lease calls. */
+    readonly leases: Database;
+    /** The pool of what a request waits for beside its leases. */
+    readonly lookups: Database;
+    readonly leaseConnections: number;
     readonly logger: Logger;
     readonly watchers: WatchService;
     readonly metrics: Metrics;
@@ -58,26 +65,28 @@ export async function listenGrpc(
   },
   options: GrpcServerOptions,
 ): Promise<GrpcServer> {
-  const { db, now } = deps;
-  const leases = { db, now, countLive: () => countLiveProxies(db), reclaim: createLeaseReclaims(db) };
+  const { now, leases: db } = deps;
+  const turns = new BucketTurns(leaseTurns(deps.leaseConnections));
+  const leases = { db, now, turns, countLive: () => countLiveProxies(db), reclaim: createLeaseReclaims(db) };
+  const lookups = { ...deps, db: deps.lookups };
   const measure = createCallMetrics(deps.metrics);
   const service = grpcService(
     ControlService,
     {
       watch: (stream) => deps.watchers.serve(stream),
-      resolve: async ({ tokenSha256 }) => await resolveKey(deps, tokenSha256),
+      resolve: async ({ tokenSha256 }) => await resolveKey(lookups, tokenSha256),
       recordResponse: async (response) => {
         await recordObjects(deps, ownedObjects(response));
         return {};
       },
       findResponse: async ({ responseId, principalId, objectIds }) => {
-        const [owner, ...objects] = await ownersOfObjects(deps, [responseId, ...objectIds], principalId);
+        const [owner, ...objects] = await ownersOfObjects(lookups, [responseId, ...objectIds], principalId);
         return ownershipMessage(owner ?? { kind: 'unknown' }, objects);
       },
       settleResponse: async (request) =>
         settlementMessage(await settleResponse(deps, finalResponse(request))),
       listUnsettledResponses: async ({ producerId }) =>
-        unsettledMessage(await unsettledResponses(deps, producerId)),
+        unsettledMessage(await unsettledResponses(lookups, producerId)),
       lease: async (request) => await grantLeases(leases, request),
       recordFeedback: async (feedback) => ({ result: feedbackResult(await submitFeedback(deps, feedback)) }),
       closeEpoch: async (request) => ({ isClosed: await closeEpoch(deps, request) }),

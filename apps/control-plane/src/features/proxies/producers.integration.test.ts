@@ -44,7 +44,8 @@ beforeAll(async () => {
     GRPC_PORT: '0',
     WEIGHBRIDGE_BOOTSTRAP_KEY: mintToken(),
   });
-  const deps = { db: database.db, now: () => new Date() };
+  const { db } = database;
+  const deps = { pools: { writes: db, leases: db, lookups: db, reports: db }, now: () => new Date() };
   addresses = [
     (await startControlPlane(config, deps, context)).grpcAddress,
     (await startControlPlane(config, deps, context)).grpcAddress,

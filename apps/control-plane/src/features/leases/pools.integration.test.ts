@@ -1,0 +1,121 @@
+import { createHash } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Client, credentials } from '@grpc/grpc-js';
+import { BudgetLease_Outcome, ControlService, callUnary, tokenMetadata } from '@weighbridge/contracts';
+import { createDatabasePools } from '@weighbridge/database';
+import { mintToken, newUuid } from '@weighbridge/domain';
+import { bucketKey, POLICY_SUBJECT, registerProducer } from '@weighbridge/ledger';
+import { createLogger } from '@weighbridge/runtime';
+import { untilLockWaits, useDatabase } from '@weighbridge/testing';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { loadConfig } from '../../config.ts';
+import { startControlPlane } from '../../controlPlane.ts';
+
+const TOKEN = 'a token that the apps share';
+const OPERATOR = mintToken();
+/** More than all connections of all pools. */
+const CALLS = 40;
+const database = useDatabase({ maxConnections: 4 });
+const closing: (() => unknown)[] = [];
+let client: Client;
+let url: string;
+
+beforeAll(async () => {
+  const logger = createLogger('test');
+  logger.level = 'silent';
+  const context = {
+    logger,
+    onShutdown: (_name: string, step: () => unknown) => void closing.unshift(step),
+    fail: (error: Error) => {
+      throw error;
+    },
+  };
+  const config = loadConfig({
+    DATABASE_URL: database.url,
+    CONTROL_PLANE_TOKEN: TOKEN,
+    PORT: '0',
+    GRPC_PORT: '0',
+    WEIGHBRIDGE_BOOTSTRAP_KEY: OPERATOR,
+  });
+  const pools = createDatabasePools(database.url, config.pools, {
+    applicationName: 'test',
+    onIdleError: () => {},
+  });
+  closing.unshift(() => pools.destroy());
+  const { grpcAddress, handler } = await startControlPlane(config, { pools, now: () => new Date() }, context);
+  client = new Client(grpcAddress, credentials.createInsecure());
+  const server = createServer(handler);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/v1`;
+  closing.unshift(() => server.close());
+});
+afterAll(async () => {
+  client.close();
+  for (const step of closing) await step();
+});
+
+const options = { timeoutMs: 60_000, metadata: tokenMetadata(TOKEN) };
+
+async function operate(path: string, body?: object): Promise<{ status: number; body: { id: string } }> {
+  const response = await fetch(`${url}${path}`, {
+    method: body ? 'POST' : 'GET',
+    headers: { authorization: `Bearer ${OPERATOR}`, ...(body && { 'content-type': 'application/json' }) },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+  return { status: response.status, body: (await response.json()) as { id: string } };
+}
+
+const budget = async (name: string) =>
+  (await operate('/policies', { name, counter_scope: 'policy', window: 'none', limit_micro_usd: 1_000_000 }))
+    .body.id;
+
+async function lease(policyId: string) {
+  const holder = { producerId: newUuid(), epoch: newUuid() };
+  await registerProducer(database.db, { ...holder, name: '', now: new Date() });
+  const bucket = { policyId, counterVersion: 1, subject: POLICY_SUBJECT, windowStartMs: 0n };
+  const budgets = [{ bucket, seq: 1n, minimumNanoUsd: 1_000n }];
+  return await callUnary(client, ControlService.method.lease, { ...holder, budgets, rates: [] }, options);
+}
+
+it('while calls wait for the lock of one budget, everything else goes on', async () => {
+  const [contended, other] = [await budget('contended'), await budget('other')];
+  await lease(contended);
+  const key = bucketKey({
+    policyId: contended,
+    counterVersion: 1,
+    subject: POLICY_SUBJECT,
+    windowStart: new Date(0),
+  });
+  let isHeld = true;
+  const waiting = await database.db.transaction().execute(async (tx) => {
+    await sql`SELECT FROM spend_buckets WHERE bucket_key = ${key} FOR UPDATE`.execute(tx);
+    // A call that waited for too long is made again, as a proxy does.
+    const askAgain = async () => {
+      while (isHeld) await lease(contended).catch(() => {});
+    };
+    const asking = Array.from({ length: CALLS }, askAgain);
+    await untilLockWaits(database.db, 2);
+
+    const tokenSha256 = createHash('sha256').update(OPERATOR).digest();
+    const resolved = await callUnary(client, ControlService.method.resolve, { tokenSha256 }, options);
+    expect(resolved.key?.id).toMatch(/^key_/);
+    expect((await operate('/policies', { name: 'written meanwhile', window: 'day' })).status).toBe(201);
+    expect((await operate('/spend')).status).toBe(200);
+    expect((await operate('/requests')).status).toBe(200);
+    expect((await lease(other)).budgets).toMatchObject([{ outcome: BudgetLease_Outcome.GRANTED }]);
+
+    await untilLockWaits(database.db, 2);
+    const { rows } = await sql<{ waiting: number }>`
+      SELECT count(DISTINCT pid)::integer AS waiting FROM pg_locks JOIN pg_stat_activity USING (pid)
+      WHERE NOT granted AND datname = current_database()`.execute(database.db);
+    isHeld = false;
+    return { asking, count: rows[0]?.waiting };
+  });
+  // The others wait in the process.
+  expect(waiting.count).toBeLessThanOrEqual(2);
+  await Promise.all(waiting.asking);
+  // The budget is free again; its leases may hold all of it.
+  expect((await lease(contended)).budgets).toHaveLength(1);
+});
