@@ -13,8 +13,6 @@ export interface DatabaseOptions {
   readonly maxConnections?: number;
   /** The timeout of a statement. Default: 30 s. */
   readonly statementTimeoutMs?: number;
-  /** How long a statement may wait for a lock. By default, as long as it may take. */
-  readonly lockTimeoutMs?: number;
   /** Called when an idle connection breaks, for instance because Postgres restarts. The pool replaces the connection. */
   readonly onIdleError: (error: Error) => void;
 }
@@ -32,7 +30,6 @@ export function createDb(databaseUrl: string, options: DatabaseOptions): Databas
     max: options.maxConnections ?? 10,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     statement_timeout: options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS,
-    ...(options.lockTimeoutMs !== undefined && { lock_timeout: options.lockTimeoutMs }),
     types: {
       getTypeParser: (oid: number, format?: 'text' | 'binary') =>
         oid === INT8_OID ? (text: string) => BigInt(text) : pg.types.getTypeParser(oid, format as 'text'),

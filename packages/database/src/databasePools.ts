@@ -21,15 +21,15 @@ export interface DatabasePools {
   destroy(): Promise<void>;
 }
 
-/** A lease call has 2 s. What waits longer for a lock has no caller any more. */
-const LEASE_LOCK_TIMEOUT_MS = 1_500;
+/** A lease call has 2 s, most of which one statement may wait for a lock. It has no caller any more afterwards. */
+const LEASE_STATEMENT_TIMEOUT_MS = 1_500;
 
 export function createDatabasePools(
   databaseUrl: string,
   sizes: PoolSizes,
-  options: Omit<DatabaseOptions, 'maxConnections' | 'lockTimeoutMs'>,
+  options: Omit<DatabaseOptions, 'maxConnections' | 'statementTimeoutMs'>,
 ): DatabasePools {
-  const open = (use: keyof PoolSizes, more: Pick<DatabaseOptions, 'lockTimeoutMs'> = {}) =>
+  const open = (use: keyof PoolSizes, more: Pick<DatabaseOptions, 'statementTimeoutMs'> = {}) =>
     createDb(databaseUrl, {
       ...options,
       ...more,
@@ -38,7 +38,7 @@ export function createDatabasePools(
     });
   const pools = {
     writes: open('writes'),
-    leases: open('leases', { lockTimeoutMs: LEASE_LOCK_TIMEOUT_MS }),
+    leases: open('leases', { statementTimeoutMs: LEASE_STATEMENT_TIMEOUT_MS }),
     lookups: open('lookups'),
     reports: open('reports'),
   };

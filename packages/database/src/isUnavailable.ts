@@ -38,7 +38,7 @@ export function isUnavailable(error: unknown): boolean {
   return SYSTEM.has(code) && (code !== 'ENOENT' || syscall === 'connect');
 }
 
-/** Whether a statement waited for a lock for longer than the pool's `lockTimeoutMs`. */
-export function isLockTimeout(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === '55P03';
+/** Whether a statement took longer than the pool's `statementTimeoutMs`, for instance because it waited for a lock. */
+export function isStatementTimeout(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '57014';
 }

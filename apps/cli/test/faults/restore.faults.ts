@@ -93,6 +93,8 @@ async function drill(
   await cluster.nats.start();
   for (const app of [...cluster.controlPlanes, ...workers]) await app.start();
   await cluster.restore();
+  // As the docs say of a restored dump.
+  await sql`ANALYZE`.execute(cluster.db);
 
   for (const [caller, load] of [
     [kept, keptLoad],

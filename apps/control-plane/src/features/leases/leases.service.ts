@@ -7,7 +7,7 @@ import {
   type LeaseResponseSchema,
   type RateGrantSchema,
 } from '@weighbridge/contracts';
-import { type Database, isLockTimeout } from '@weighbridge/database';
+import { type Database, isStatementTimeout } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
 import {
   answerLeaseCalls,
@@ -46,7 +46,7 @@ export async function grantLeases(
     leaseBudgets(deps, request, liveProxies),
     leaseRates(deps, request, liveProxies),
   ]).catch((error) => {
-    throw isLockTimeout(error) ? budgetBusy(error) : error;
+    throw isStatementTimeout(error) ? budgetBusy(error) : error;
   });
   return { budgets, rates };
 }

@@ -96,22 +96,25 @@ it('while calls wait for the lock of one budget, everything else goes on', async
       while (isHeld) await lease(contended).catch(() => {});
     };
     const asking = Array.from({ length: CALLS }, askAgain);
-    await untilLockWaits(database.db, 2);
+    try {
+      await untilLockWaits(database.db, 2);
 
-    const tokenSha256 = createHash('sha256').update(OPERATOR).digest();
-    const resolved = await callUnary(client, ControlService.method.resolve, { tokenSha256 }, options);
-    expect(resolved.key?.id).toMatch(/^key_/);
-    expect((await operate('/policies', { name: 'written meanwhile', window: 'day' })).status).toBe(201);
-    expect((await operate('/spend')).status).toBe(200);
-    expect((await operate('/requests')).status).toBe(200);
-    expect((await lease(other)).budgets).toMatchObject([{ outcome: BudgetLease_Outcome.GRANTED }]);
+      const tokenSha256 = createHash('sha256').update(OPERATOR).digest();
+      const resolved = await callUnary(client, ControlService.method.resolve, { tokenSha256 }, options);
+      expect(resolved.key?.id).toMatch(/^key_/);
+      expect((await operate('/policies', { name: 'written meanwhile', window: 'day' })).status).toBe(201);
+      expect((await operate('/spend')).status).toBe(200);
+      expect((await operate('/requests')).status).toBe(200);
+      expect((await lease(other)).budgets).toMatchObject([{ outcome: BudgetLease_Outcome.GRANTED }]);
 
-    await untilLockWaits(database.db, 2);
-    const { rows } = await sql<{ waiting: number }>`
+      await untilLockWaits(database.db, 2);
+      const { rows } = await sql<{ waiting: number }>`
       SELECT count(DISTINCT pid)::integer AS waiting FROM pg_locks JOIN pg_stat_activity USING (pid)
       WHERE NOT granted AND datname = current_database()`.execute(database.db);
-    isHeld = false;
-    return { asking, count: rows[0]?.waiting };
+      return { asking, count: rows[0]?.waiting };
+    } finally {
+      isHeld = false;
+    }
   });
   // The others wait in the process.
   expect(waiting.count).toBeLessThanOrEqual(2);
