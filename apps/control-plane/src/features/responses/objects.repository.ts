@@ -33,11 +33,14 @@ export async function insertStoredObjects(
 }
 
 export async function findStoredObjects(db: Database, ids: readonly string[]): Promise<StoredObjectRow[]> {
-  return await db
-    .selectFrom('stored_objects')
-    .select(['object_hash', 'connector_id', 'owner_hash'])
-    .where(sql<boolean>`object_hash = ANY(${ids.map(hashOf)}::bytea[])`)
-    .execute();
+  // For each id: the planner may read the whole table for many of them. OFFSET keeps it from becoming a join.
+  const { rows } = await sql<StoredObjectRow>`
+    SELECT stored.*
+    FROM (SELECT DISTINCT unnest(${ids.map(hashOf)}::bytea[])) AS wanted (hash)
+    CROSS JOIN LATERAL (
+      SELECT object_hash, connector_id, owner_hash FROM stored_objects WHERE object_hash = wanted.hash OFFSET 0
+    ) AS stored`.execute(db);
+  return rows;
 }
 
 /** Deletes up to `limit` objects that no vendor can have any more; returns how many. */

@@ -17,12 +17,13 @@ export async function findStoredResponses(
   db: Database,
   ids: readonly string[],
 ): Promise<StoredResponseRow[]> {
-  return await db
-    .selectFrom('stored_responses')
-    .selectAll()
-    .where(sql<boolean>`response_id = ANY(${[...ids]}::text[])`)
-    .orderBy('created_at')
-    .execute();
+  // As for objects: one look-up for each id.
+  const { rows } = await sql<StoredResponseRow>`
+    SELECT stored.*
+    FROM (SELECT DISTINCT unnest(${[...ids]}::text[])) AS wanted (id)
+    CROSS JOIN LATERAL (SELECT * FROM stored_responses WHERE response_id = wanted.id OFFSET 0) AS stored
+    ORDER BY stored.created_at`.execute(db);
+  return rows;
 }
 
 /** Reads a response and locks it until the transaction ends. */
