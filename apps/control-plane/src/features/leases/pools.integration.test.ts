@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Client, credentials } from '@grpc/grpc-js';
 import { BudgetLease_Outcome, ControlService, callUnary, tokenMetadata } from '@weighbridge/contracts';
-import { createDatabasePools } from '@weighbridge/database';
+import { createDatabasePools, createDb } from '@weighbridge/database';
 import { mintToken, newUuid } from '@weighbridge/domain';
 import { bucketKey, POLICY_SUBJECT, registerProducer } from '@weighbridge/ledger';
 import { createLogger } from '@weighbridge/runtime';
@@ -39,11 +39,14 @@ beforeAll(async () => {
     GRPC_PORT: '0',
     WEIGHBRIDGE_BOOTSTRAP_KEY: OPERATOR,
   });
-  const pools = createDatabasePools(database.url, config.pools, {
-    applicationName: 'test',
-    onIdleError: () => {},
-  });
-  closing.unshift(() => pools.destroy());
+  const unlogged = { applicationName: 'test', onIdleError: () => {} };
+  const opened = createDatabasePools(database.url, config.pools, unlogged);
+  closing.unshift(() => opened.destroy());
+  // Their calls wait until the test is over.
+  const waiting = { statementTimeoutMs: 110_000, maxConnections: config.pools.leases };
+  const leases = createDb(database.url, { ...unlogged, ...waiting });
+  closing.unshift(() => leases.destroy());
+  const pools = { ...opened, leases };
   const { grpcAddress, handler } = await startControlPlane(config, { pools, now: () => new Date() }, context);
   client = new Client(grpcAddress, credentials.createInsecure());
   const server = createServer(handler);
@@ -79,46 +82,51 @@ async function lease(policyId: string) {
   return await callUnary(client, ControlService.method.lease, { ...holder, budgets, rates: [] }, options);
 }
 
-it('while calls wait for the lock of one budget, everything else goes on', async () => {
-  const [contended, other] = [await budget('contended'), await budget('other')];
-  await lease(contended);
-  const key = bucketKey({
-    policyId: contended,
-    counterVersion: 1,
-    subject: POLICY_SUBJECT,
-    windowStart: new Date(0),
-  });
+it.each([
+  ['one budget', 1, 2],
+  // All connections of lease calls wait.
+  ['several budgets', 4, 6],
+])('while calls wait for the lock of %s, everything else goes on', async (name, budgets, waiting) => {
+  const contended = await Promise.all(Array.from({ length: budgets }, (_, n) => budget(`${name} ${n}`)));
+  const other = await budget(`beside ${name}`);
+  for (const policyId of contended) await lease(policyId);
+  const keys = contended.map((policyId) =>
+    bucketKey({ policyId, counterVersion: 1, subject: POLICY_SUBJECT, windowStart: new Date(0) }),
+  );
   let isHeld = true;
-  const waiting = await database.db.transaction().execute(async (tx) => {
-    await sql`SELECT FROM spend_buckets WHERE bucket_key = ${key} FOR UPDATE`.execute(tx);
+  const { asking, waits } = await database.db.transaction().execute(async (tx) => {
+    await sql`SELECT FROM spend_buckets WHERE bucket_key = ANY (${keys}::text[]) FOR UPDATE`.execute(tx);
     // A call that waited for too long is made again, as a proxy does.
-    const askAgain = async () => {
-      while (isHeld) await lease(contended).catch(() => {});
+    const askAgain = async (policyId: string) => {
+      while (isHeld) await lease(policyId).catch(() => {});
     };
-    const asking = Array.from({ length: CALLS }, askAgain);
+    const asking = contended.flatMap((policyId) =>
+      Array.from({ length: CALLS / budgets }, () => askAgain(policyId)),
+    );
     try {
-      await untilLockWaits(database.db, 2);
-
+      await untilLockWaits(database.db, waiting);
       const tokenSha256 = createHash('sha256').update(OPERATOR).digest();
       const resolved = await callUnary(client, ControlService.method.resolve, { tokenSha256 }, options);
       expect(resolved.key?.id).toMatch(/^key_/);
-      expect((await operate('/policies', { name: 'written meanwhile', window: 'day' })).status).toBe(201);
+      const written = await operate('/policies', { name: `written beside ${name}`, window: 'day' });
+      expect(written.status).toBe(201);
       expect((await operate('/spend')).status).toBe(200);
       expect((await operate('/requests')).status).toBe(200);
-      expect((await lease(other)).budgets).toMatchObject([{ outcome: BudgetLease_Outcome.GRANTED }]);
-
-      await untilLockWaits(database.db, 2);
-      const { rows } = await sql<{ waiting: number }>`
-      SELECT count(DISTINCT pid)::integer AS waiting FROM pg_locks JOIN pg_stat_activity USING (pid)
-      WHERE NOT granted AND datname = current_database()`.execute(database.db);
-      return { asking, count: rows[0]?.waiting };
+      if (budgets === 1) {
+        expect((await lease(other)).budgets).toMatchObject([{ outcome: BudgetLease_Outcome.GRANTED }]);
+      }
+      await untilLockWaits(database.db, waiting);
+      const { rows } = await sql<{ waits: number }>`
+        SELECT count(DISTINCT pid)::integer AS waits FROM pg_locks JOIN pg_stat_activity USING (pid)
+        WHERE NOT granted AND datname = current_database()`.execute(database.db);
+      return { asking, waits: rows[0]?.waits };
     } finally {
       isHeld = false;
     }
   });
   // The others wait in the process.
-  expect(waiting.count).toBeLessThanOrEqual(2);
-  await Promise.all(waiting.asking);
+  expect(waits).toBeLessThanOrEqual(waiting);
+  await Promise.all(asking);
   // The budget is free again; its leases may hold all of it.
-  expect((await lease(contended)).budgets).toHaveLength(1);
+  for (const policyId of contended) expect((await lease(policyId)).budgets).toHaveLength(1);
 });
