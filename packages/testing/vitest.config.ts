@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { DurationsReporter } from './src/durationsReporter.ts';
 import { LongestFirst } from './src/longestFirst.ts';
 import { SummaryReporter } from './src/summaryReporter.ts';
 
@@ -17,7 +18,7 @@ const CORES = Math.max(2, availableParallelism());
 export default defineConfig({
   root: repository,
   test: {
-    reporters: ['default', new SummaryReporter()],
+    reporters: ['default', new DurationsReporter(), new SummaryReporter()],
     passWithNoTests: false,
     sequence: { sequencer: LongestFirst },
     // Test files of a worker share their modules, since loading them costs more than most tests. This is safe: the only
