@@ -22,6 +22,7 @@ export default defineConfig({
   test: {
     reporters: ['default', new DurationsReporter(), new SummaryReporter()],
     passWithNoTests: false,
+    expect: { poll: { timeout: 60_000 } },
     sequence: { sequencer: LongestFirst },
     // Test files of a worker share their modules, since loading them costs more than most tests. This is safe: the only
     // state in our modules is caches keyed by content or object, scratch buffers, and counters that only rise (ids,

@@ -131,7 +131,7 @@ describe('the command with a running service', () => {
         const spend = await weighbridge(['spend', '--by', 'principal,model', '--principal', 'ada']);
         expect(spend.out).toMatch(/ada +mock\/echo +\$0\.0000\d+ +\d/);
       },
-      { timeoutMs: 10_000, intervalMs: 200 },
+      { intervalMs: 200 },
     );
     const csv = await weighbridge(['spend', '--csv', '--by', 'model']);
     expect(csv.out.split('\n')[1]).toMatch(/mock\/echo/);
@@ -289,7 +289,7 @@ describe("an operator's commands", () => {
         const { out } = await weighbridge(['policies', 'counters', policy.id]);
         expect(out).toMatch(/lin@example\.com +\$0\.0000\d+ .*\$5\.00/);
       },
-      { timeoutMs: 20_000, intervalMs: 500 },
+      { intervalMs: 500 },
     );
     const spend = await weighbridge([
       'spend',

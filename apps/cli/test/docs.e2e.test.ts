@@ -48,7 +48,7 @@ beforeAll(async () => {
       });
       expect(status).toBe(200);
     },
-    { timeoutMs: 60_000, intervalMs: 250 },
+    { intervalMs: 250 },
   );
   await mkdir(join(folder, 'bin'));
   await script('weighbridge', `exec ${process.execPath} ${MAIN} "$@"`);
@@ -79,7 +79,7 @@ async function filledIn({ text }: CommandBlock): Promise<string> {
   let filled = text.replaceAll('http://127.0.0.1:8080', service.managementUrl);
   for (const [placeholder, path] of Object.entries(PLACEHOLDERS)) {
     if (!filled.includes(placeholder)) continue;
-    const id = await eventually(async () => newest(path), { timeoutMs: 20_000, intervalMs: 100 });
+    const id = await eventually(async () => newest(path), { intervalMs: 100 });
     filled = filled.replaceAll(placeholder, id);
   }
   return filled;

@@ -102,7 +102,7 @@ describe('weighbridge doctor: running service', () => {
           'accepted the credential',
         );
       },
-      { timeoutMs: 20_000, intervalMs: 500 },
+      { intervalMs: 500 },
     );
   });
 

@@ -130,7 +130,7 @@ async function sendExample({ method, path, operation }: (typeof operations)[numb
 }
 
 describe('the examples of the document', () => {
-  it('succeed as they are, on a new service', { timeout: 120_000 }, async () => {
+  it('succeed as they are, on a new service', async () => {
     const sent = new Set<string>();
     for (const [stage, isOf] of STAGES.entries()) {
       if (stage === 2) await requestIsRecorded();
@@ -235,7 +235,7 @@ describe('inference', () => {
     }
   });
 
-  it.each(HOLDERS)('does for a %s its own, and no other’s', { timeout: 60_000 }, async (holder) => {
+  it.each(HOLDERS)('does for a %s its own, and no other’s', async (holder) => {
     const key = held.get(holder);
     const others = await newResponse(keys.inference);
     const unknown = [`${others[0].slice(0, -4)}none`, ''] as const;

@@ -114,7 +114,7 @@ async function ask(kind: Kind) {
 
 describe('evidence, from the responses of two vendors to the routing of requests', () => {
   it('routes two workload types to their best models, and no caller sees an error', async () => {
-    await eventually(async () => void (await ask('chat')), { timeoutMs: 30_000 });
+    await eventually(async () => void (await ask('chat')));
     await eventually(
       async () => {
         const asked = Array.from({ length: 40 }, (_, n): Kind => (n % 2 ? 'chat' : 'code'));
@@ -153,15 +153,12 @@ describe('evidence, from the responses of two vendors to the routing of requests
     expect([200, 202]).toContain((await give(id, 0.2)).status);
     // Later feedback replaces earlier feedback.
     expect([200, 202]).toContain((await give(id, 0.9)).status);
-    await eventually(
-      async () => {
-        const { feedback } = await operate('GET', `/requests/${id}`);
-        expect(feedback).toMatchObject({ score: 0.9, comment: 'well put' });
-        const { data } = await operate('GET', `/evidence?workload_type=chat&model=${model}`);
-        expect(data).toMatchObject([{ mean_score: 0.9 }]);
-      },
-      { timeoutMs: 30_000 },
-    );
+    await eventually(async () => {
+      const { feedback } = await operate('GET', `/requests/${id}`);
+      expect(feedback).toMatchObject({ score: 0.9, comment: 'well put' });
+      const { data } = await operate('GET', `/evidence?workload_type=chat&model=${model}`);
+      expect(data).toMatchObject([{ mean_score: 0.9 }]);
+    });
     const stranger = await operate('POST', '/keys', {
       name: 'other',
       scopes: ['inference'],

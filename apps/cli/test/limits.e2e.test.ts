@@ -99,13 +99,10 @@ describe('limits per minute, over three proxies', () => {
     const caller = await callerUnder('parallel', { max_parallel: 3, counter_scope: 'policy' });
     const slow = { headers: { 'x-mock-delay-ms': '1500' } };
     // On a busy machine a proxy may briefly see fewer live proxies, and take a larger share.
-    await eventually(
-      async () => {
-        const answers = await Promise.all(Array.from({ length: 3 }, () => ask(caller, {}, slow)));
-        expect(answers.map(({ status }) => status).sort()).toEqual([200, 429, 429]);
-      },
-      { timeoutMs: 30_000 },
-    );
+    await eventually(async () => {
+      const answers = await Promise.all(Array.from({ length: 3 }, () => ask(caller, {}, slow)));
+      expect(answers.map(({ status }) => status).sort()).toEqual([200, 429, 429]);
+    });
     expect((await ask(caller)).status).toBe(200);
   });
 });

@@ -88,7 +88,7 @@ it('an account behind OAuth is applied from a file, tested, used and billed, and
   const openai = sdk(service, service.operatorKey);
   const messages = [{ role: 'user' as const, content: 'Hello there' }];
   const ask = () => openai.chat.completions.create({ model: 'acme/chat', messages }).withResponse();
-  const { data, response } = await eventually(ask, { timeoutMs: 20_000, intervalMs: 200 });
+  const { data, response } = await eventually(ask, { intervalMs: 200 });
   const { prompt_tokens = 0, completion_tokens = 0 } = data.usage ?? {};
   const cost = Number(response.headers.get('x-svc-cost-micro-usd'));
   expect(cost).toBe(prompt_tokens + 2 * completion_tokens);

@@ -38,7 +38,7 @@ export async function startApp(
         ...env,
       },
       readyWhen,
-      timeoutMs: 60_000,
+      timeoutMs: 300_000,
     });
     void running.ended.then(removeFolder);
     return running;

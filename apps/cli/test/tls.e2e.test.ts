@@ -134,7 +134,7 @@ describe('the apps with mutual TLS', () => {
           expect(process.output()).not.toContain('is ready');
         }
       },
-      { timeoutMs: 15_000, intervalMs: 100 },
+      { intervalMs: 100 },
     );
   });
 

@@ -354,7 +354,7 @@ it('keys, policies and principals keep their invariants under random concurrent 
   );
   // Too few accepted operations would prove nothing.
   expect(accepted).toBeGreaterThan(10);
-}, 150_000);
+});
 
 it('a key issues other keys while it is changed', async () => {
   const api = await startTestApi();

@@ -169,7 +169,7 @@ describe.each([
       const asked = post(proxy, '/v1/chat/completions', { ...large, ...fields }, headers, init);
       await asked.then((response) => response.text()).catch(() => undefined);
     }
-    await expect.poll(() => proxy.memory.usedBytes, { timeout: 10_000 }).toBe(0);
+    await expect.poll(() => proxy.memory.usedBytes).toBe(0);
   });
 
   it.each([
@@ -198,7 +198,7 @@ describe.each([
       proxy.keyLookup = undefined;
       await sleep(20);
       // One that was refused has two seconds to read the answer.
-      await expect.poll(() => proxy.memory.usedBytes, { timeout: 5_000 }).toBe(0);
+      await expect.poll(() => proxy.memory.usedBytes).toBe(0);
     }
   });
 
@@ -259,8 +259,8 @@ describe('memory of responses', () => {
     const body = JSON.stringify({ ...HELLO, stream: true });
     client.write(head(CHAT, { ...KEY, 'content-length': body.length }));
     client.write(body);
-    await expect.poll(() => proxy.memory.usedBytes, { timeout: 10_000 }).toBeGreaterThan(4 * MIB);
+    await expect.poll(() => proxy.memory.usedBytes).toBeGreaterThan(4 * MIB);
     client.destroy();
-    await expect.poll(() => proxy.memory.usedBytes, { timeout: 10_000 }).toBe(0);
+    await expect.poll(() => proxy.memory.usedBytes).toBe(0);
   });
 });

@@ -135,7 +135,7 @@ describe('the OpenAI SDK', () => {
     });
     await expect(asked).rejects.toThrow(OpenAI.APIConnectionTimeoutError);
     await expect
-      .poll(() => settled(proxy.events), { timeout: 3_000 })
+      .poll(() => settled(proxy.events))
       .toMatchObject([{ outcome: 'CLIENT_GONE', estimated: false, usage: { output: 6 } }]);
   });
 });

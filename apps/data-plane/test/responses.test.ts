@@ -243,7 +243,7 @@ describe('responses', () => {
     expect(event).toMatchObject({ estimated: true });
     // Without a limit, the longest that the model writes.
     expect(event?.usage?.output).toBeGreaterThanOrEqual(8_000);
-    await expect.poll(() => proxy.settledResponses.length, { timeout: 10_000 }).toBe(2);
+    await expect.poll(() => proxy.settledResponses.length).toBe(2);
   });
 
   it('in the background are polled until their usage is known, also if their stream was left', async () => {
@@ -256,7 +256,7 @@ describe('responses', () => {
     const headers = { 'x-mock-background-ms': '500', 'x-mock-output-tokens': '7' };
     await alice.responses.create({ ...hello, background: true, max_output_tokens: 50 }, { headers });
     expect(settled(proxy.events)).toMatchObject([{ estimated: true, usage: { output: 50 } }]);
-    await expect.poll(settledOutput, { timeout: 8_000 }).toEqual([{ connectorId: 'con_0', output: 7 }]);
+    await expect.poll(settledOutput).toEqual([{ connectorId: 'con_0', output: 7 }]);
 
     const leaving = new AbortController();
     const streamed = await alice.responses.create(
@@ -269,7 +269,7 @@ describe('responses', () => {
     for await (const event of streamed) if (event.type === 'response.output_text.delta') break;
     leaving.abort();
     await expect
-      .poll(() => settled(proxy.events), { timeout: 5_000 })
+      .poll(() => settled(proxy.events))
       .toMatchObject([{}, { outcome: 'CLIENT_GONE', estimated: true, usage: { output: 60 } }]);
   });
 

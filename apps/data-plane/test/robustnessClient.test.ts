@@ -33,11 +33,11 @@ describe('a client', () => {
     const slow = await startProxyForTest({ vendorUrl, drainMs: 10, connectTimeoutMs: 30_000 });
     const leaving = new AbortController();
     const asked = post(slow, '/v1/chat/completions', HELLO, {}, { signal: leaving.signal });
-    await expect.poll(() => connections, { timeout: 15_000 }).toBe(1);
+    await expect.poll(() => connections).toBe(1);
     leaving.abort();
     await expect(asked).rejects.toThrow();
     await expect
-      .poll(() => settled(slow.events), { timeout: 15_000 })
+      .poll(() => settled(slow.events))
       .toMatchObject([{ outcome: 'CLIENT_GONE', estimated: false, cost: 0n }]);
   });
 
@@ -69,9 +69,7 @@ describe('a client', () => {
     socket.write(
       `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${ALICE}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     );
-    await expect
-      .poll(() => settled(narrow.events), { timeout: 20_000 })
-      .toMatchObject([{ outcome: 'CLIENT_GONE' }]);
+    await expect.poll(() => settled(narrow.events)).toMatchObject([{ outcome: 'CLIENT_GONE' }]);
     expect((await post(narrow, '/v1/chat/completions', HELLO)).status).toBe(200);
   });
 
@@ -116,7 +114,7 @@ describe.each(HELLO_BY_ROUTE)('a client that disconnects from %s', (path, body) 
   it('stops a vendor that takes longer, and at least the reservation is charged', async () => {
     await leaveAfterFirstByte({ 'x-mock-chunks': '1000', 'x-mock-chunk-delay-ms': '20' });
     await expect
-      .poll(() => settled(proxy.events), { timeout: 15_000 })
+      .poll(() => settled(proxy.events))
       .toMatchObject([{ outcome: 'CLIENT_GONE', estimated: true }]);
     await expect.poll(() => vendor.bill[0]?.completed).toBe(false);
     const billed = vendor.bill[0]?.outputTokens ?? 0;
@@ -131,7 +129,7 @@ describe.each(HELLO_BY_ROUTE)('a client that disconnects from %s', (path, body) 
     const asked = post(proxy, path, body, { 'x-mock-delay-ms': '5000' }, { signal: AbortSignal.timeout(50) });
     await expect(asked).rejects.toThrow();
     await expect
-      .poll(() => settled(proxy.events), { timeout: 15_000 })
+      .poll(() => settled(proxy.events))
       .toMatchObject([{ outcome: 'CLIENT_GONE', estimated: true }]);
     await expect.poll(() => vendor.bill).toEqual([]);
   });

@@ -17,7 +17,7 @@ async function startWriter(place: SpoolPlace) {
   const log = join(place.dir, '..', 'log');
   const writer = await startProcess({ command: process.execPath, args: [WRITER, place.dir, log] });
   const lines = () => readFileSync(log, 'utf8').split('\n').slice(0, -1);
-  await eventually(() => expect(lines().length).toBeGreaterThan(100), { timeoutMs: 20_000 });
+  await eventually(() => expect(lines().length).toBeGreaterThan(100));
   return { writer, lines };
 }
 

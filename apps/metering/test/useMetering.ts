@@ -151,7 +151,7 @@ export function useMetering() {
                    (SELECT count(*)::integer FROM quarantined_usage) AS quarantined`.execute(database.db);
           expect(rows[0]).toEqual({ events, quarantined });
         },
-        { timeoutMs: 20_000, intervalMs: 20 },
+        { intervalMs: 20 },
       );
     },
 

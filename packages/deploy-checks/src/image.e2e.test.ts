@@ -184,5 +184,5 @@ describe('the commands of the image', () => {
     }
     // The root file system is read-only, so the apps must not have written to it.
     expect((await files(out)).length).toBe(before);
-  }, 300_000);
+  });
 });

@@ -186,5 +186,5 @@ describe("a token by the proxy's own identity", () => {
       project: 'of-the-machine',
       source: 'the metadata server',
     });
-  }, 30_000);
+  });
 });

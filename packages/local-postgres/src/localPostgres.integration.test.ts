@@ -117,9 +117,7 @@ describe('a start after an accident', () => {
     const owner = await startOwner(dataDir);
     await query(owner, 'CREATE TABLE kept AS SELECT 42 AS answer');
     owner.kill();
-    await expect
-      .poll(() => existsSync(join(dataDir, 'cluster/postmaster.pid')), { timeout: 10_000 })
-      .toBe(false);
+    await expect.poll(() => existsSync(join(dataDir, 'cluster/postmaster.pid'))).toBe(false);
     await expect(query(owner, 'SELECT 1')).rejects.toThrow(/ECONNREFUSED/);
 
     const postgres = await start(dataDir);
@@ -239,7 +237,7 @@ describe('a server that is started again', () => {
       await killServer(dataDir);
       expect(String(await restart), time).toMatch(/ended by itself \(signal SIGKILL\)/);
       await expect
-        .poll(() => query(postgres, 'SELECT answer FROM kept').catch(String), { timeout: 30_000 })
+        .poll(() => query(postgres, 'SELECT answer FROM kept').catch(String))
         .toEqual([{ answer: 42 }]);
     }
     await killServer(dataDir);

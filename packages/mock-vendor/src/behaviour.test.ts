@@ -190,7 +190,7 @@ test('a client that does not read stops generation', async () => {
     expect(before).toBeGreaterThan(0);
     await new Promise((resolve) => setTimeout(resolve, 100));
     expect(vendor.bill[0]?.outputTokens).toBe(before);
-  }, 10_000);
+  });
   expect(vendor.bill[0]?.outputTokens).toBeLessThan(128_000);
   socket.destroy();
 });

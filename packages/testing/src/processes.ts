@@ -6,7 +6,9 @@ import { inheritedEnvironment } from './env.ts';
 import { type TestRun, testRun } from './testRun.ts';
 
 const OUTPUT_LIMIT = 1_000_000;
-const KILL_TIMEOUT_MS = 5_000;
+const KILL_TIMEOUT_MS = 60_000;
+/** Ends what hangs. On a busy machine, a process starts and ends slowly. */
+const TIMEOUT_MS = 120_000;
 
 export interface ProcessOptions {
   readonly command: string;
@@ -16,7 +18,7 @@ export interface ProcessOptions {
   readonly cwd?: string;
   /** `startProcess` resolves when the output of both streams matches. Default: at once. */
   readonly readyWhen?: RegExp | ((output: string) => boolean);
-  /** Time-out for `readyWhen`. Default 10 s. */
+  /** Time-out for `readyWhen`. Default 2 minutes. */
   readonly timeoutMs?: number;
 }
 
@@ -31,9 +33,9 @@ export interface TestProcess {
   readonly ended: Promise<ProcessEnd>;
   /** Its output so far, both streams interleaved. */
   output(): string;
-  /** Resolves as soon as the output matches. Rejects on a time-out (default 10 s), or if the process ends before that. */
+  /** Resolves as soon as the output matches. Rejects on a time-out (default 2 minutes), or if the process ends before that. */
   waitFor(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray>;
-  /** Sends a signal and waits for the end. After `timeoutMs` (default 10 s), kills the process and rejects. */
+  /** Sends a signal and waits for the end. After `timeoutMs` (default 2 minutes), kills the process and rejects. */
   stop(signal?: NodeJS.Signals, timeoutMs?: number): Promise<ProcessEnd>;
 }
 
@@ -42,7 +44,7 @@ export async function startProcess(
   options: ProcessOptions,
   { folder: runFolder }: Pick<TestRun, 'folder'> = testRun(),
 ): Promise<TestProcess> {
-  const { command, args = [], env, cwd, readyWhen, timeoutMs = 10_000 } = options;
+  const { command, args = [], env, cwd, readyWhen, timeoutMs = TIMEOUT_MS } = options;
   const child = spawn(command, args, {
     env: { ...inheritedEnvironment(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -60,13 +62,13 @@ export async function startProcess(
     pid,
     ended: watched.ended,
     output: watched.output,
-    waitFor: (pattern, patternTimeoutMs = 10_000) =>
+    waitFor: (pattern, patternTimeoutMs = TIMEOUT_MS) =>
       watched.until(
         (output) => pattern.exec(output) ?? undefined,
         `its output to match ${pattern}`,
         patternTimeoutMs,
       ),
-    stop: (signal = 'SIGTERM', stopTimeoutMs = 10_000) => stop(child, watched, signal, stopTimeoutMs),
+    stop: (signal = 'SIGTERM', stopTimeoutMs = TIMEOUT_MS) => stop(child, watched, signal, stopTimeoutMs),
   };
   if (readyWhen === undefined) return process;
   try {

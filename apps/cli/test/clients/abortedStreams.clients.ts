@@ -101,14 +101,11 @@ async function leaveAll(
   for (let round = 1; ; round += 1) {
     const more = await leave(aborting, connected);
     ways = more.map(({ name, leftAt }, at) => ({ name, leftAt: [...(ways[at]?.leftAt ?? []), ...leftAt] }));
-    const left = await eventually(
-      () => {
-        expect(bill).toHaveLength(aborting.ways * TRIES * round);
-        expect(bill.filter(({ completed, leftAt }) => !completed && leftAt === undefined)).toEqual([]);
-        return { ways, bill: [...bill] };
-      },
-      { timeoutMs: 20_000 },
-    );
+    const left = await eventually(() => {
+      expect(bill).toHaveLength(aborting.ways * TRIES * round);
+      expect(bill.filter(({ completed, leftAt }) => !completed && leftAt === undefined)).toEqual([]);
+      return { ways, bill: [...bill] };
+    });
     if (round === ROUNDS || !isLate(left)) return left;
   }
 }

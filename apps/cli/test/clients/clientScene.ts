@@ -167,7 +167,7 @@ async function ledgerRows(operate: Operate, keyId: string, count: number): Promi
       if (found.length < count) throw new Error(`the ledger has ${found.length} of ${count} requests`);
       return found.map(rowOf);
     },
-    { timeoutMs: 15_000, intervalMs: 50 },
+    { intervalMs: 50 },
   );
 }
 

@@ -69,7 +69,7 @@ export function changeResources(given: () => Given): void {
     expect(saved.on_exhausted).toBe(null);
     await confirm(page, row, 'Delete', 'Delete the policy');
     expect(operator.faults).toEqual([]);
-  }, 60_000);
+  });
 
   it('forms a team, and gives a person a role', async () => {
     const { operator } = given();
@@ -95,7 +95,7 @@ export function changeResources(given: () => Given): void {
     await dialog.getByRole('button', { name: 'Save' }).click();
     await page.getByRole('row', { name: /grace.*auditor.*engines.*lead/ }).waitFor();
     expect(operator.faults).toEqual([]);
-  }, 60_000);
+  });
 
   it('creates a webhook whose secret is shown once, pauses it, and sees that it is not told', async () => {
     const { operator } = given();
@@ -121,7 +121,7 @@ export function changeResources(given: () => Given): void {
     await page.keyboard.press('Escape');
     await confirm(page, row, 'Delete', 'Delete the webhook');
     expect(operator.faults).toEqual([]);
-  }, 60_000);
+  });
 
   it('orders connectors, sets prices, names models and asks which one would be taken', async () => {
     const { operator } = given();
@@ -159,5 +159,5 @@ export function changeResources(given: () => Given): void {
     await dialog.getByText('allowed', { exact: true }).waitFor();
     expect(await operator.violations()).toEqual([]);
     expect(operator.faults).toEqual([]);
-  }, 90_000);
+  });
 }

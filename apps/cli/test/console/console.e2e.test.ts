@@ -32,7 +32,7 @@ beforeAll(async () => {
     startUp(dataDir, settings),
     launchChromium(),
   ]);
-}, 180_000);
+});
 afterAll(async () => {
   await login?.close();
   await browser?.close();
@@ -55,7 +55,7 @@ describe('an operator', () => {
     await manage(service, 'POST', '/api/v1/teams', { body: { name: 'research' } });
     operator = await person();
     await operator.signIn(service.operatorKey);
-  }, 120_000);
+  });
   afterAll(() => operator?.context.close());
 
   it('finds every page in the navigation, each with one heading, a title and nothing that bars anyone', async () => {
@@ -84,7 +84,7 @@ describe('an operator', () => {
       }
     }
     expect(operator.faults).toEqual([]);
-  }, 120_000);
+  });
 
   it('issues a key whose secret is shown once and works, and revokes it', async () => {
     const { page } = operator;
@@ -111,7 +111,7 @@ describe('an operator', () => {
     await row.getByText('revoked').waitFor();
     expect((await use()).status).toBe(401);
     expect(operator.faults).toEqual([]);
-  }, 60_000);
+  });
 
   changeResources(() => ({ operator, service }));
   changeMore(() => ({ operator, service }));
@@ -142,7 +142,7 @@ describe('an operator', () => {
     expect(await page.getByRole('button', { name: 'Give feedback' }).count()).toBe(0);
     expect(await operator.violations()).toEqual([]);
     expect(operator.faults).toEqual([]);
-  }, 60_000);
+  });
 
   it('draws spend, sorts it, goes into a group, and saves what it shows', async () => {
     const { page } = operator;
@@ -172,18 +172,16 @@ describe('an operator', () => {
     ]);
     expect((await readFile(await parquet.path())).subarray(0, 4).toString()).toBe('PAR1');
     expect(operator.faults).toEqual([]);
-  }, 60_000);
+  });
 
   it('sees how much time the proxies add to requests', async () => {
     const { page } = operator;
     const overhead = async () => (await manage(service, 'GET', '/api/v1/summary', {})).body.overhead;
-    await expect
-      .poll(overhead, { timeout: 50_000 })
-      .toMatchObject({ proxies: 1, p50_ms: expect.any(Number) });
+    await expect.poll(overhead).toMatchObject({ proxies: 1, p50_ms: expect.any(Number) });
     await operator.open('/');
     await page.getByText(/^p95 .* requests in \d+ min$/).waitFor();
     expect(operator.faults).toEqual([]);
-  }, 60_000);
+  });
 
   it('asks a model in the playground, sees what it cost, and connects a client with a fresh key', async () => {
     const { page } = operator;
@@ -210,7 +208,7 @@ describe('an operator', () => {
     const key = /sk-svc-\S+/.exec(snippet)?.[0] ?? '';
     expect((await manage(service, 'GET', '/api/v1/whoami', { key })).body.key_name).toBe('my laptop');
     expect(operator.faults).toEqual([]);
-  }, 60_000);
+  });
 
   it('reads names as text, whatever they contain', async () => {
     await issueKey({ name: HOSTILE });
@@ -219,7 +217,7 @@ describe('an operator', () => {
     await page.getByRole('row', { name: HOSTILE }).waitFor();
     expect(await page.locator('td img, td script').count()).toBe(0);
     expect(operator.faults).toEqual([]);
-  }, 60_000);
+  });
 
   meetStates(() => ({ operator, service }));
 
@@ -237,7 +235,7 @@ describe('an operator', () => {
     await other.page.getByRole('heading', { level: 1, name: 'Sign in to Weighbridge' }).waitFor();
     expect(await other.violations()).toEqual([]);
     await Promise.all([context.close(), other.context.close()]);
-  }, 60_000);
+  });
 
   async function newSession(page: Person['page']): Promise<void> {
     await page.goto(`${service.managementUrl}/console/`);
@@ -283,7 +281,7 @@ describe('a person without rights', () => {
     }
     expect(ada.faults).toEqual([]);
     await ada.context.close();
-  }, 60_000);
+  });
 
   it('sees all as an auditor, and changes nothing', async () => {
     await manage(service, 'PUT', '/api/v1/principals/alan', { body: { role: 'auditor' } });
@@ -302,7 +300,7 @@ describe('a person without rights', () => {
     }
     expect(auditor.faults).toEqual([]);
     await auditor.context.close();
-  }, 90_000);
+  });
 
   it('leads a team: sees its members and what they spent', async () => {
     const { body: team } = await manage(service, 'POST', '/api/v1/teams', {
@@ -326,7 +324,7 @@ describe('a person without rights', () => {
     expect(await lead.violations()).toEqual([]);
     expect(lead.faults).toEqual([]);
     await lead.context.close();
-  }, 60_000);
+  });
 
   it('is told why a wrong key is refused', async () => {
     const stranger = await person();
@@ -336,5 +334,5 @@ describe('a person without rights', () => {
     await stranger.page.getByRole('alert').waitFor();
     expect(await stranger.violations()).toEqual([]);
     await stranger.context.close();
-  }, 60_000);
+  });
 });

@@ -116,7 +116,7 @@ export function signInElsewhere(
       await page.getByRole('button', { name: 'Sign out' }).click();
       await page.getByRole('heading', { level: 1, name: 'Sign in to Weighbridge' }).waitFor();
       expect(someone.faults).toEqual([]);
-    }, 60_000);
+    });
 
     it('not: and is told why, as text, and how to go on', async () => {
       const { page, context, open } = someone;
@@ -132,6 +132,6 @@ export function signInElsewhere(
       await page.getByRole('heading', { level: 1, name: 'Sign in to Weighbridge' }).waitFor();
       expect(new URL(page.url()).pathname).toBe('/console/keys');
       expect(someone.faults).toEqual([]);
-    }, 60_000);
+    });
   });
 }

@@ -90,7 +90,7 @@ export function meetStates(given: () => Given): void {
     await page.getByRole('button', { name: 'Try again' }).click();
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
     expect(operator.faults).toEqual([]);
-  }, 120_000);
+  });
 
   it('is offered a shorter range, in one step, where a question to the ledger takes too long', async () => {
     const { page, open, violations } = given().operator;
@@ -112,7 +112,7 @@ export function meetStates(given: () => Given): void {
       await page.waitForURL((url) => url.search.includes(search));
     }
     await page.unrouteAll();
-  }, 60_000);
+  });
 
   it('is told what is missing on every page, where there is no data yet, and no proxy', async () => {
     const { operator } = given();
@@ -140,7 +140,7 @@ export function meetStates(given: () => Given): void {
     await page.getByRole('heading', { level: 1, name: 'Not found' }).waitFor();
     await open('/requests/req_unknown');
     await page.getByRole('alert').waitFor();
-  }, 120_000);
+  });
 
   it('reads every name on every page as text, with what can’t be seen in it made visible', async () => {
     const { operator } = given();
@@ -162,7 +162,7 @@ export function meetStates(given: () => Given): void {
     await page.unrouteAll();
     expect(shown).toBeGreaterThanOrEqual(9);
     expect(operator.faults).toEqual([]);
-  }, 120_000);
+  });
 
   it('signs in again where a session ended, and goes on there', async () => {
     const { operator, service } = given();
@@ -176,7 +176,7 @@ export function meetStates(given: () => Given): void {
     await page.keyboard.press('Enter');
     await page.getByRole('table', { name: 'Connectors' }).waitFor();
     expect(operator.faults).toEqual([]);
-  }, 60_000);
+  });
 
   it('reaches and closes everything by keyboard', async () => {
     const { page, open } = given().operator;
@@ -195,5 +195,5 @@ export function meetStates(given: () => Given): void {
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'hidden' });
     await create.and(page.locator(':focus')).waitFor();
-  }, 60_000);
+  });
 }

@@ -146,7 +146,7 @@ export async function compareBill(cluster: Cluster, requests: number, seed: numb
         throw new Error(`the ledger has ${found.length} of ${received.size} rows`);
       return found;
     },
-    { timeoutMs: 30_000, intervalMs: 250 },
+    { intervalMs: 250 },
   );
 
   const bill = new Map(vendor.bill.map((entry) => [entry.requestId, entry]));

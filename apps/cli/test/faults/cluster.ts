@@ -136,13 +136,10 @@ async function startAll(
     const balancer = await startBalancer(backends);
     onClose(() => balancer.close());
     balancers.push(balancer);
-    await eventually(
-      () => {
-        const out = backends.filter(({ name }) => !balancer.serves(name));
-        if (out.length > 0) throw new Error(`not ready: ${out.map(({ name }) => name).join(', ')}`);
-      },
-      { timeoutMs: 30_000 },
-    );
+    await eventually(() => {
+      const out = backends.filter(({ name }) => !balancer.serves(name));
+      if (out.length > 0) throw new Error(`not ready: ${out.map(({ name }) => name).join(', ')}`);
+    });
     return balancer;
   };
   const httpPort = ({ url }: FaultyApp) => Number(new URL(url).port);
@@ -211,13 +208,10 @@ async function startAll(
       if (!nats.isRunning) await nats.start();
       for (const app of [...controlPlanes, ...workers, ...proxies]) await app.restore();
       // Connections to a restarted Postgres are replaced when they are used.
-      await eventually(
-        async () => {
-          const { status } = await manage(service, 'GET', '/api/v1/keys');
-          if (status !== 200) throw new Error(`the control plane answers ${status}`);
-        },
-        { timeoutMs: 60_000 },
-      );
+      await eventually(async () => {
+        const { status } = await manage(service, 'GET', '/api/v1/keys');
+        if (status !== 200) throw new Error(`the control plane answers ${status}`);
+      });
     },
     spoolDir: ({ name }) => spoolDir(name),
     async caller(name, key = {}) {

@@ -134,7 +134,7 @@ export async function startFaultyNats(
       server = await startNats({ port, storeDir, ...configuration });
       isRunning = true;
       // The connection for tampering reconnects by itself.
-      await eventually(() => manager.getAccountInfo(), { timeoutMs: 10_000, intervalMs: 100 });
+      await eventually(() => manager.getAccountInfo(), { intervalMs: 100 });
     },
     async copyStore() {
       const copy = join(await mkdtemp(join(folder, 'store-')), 'nats');

@@ -66,7 +66,7 @@ export async function startFaultyPostgres({
         await client.connect();
         return client;
       },
-      { timeoutMs: 20_000, intervalMs: 100 },
+      { intervalMs: 100 },
     );
   }
   async function waiting(applicationName = 'weighbridge-metering'): Promise<number[]> {
@@ -134,15 +134,12 @@ export async function startFaultyPostgres({
       // Its archiver ends once it has archived all.
       await server.stop();
       server = await start(await archive.putBack(moment));
-      await eventually(
-        async () => {
-          const restored = await connect();
-          const { rows } = await restored.query<{ is: boolean }>('SELECT pg_is_in_recovery() AS is');
-          await restored.end();
-          if (rows[0]?.is !== false) throw new Error('it is still in recovery');
-        },
-        { timeoutMs: 60_000 },
-      );
+      await eventually(async () => {
+        const restored = await connect();
+        const { rows } = await restored.query<{ is: boolean }>('SELECT pg_is_in_recovery() AS is');
+        await restored.end();
+        if (rows[0]?.is !== false) throw new Error('it is still in recovery');
+      });
     },
     async close() {
       await server.stop();

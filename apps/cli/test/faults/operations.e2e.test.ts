@@ -10,7 +10,7 @@ import { expectReconciled } from './reconciliation.ts';
 const SEED = 20_261_123;
 /** How long a load balancer may take to notice that a proxy stops. */
 const LOAD_BALANCER_MS = 500;
-const PATIENT = { timeoutMs: 20_000 };
+const PATIENT = { timeoutMs: 60_000 };
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
 

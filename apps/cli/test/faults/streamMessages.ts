@@ -26,7 +26,7 @@ export async function messagesOf(
       expect([...numbers].filter((number) => !held.has(number))).toEqual([]);
       return messages;
     },
-    { timeoutMs: 30_000, intervalMs: 100 },
+    { intervalMs: 100 },
   );
 }
 

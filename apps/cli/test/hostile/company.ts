@@ -94,7 +94,7 @@ async function spend({ product }: Scene, { key }: Person): Promise<string> {
       const { body } = await manage(product, 'GET', '/api/v1/requests', { key });
       if ((body.data as Json[]).length < 2) throw new Error('the requests have no rows yet');
     },
-    { timeoutMs: 30_000, intervalMs: 100 },
+    { intervalMs: 100 },
   );
   return id;
 }

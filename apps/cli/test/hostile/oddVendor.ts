@@ -78,6 +78,6 @@ async function untilKnown(tenant: Tenant, model: string): Promise<void> {
       const { status } = await tenant.ask('/v1/messages', body);
       if (status === 404) throw new Error('the proxy does not know the model yet');
     },
-    { timeoutMs: 10_000, intervalMs: 50 },
+    { intervalMs: 50 },
   );
 }

@@ -205,7 +205,7 @@ async function newTenant(
           throw new Error(`the ledger has ${found.length} of ${requests} requests`);
         return found;
       },
-      { timeoutMs: 15_000, intervalMs: 50 },
+      { intervalMs: 50 },
     );
   };
   return {

@@ -189,9 +189,7 @@ export const SCENARIOS: readonly Scenario[] = [
       const asked = { model, stream: true, turns: [surface.say(TEXT)], onPiece, signal: leaving.signal };
       await surface.ask(asked).catch(() => undefined);
       expect(leaving.signal.aborted).toBe(true);
-      await expect
-        .poll(() => vendor.bill.every(({ completed, leftAt }) => completed || leftAt), { timeout: 10_000 })
-        .toBe(true);
+      await expect.poll(() => vendor.bill.every(({ completed, leftAt }) => completed || leftAt)).toBe(true);
       return [];
     },
   },

@@ -159,7 +159,7 @@ it('responds with 503 and retry-after while the database is unavailable, to prox
   await app.close();
   await db.destroy();
   await postgres.stopListening();
-}, 30_000);
+});
 
 describe('an error of an unavailable database', () => {
   const failed = (code: string, rest = {}) => Object.assign(new Error('test'), { code, ...rest });

@@ -44,7 +44,7 @@ it('cancels a stream at once where that ends its cost, and charges what was seen
     timeoutMs: 2_000,
     intervalMs: 5,
   });
-  await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 2_000, intervalMs: 5 });
+  await eventually(() => expect(app.events).toHaveLength(1), { intervalMs: 5 });
   expect(app.events).toMatchObject([{ outcome: Outcome.CLIENT_GONE, estimated: true, usage: { output: 2 } }]);
 });
 
@@ -87,7 +87,7 @@ async function leaveBefore(
 ): Promise<number> {
   const leaving = new AbortController();
   const sent = app.ask(fields, {}, { signal: leaving.signal }).catch(() => undefined);
-  await eventually(() => expect(vendor.asked).toHaveBeenCalled(), { timeoutMs: 2_000, intervalMs: 2 });
+  await eventually(() => expect(vendor.asked).toHaveBeenCalled(), { intervalMs: 2 });
   leaving.abort();
   const leftAt = performance.now();
   await sent;
@@ -104,7 +104,7 @@ describe('a client that leaves before the first byte', () => {
       const leftAt = await leaveBefore(app, vendor, { stream: true, max_tokens: 70 });
       expect(await closing).toBe(false);
       tookMs.push(performance.now() - leftAt);
-      await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 2_000, intervalMs: 5 });
+      await eventually(() => expect(app.events).toHaveLength(1), { intervalMs: 5 });
       expect(app.events).toMatchObject([
         { outcome: Outcome.CLIENT_GONE, estimated: true, usage: { output: 70 } },
       ]);
@@ -122,7 +122,7 @@ describe('a client that leaves before the first byte', () => {
     await sleep(100);
     expect(vendor.closed).not.toHaveBeenCalled();
     vendor.answer();
-    await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 2_000, intervalMs: 5 });
+    await eventually(() => expect(app.events).toHaveLength(1), { intervalMs: 5 });
     expect(app.events).toMatchObject([
       { outcome: Outcome.CLIENT_GONE, estimated: false, usage: { input: 3, output: 2_000 } },
     ]);
@@ -138,7 +138,7 @@ describe('a client that leaves before the first byte', () => {
     await sleep(100);
     expect(vendor.closed).not.toHaveBeenCalled();
     vendor.answer();
-    await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 2_000, intervalMs: 5 });
+    await eventually(() => expect(app.events).toHaveLength(1), { intervalMs: 5 });
     expect(app.events).toMatchObject([
       { outcome: Outcome.CLIENT_GONE, estimated: false, usage: { input: 3, output: 2_000 } },
     ]);
@@ -149,7 +149,7 @@ it('charges at least the reservation where reasoning may be hidden in it', async
   const vendor = await openStream();
   const app = await startInferenceApp(vendor.url, undefined, 'openai');
   await leave(app, { reasoning_effort: 'high', max_tokens: 700 });
-  await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 2_000, intervalMs: 5 });
+  await eventually(() => expect(app.events).toHaveLength(1), { intervalMs: 5 });
   expect(app.events).toMatchObject([
     { outcome: Outcome.CLIENT_GONE, estimated: true, usage: { output: 700 } },
   ]);
@@ -166,7 +166,7 @@ it('reads on where the vendor bills a stream to its end', async () => {
   }
   expect(vendor.closed).not.toHaveBeenCalled();
   vendor.end(LAST);
-  await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 2_000, intervalMs: 5 });
+  await eventually(() => expect(app.events).toHaveLength(1), { intervalMs: 5 });
   expect(app.events).toMatchObject([
     { outcome: Outcome.CLIENT_GONE, estimated: false, usage: { input: 3, output: 2_000 } },
   ]);
@@ -182,9 +182,9 @@ it('reads no more than the request can cost, and charges at least the reservatio
       for (let i = 0; i < 10; i++) vendor.write(filler);
       expect(vendor.closed).toHaveBeenCalledWith(false);
     },
-    { timeoutMs: 5_000, intervalMs: 20 },
+    { intervalMs: 20 },
   );
-  await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 2_000, intervalMs: 5 });
+  await eventually(() => expect(app.events).toHaveLength(1), { intervalMs: 5 });
   expect(app.events).toMatchObject([{ outcome: Outcome.CLIENT_GONE, estimated: true }]);
   expect(app.events[0]?.usage?.output).toBeGreaterThan(9);
 });
@@ -204,7 +204,7 @@ it.each(['ends at once', 'ends later', 'breaks off after its last event'])(
     await sleep(50);
     if (end === 'ends later') vendor.end('');
     else if (end !== 'ends at once') vendor.destroy();
-    await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 2_000, intervalMs: 5 });
+    await eventually(() => expect(app.events).toHaveLength(1), { intervalMs: 5 });
     expect(app.events).toMatchObject([
       { outcome: Outcome.SUCCESS, estimated: false, usage: { input: 3, output: 2_000 } },
     ]);

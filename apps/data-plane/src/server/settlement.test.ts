@@ -111,7 +111,7 @@ describe('settlement', () => {
     const response = await app.ask({ stream: true }, headers, { signal: leaving.signal });
     await response.body?.getReader().read();
     leaving.abort();
-    await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 5_000, intervalMs: 5 });
+    await eventually(() => expect(app.events).toHaveLength(1), { intervalMs: 5 });
     expect(app.events).toMatchObject([
       { outcome: Outcome.CLIENT_GONE, estimated: false, usage: { output: 50 } },
     ]);

@@ -137,7 +137,7 @@ describe('when a connector is edited', () => {
     end();
     expect(await readBody(answer)).toBe('begun, ended');
     await readBody(await send(after));
-    await expect.poll(() => sockets.size, { timeout: 10_000 }).toBe(1);
+    await expect.poll(() => sockets.size).toBe(1);
     expect(connections).toBe(2);
   });
 });

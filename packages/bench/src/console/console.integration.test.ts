@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { describeConsole, measureConsole, missing } from './console.ts';
 import { pageRequests } from './pageRequests.ts';
 
-it('asks all that the pages ask, as each who may', { timeout: 120_000 }, async () => {
+it('asks all that the pages ask, as each who may', async () => {
   const figures = await measureConsole(testRun(), {
     events: 2_000,
     repeats: 1,

@@ -2,7 +2,7 @@ import { testRun } from '@weighbridge/testing';
 import { expect, it } from 'vitest';
 import { describeVisible, measureVisible } from './visible.ts';
 
-it('measures while another process syncs the disk', { timeout: 180_000 }, async () => {
+it('measures while another process syncs the disk', async () => {
   const options = { rate: 20, seconds: 1, isDiskBusy: true, onProgress: () => {} };
   const figures = await measureVisible(testRun(), options);
   expect(figures.probes).toBe(10);

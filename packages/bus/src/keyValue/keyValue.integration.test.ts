@@ -300,7 +300,7 @@ describe('while NATS does not respond, a bucket', () => {
     relay = await startTcpRelay(nats.url);
   });
   afterAll(() => relay.close());
-  const SLOW = { timeoutMs: 20_000 };
+  const SLOW = { timeoutMs: 60_000 };
 
   it('rejects after its time-out, soon at once, and recovers with NATS', async () => {
     const bucket = await openJetStream({}, { url: relay.url, timeoutMs: 250 });

@@ -219,14 +219,14 @@ describe('JetStream', () => {
     let reader = await publisher.consume(0, handle);
     for (let round = 0; round < 8; round++) {
       const next = await publisher.consume(0, handle);
-      await eventually(() => expect(published).toBeGreaterThan(round * 200), { timeoutMs: 20_000 });
+      await eventually(() => expect(published).toBeGreaterThan(round * 200));
       await reader.stop();
       reader = next;
     }
     isOver = true;
     await Promise.all(publishing);
     // Well before the ack time-out of a minute.
-    await eventually(() => expect(seen.size).toBe(published), { timeoutMs: 20_000 });
+    await eventually(() => expect(seen.size).toBe(published));
     await publisher.close();
   });
 
@@ -363,13 +363,11 @@ describe('JetStream', () => {
       const publisher = await connect({ servers: nats.url });
       await jetstream(publisher).publish('usage.v1.s2', 'earlier');
       await stream.publish(2, PRODUCER, 'now', bytes('now'));
-      await eventually(
-        async () =>
-          expect(seen.toSorted()).toEqual([
-            ['earlier', undefined],
-            ['now', PRODUCER],
-          ]),
-        { timeoutMs: 20_000 },
+      await eventually(async () =>
+        expect(seen.toSorted()).toEqual([
+          ['earlier', undefined],
+          ['now', PRODUCER],
+        ]),
       );
       // That release updates a consumer with other settings, but not its filter.
       expect(await manager.consumers.info('USAGE', 'metering-s2')).toMatchObject({
@@ -411,7 +409,7 @@ describe('JetStream', () => {
     await eventually(async () => expect(seen).toEqual(['before']));
     await server.stop('SIGKILL');
     const again = await startNats({ storeDir: server.storeDir, port: Number(new URL(server.url).port) });
-    await eventually(async () => expect(reconnects).toBe(1), { timeoutMs: 20_000 });
+    await eventually(async () => expect(reconnects).toBe(1));
     const after = await stream.publish(0, PRODUCER, 'after', bytes('after'));
     expect(after.streamId).toBe(before.streamId);
     await eventually(async () => expect(seen).toEqual(['before', 'after']));

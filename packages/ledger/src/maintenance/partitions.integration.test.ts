@@ -179,7 +179,7 @@ it('dropping loses nothing that is written at the same time', async () => {
   );
   expect(rows[0]?.spent).toBe(BigInt(written));
   expect(await rebuildBuckets(ledger.db, { apply: false })).toMatchObject({ differingBuckets: 0 });
-}, 30_000);
+});
 
 const APP = `weighbridge_app_${randomUUID().replaceAll('-', '')}`;
 

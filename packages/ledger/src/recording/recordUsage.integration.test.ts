@@ -324,7 +324,7 @@ it('is exact when connections break at any time and the outcome of a commit is u
   expect(repeated).toBeGreaterThan(5);
   expect(failures).toBeGreaterThan(repeated);
   expect(await sums()).toEqual({ events: 1_000n, cost: 1_000n, spent: 1_000n });
-}, 60_000);
+});
 
 /** A TCP proxy to Postgres that cuts the connection before the response to every third commit. */
 async function startCuttingProxy(databaseUrl: string) {

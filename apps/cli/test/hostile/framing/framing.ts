@@ -146,7 +146,7 @@ class Framing {
           if (missing.length > 0) throw new Error(`not in the ledger: ${missing.slice(0, 5).join()}`);
           for (const [marker, outcomes] of seen.of) counts.set(marker, outcomes);
         },
-        { timeoutMs: 20_000, intervalMs: 250 },
+        { intervalMs: 250 },
       );
     }
     this.rows = counts.size;

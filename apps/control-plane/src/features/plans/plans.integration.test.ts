@@ -144,7 +144,7 @@ describe('checking a plan', () => {
     expect((await check([policy('again')])).errors).toEqual([]);
   });
 
-  it('checks thousands of changes', { timeout: 120_000 }, async () => {
+  it('checks thousands of changes', async () => {
     const calls = Array.from(
       { length: 3_000 },
       (_, n): Call =>

@@ -26,7 +26,7 @@ function poolAt(server: RawServer, options: Partial<HttpPoolOptions> = {}): Http
 }
 
 const isWhole = (text: string) => text.endsWith('{}');
-const poll = (read: () => unknown) => expect.poll(read, { timeout: 15_000 });
+const poll = (read: () => unknown) => expect.poll(read);
 
 describe('connections', () => {
   it('are used again, and there are as many as calls at once', async () => {
