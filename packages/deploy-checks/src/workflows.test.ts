@@ -20,13 +20,14 @@ interface Workflow {
         readonly 'timeout-minutes'?: number;
         readonly 'runs-on': string;
         readonly needs?: string;
+        readonly strategy?: { readonly matrix: Readonly<Record<string, readonly string[]>> };
         readonly steps: readonly Step[];
       }
     >
   >;
 }
 
-const WORKFLOWS = ['audit.yml', 'ci.yml', 'release.yml'];
+const WORKFLOWS = ['audit.yml', 'ci.yml', 'nightly.yml', 'release.yml'];
 
 /** The only jobs with write permissions, to publish and to sign as the workflow. */
 const WRITERS: Readonly<Record<string, readonly string[]>> = {
@@ -104,12 +105,33 @@ describe('the workflows', () => {
     ]);
   });
 
-  it('install only from the lockfile, run all tests, and try the image', async () => {
+  it('install only from the lockfile, run the tests, and try the image', async () => {
     const ci = await workflow('ci.yml');
     expect(textOf(ci, 'test')).toMatch(
       /install --frozen-lockfile[\s\S]*install .*prometheus[\s\S]*\.ci\/run/,
     );
     expect(textOf(ci, 'image')).toMatch(/docker build[\s\S]*--read-only[\s\S]*compose\.yaml up[\s\S]*readyz/);
+  });
+
+  it('run every command for tests that the package has, each shard and each form of faults', async () => {
+    const nightly = await workflow('nightly.yml');
+    expect(nightly.on).toHaveProperty('schedule');
+    const ran = [nightly, await workflow('ci.yml')].flatMap((one) =>
+      Object.keys(one.jobs).map((job) => textOf(one, job)),
+    );
+    const { scripts } = JSON.parse(await read('package.json'));
+    // `test:unit` is a part of `test`, which `.ci/run` runs.
+    const commands = Object.keys(scripts).filter((name) => name.startsWith('test:') && name !== 'test:unit');
+    expect(commands.length).toBeGreaterThan(4);
+    const missing = commands.filter((name) => !ran.some((text) => new RegExp(`\\b${name}\\b`).test(text)));
+    expect(missing).toEqual([]);
+    const { shard = [], form } = Object.assign(
+      {},
+      ...Object.values(nightly.jobs).map(({ strategy }) => strategy?.matrix),
+    ) as Record<string, string[]>;
+    expect(shard).toEqual(shard.map((_, at) => `${at + 1}/${shard.length}`));
+    const forms = /const FORMS = \[([^\]]+)\]/.exec(await read('apps/cli/test/faults/run.mjs'))?.[1] ?? '';
+    expect(form).toEqual([...forms.matchAll(/'(\w+)'/g)].map(([, name]) => name));
   });
 
   it('install only packages of the lockfile, each by its hash and from the registry', async () => {
@@ -178,8 +200,8 @@ describe('the workflows', () => {
 describe('versions', () => {
   it('of pnpm are the same everywhere', async () => {
     const { packageManager } = JSON.parse(await read('package.json'));
-    const files = ['.ci/run', 'README.md', 'deploy/Dockerfile', '.github/workflows/ci.yml'];
-    for (const file of [...files, '.github/workflows/audit.yml', '.github/workflows/release.yml']) {
+    const files = ['.ci/run', 'README.md', 'deploy/Dockerfile'];
+    for (const file of [...files, ...WORKFLOWS.map((name) => `.github/workflows/${name}`)]) {
       const named = (await read(file)).match(/pnpm@[\d.]+\d/g) ?? [];
       expect([file, ...new Set(named)]).toEqual([file, packageManager]);
     }

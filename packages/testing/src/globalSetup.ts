@@ -1,5 +1,5 @@
 import type { TestProject } from 'vitest/node';
-import { openTestRun } from './openTestRun.ts';
+import { type OpenTestRun, openTestRun } from './openTestRun.ts';
 import './testRun.ts';
 
 /** Test data need not survive a crash, and without waiting for disks the tests are much faster. */
@@ -10,9 +10,25 @@ const POSTGRES_SETTINGS = {
   max_connections: '200',
 };
 
-/** Starts the servers of a test run. Returns a function that stops them. */
+/** Of this process: each project loads this module anew, and all share the servers. */
+const SHARED = Symbol.for('weighbridge.testRun');
+interface Shared {
+  opening: Promise<OpenTestRun>;
+  users: number;
+}
+const holder = globalThis as typeof globalThis & { [SHARED]?: Shared };
+
+/** Starts the servers of a test run, if no other project did. Returns a function that stops them, once no project needs them. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const { run, close } = await openTestRun(POSTGRES_SETTINGS);
+  holder[SHARED] ??= { opening: openTestRun(POSTGRES_SETTINGS), users: 0 };
+  const shared = holder[SHARED];
+  shared.users++;
+  const { run, close } = await shared.opening;
   project.provide('weighbridge', run);
-  return close;
+  return async () => {
+    shared.users--;
+    if (shared.users > 0) return;
+    delete holder[SHARED];
+    await close();
+  };
 }
