@@ -2,6 +2,7 @@ import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '@weighbridge/testing';
+import { expect } from 'vitest';
 import type { Service } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
 
@@ -28,4 +29,16 @@ export async function startUp(
   const url = `http://127.0.0.1:${port}`;
   const operatorKey = (await readFile(join(dataDir, 'operator-key'), 'utf8')).trim();
   return { process, service: { managementUrl: url, inferenceUrl: url, operatorKey } };
+}
+
+/** Runs `weighbridge up` to its end and returns its output. */
+export async function failedUp(dataDir: string, env: Record<string, string> = {}): Promise<string> {
+  const process = await startApp('cli', { WEIGHBRIDGE_DATA_DIR: dataDir, ...env }, /^weighbridge: /m, ['up']);
+  expect((await process.ended).code).toBe(1);
+  return (
+    process
+      .output()
+      .split('\n')
+      .find((line) => line.startsWith('weighbridge: ')) ?? ''
+  );
 }

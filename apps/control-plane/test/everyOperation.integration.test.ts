@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { mintToken } from '@weighbridge/domain';
-import { startTestIssuer, TEST_AUDIENCE, type TestIssuer } from '@weighbridge/testing';
+import { expectTable, startTestIssuer, TEST_AUDIENCE, type TestIssuer } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type OpenApiDocument, operations } from '../src/openapi/types.ts';
 import { SCOPES } from '../src/shared/scopes.ts';
@@ -183,12 +183,129 @@ const refusalOf = ({ status, body }: Awaited<ReturnType<typeof call>>) => [
   (body.error as { code?: string } | undefined)?.code,
 ];
 
-describe.each(managed)('$operation ($method $path)', (operation) => {
-  it('rejects a call without a key', async () => {
-    const response = await call(operation, { key: null });
-    expect(refusalOf(response)).toEqual([401, 'missing_api_key']);
-    expect(response.headers['www-authenticate']).toBe('Bearer');
+const nameOf = ({ operation, method, path }: Managed) => `${operation} (${method} ${path})`;
+const withId = managed.filter(({ parameters }) => parameters.length > 0);
+const ofTenants = managed.filter(({ scope }) => scope !== 'operator');
+
+describe('every operation', () => {
+  it('authenticates first: a call without a key is refused', async () => {
+    await expectTable(managed, nameOf, async (operation) => {
+      const response = await call(operation, { key: null, ids: 'no-such-thing', body: { no_such_field: 1 } });
+      expect(refusalOf(response)).toEqual([401, 'missing_api_key']);
+      expect(response.headers['www-authenticate']).toBe('Bearer');
+    });
   });
+
+  it('then checks the scope, before path and body, and names it', async () => {
+    await expectTable(managed, nameOf, async (operation) => {
+      const { key } = await api.issue({ scopes: allBut(operation) });
+      // A caller without the scope learns nothing about resources.
+      for (const ids of [undefined, 'no-such-thing']) {
+        const response = await call(operation, { key, ...(ids && { ids }), body: { no_such_field: 1 } });
+        expect(refusalOf(response)).toEqual([403, 'insufficient_scope']);
+        expect(response.body.error).toMatchObject({ required_scope: operation.scope });
+      }
+    });
+  });
+
+  it('answers a secret in its grace period only if it changes nothing', async () => {
+    await expectTable(managed, nameOf, async (operation) => {
+      const response = await call(operation, { key: keys.inGrace });
+      const reads = operation.method === 'GET' || CHANGES_NOTHING.has(operation.operation);
+      if (reads) expect(response.status, JSON.stringify(response.body)).toBe(200);
+      else expect(refusalOf(response)).toEqual([403, 'secret_in_grace']);
+    });
+  });
+
+  it('does for each role what it allows, and all for the operator key', async () => {
+    const rows = managed.flatMap((operation) =>
+      [...HOLDERS, 'operatorKey' as const].map((holder) => ({ operation, holder })),
+    );
+    const rowName = ({ operation, holder }: (typeof rows)[number]) => `${holder}: ${nameOf(operation)}`;
+    await expectTable(rows, rowName, async ({ operation, holder }) => {
+      const isGiven = holder === 'operatorKey';
+      const response = await call(operation, isGiven ? {} : { key: held[holder] ?? '' });
+      const result = response.status < 300 ? 'done' : refusalOf(response);
+      const expected = isGiven ? 'done' : expectedFor(holder, operation);
+      expect(result, JSON.stringify(response.body)).toEqual(expected);
+    });
+  });
+
+  it("hides another principal's resources, and shows its own", async () => {
+    await expectTable(ofTenants, nameOf, async (operation) => {
+      const { key } = await api.issue({ principal_id: 'somebody-else', scopes: [operation.scope] });
+      for (const caller of [key, await token([operation.scope], 'somebody-else')]) {
+        const response = await call(operation, { key: caller });
+        if (operation.parameters.length > 0) expect(response.status).toBe(404);
+        else expect(response.status).toBeLessThan(300);
+      }
+    });
+  });
+
+  it('answers every id that names nothing with one 404, whatever its query and body are', async () => {
+    await expectTable(withId, nameOf, async (operation) => {
+      const [first = '', ...others] = missingIds(operation);
+      const expected = await answerTo(operation, first, 'none');
+      expect(expected).toMatchObject({ status: 404 });
+      for (const id of [first, ...others]) {
+        expect(await answerTo(operation, id, 'none'), id).toEqual(expected);
+      }
+      for (const fault of Object.keys(FAULTS)) {
+        expect(await answerTo(operation, first, fault), fault).toEqual(expected);
+      }
+    });
+  });
+
+  it("answers another principal's id as one that does not exist, byte for byte", async () => {
+    const rows = withId.filter(({ scope }) => scope !== 'operator');
+    await expectTable(rows, nameOf, async (operation) => {
+      const { key } = await api.issue({ principal_id: 'somebody-else', scopes: [operation.scope] });
+      const [name = ''] = operation.parameters;
+      const theirs = await fixtures.parameter(api, name, operation.operation);
+      for (const fault of Object.keys(FAULTS)) {
+        const unknown = await answerTo(operation, 'no-such-thing', fault, key);
+        expect(unknown).toMatchObject({ status: 404 });
+        expect(await answerTo(operation, theirs, fault, key), fault).toEqual(unknown);
+      }
+    });
+  });
+
+  it('treats SQL in its path and query as text', async () => {
+    const text = `x'"); DROP TABLE keys; --`;
+    await expectTable(managed, nameOf, async (operation) => {
+      const queries = operation.filters.map((name) => `?${name}=${encodeURIComponent(text)}`);
+      const named = operation.parameters.length > 0 && !fixtures.creates.has(operation.operation);
+      for (const query of [...(named ? [''] : []), ...queries]) {
+        const path = `${operation.path}${query}`;
+        const response = await call({ ...operation, path }, { ...(named && { ids: text }) });
+        expect(response.status, query).toBeLessThan(500);
+      }
+      expect((await api.call('GET', '/keys?page_size=1')).status).toBe(200);
+    });
+  });
+
+  it('rejects an unknown field, also if it takes no body', async () => {
+    const writes = managed.filter(({ method }) => method !== 'GET');
+    await expectTable(writes, nameOf, async (operation) => {
+      const response = await call({ ...operation, takesBody: true }, { body: { no_such_field: 1 } });
+      expect(refusalOf(response)).toEqual([400, 'invalid_request']);
+    });
+  });
+
+  it('rejects an unknown query parameter', async () => {
+    await expectTable(managed, nameOf, async (operation) => {
+      const response = await call({ ...operation, path: `${operation.path}?no_such_parameter=1` });
+      expect(response.status).toBe(400);
+    });
+  });
+});
+
+/**
+ * One hook authenticates all operations, as the tables above show by a missing key, a missing scope and the roles. So what it
+ * makes of a key or token is tested on one operation that reads and one that writes.
+ */
+describe.each(['listKeys', 'createPolicy'])('the authentication, at %s', (name) => {
+  const operation = managed.find((one) => one.operation === name) as Managed;
 
   it('rejects a malformed or unknown key', async () => {
     expect(refusalOf(await call(operation, { key: 'sk-svc-nonsense' }))).toEqual([401, 'invalid_api_key']);
@@ -198,29 +315,6 @@ describe.each(managed)('$operation ($method $path)', (operation) => {
   it('rejects a disabled or expired key, whatever its scopes', async () => {
     expect(refusalOf(await call(operation, { key: keys.disabled }))).toEqual([401, 'key_disabled']);
     expect(refusalOf(await call(operation, { key: keys.expired }))).toEqual([401, 'key_expired']);
-  });
-
-  it('answers a secret in its grace period only if it changes nothing', async () => {
-    const response = await call(operation, { key: keys.inGrace });
-    const reads = operation.method === 'GET' || CHANGES_NOTHING.has(operation.operation);
-    if (reads) expect(response.status, JSON.stringify(response.body)).toBe(200);
-    else expect(refusalOf(response)).toEqual([403, 'secret_in_grace']);
-  });
-
-  it.each(HOLDERS)('does for a %s what its role allows', async (holder) => {
-    const response = await call(operation, { key: held[holder] ?? '' });
-    const result = response.status < 300 ? 'done' : refusalOf(response);
-    expect(result, JSON.stringify(response.body)).toEqual(expectedFor(holder, operation));
-  });
-
-  it(`rejects a key with all scopes but ${operation.scope}, and names that scope`, async () => {
-    const { key } = await api.issue({ scopes: allBut(operation) });
-    // Checked before path and body: a caller without the scope learns nothing about resources.
-    for (const ids of [undefined, 'no-such-thing']) {
-      const response = await call(operation, { key, ...(ids && { ids }), body: { no_such_field: 1 } });
-      expect(refusalOf(response)).toEqual([403, 'insufficient_scope']);
-      expect(response.body.error).toMatchObject({ required_scope: operation.scope });
-    }
   });
 
   it('rejects a token that is expired, for another service or unsigned', async () => {
@@ -236,13 +330,10 @@ describe.each(managed)('$operation ($method $path)', (operation) => {
     ]);
   });
 
-  it(`rejects a token whose groups do not map to ${operation.scope}, or of an unknown principal`, async () => {
-    const key = await token(allBut(operation));
-    for (const ids of [undefined, 'no-such-thing']) {
-      const response = await call(operation, { key, ...(ids && { ids }), body: { no_such_field: 1 } });
-      expect(refusalOf(response)).toEqual([403, 'insufficient_scope']);
-      expect(response.body.error).toMatchObject({ required_scope: operation.scope });
-    }
+  it('rejects a token whose groups do not map to the scope, or of an unknown principal', async () => {
+    const response = await call(operation, { key: await token(allBut(operation)) });
+    expect(refusalOf(response)).toEqual([403, 'insufficient_scope']);
+    expect(response.body.error).toMatchObject({ required_scope: operation.scope });
     const strangers = await token(OF_TOKENS, 'a-stranger');
     expect(refusalOf(await call(operation, { key: strangers }))).toEqual([403, 'principal_unknown']);
   });
@@ -250,79 +341,5 @@ describe.each(managed)('$operation ($method $path)', (operation) => {
   it('accepts a token of an operator', async () => {
     const response = await call(operation, { key: await token(OF_TOKENS) });
     expect(response.status, JSON.stringify(response.body)).toBeLessThan(300);
-  });
-
-  if (operation.scope !== 'operator') {
-    it("hides another principal's resources from a token, and shows its own", async () => {
-      const response = await call(operation, { key: await token([operation.scope], 'somebody-else') });
-      if (operation.parameters.length > 0) expect(response.status).toBe(404);
-      else expect(response.status).toBeLessThan(300);
-    });
-
-    it("hides another principal's resources from a key, and shows its own", async () => {
-      const { key } = await api.issue({ principal_id: 'somebody-else', scopes: [operation.scope] });
-      const response = await call(operation, { key });
-      if (operation.parameters.length > 0) expect(response.status).toBe(404);
-      else expect(response.status).toBeLessThan(300);
-    });
-  }
-
-  it('accepts the operator key', async () => {
-    const response = await call(operation);
-    expect(response.status, JSON.stringify(response.body)).toBeLessThan(300);
-  });
-
-  if (operation.parameters.length > 0) {
-    it('answers every id that names nothing with one 404, whatever its query and body are', async () => {
-      const [first = '', ...others] = missingIds(operation);
-      const expected = await answerTo(operation, first, 'none');
-      expect(expected).toMatchObject({ status: 404 });
-      for (const id of [first, ...others]) {
-        expect(await answerTo(operation, id, 'none'), id).toEqual(expected);
-      }
-      for (const fault of Object.keys(FAULTS)) {
-        expect(await answerTo(operation, first, fault), fault).toEqual(expected);
-      }
-    });
-  }
-
-  if (operation.parameters.length > 0 && operation.scope !== 'operator') {
-    it("answers another principal's id as one that does not exist, byte for byte", async () => {
-      const { key } = await api.issue({ principal_id: 'somebody-else', scopes: [operation.scope] });
-      const [name = ''] = operation.parameters;
-      const theirs = await fixtures.parameter(api, name, operation.operation);
-      for (const fault of Object.keys(FAULTS)) {
-        const unknown = await answerTo(operation, 'no-such-thing', fault, key);
-        expect(unknown).toMatchObject({ status: 404 });
-        expect(await answerTo(operation, theirs, fault, key), fault).toEqual(unknown);
-      }
-    });
-  }
-
-  it('treats SQL in its path and query as text', async () => {
-    const text = `x'"); DROP TABLE keys; --`;
-    const queries = operation.filters.map((name) => `?${name}=${encodeURIComponent(text)}`);
-    const named = operation.parameters.length > 0 && !fixtures.creates.has(operation.operation);
-    for (const query of [...(named ? [''] : []), ...queries]) {
-      const path = `${operation.path}${query}`;
-      const response = await call({ ...operation, path }, { ...(named && { ids: text }) });
-      expect(response.status, query).toBeLessThan(500);
-    }
-    expect((await api.call('GET', '/keys?page_size=1')).status).toBe(200);
-  });
-
-  if (operation.method !== 'GET') {
-    it('rejects an unknown field, also if it takes no body', async () => {
-      const response = await call({ ...operation, takesBody: true }, { body: { no_such_field: 1 } });
-      expect([response.status, (response.body.error as { code?: string }).code]).toEqual([
-        400,
-        'invalid_request',
-      ]);
-    });
-  }
-
-  it('rejects an unknown query parameter', async () => {
-    const response = await call({ ...operation, path: `${operation.path}?no_such_parameter=1` });
-    expect(response.status).toBe(400);
   });
 });
