@@ -12,13 +12,11 @@ import {
   type TestNats,
 } from '@weighbridge/testing';
 import { sql } from 'kysely';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { firingAlerts, type Scrapes } from './firingAlerts.ts';
 import { manage, type Service } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
-
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
 
 const VENDOR_KEY = 'sk-vendor';
 const UUID = '00000000-0000-7000-8000-0000000000';

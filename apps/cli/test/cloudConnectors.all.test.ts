@@ -13,14 +13,12 @@ import {
   startMockVendor,
 } from '@weighbridge/mock-vendor';
 import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Service, sdk } from './mainJob.ts';
 import type { RunningProcess } from './processes.ts';
 import { newDataDir, removeDataDir, startUp } from './startUp.ts';
 
 // Each command is a separate process.
-vi.setConfig({ testTimeout: 180_000 });
-
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 const TENANT = '72f988bf-0000-4000-8000-2d7cd011db47';
 const SUBJECT = 'system:serviceaccount:weighbridge:weighbridge-data-plane';

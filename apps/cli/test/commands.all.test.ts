@@ -3,15 +3,13 @@ import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RunningProcess } from './processes.ts';
 import { newDataDir, removeDataDir, startUp } from './startUp.ts';
 
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 
 // Each command is a separate process, and a test runs several.
-vi.setConfig({ testTimeout: 120_000 });
-
 let dataDir: string;
 let running: RunningProcess;
 let url: string;

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { charge } from './faults/bill.ts';
 import { type Cluster, startCluster } from './faults/cluster.ts';
@@ -12,8 +12,6 @@ const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 const PEOPLE_PER_TEAM = 100;
 const POOL_MICRO_USD = 2_000;
 const EACH_MICRO_USD = 300;
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
 
 let cluster: Cluster;
 beforeAll(async () => {

@@ -2,12 +2,10 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { createTestDatabase, eventually, type TestDatabase } from '@weighbridge/testing';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { manage, type Service, sdk } from './mainJob.ts';
 import type { RunningProcess } from './processes.ts';
 import { newDataDir, removeDataDir, startUp } from './startUp.ts';
-
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 /** How a vendor fails: on every account, for every model. Each has its own provider, since breakers remember failures. */
 const FAILURES = ['err-500', 'err-503', 'err-429', 'reset', 'silent'] as const;

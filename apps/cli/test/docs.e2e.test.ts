@@ -3,7 +3,7 @@ import { cp, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createProgram } from '../src/commands/program.ts';
 import { blocksOf, type CommandBlock, readDocuments } from './documentedCommands.ts';
 import { manage, type Service } from './mainJob.ts';
@@ -19,8 +19,6 @@ const BLOCK_TIMEOUT_MS = 60_000;
 const CREDENTIALS = Object.fromEntries(
   ['OPENAI', 'ANTHROPIC', 'AZURE', 'GROQ'].map((name) => [`${name}_API_KEY`, 'sk-none']),
 );
-
-vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
 
 const { blocks, faults } = await readDocuments(ROOT);
 const run = blocks.filter(({ mark }) => mark === undefined);

@@ -5,14 +5,12 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createEmptyDatabase, eventually, freePort, startNats, testRun } from '@weighbridge/testing';
 import { sql } from 'kysely';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Finding } from '../src/doctor/finding.ts';
 import { issue, tlsFiles } from './certificates.ts';
 import { ahead, type Diagnosis, diagnose } from './doctor.ts';
 import { type Cluster, startCluster } from './faults/cluster.ts';
 import { manage } from './mainJob.ts';
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 180_000 });
 
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 

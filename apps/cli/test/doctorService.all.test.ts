@@ -12,13 +12,11 @@ import {
   type TestNats,
 } from '@weighbridge/testing';
 import { sql } from 'kysely';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ahead, diagnose } from './doctor.ts';
 import { manage, type Service, sdk } from './mainJob.ts';
 import type { RunningProcess } from './processes.ts';
 import { startUp } from './startUp.ts';
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const VENDOR_KEY = 'sk-vendor';
 const UUID = '00000000-0000-7000-8000-0000000000';

@@ -2,12 +2,10 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { createTestDatabase, eventually, type TestDatabase } from '@weighbridge/testing';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { manage, type Service, sdk } from './mainJob.ts';
 import type { RunningProcess } from './processes.ts';
 import { newDataDir, removeDataDir, startUp } from './startUp.ts';
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
 
 /** The workload type in the body: the service's own headers never reach the vendor. */
 const KIND = 'x-kind-of-work';

@@ -1,11 +1,9 @@
 import { connect } from '@nats-io/transport-node';
 import { natsAddress } from '@weighbridge/bus';
 import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Caller, type Cluster, startCluster } from './faults/cluster.ts';
 import { manage } from './mainJob.ts';
-
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
 let cluster: Cluster;
 beforeAll(async () => {

@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { requireLinux } from '@weighbridge/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { GIGABYTE, inMegabytes, MEGABYTE, type StreamedProxy, startStreamedProxy } from './faults/memory.ts';
 
 // The long form, a gigabyte through one connection and 5,000 readers, is `pnpm test:faults --form memory`.
@@ -10,16 +11,14 @@ const BYTES_PER_READER = 256 * 1024;
 /** Linux buffers up to 4 MB on the sending and 6 MB on the receiving side of each of two connections. */
 const KERNEL_BYTES_PER_READER = 20 * MEGABYTE;
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
-
 let proxy: StreamedProxy;
 beforeAll(async () => {
+  requireLinux('only Linux shows the memory of another process');
   proxy = await startStreamedProxy();
 });
 afterAll(() => proxy?.close());
 
-/** Only Linux shows the memory of another process. */
-describe.runIf(process.platform === 'linux')('the memory of a proxy', () => {
+describe('the memory of a proxy', () => {
   it(`stays flat while ${inMegabytes(STREAMED_BYTES)} go through one connection`, async () => {
     await proxy.readThrough(20 * MEGABYTE);
     const { bytes, residentBefore, residentMost } = await proxy.readThrough(STREAMED_BYTES);

@@ -2,13 +2,11 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { createEmptyDatabase, freePort, type TestDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startApp } from './processes.ts';
 
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 // Each step is a separate process.
-vi.setConfig({ testTimeout: 120_000 });
-
 const SECRET = 'a-password-that-stays-secret';
 
 let database: TestDatabase;

@@ -11,14 +11,12 @@ import {
   type TokenGateway,
 } from '@weighbridge/mock-vendor';
 import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Service, sdk } from './mainJob.ts';
 import type { RunningProcess } from './processes.ts';
 import { newDataDir, removeDataDir, startUp } from './startUp.ts';
 
 // Each command is a separate process.
-vi.setConfig({ testTimeout: 120_000 });
-
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 const SECRET = 'canary-secret-of-the-client-77';
 

@@ -1,10 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Caller, type Cluster, startCluster } from './faults/cluster.ts';
 import { manage } from './mainJob.ts';
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
 
 const MODELS = ['mock/a', 'mock/b', 'mock/c'];
 const SLOW = { timeoutMs: 60_000 };

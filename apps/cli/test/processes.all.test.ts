@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { eventually, requireLinux } from '@weighbridge/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Caller, type Cluster, startCluster } from './faults/cluster.ts';
 import type { FaultyApp } from './faults/faultyApp.ts';
 import { createLoad } from './faults/load.ts';
@@ -9,13 +9,12 @@ import { manage } from './mainJob.ts';
 
 const SEED = 20_261_120;
 
-vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
-
 let cluster: Cluster;
 let caller: Caller;
 let proxy: FaultyApp;
 
 beforeAll(async () => {
+  requireLinux('only Linux lists the children of a process');
   cluster = await startCluster({ env: { dataPlane: { PROCESSES: '2', NODE_OPTIONS: '' } } });
   caller = await cluster.caller('processes');
   const [only] = cluster.proxies;
@@ -44,8 +43,7 @@ async function bothServe(): Promise<void> {
   await eventually(async () => expect(await names()).toEqual(BOTH), { intervalMs: 250 });
 }
 
-/** Only Linux lists the children of a process. */
-describe.runIf(process.platform === 'linux')('a data plane of two processes on one port', () => {
+describe('a data plane of two processes on one port', () => {
   it('runs two proxies that share the requests; a killed one is replaced, and nothing is lost', async () => {
     await bothServe();
     const load = createLoad({ caller, seed: SEED, proxies: [proxy], atOnce: 8 });

@@ -3,12 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startMockVendor } from '@weighbridge/mock-vendor';
 import { createTestDatabase, eventually, freePort, startNats, type TestDatabase } from '@weighbridge/testing';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { manage, type Service } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
 import { startUp } from './startUp.ts';
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
 
 const GRACE_MS = 700;
 const SHUTDOWN_GRACE_MS = String(GRACE_MS);

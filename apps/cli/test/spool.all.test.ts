@@ -3,14 +3,12 @@ import { cp, lstat, readdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Caller, type Cluster, startCluster } from './faults/cluster.ts';
 import type { FaultyApp } from './faults/faultyApp.ts';
 import { CONTROL_PLANE_TOKEN } from './processes.ts';
 
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
-
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 });
 
 let cluster: Cluster;
 let caller: Caller;

@@ -1,9 +1,7 @@
 import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Cluster, startCluster } from './faults/cluster.ts';
 import { manage } from './mainJob.ts';
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
 
 let cluster: Cluster;
 beforeAll(async () => {

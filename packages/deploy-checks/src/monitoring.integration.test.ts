@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { testRun } from '@weighbridge/testing';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { type RuleFile, readAlerts } from './alerts/alertRules.ts';
 import { manifests } from './helm.ts';
@@ -12,8 +12,6 @@ import { promtool } from './promtool.ts';
 import { CHART, read } from './repository.ts';
 
 // The time-out allows for a download of promtool.
-vi.setConfig({ testTimeout: 240_000 });
-
 interface Panel {
   readonly type: string;
   readonly title: string;

@@ -13,6 +13,7 @@ export {
   type TestProcess,
 } from './processes.ts';
 export { findPromtool } from './promtool.ts';
+export { requireLinux } from './requireLinux.ts';
 export { expectTable } from './table.ts';
 export { startTcpRelay, type TcpRelay } from './tcpRelay.ts';
 export {

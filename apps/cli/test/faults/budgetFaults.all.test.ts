@@ -1,5 +1,5 @@
 import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { manage } from '../mainJob.ts';
 import { type Caller, type Cluster, startCluster } from './cluster.ts';
 import { createLoad, type LoadRequest, type SentRequest, sendTo } from './load.ts';
@@ -10,8 +10,6 @@ const SEED = 20_261_120;
 /** The price of mock/echo per token. */
 const [INPUT_NANO, OUTPUT_NANO] = [1_000n, 2_000n];
 const MAX_OUTPUT = 400;
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 let cluster: Cluster;
 

@@ -4,7 +4,7 @@ import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { readProducerKey, signBatch, UsageBatchSchema, UsageEventSchema } from '@weighbridge/contracts';
 import { eventually } from '@weighbridge/testing';
 import { sql } from 'kysely';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { manage } from '../mainJob.ts';
 import { budgetedCaller } from './budgetedCaller.ts';
 import { type Cluster, startCluster } from './cluster.ts';
@@ -17,8 +17,6 @@ import { eventsOf, messagesOf, numberOf } from './streamMessages.ts';
 const SEED = 20_261_122;
 /** What a busy machine takes. */
 const PATIENT = { timeoutMs: 60_000 };
-
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
 
 let cluster: Cluster;
 let proxy: FaultyApp;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '@weighbridge/testing';
 import { sql } from 'kysely';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { manage } from '../mainJob.ts';
 import { type Caller, type Cluster, startCluster } from './cluster.ts';
 import { createLoad, type Load, ordinary, slowStream } from './load.ts';
@@ -11,8 +11,6 @@ const SEED = 20_261_123;
 /** How long a load balancer may take to notice that a proxy stops. */
 const LOAD_BALANCER_MS = 500;
 const PATIENT = { timeoutMs: 60_000 };
-
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
 
 let cluster: Cluster;
 

@@ -1,5 +1,5 @@
 import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Cluster, startCluster } from './cluster.ts';
 import type { Faults } from './faultyApp.ts';
 import { createLoad, type LoadRequest, slowStream } from './load.ts';
@@ -7,8 +7,6 @@ import { randomFrom } from './random.ts';
 import { expectReconciled } from './reconciliation.ts';
 
 const SEED = 20_261_120;
-
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
 
 let cluster: Cluster;
 

@@ -1,5 +1,5 @@
 import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { manage } from '../mainJob.ts';
 import type { Cluster } from './cluster.ts';
 import { expectReconciled } from './reconciliation.ts';
@@ -7,8 +7,6 @@ import { replace, startRollout, startSdkLoad } from './rollout.ts';
 
 const SEED = 20_261_124;
 const AT_ONCE = 6;
-
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
 
 let cluster: Cluster;
 

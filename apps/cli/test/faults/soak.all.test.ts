@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Cluster, startCluster } from './cluster.ts';
 import { growth, inFigures, leaks, type Slice, soak } from './soak.ts';
 
@@ -12,8 +12,6 @@ const REQUESTS_IN_SLICE = 600;
  * has its own labels, and is emptied at 4,096 of them (packages/ledger/src/events/decodeCache.ts). The median slope spans a tooth.
  */
 const MOST_BYTES_PER_REQUEST = 192;
-
-vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 });
 
 let cluster: Cluster;
 

@@ -1,11 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BillEntry } from '@weighbridge/mock-vendor';
-import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { eventually, requireLinux } from '@weighbridge/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { manage } from '../mainJob.ts';
 import { type Caller, type Cluster, startCluster } from './cluster.ts';
-
-vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
 
 const LIMIT_MICRO_USD = 100_000;
 /** Of each lease, and of all together. */
@@ -14,6 +12,7 @@ const FROZEN_MS = 60_000;
 
 let cluster: Cluster;
 beforeAll(async () => {
+  requireLinux('only Linux shows which processes belong to a server');
   cluster = await startCluster({ proxies: 2, ownPostgres: true });
 });
 afterAll(async () => {
@@ -53,8 +52,7 @@ function costOf(bill: readonly BillEntry[]): bigint {
 const heldLeases = () =>
   cluster.db.selectFrom('budget_leases').select(['hold_nano_usd', 'standing_nano_usd']).execute();
 
-// Only Linux shows which processes belong to a server.
-describe.runIf(process.platform === 'linux')('while Postgres answers nothing for a minute', () => {
+describe('while Postgres answers nothing for a minute', () => {
   it('quiet keys are served from their standing leases, within their bound', async () => {
     const quiet = await Promise.all(['a', 'b', 'c'].map((name) => callerOf(`quiet-${name}`)));
     const greedy = await callerOf('greedy');

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Cluster, startCluster } from './cluster.ts';
 import type { FaultyApp } from './faultyApp.ts';
 import { createLoad, heavy } from './load.ts';
@@ -7,8 +7,6 @@ import { messagesOf } from './streamMessages.ts';
 
 const SEED = 20_261_121;
 const SMALL_SPOOL_BYTES = 1_048_576;
-
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
 
 let cluster: Cluster;
 let proxy: FaultyApp;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '@weighbridge/testing';
-import { describe, it, vi } from 'vitest';
+import { describe, it } from 'vitest';
 import { manage } from '../mainJob.ts';
 import { type Cluster, startCluster } from './cluster.ts';
 import { createLoad, slowStream } from './load.ts';
@@ -13,8 +13,6 @@ const SKEWS_MS = [300_000, -300_000];
 const LEADS_MS = [25_000, 100_000];
 /** How long before the edge the requests begin that end after it. */
 const ACROSS_MS = 4_000;
-
-vi.setConfig({ testTimeout: 240_000 });
 
 const EDGES = [
   {

@@ -1,10 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { npmProgram } from '../clients/npmClients.ts';
 import { runAgent } from './agents.ts';
 import { expectExact, hard, PLENTY } from './hostileCase.ts';
 import { openScene, type Scene, type Tenant } from './scene.ts';
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 400_000 });
 
 const QUESTION = 'How heavy is the truck?';
 const COMMAND = 'echo 40 tonnes';

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { fuzzFraming } from './framing/framing.ts';
 import { openScene, type Scene } from './scene.ts';
 
@@ -6,8 +6,6 @@ import { openScene, type Scene } from './scene.ts';
 const CONVERSATIONS = 300;
 const SEED = 20_261_122;
 const GROWTH_BYTES = 256 * 2 ** 20;
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 let scene: Scene;
 beforeAll(async () => {

@@ -1,3 +1,4 @@
+import { requireLinux } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ANSWERS } from './answers.cases.ts';
 import { CLIENTS } from './clients.cases.ts';
@@ -38,15 +39,16 @@ const MONEY: readonly HostileCase[] = [...ANSWERS, ...DIMENSIONS, ...LIMITS, ...
 
 /** The suite `hostile`: each attack against the product in this mode, which runs once for all of them. */
 export function hostileSuite(mode: Mode): void {
-  vi.setConfig({ testTimeout: 60_000, hookTimeout: 120_000, maxConcurrency: 4 });
+  vi.setConfig({ maxConcurrency: 4 });
   let scene: Scene;
   beforeAll(async () => {
     scene = await openScene(mode);
   });
   afterAll(() => scene?.close());
 
-  // First: a process that has just started holds nothing. Only Linux shows the memory of another process.
-  describe.runIf(process.platform === 'linux')('memory', () => {
+  // First: a process that has just started holds nothing.
+  describe('memory', () => {
+    beforeAll(() => requireLinux('only Linux shows the memory of another process'));
     for (const { row, title, run } of [...MEMORY, ...TRANSLATION_MEMORY])
       it(`${row}: ${title}`, () => run(scene));
   });

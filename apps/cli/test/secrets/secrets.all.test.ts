@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { findSecrets, type Written } from './findSecrets.ts';
 import { type GuardedService, startGuardedService } from './service.ts';
 import { dumpOf, filesBelow, messagesOf } from './writtenData.ts';
@@ -9,8 +9,6 @@ import { dumpOf, filesBelow, messagesOf } from './writtenData.ts';
  * Uses every secret that the service receives or creates, in every way that callers, operators and vendors have, valid and
  * invalid. Then searches everything that any part of the service wrote for each secret.
  */
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const hex = () => randomBytes(24).toString('hex');
 const base64 = () => randomBytes(32).toString('base64');

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { testRun } from '@weighbridge/testing';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { alertedMetrics, documentedSeries, FOREIGN, TARGET_LABELS } from '../knownMetrics.ts';
 import { readQuery } from '../promql.ts';
 import { promtool } from '../promtool.ts';
@@ -14,8 +14,6 @@ import { TRAFFIC_CASES } from './trafficCases.ts';
 import { USAGE_CASES } from './usageCases.ts';
 
 // The time-out allows for a download of promtool.
-vi.setConfig({ testTimeout: 240_000 });
-
 const CASES = [...CONTROL_STREAM_CASES, ...USAGE_CASES, ...TRAFFIC_CASES, ...POD_CASES];
 
 const metricOf = (series: string) => series.replace(/\{.*/s, '');

@@ -1,13 +1,11 @@
 import { createDb, isUnavailable } from '@weighbridge/database';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import { type Fault, type FaultyConnection, openFaultyConnection } from '../../test/faultyConnection.ts';
 import { useLedger } from '../../test/ledger.ts';
 import { insertPolicy } from '../../test/policies.ts';
 import { type BucketRef, bucketKey, POLICY_SUBJECT } from '../buckets/bucketRef.ts';
 import { registerProducer } from '../producers/producers.ts';
 import { answerLeaseCalls } from './answerLeaseCalls.ts';
-
-vi.setConfig({ testTimeout: 120_000 });
 
 const ledger = useLedger();
 const now = new Date('2026-11-10T12:00:00Z');
