@@ -3,6 +3,7 @@ import { readdir, readFile, rename, stat, writeFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { createProgram, runProgram } from './commands/program.ts';
 import type { WriteOptions } from './session/session.ts';
+import { UsageError } from './session/usageError.ts';
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
 const print = (line: string) => process.stdout.write(`${line}\n`);
@@ -34,12 +35,20 @@ program
     'after',
     '\nSettings come from the environment; docs/configuration.md lists them.\n\nExample:\n  PORT=9000 weighbridge up',
   )
-  .action(async () => {
+  .option('--demo', 'show a company of three teams, with a month of made-up data, on mocks of vendors')
+  .option('--exit', 'with --demo: end after the demonstration')
+  .action(async (options: { readonly demo?: boolean; readonly exit?: boolean }) => {
+    if (options.exit && !options.demo) throw new UsageError('--exit needs --demo');
     // Loaded only here, so that the other commands start faster.
     const { runService } = await import('@weighbridge/runtime');
     const { up } = await import('./up/up.ts');
     process.exit(
-      await runService('weighbridge', (context) => up({ env: process.env, version, print }, context)),
+      await runService('weighbridge', async (context) => {
+        const { prepareDemo } = await import('./demo/demo.ts');
+        const given = { env: process.env, version, print };
+        const demo = options.demo && (await prepareDemo({ ...given, exits: options.exit === true }));
+        await up({ ...given, ...(demo && { demo, env: demo.env }) }, context);
+      }),
     );
   });
 

@@ -39,6 +39,7 @@ import {
   startTracing,
   type Tracing,
 } from '@weighbridge/runtime';
+import type { Demo } from '../demo/demo.ts';
 import { URL_FILE } from '../session/settings.ts';
 import { banner } from './banner.ts';
 import { loadUpConfig, type UpConfig } from './config.ts';
@@ -52,6 +53,8 @@ export interface UpOptions {
   readonly version: string;
   /** Prints progress and the banner. */
   readonly print: (text: string) => void;
+  /** Fills a new service, and shows it. */
+  readonly demo?: Demo;
 }
 
 /** In the data folder: the address of embedded mode's own Postgres, with its password. */
@@ -71,11 +74,11 @@ interface SharedParts {
 }
 
 /** Embedded mode: the three apps, their database and the stream between them in one process, behind one port. */
-export async function up({ env, version, print }: UpOptions, context: ServiceContext): Promise<void> {
+export async function up({ env: given, version, print, demo }: UpOptions, context: ServiceContext): Promise<void> {
   const { logger, onShutdown } = context;
-  const config = loadUpConfig(env);
+  const config = loadUpConfig(given);
   logger.level = config.logLevel;
-  const now = () => new Date();
+  const now = demo?.now ?? (() => new Date());
   // The apps share one registry; the control plane serves it to operators at /metrics.
   const metrics = createMetrics();
   await listenMetrics(config.metrics, metrics, context);
@@ -84,6 +87,7 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
 
   // The port comes first: if it is taken, nothing else has to be started.
   const port = await openPort(config, metrics);
+  const env = { ...given, ...(await demo?.begin(context)) };
   await openDataDir(config.dataDir);
   const lock = await lockInstance(config.dataDir, port.url);
   onShutdown('lock', () => lock.release());
@@ -120,6 +124,11 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
     { ...shared, pools, hasOperatorMetrics: true },
     context,
   );
+  const operatorKey = await operatorKeyIn(operatorKeyFile, controlPlane);
+  if (demo) {
+    port.serve(controlPlane.handler);
+    await demo.fill({ url: port.url, operatorKey: operatorKey ?? '', db });
+  }
   await startMetering({ ...shared, ...loadLedgerConfig(env) }, context);
   const address = controlPlane.grpcAddress;
   const dataPlane = await startEmbeddedDataPlane(env, config, { address, token }, version, shared, context);
@@ -130,14 +139,21 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   dataPlane.closeFirst(port.server, { delayMs: 0, graceMs: config.shutdownGraceMs });
   // For commands that run in this folder.
   await writeFile(join(config.dataDir, URL_FILE), `${port.url}\n`);
-  const operatorKey = await operatorKeyIn(operatorKeyFile, controlPlane);
   const signInPath = isLoopback(config.host) && operatorKey && controlPlane.createSignInLink(operatorKey);
+  const signInUrl = signInPath ? `${port.url}${signInPath}` : undefined;
+  const { url } = port;
+  const { dataDir } = config;
+  if (demo) {
+    const controlPlaneAddress = { address, token };
+    const parts = { url, signInUrl, operatorKey: operatorKey ?? '', dataDir, db, stream };
+    return await demo.show({ ...parts, controlPlane: controlPlaneAddress }, context);
+  }
   print(
     banner({
-      url: port.url,
-      dataDir: config.dataDir,
+      url,
+      dataDir,
       operatorKeyFile: operatorKey && operatorKeyFile,
-      signInUrl: signInPath ? `${port.url}${signInPath}` : undefined,
+      signInUrl,
       providers: controlPlaneConfig.connectors
         .map(({ provider }) => provider)
         .filter((provider) => provider !== 'mock'),
