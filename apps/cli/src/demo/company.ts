@@ -1,5 +1,5 @@
 /** Where a request goes: a provider, and a model of its catalog. */
-export interface DemoModel {
+interface DemoModel {
   readonly model: string;
   /** Of the requests of a team. */
   readonly share: number;
@@ -57,7 +57,11 @@ export const TEAMS: readonly DemoTeam[] = [
     name: 'payments',
     people: [
       { id: 'barbara@acme.example', role: 'lead', applications: ['fraud notes'] },
-      { id: 'checkout@acme.example', role: 'member', applications: ['checkout, production', 'checkout, staging'] },
+      {
+        id: 'checkout@acme.example',
+        role: 'member',
+        applications: ['checkout, production', 'checkout, staging'],
+      },
       { id: 'donald@acme.example', role: 'member', applications: ['ledger assistant'] },
     ],
     models: [

@@ -17,7 +17,7 @@ export interface Comparison {
   readonly corrections: readonly { readonly requestId: string; readonly nano: bigint }[];
 }
 
-export interface Sums {
+interface Sums {
   readonly requests: number;
   readonly ledger: bigint;
   readonly billed: bigint;
@@ -53,7 +53,8 @@ export async function compareBills(
     sums.ledger += cost;
     sums.billed += billed;
     if (!row.estimated && cost !== billed) differing.push(Number(row.number));
-    if (row.estimated && cost !== billed) corrections.push({ requestId: row.request_id, nano: billed - cost });
+    if (row.estimated && cost !== billed)
+      corrections.push({ requestId: row.request_id, nano: billed - cost });
   }
   return {
     rows: rows.length,
@@ -67,7 +68,10 @@ export async function compareBills(
 }
 
 /** What the ledger has in all for a policy, and what its counter says; both with corrections. */
-export async function readTotals(db: Database, policyId: string): Promise<{ ledger: bigint; counter: bigint }> {
+export async function readTotals(
+  db: Database,
+  policyId: string,
+): Promise<{ ledger: bigint; counter: bigint }> {
   const { rows } = await sql<{ ledger: string; counter: string }>`
     SELECT (SELECT coalesce(sum(cost_nano_usd), 0)::text FROM usage_events WHERE policy_id = ${policyId}) AS ledger,
       (SELECT coalesce(sum(spent_nano_usd), 0)::text FROM spend_buckets

@@ -4,7 +4,10 @@ import { COMPANY, type DemoProvider, type DemoTeam, LIVE, PROVIDERS, TEAMS } fro
 /** What the API made of the company: ids by the names in company.ts. */
 export interface CreatedCompany {
   readonly companyPolicyId: string;
-  readonly teams: ReadonlyMap<string, { readonly id: string; readonly poolId: string; readonly eachId: string }>;
+  readonly teams: ReadonlyMap<
+    string,
+    { readonly id: string; readonly poolId: string; readonly eachId: string }
+  >;
   /** By `PERSON/APPLICATION`. */
   readonly keyIds: ReadonlyMap<string, string>;
   readonly connectorIds: Readonly<Record<DemoProvider, string>>;
@@ -181,7 +184,12 @@ async function createLiveBudget(client: Client): Promise<{ livePolicyId: string;
       },
     }),
   );
-  const body = { name: LIVE.key, principal_id: LIVE.principalId, policy_id: policy.id, scopes: [...PEOPLE_SCOPES] };
+  const body = {
+    name: LIVE.key,
+    principal_id: LIVE.principalId,
+    policy_id: policy.id,
+    scopes: [...PEOPLE_SCOPES],
+  };
   const { key } = await bodyOf(client.POST('/api/v1/keys', { body }));
   return { livePolicyId: policy.id, liveKey: key };
 }

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import type { UsageStream } from '@weighbridge/bus';
 import { createClient } from '@weighbridge/client';
 import type { Database } from '@weighbridge/database';
 import type { ServiceContext } from '@weighbridge/runtime';
-import type { UsageStream } from '@weighbridge/bus';
 import { createDemoClock } from './clock.ts';
 import { TEAMS } from './company.ts';
 import { type CreatedCompany, createCompany } from './createCompany.ts';
@@ -46,7 +46,7 @@ export interface Demo {
   show(parts: ShownParts, context: ServiceContext): Promise<void>;
 }
 
-export interface ShownParts {
+interface ShownParts {
   readonly url: string;
   readonly signInUrl: string | undefined;
   readonly operatorKey: string;
@@ -65,7 +65,9 @@ export async function prepareDemo({ env, version, print, exits }: DemoOptions): 
   if (env.DATABASE_URL && !given) throw new Error(NEEDS_FOLDER);
   if (given) await assertEmptyFolder(given);
   if (env.DATABASE_URL) await assertEmptyDatabase(env.DATABASE_URL);
-  const dataDir = given ? resolve(given) : join(tmpdir(), `weighbridge-demo-${randomBytes(4).toString('hex')}`);
+  const dataDir = given
+    ? resolve(given)
+    : join(tmpdir(), `weighbridge-demo-${randomBytes(4).toString('hex')}`);
   const clock = createDemoClock();
   let opened: Awaited<ReturnType<typeof openParts>> | undefined;
   let company: CreatedCompany | undefined;
@@ -120,7 +122,9 @@ async function openParts({ onShutdown }: ServiceContext, print: DemoOptions['pri
   const vendors = await startVendors();
   onShutdown('demo vendors', () => vendors.close());
   const receiver = await startWebhookReceiver(({ type, policyName, percent }) =>
-    print(`      alert received, signature verified: ${type}, "${policyName}"${percent ? `, ${percent} %` : ''}`),
+    print(
+      `      alert received, signature verified: ${type}, "${policyName}"${percent ? `, ${percent} %` : ''}`,
+    ),
   );
   onShutdown('demo webhook receiver', () => receiver.close());
   return { vendors, receiver };

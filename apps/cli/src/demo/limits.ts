@@ -23,7 +23,7 @@ export function limitsOf(month: Month, prices: ReadonlyMap<string, ListPrice>, n
     const dearest = [...most].flatMap(([key, cost]) => (key.startsWith(`${name} `) ? [cost] : []));
     byTeam.set(name, {
       pool: limitFor(spent.get(name) ?? 0n, percentUsed),
-      each: limitFor(dearest.reduce((a, b) => (a > b ? a : b), 0n), 70),
+      each: limitFor(largest(dearest), 70),
     });
   }
   const all = [...spent.values()].reduce((sum, cost) => sum + cost, 0n);
@@ -34,4 +34,8 @@ export function limitsOf(month: Month, prices: ReadonlyMap<string, ListPrice>, n
 function limitFor(spentNano: bigint, percentUsed: number): number {
   const exact = (spentNano * 100n) / BigInt(percentUsed);
   return Number((exact / NANO_PER_CENT + 1n) * MICRO_PER_CENT);
+}
+
+function largest(costs: readonly bigint[]): bigint {
+  return costs.toSorted((one, other) => (one < other ? 1 : -1))[0] ?? 0n;
 }

@@ -28,7 +28,10 @@ export interface MonthAttempt {
 export interface Month {
   readonly attempts: readonly MonthAttempt[];
   /** Requests that came after the budget of their team was used up. */
-  readonly refused: readonly Pick<MonthAttempt, 'at' | 'team' | 'person' | 'application' | 'model' | 'project'>[];
+  readonly refused: readonly Pick<
+    MonthAttempt,
+    'at' | 'team' | 'person' | 'application' | 'model' | 'project'
+  >[];
 }
 
 export const DAYS = 30;
@@ -134,7 +137,14 @@ function attemptsOf(team: DemoTeam, at: Date, request: number, random: () => num
     session,
   };
   if (isCached || random() >= FAILED_SHARE) return [whole];
-  const failed: MonthAttempt = { ...whole, outcome: 'failed', input: 0, cached: 0, output: 0, durationMs: firstByteMs };
+  const failed: MonthAttempt = {
+    ...whole,
+    outcome: 'failed',
+    input: 0,
+    cached: 0,
+    output: 0,
+    durationMs: firstByteMs,
+  };
   const next = team.models.find(({ model }) => model !== whole.model)?.model ?? whole.model;
   return [failed, { ...whole, model: next, attempt: 2, at: new Date(at.getTime() + 1) }];
 }

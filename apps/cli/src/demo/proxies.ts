@@ -8,7 +8,7 @@ import { serveRelay } from './relay.ts';
 const PROXY_MAIN = fileURLToPath(new URL('./proxyMain.js', import.meta.url));
 const STOP_TIMEOUT_MS = 15_000;
 
-export interface DemoProxy {
+interface DemoProxy {
   readonly name: string;
   readonly pid: number;
   /** SIGKILL, as by a machine that dies; resolves once it is gone. */
@@ -57,7 +57,10 @@ export function createProxies(options: ProxyOptions): DemoProxies {
   };
 }
 
-function environmentOf(name: string, { dataDir, controlPlane, version }: ProxyOptions): Record<string, string> {
+function environmentOf(
+  name: string,
+  { dataDir, controlPlane, version }: ProxyOptions,
+): Record<string, string> {
   return {
     CONTROL_PLANE_ADDRESS: controlPlane.address,
     CONTROL_PLANE_TOKEN: controlPlane.token,

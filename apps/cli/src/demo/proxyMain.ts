@@ -6,7 +6,6 @@ import { createRelayedStream } from './relayedStream.ts';
 
 /** A proxy of the demo as a process of its own, so that it can be killed. It ends with its parent. */
 async function main(): Promise<void> {
-  // biome-ignore lint/style/noProcessEnv: the entry of a process.
   const { env } = process;
   const code = await runService('data-plane', async (context) => {
     context.logger.level = 'error';

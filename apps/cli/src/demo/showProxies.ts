@@ -18,7 +18,7 @@ const KILL_AFTER = 250;
 const LOAD = { atOnce: 24, atMost: 6_000, untilRefused: 30 };
 const SETTLE_TIMEOUT_MS = 40_000;
 const POLL_MS = 250;
-const NANO_PER_MICRO = 1_000n;
+const NANO_PER_MICRO = 1_000;
 
 export interface ShowDeps {
   readonly url: string;
@@ -37,7 +37,9 @@ export interface ShowDeps {
 /** Three proxies spend one budget under load, one is killed; then the ledger is compared with the vendors' bills. */
 export async function showProxies(deps: ShowDeps, { onShutdown, fail }: ServiceContext): Promise<void> {
   const { company, vendors, db, print, receiver } = deps;
-  print(`\n[2/4] Three proxies, one budget of ${usd(BigInt(LIVE.limitMicroUsd) * NANO_PER_MICRO)}, and one of them is killed`);
+  print(
+    `\n[2/4] Three proxies, one budget of ${usd(BigInt(LIVE.limitMicroUsd * NANO_PER_MICRO))}, and one of them is killed`,
+  );
   const proxies = createProxies(deps);
   onShutdown('demo proxies', () => proxies.stopAll(), 20_000);
   const started = await Promise.all(NAMES.map((name) => proxies.start(name)));
@@ -70,8 +72,8 @@ export async function showProxies(deps: ShowDeps, { onShutdown, fail }: ServiceC
   await correct(deps, comparison);
   const totals = await readTotals(db, company.livePolicyId);
   await receivedAlerts(receiver);
-  print('\n[4/4] The ledger beside the vendors\' own bills');
-  const lines = billLines({ comparison, totals, limit: BigInt(LIVE.limitMicroUsd) * NANO_PER_MICRO });
+  print("\n[4/4] The ledger beside the vendors' own bills");
+  const lines = billLines({ comparison, totals, limit: BigInt(LIVE.limitMicroUsd * NANO_PER_MICRO) });
   print(lines.text);
   if (!lines.isEqual) throw new Error('the ledger differs from the bills: please report this');
 }
@@ -94,15 +96,22 @@ async function settled({ db, company, vendors }: ShowDeps): Promise<Comparison> 
 async function correct({ url, operatorKey, print }: ShowDeps, { corrections }: Comparison): Promise<void> {
   const client = createClient({ baseUrl: url, apiKey: operatorKey });
   let corrected = 0;
+  let owed = 0n;
   for (const { requestId: request_id, nano } of corrections) {
-    const amount = Number(nano / NANO_PER_MICRO);
+    // Corrections are in whole micro-dollars: each takes over what the one before could not express.
+    owed += nano;
+    const amount = Math.floor((Number(owed) + 499) / NANO_PER_MICRO);
     if (amount === 0) continue;
+    owed -= BigInt(amount * NANO_PER_MICRO);
     const params = { path: { request_id } };
     const body = { amount_micro_usd: amount, reason: `the vendor's bill, after the crash of a proxy` };
     await bodyOf(client.POST('/api/v1/requests/{request_id}/corrections', { params, body }));
     corrected++;
   }
-  if (corrected > 0) print(`      corrected ${corrected} estimated costs by the vendors' bills (weighbridge requests correct)`);
+  if (corrected > 0)
+    print(
+      `      corrected ${corrected} estimated costs by the vendors' bills (weighbridge requests correct)`,
+    );
 }
 
 /** The budget of the load reaches both of its thresholds. Alerts are sent within seconds. */

@@ -1,12 +1,14 @@
-import type { Comparison } from './compareBills.ts';
 import { COMPANY, TEAMS } from './company.ts';
+import type { Comparison } from './compareBills.ts';
 import type { CreatedCompany } from './createCompany.ts';
 import type { LoadResult } from './load.ts';
 import { DAYS, type Month } from './month.ts';
 
+const NANO_PER_MICRO = 1_000n;
+
 /** Dollars with six decimals, which show a micro-dollar. */
 export function usd(nano: bigint): string {
-  const micro = (nano + 500n) / 1_000n;
+  const micro = (nano + NANO_PER_MICRO / 2n) / NANO_PER_MICRO;
   const text = String(micro).padStart(7, '0');
   return `$${text.slice(0, -6)}.${text.slice(-6)}`;
 }
@@ -60,8 +62,8 @@ export function billLines({
 }): { readonly text: string; readonly isEqual: boolean } {
   const { metered, estimated, rows, twice, missing, differing } = comparison;
   const billed = metered.billed + estimated.billed;
-  // A correction is in whole micro-dollars.
-  const isClose = abs(totals.ledger - billed) <= BigInt(estimated.requests) * 1_000n;
+  // Corrections are in whole micro-dollars.
+  const isClose = abs(totals.ledger - billed) < NANO_PER_MICRO;
   const isEqual =
     twice === 0 &&
     missing === 0 &&
@@ -74,7 +76,13 @@ export function billLines({
     `      ${label.padEnd(34)}${count(requests).padStart(8)}  ${usd(ledger).padStart(11)}  ${usd(bill).padStart(11)}  ${note}`;
   const text = [
     `      ${''.padEnd(34)}${'requests'.padStart(8)}  ${'ledger'.padStart(11)}  ${'bill'.padStart(11)}`,
-    line('metered', metered.requests, metered.ledger, metered.billed, metered.ledger === metered.billed ? 'equal' : 'DIFFERENT'),
+    line(
+      'metered',
+      metered.requests,
+      metered.ledger,
+      metered.billed,
+      metered.ledger === metered.billed ? 'equal' : 'DIFFERENT',
+    ),
     line(
       'in flight when it was killed',
       estimated.requests,
@@ -117,7 +125,7 @@ Try next, in another terminal:
   weighbridge summary
   weighbridge spend --by team_id,model
   weighbridge requests list --refused
-  weighbridge spend --focus > focus.csv        # the FOCUS export, for a spreadsheet
+  weighbridge spend --focus > focus.csv     # yesterday, as a FOCUS dataset
   curl -s ${url}/v1/chat/completions -H "Authorization: Bearer ${company.leadKey}" -H "Content-Type: application/json" \\
     -d '{"model":"house-model","messages":[{"role":"user","content":"Hello from the demo"}]}'
 

@@ -21,7 +21,9 @@ export interface WebhookReceiver {
   close(): Promise<void>;
 }
 
-export async function startWebhookReceiver(onAlert: (alert: ReceivedAlert) => void): Promise<WebhookReceiver> {
+export async function startWebhookReceiver(
+  onAlert: (alert: ReceivedAlert) => void,
+): Promise<WebhookReceiver> {
   const alerts: ReceivedAlert[] = [];
   const seen = new Set<string>();
   let key = Buffer.alloc(0);

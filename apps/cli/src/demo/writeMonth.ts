@@ -1,13 +1,6 @@
 import { createHash } from 'node:crypto';
-import { create, toBinary } from '@bufbuild/protobuf';
-import {
-  newProducerKey,
-  Outcome,
-  PriceSource,
-  signBatch,
-  type UsageEvent,
-  UsageEventSchema,
-} from '@weighbridge/contracts';
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { newProducerKey, Outcome, PriceSource, signBatch, UsageEventSchema } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import { seededRandom, windowAt } from '@weighbridge/domain';
 import { addEvidence } from '@weighbridge/evidence';
@@ -82,13 +75,18 @@ function eventOf(
   attempt: MonthAttempt,
   eventId: string,
   requestId: string,
-): Omit<UsageEvent, '$typeName' | '$unknown'> | Parameters<typeof create<typeof UsageEventSchema>>[1] {
+): MessageInitShape<typeof UsageEventSchema> {
   const { at, team, person, model, outcome, input, cached, output } = attempt;
   const created = company.teams.get(team.name);
   const price = prices.get(model);
   if (!created || !price) throw new Error(`${team.name} or ${model} was not created`);
   const windowStartMs = BigInt(windowAt('month', 'UTC', at).start.getTime());
-  const bucket = (policyId: string, subject: string) => ({ policyId, subject, counterVersion: 1, windowStartMs });
+  const bucket = (policyId: string, subject: string) => ({
+    policyId,
+    subject,
+    counterVersion: 1,
+    windowStartMs,
+  });
   const failed = outcome === 'failed';
   return {
     eventId,
@@ -139,7 +137,10 @@ async function writeRefusals(
   producerId: string,
   random: () => number,
 ): Promise<void> {
-  const limits = await readLimits(db, refused.flatMap(({ team }) => company.teams.get(team.name)?.poolId ?? []));
+  const limits = await readLimits(
+    db,
+    refused.flatMap(({ team }) => company.teams.get(team.name)?.poolId ?? []),
+  );
   const rows = refused.map(({ at, team, person, application, model, project }) => {
     const created = company.teams.get(team.name);
     const pool = limits.get(created?.poolId ?? '');

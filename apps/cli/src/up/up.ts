@@ -74,7 +74,10 @@ interface SharedParts {
 }
 
 /** Embedded mode: the three apps, their database and the stream between them in one process, behind one port. */
-export async function up({ env: given, version, print, demo }: UpOptions, context: ServiceContext): Promise<void> {
+export async function up(
+  { env: given, version, print, demo }: UpOptions,
+  context: ServiceContext,
+): Promise<void> {
   const { logger, onShutdown } = context;
   const config = loadUpConfig(given);
   logger.level = config.logLevel;
