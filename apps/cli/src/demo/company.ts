@@ -37,9 +37,9 @@ export const TEAMS: readonly DemoTeam[] = [
   {
     name: 'research',
     people: [
-      { id: 'ada@acme.example', role: 'lead', applications: ['notebooks'] },
-      { id: 'grace@acme.example', role: 'member', applications: ['paper search', 'evaluation'] },
-      { id: 'edsger@acme.example', role: 'member', applications: ['code review'] },
+      { id: 'ada@acme.test', role: 'lead', applications: ['notebooks'] },
+      { id: 'grace@acme.test', role: 'member', applications: ['paper search', 'evaluation'] },
+      { id: 'edsger@acme.test', role: 'member', applications: ['code review'] },
     ],
     models: [
       { model: 'anthropic/claude-sonnet-4-5', share: 0.55 },
@@ -56,13 +56,13 @@ export const TEAMS: readonly DemoTeam[] = [
   {
     name: 'payments',
     people: [
-      { id: 'barbara@acme.example', role: 'lead', applications: ['fraud notes'] },
+      { id: 'barbara@acme.test', role: 'lead', applications: ['fraud notes'] },
       {
-        id: 'checkout@acme.example',
+        id: 'shop@acme.test',
         role: 'member',
         applications: ['checkout, production', 'checkout, staging'],
       },
-      { id: 'donald@acme.example', role: 'member', applications: ['ledger assistant'] },
+      { id: 'donald@acme.test', role: 'member', applications: ['ledger assistant'] },
     ],
     models: [
       { model: 'openai/gpt-4.1', share: 0.6 },
@@ -79,8 +79,8 @@ export const TEAMS: readonly DemoTeam[] = [
   {
     name: 'support',
     people: [
-      { id: 'radia@acme.example', role: 'lead', applications: ['triage'] },
-      { id: 'helpdesk@acme.example', role: 'member', applications: ['helpdesk bot'] },
+      { id: 'radia@acme.test', role: 'lead', applications: ['triage'] },
+      { id: 'desk@acme.test', role: 'member', applications: ['helpdesk bot'] },
     ],
     models: [
       { model: 'openai/gpt-5-mini', share: 0.5 },
@@ -103,7 +103,7 @@ export type DemoProvider = (typeof PROVIDERS)[number];
 export const LIVE = {
   policy: 'launch day, all proxies together',
   key: 'launch page',
-  principalId: 'launch@acme.example',
+  principalId: 'launch@acme.test',
   limitMicroUsd: 800_000,
   /** In whole micro-dollars per token, so that a correction can be exact. */
   models: ['openai/gpt-4.1', 'anthropic/claude-sonnet-4-5'],

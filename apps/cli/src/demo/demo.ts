@@ -14,7 +14,7 @@ import { limitsOf } from './limits.ts';
 import { DAYS, generateMonth } from './month.ts';
 import { readListPrices } from './prices.ts';
 import { showProxies } from './showProxies.ts';
-import { farewell, greeting, monthLines } from './transcript.ts';
+import { farewell, greeting, monthLines, vendorLines } from './transcript.ts';
 import { startVendors } from './vendors.ts';
 import { startWebhookReceiver } from './webhookReceiver.ts';
 import { costOfAttempt, writeMonth } from './writeMonth.ts';
@@ -121,6 +121,7 @@ export async function prepareDemo({ env, version, print, exits }: DemoOptions): 
 async function openParts({ onShutdown }: ServiceContext, print: DemoOptions['print']) {
   const vendors = await startVendors();
   onShutdown('demo vendors', () => vendors.close());
+  print(vendorLines(vendors.urls));
   const receiver = await startWebhookReceiver(({ type, policyName, percent }) =>
     print(
       `      alert received, signature verified: ${type}, "${policyName}"${percent ? `, ${percent} %` : ''}`,

@@ -1,4 +1,4 @@
-import { COMPANY, TEAMS } from './company.ts';
+import { COMPANY, type DemoProvider, PROVIDERS, TEAMS } from './company.ts';
 import type { Comparison } from './compareBills.ts';
 import type { CreatedCompany } from './createCompany.ts';
 import type { LoadResult } from './load.ts';
@@ -15,6 +15,11 @@ export function usd(nano: bigint): string {
 
 const count = (number: number) => number.toLocaleString('en-US');
 
+export function vendorLines(urls: Readonly<Record<DemoProvider, string>>): string {
+  const lines = PROVIDERS.map((provider) => `the mock of ${provider} at ${new URL(urls[provider]).origin}`);
+  return `Vendors: ${lines.join(', ')}\n`;
+}
+
 export function greeting(facts: {
   readonly seed: number;
   readonly dataDir: string;
@@ -22,8 +27,7 @@ export function greeting(facts: {
 }): string {
   return `Weighbridge demo: a month of ${COMPANY}, a company of three teams; then three proxies under load.
 The vendors are mocks on this machine: no request leaves it, nothing costs money, and your vendor keys are not read.
-Data: ${facts.dataDir} (${facts.isKept ? 'kept' : 'removed at the end; set WEIGHBRIDGE_DATA_DIR to keep it'})
-`;
+Data: ${facts.dataDir} (${facts.isKept ? 'kept' : 'removed at the end; set WEIGHBRIDGE_DATA_DIR to keep it'})`;
 }
 
 export function monthLines({
