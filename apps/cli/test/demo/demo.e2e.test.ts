@@ -49,7 +49,9 @@ describe('weighbridge up --demo --exit', () => {
     exitCode = (await demo.ended).code;
     output = demo.output();
     // The demo's vendors have ended; their addresses stay allowed, as in the demo.
-    const hosts = [...output.matchAll(/the mock of \w+ at http:\/\/(127\.0\.0\.1:\d+)/g)].map(([, host]) => host);
+    const hosts = [...output.matchAll(/the mock of \w+ at http:\/\/(127\.0\.0\.1:\d+)/g)].map(
+      ([, host]) => host,
+    );
     ({ process: running, service } = await startUp(dataDir, { ALLOWED_UPSTREAM_HOSTS: hosts.join(',') }));
   }, DEMO_TIMEOUT_MS + 60_000);
   afterAll(async () => {
