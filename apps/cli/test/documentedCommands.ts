@@ -30,7 +30,8 @@ const COMMANDS =
 
 /** Every block of commands in the README and in docs/, and the errors in their marks. */
 export async function readDocuments(root: string): Promise<Documents> {
-  const docs = (await readdir(join(root, 'docs'))).filter((name) => name.endsWith('.md')).sort();
+  const names = [...(await readdir(join(root, 'docs'))), 'examples/README.md'];
+  const docs = names.filter((name) => name.endsWith('.md')).sort();
   const read = await Promise.all(
     ['README.md', ...docs.map((name) => `docs/${name}`)].map(async (file) =>
       blocksOf(file, await readFile(join(root, file), 'utf8')),
