@@ -10,7 +10,7 @@ import {
   decodeBatch,
   MAX_EVENTS_PER_TRANSACTION,
   readIdRange,
-  recordUsage,
+  recordApart,
   touchKeys,
   type UsageToRecord,
 } from '@weighbridge/ledger';
@@ -86,8 +86,9 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
  * 2. Commit the valid events to the ledger, each once, and the others to quarantine.
  * 3. Queue acks, which let the proxies delete the events from their spools.
  * 4. Update when the keys were last used.
- * After a crash in between, the messages are delivered again, and the ledger skips the events that it has. An error of the
- * database is no event's fault: nothing is forgotten, and the shard waits until the database works again.
+ * After a crash in between, the messages are delivered again, and the ledger skips the events that it has. An event that the
+ * database refuses goes to quarantine, alone. Any other error is no event's fault: nothing is forgotten, and the shard waits until
+ * the database works again.
  */
 async function meter(worker: Worker, shard: number, batch: readonly UsageMessage[]): Promise<void> {
   const began = performance.now();
@@ -123,13 +124,13 @@ async function record(
   { db, stream, now, ackSender, metrics, logger }: Worker,
   usage: UsageToRecord,
 ): Promise<void> {
-  const { newEvents, acks, thresholds } = await recordUsage(db, usage, now(), addEvidence);
+  const { newEvents, acks, thresholds, refused } = await recordApart(db, usage, now(), addEvidence);
   ackSender.add(acks);
   for (const reached of thresholds) announceThreshold(stream, metrics, logger, reached);
   metrics.recorded.inc(newEvents);
-  metrics.repeated.inc(usage.events.length - newEvents);
-  metrics.refused.inc(usage.refused.length);
-  for (const { kind, reason, origin } of usage.refused) {
+  metrics.repeated.inc(usage.events.length + usage.refused.length - refused.length - newEvents);
+  metrics.refused.inc(refused.length);
+  for (const { kind, reason, origin } of refused) {
     logger.error({ kind, reason, ...origin, n: origin?.n.toString() }, 'refused usage is in quarantine');
   }
   await touchKeys(db, usage.events, now());

@@ -122,7 +122,7 @@ export const UUID: ElementType<string> = {
       if (value.charCodeAt(digit) === DASH) digit++;
       to[written++] = hexDigit(value, digit) * 16 + hexDigit(value, digit + 1);
     }
-    if (written - at !== UUID_BYTES) throw new Error('a UUID has 16 bytes');
+    if (written - at !== UUID_BYTES) throw new RangeError('a UUID has 16 bytes');
     return written;
   },
 };
@@ -133,6 +133,6 @@ const DASH = 0x2d;
 function hexDigit(text: string, at: number): number {
   const code = text.charCodeAt(at);
   const value = code <= 0x39 ? code - 0x30 : (code | 0x20) - 0x57;
-  if (!(value >= 0 && value < 16)) throw new Error('a UUID is written in hexadecimal digits');
+  if (!(value >= 0 && value < 16)) throw new RangeError('a UUID is written in hexadecimal digits');
   return value;
 }

@@ -13,6 +13,7 @@ export {
 export { checkDatabase, type DatabaseStatus } from './checkDatabase.ts';
 export { checkConnection, createDb, type Database, type DatabaseOptions, type Tx } from './createDb.ts';
 export { createDatabasePools, type DatabasePools, type PoolSizes } from './databasePools.ts';
+export { isRefusedData } from './isRefusedData.ts';
 export { isStatementTimeout, isUnavailable } from './isUnavailable.ts';
 export { type Listener, listen } from './listen.ts';
 export { migrate, migrateToLatest, schemaMismatch } from './migrate.ts';

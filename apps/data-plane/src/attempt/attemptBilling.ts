@@ -20,7 +20,7 @@ import { outputLimitOf } from './outputLimitOf.ts';
 import type { ModelRequest, PreparedRequest } from './plan.ts';
 import { type PricedCharge, priceCharge } from './priceCharge.ts';
 import { estimateReservation } from './reservationEstimate.ts';
-import { type BilledRequest, eventHead, eventShard, eventTail } from './usageEvent.ts';
+import { type BilledRequest, eventHead, eventShard, eventTail, isBeyondLedger } from './usageEvent.ts';
 
 export interface BillingDeps {
   readonly usage: UsageLog;
@@ -240,10 +240,11 @@ export class AttemptBilling {
     this.#counter.usedTokens += totalTokens(end.usage);
     if (!record) return undefined;
     // The rest of a reservation is free only once the end is written: otherwise the next start charges all of it.
-    const hasRest = reservation && end.costNanoUsd < reservation.amountNanoUsd && !record.isRefused;
+    const chargedNanoUsd = reservation && isBeyondLedger(end) ? reservation.amountNanoUsd : end.costNanoUsd;
+    const hasRest = reservation && chargedNanoUsd < reservation.amountNanoUsd && !record.isRefused;
     const unsettled = hasRest ? reservation : undefined;
     if (reservation && !unsettled) {
-      budget.settle(reservation, end.costNanoUsd);
+      budget.settle(reservation, chargedNanoUsd);
       this.#checkReservation(reservation, end);
     }
     let writing: Promise<void> | undefined;
@@ -256,11 +257,11 @@ export class AttemptBilling {
     }
     if (writing) {
       return writing.then(
-        () => unsettled && budget.settle(unsettled, end.costNanoUsd),
+        () => unsettled && budget.settle(unsettled, chargedNanoUsd),
         (error) => this.#endNotWritten(unsettled, error),
       );
     }
-    if (unsettled) budget.settle(unsettled, end.costNanoUsd);
+    if (unsettled) budget.settle(unsettled, chargedNanoUsd);
     return undefined;
   }
 

@@ -14,7 +14,7 @@ import { type AttemptEnd, LIST_PRICE_DETAILS } from '../observe/observedAttempt.
 import { answeredModel, otherModel, type PricedModel } from './answeredModel.ts';
 import type { Charge } from './charge.ts';
 import type { ModelRequest } from './plan.ts';
-import { cappedCost } from './usageEvent.ts';
+import { cutCost } from './usageEvent.ts';
 
 /** A charge with its price. */
 export type PricedCharge = Pick<AttemptEnd, 'usage' | 'estimated' | 'costNanoUsd' | 'details'>;
@@ -44,7 +44,7 @@ export function priceCharge(
     isListed && unpriced.length === 0
       ? LIST_PRICE_DETAILS
       : { service, toolUses, unpriced: [...new Set(unpriced)], pricedModel: answered.pricedModel };
-  return { usage, estimated, costNanoUsd: cappedCost(costNanoUsd), details };
+  return { usage, estimated, costNanoUsd: cutCost(costNanoUsd), details };
 }
 
 interface PricedUsage {

@@ -22,7 +22,7 @@ import { createDecodeCache, decodeBatch } from '@weighbridge/ledger';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { LIST_PRICE_DETAILS, type PriceDetails } from '../observe/observedAttempt.ts';
-import { cappedCost, eventHead, eventTail } from './usageEvent.ts';
+import { cutCost, eventHead, eventTail, isBeyondLedger } from './usageEvent.ts';
 
 const price: ModelPrice = {
   version: 1,
@@ -125,7 +125,7 @@ function parts({
       usage,
       details,
       dropped,
-      costNanoUsd: cappedCost(costOfTokens(usage)),
+      costNanoUsd: cutCost(costOfTokens(usage)),
       estimated: false,
       outcome: Outcome.SUCCESS,
       status: 200,
@@ -169,13 +169,22 @@ it('is whole when its two parts stand one after the other, and no field is in bo
 it('charges for what a vendor says beyond what an event can hold', () => {
   const event = settled({ input: 8_000_000_000 });
   expect(event.costNanoUsd).toBe(8_000_000_002_000n);
-  expect(event.usage?.input).toBe(2_147_483_647);
+  expect(event.usage?.input).toBe(4_294_967_295);
   expect(toBinary(UsageEventSchema, event).length).toBeGreaterThan(0);
 });
 
-it('is taken by the ledger whatever a vendor or a caller says that was used, and at its whole price', () => {
+it('is taken by the ledger at its whole price, or goes to quarantine if no model can have used as much', () => {
   const count = fc.oneof(
-    fc.constantFrom(0, 1, 2_147_483_646, 2_147_483_647, 2_147_483_648, Number.MAX_SAFE_INTEGER),
+    fc.constantFrom(
+      0,
+      1,
+      10 ** 9,
+      10 ** 9 + 1,
+      2_147_483_647,
+      2_147_483_648,
+      2 ** 47,
+      Number.MAX_SAFE_INTEGER,
+    ),
     fc.nat(),
   );
   const usages: fc.Arbitrary<TokenUsage> = fc.record({
@@ -203,9 +212,13 @@ it('is taken by the ledger whatever a vendor or a caller says that was used, and
         }),
       );
       const { events, refused } = decodeBatch(payload, { from: new Date(0), before: new Date(2 ** 42) });
-      expect(refused).toEqual([]);
       const cost = costOfTokens(usage);
-      expect(events[0]?.row.cost_nano_usd).toBe(cost < 10n ** 15n ? cost : 10n ** 15n);
+      const total = Object.values(usage).reduce((sum, tokens) => sum + tokens);
+      const isBeyond =
+        cost > 10n ** 15n || total > 2 ** 31 - 1 || Object.values(usage).some((tokens) => tokens > 10 ** 9);
+      expect(isBeyondLedger({ usage, costNanoUsd: cost })).toBe(isBeyond);
+      expect(refused).toHaveLength(isBeyond ? 1 : 0);
+      if (!isBeyond) expect(events[0]?.row.cost_nano_usd).toBe(cost);
     }),
   );
 });
@@ -238,7 +251,7 @@ it('can be written down however long an attempt took and however much it cost', 
   expect(event).toMatchObject({
     durationUs: 2_147_483_647,
     firstByteUs: 2_147_483_647,
-    costNanoUsd: 10n ** 15n,
+    costNanoUsd: 10n ** 15n + 1n,
   });
   expect(toBinary(UsageEventSchema, event).length).toBeGreaterThan(0);
 });

@@ -1,5 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import {
+  MAX_CLASS_TOKENS,
   MAX_COST_NANO_USD,
   MAX_TOKENS,
   PriceSource,
@@ -23,6 +24,8 @@ import { type AttemptEnd, LIST_PRICE_DETAILS } from '../observe/observedAttempt.
 
 /** What the ledger's columns hold: some 35 minutes. */
 const MAX_MICROSECONDS = 2_147_483_647;
+/** What an event's field holds. */
+const MAX_UINT32 = 4_294_967_295;
 /** No event gets near to what a message of the stream may hold: the other texts in it are bounded where they are read. */
 const MAX_MODEL_LENGTH = 512;
 /** The spool keeps 4,096 bytes free for the tail of an attempt. */
@@ -49,7 +52,7 @@ export interface AttemptStart {
   readonly isCacheHit?: boolean;
 }
 
-/** A cost, capped at what the ledger takes. */
+/** An estimate, capped at what the ledger takes. */
 export function cappedCost(cost: NanoUsd): NanoUsd {
   return cost < MAX_COST_NANO_USD ? cost : MAX_COST_NANO_USD;
 }
@@ -199,15 +202,24 @@ function ofAttribution(attribution: Attribution): Uint8Array {
   );
 }
 
-/** What the ledger takes of a usage: what comes last has room for less. */
+/** A cost, as far as it says something: one beyond what the ledger takes is cut just above that. */
+export function cutCost(cost: NanoUsd): NanoUsd {
+  return cost <= MAX_COST_NANO_USD ? cost : MAX_COST_NANO_USD + 1n;
+}
+
+/** Whether the ledger does not take it: metering puts it in quarantine, and the budget is charged its reservation. */
+export function isBeyondLedger({ usage, costNanoUsd }: Pick<AttemptEnd, 'usage' | 'costNanoUsd'>): boolean {
+  if (costNanoUsd > MAX_COST_NANO_USD) return true;
+  const total = totalTokens(usage);
+  // Almost all attempts have fewer tokens than one class may have.
+  if (total <= MAX_CLASS_TOKENS) return false;
+  return total > MAX_TOKENS || Object.values(usage).some((tokens) => tokens > MAX_CLASS_TOKENS);
+}
+
+/** As the event's fields hold it: what is cut is far beyond what the ledger takes. */
 function heldTokens(usage: TokenUsage): TokenUsage {
   if (totalTokens(usage) <= MAX_TOKENS) return usage;
-  let room = MAX_TOKENS;
-  const held = (tokens: number) => {
-    const part = Math.min(tokens, room);
-    room -= part;
-    return part;
-  };
+  const held = (tokens: number) => Math.min(tokens, MAX_UINT32);
   return {
     inputTokens: held(usage.inputTokens),
     cacheReadTokens: held(usage.cacheReadTokens),

@@ -1,5 +1,6 @@
 import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { CompiledQuery } from 'kysely';
+import { boundedSumText } from './boundedSum.ts';
 import type { BucketRef } from './bucketRef.ts';
 
 /** An amount, and the buckets that it adds to, by key. */
@@ -11,7 +12,8 @@ export interface CountedAmount {
 const UPSERT = `
   INSERT INTO spend_buckets (bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd)
   SELECT * FROM unnest($1::text[], $2::text[], $3::integer[], $4::text[], $5::timestamptz[], $6::bigint[])
-  ON CONFLICT (bucket_key) DO UPDATE SET spent_nano_usd = spend_buckets.spent_nano_usd + excluded.spent_nano_usd`;
+  ON CONFLICT (bucket_key) DO UPDATE
+    SET spent_nano_usd = ${boundedSumText('spend_buckets.spent_nano_usd::numeric + excluded.spent_nano_usd')}`;
 
 /** Adds amounts to their buckets. Locks the buckets in the order of their keys under `COLLATE "C"`. */
 export async function addToBuckets(tx: Tx, counted: readonly CountedAmount[]): Promise<void> {

@@ -1,6 +1,7 @@
 import type { Tx } from '@weighbridge/database';
 import { type Window, type WindowKind, windowAt } from '@weighbridge/domain';
 import { sql } from 'kysely';
+import { boundedSum } from '../buckets/boundedSum.ts';
 import { POLICY_SUBJECT } from '../buckets/bucketRef.ts';
 import { lockCounters } from '../buckets/successors.ts';
 import { carryLeases } from '../leases/carryLeases.ts';
@@ -40,6 +41,8 @@ export async function openCounter(tx: Tx, policy: CounterDefinition, now: Date):
   return floor.dropped_before;
 }
 
+const SUM = boundedSum(sql`sum(spent.nano_usd)`);
+
 async function openBuckets(tx: Tx, policy: CounterDefinition, { start, end }: Window): Promise<void> {
   const ownSubject = {
     key: sql<string>`'key:' || coalesce(keys.counter_key_id, spent.key_id)`,
@@ -51,7 +54,7 @@ async function openBuckets(tx: Tx, policy: CounterDefinition, { start, end }: Wi
     INSERT INTO spend_buckets (
       bucket_key, policy_id, counter_version, subject, window_start, opening_nano_usd, spent_nano_usd)
     SELECT ${prefix}::text || counted.subject, ${policy.id}, ${policy.counter_version}, counted.subject, ${start},
-           sum(spent.nano_usd), sum(spent.nano_usd)
+           ${SUM}, ${SUM}
     FROM (
       SELECT events.key_id, events.principal_id, sum(events.cost_nano_usd) AS nano_usd
       FROM usage_events AS events

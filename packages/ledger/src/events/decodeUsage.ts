@@ -123,7 +123,7 @@ export function decodeInPlace(
       attributionStart === attributionEnd
         ? NO_ATTRIBUTION
         : cache.attribution(bytes, attributionStart, attributionEnd);
-    return ledgerEvent(event, payer, attribution, origin, ids);
+    return ledgerEvent(event, payer, attribution, origin, ids, payload);
   } catch {
     return undefined;
   }
@@ -139,7 +139,7 @@ export function decodeByLibrary(
   try {
     event = decodeMessage(UsageEventSchema, payload);
     const attribution = event.attribution ? attributionOf(event.attribution) : NO_ATTRIBUTION;
-    return ledgerEvent(event, payerOf(event), attribution, origin, ids);
+    return ledgerEvent(event, payerOf(event), attribution, origin, ids, payload);
   } catch (error) {
     const principalId = event && isStorable(event.principalId) ? event.principalId : undefined;
     return { kind: 'event', payload, reason: reasonOf(error), origin, principalId };

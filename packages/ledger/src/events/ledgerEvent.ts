@@ -1,8 +1,10 @@
 import {
+  MAX_CLASS_TOKENS,
   MAX_COST_NANO_USD,
   MAX_TOKENS,
   Outcome,
   PriceSource,
+  type TokenUsageFields,
   type UsageEventFields,
 } from '@weighbridge/contracts';
 import { detailsColumn } from './billingDetails.ts';
@@ -24,6 +26,7 @@ export function ledgerEvent(
   { attribution, workloadType }: EventAttribution,
   origin: EventOrigin | undefined,
   ids: IdRange,
+  payload?: Uint8Array,
 ): LedgerEvent {
   checkId(event.eventId, ids);
   checkText('request_id', event.requestId);
@@ -31,14 +34,13 @@ export function ledgerEvent(
   if (!event.usage) throw new Error('usage is missing');
   if (event.costNanoUsd < 0n) throw new Error('the cost is negative');
   if (event.costNanoUsd > MAX_COST_NANO_USD) throw new Error('the cost exceeds one million dollars');
+  checkTokens(event.usage);
   const { input, cacheRead, cacheWrite, cacheWrite1h, output } = event.usage;
   const { inputAudio, inputImage, cacheReadAudio, outputAudio, outputImage } = event.usage;
-  const text = input + cacheRead + cacheWrite + cacheWrite1h + output;
-  const media = inputAudio + inputImage + cacheReadAudio + outputAudio + outputImage;
-  atMost(MAX_TOKENS, 'the number of tokens', text + media);
   return {
     buckets: payer.buckets,
     workloadType,
+    payload,
     row: {
       event_id: event.eventId,
       request_id: checkedId('request_id', event.requestId),
@@ -79,6 +81,26 @@ export function ledgerEvent(
       n: origin?.n ?? null,
     },
   };
+}
+
+function checkTokens(usage: TokenUsageFields): void {
+  const { input, cacheRead, cacheWrite, cacheWrite1h, output } = usage;
+  const { inputAudio, inputImage, cacheReadAudio, outputAudio, outputImage } = usage;
+  const text = input + cacheRead + cacheWrite + cacheWrite1h + output;
+  const media = inputAudio + inputImage + cacheReadAudio + outputAudio + outputImage;
+  // Almost all events have fewer tokens than one class may have.
+  if (text + media <= MAX_CLASS_TOKENS) return;
+  atMost(MAX_CLASS_TOKENS, 'tokens.input', input);
+  atMost(MAX_CLASS_TOKENS, 'tokens.cache_read', cacheRead);
+  atMost(MAX_CLASS_TOKENS, 'tokens.cache_write', cacheWrite);
+  atMost(MAX_CLASS_TOKENS, 'tokens.cache_write_1h', cacheWrite1h);
+  atMost(MAX_CLASS_TOKENS, 'tokens.output', output);
+  atMost(MAX_CLASS_TOKENS, 'tokens.input_audio', inputAudio);
+  atMost(MAX_CLASS_TOKENS, 'tokens.input_image', inputImage);
+  atMost(MAX_CLASS_TOKENS, 'tokens.cache_read_audio', cacheReadAudio);
+  atMost(MAX_CLASS_TOKENS, 'tokens.output_audio', outputAudio);
+  atMost(MAX_CLASS_TOKENS, 'tokens.output_image', outputImage);
+  atMost(MAX_TOKENS, 'the number of tokens', text + media);
 }
 
 /** A proxy of a later release may send outcomes that are not listed. */

@@ -22,6 +22,8 @@ export interface LedgerEvent {
   readonly buckets: readonly BucketRef[];
   /** Undefined if the caller named none. */
   readonly workloadType?: WorkloadType | undefined;
+  /** As its proxy sent it, for the quarantine; undefined if no proxy did. */
+  readonly payload?: Uint8Array | undefined;
 }
 
 /** A workload type as named by callers: compared by its hash, and shown cut. */

@@ -8,8 +8,8 @@ import { lockBuckets } from './lockBuckets.ts';
 const LEASES_PER_TRANSACTION = 1_000;
 
 /**
- * Closes the leases of closed epochs: the ledger has all of their spend, so the rest is returned to the buckets. Returns how
- * many were closed. Call it after the commit that closed an epoch: a lease call locks the epoch's row, so by then every grant
+ * Closes the leases of closed epochs: the ledger has all of their spend, so the rest is returned to the buckets. While usage of an
+ * epoch is in quarantine, its leases go on holding what was reserved for it, until an operator decides. Returns how many were closed. Call it after the commit that closed an epoch: a lease call locks the epoch's row, so by then every grant
  * is visible, and none follows. Metering's maintenance calls it too, in case a process died in between.
  */
 export async function closeLeases(db: Database): Promise<number> {
@@ -24,7 +24,10 @@ export async function closeLeases(db: Database): Promise<number> {
       }>`
         SELECT bucket_key, producer_id, epoch, also_bucket_key
         FROM budget_leases AS lease JOIN producers AS producer USING (producer_id, epoch)
-        WHERE NOT lease.closed AND producer.state = 'closed'
+        WHERE NOT lease.closed AND producer.state = 'closed' AND NOT EXISTS (
+          SELECT FROM quarantined_usage AS held
+          WHERE held.state = 'held' AND held.producer_id = lease.producer_id AND held.epoch = lease.epoch
+        )
         LIMIT ${LEASES_PER_TRANSACTION}`.execute(tx);
       if (rows.length === 0) return 0;
       await lockBuckets(

@@ -2,6 +2,7 @@ import { arrayLiteral, BIGINT, binaryArray, type Tx, UUID } from '@weighbridge/d
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { addToLeased } from '../buckets/addToLeased.ts';
+import { boundedSum } from '../buckets/boundedSum.ts';
 import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
 import { lockedLeaseOf } from './leaseOf.ts';
 
@@ -37,7 +38,9 @@ export async function settleLeases(tx: Tx, events: readonly NewEvent[]): Promise
       -- Each row exists, and is locked. A conflict finds it by its key.
       INSERT INTO budget_leases AS lease (
         bucket_key, producer_id, epoch, seq, granted_nano_usd, returned_nano_usd, settled_nano_usd)
-      SELECT bucket_key, producer_id, epoch, seq, granted_nano_usd, returned_nano_usd, settled_nano_usd + nano_usd FROM held
+      SELECT bucket_key, producer_id, epoch, seq, granted_nano_usd, returned_nano_usd,
+        ${boundedSum(sql`settled_nano_usd::numeric + nano_usd`)}
+      FROM held
       ON CONFLICT (bucket_key, producer_id, epoch) DO UPDATE SET settled_nano_usd = excluded.settled_nano_usd
     ), freed AS (
       SELECT key AS bucket_key, -sum(least(hold_nano_usd, nano_usd))::bigint AS nano_usd

@@ -1,5 +1,6 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { type RawBuilder, sql } from 'kysely';
+import { boundedSum } from '../buckets/boundedSum.ts';
 import type { IdRange } from '../events/usage.ts';
 import { lockLedgerMaintenance } from './maintenanceLock.ts';
 
@@ -102,13 +103,14 @@ async function dropPartition(db: Database, { name, month, end }: Partition): Pro
     await sql`LOCK TABLE ${sql.table(name)} IN SHARE MODE`.execute(tx);
     await sql`
       CREATE TEMPORARY TABLE dropped_sums ON COMMIT DROP AS
-      SELECT bucket_key, sum(cost_nano_usd)::bigint AS nano_usd
+      SELECT bucket_key, ${boundedSum(sql`sum(cost_nano_usd)`)} AS nano_usd
       FROM ${sql.table(name)}, unnest(bucket_keys) AS bucket_key
       GROUP BY bucket_key`.execute(tx);
     // Before any bucket: a writer of the ledger holds a lock on this table while it waits for buckets.
     await sql`LOCK TABLE usage_events IN ACCESS EXCLUSIVE MODE`.execute(tx);
     await sql`
-      UPDATE spend_buckets SET opening_nano_usd = opening_nano_usd + dropped_sums.nano_usd
+      UPDATE spend_buckets
+      SET opening_nano_usd = ${boundedSum(sql`opening_nano_usd::numeric + dropped_sums.nano_usd`)}
       FROM dropped_sums WHERE spend_buckets.bucket_key = dropped_sums.bucket_key`.execute(tx);
     // As the owner of the table, which the apps' role need not be.
     await sql`SELECT drop_usage_partition(${month})`.execute(tx);

@@ -1,6 +1,7 @@
 import type { Database, Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { type RawBuilder, sql } from 'kysely';
+import { boundedSum } from '../buckets/boundedSum.ts';
 import { limitPause } from '../buckets/limitPause.ts';
 import {
   addToExisting,
@@ -12,6 +13,7 @@ import {
   HOUR_DIMENSIONS,
   HOUR_MEASURES,
   KEEPS_DAYS,
+  sumOfMeasure,
 } from '../spend/usageByHour.ts';
 import { LEDGER_MAINTENANCE_LOCK } from './maintenanceLock.ts';
 
@@ -101,16 +103,17 @@ async function limitTime(tx: Tx): Promise<void> {
 async function compareBuckets(tx: Tx): Promise<void> {
   await sql`
     CREATE TEMPORARY TABLE bucket_differences AS
-    SELECT bucket_key, (coalesce(opening_nano_usd, 0) + coalesce(counted, 0) - coalesce(spent_nano_usd, 0))::bigint
-             AS difference, spent_nano_usd IS NULL AS is_missing
+    SELECT bucket_key, (expected - coalesce(spent_nano_usd, 0))::bigint AS difference, spent_nano_usd IS NULL AS is_missing
     FROM (
       SELECT bucket_key, sum(cost_nano_usd) AS counted
       FROM usage_events CROSS JOIN LATERAL unnest(bucket_keys) AS bucket_key
       GROUP BY bucket_key
     ) AS ledger
     FULL JOIN spend_buckets USING (bucket_key)
-    WHERE spent_nano_usd IS NULL
-      OR coalesce(opening_nano_usd, 0) + coalesce(counted, 0) <> spent_nano_usd`.execute(tx);
+    CROSS JOIN LATERAL (
+      SELECT ${boundedSum(sql`coalesce(opening_nano_usd, 0) + coalesce(counted, 0)`)} AS expected
+    ) AS bounded
+    WHERE spent_nano_usd IS NULL OR expected <> spent_nano_usd`.execute(tx);
 }
 
 async function compareHours(tx: Tx): Promise<void> {
@@ -130,7 +133,7 @@ async function compareHours(tx: Tx): Promise<void> {
       SELECT *, ${GROUP_SHA256} AS group_sha256
       FROM (
         SELECT hour, shard, ${sql.join(dimensions)},
-          ${each(HOUR_MEASURES, (name) => sql`sum(${sql.ref(name)})`)}
+          ${each(HOUR_MEASURES, sumOfMeasure)}
         FROM (
           SELECT date_trunc('hour', admitted_at, 'UTC') AS hour, coalesce(shard, 0) AS shard,
             ${sql.join(HOUR_DIMENSIONS.map((name) => sql`${eventDimension(name)} AS ${sql.ref(name)}`))},
@@ -188,7 +191,9 @@ async function applyToBuckets(tx: Tx): Promise<void> {
     CROSS JOIN LATERAL regexp_match(bucket_key, '^([^/]*)/(\\d+)/(-?\\d+)/(.*)$') AS part
     ORDER BY bucket_key COLLATE "C"
     ON CONFLICT (bucket_key) DO UPDATE
-      SET spent_nano_usd = spend_buckets.spent_nano_usd + excluded.spent_nano_usd`.execute(tx);
+      SET spent_nano_usd = ${boundedSum(sql`spend_buckets.spent_nano_usd::numeric + excluded.spent_nano_usd`)}`.execute(
+    tx,
+  );
 }
 
 interface DifferingHour {

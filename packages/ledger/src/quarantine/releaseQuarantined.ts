@@ -1,8 +1,9 @@
-import type { Database, Tx } from '@weighbridge/database';
+import { type Database, isRefusedData, type Tx } from '@weighbridge/database';
 import { type DecodedBatch, decodeBatch, decodeEvent } from '../events/decodeUsage.ts';
 import type { UsageToRecord } from '../events/usage.ts';
 import { readIdRange } from '../maintenance/partitions.ts';
 import { findKnownEpochs } from '../producers/findKnownEpochs.ts';
+import { refusedByDatabase } from '../recording/recordApart.ts';
 import { type LastStep, recordInTransaction } from '../recording/recordUsage.ts';
 import type { QuarantinedRow } from './quarantine.ts';
 
@@ -17,7 +18,7 @@ export interface Release {
 /**
  * Decodes quarantined usage again, with the rules of this release, and records it once, even if it has been recorded since.
  * If it is a whole message, those of its events that are refused take its place in quarantine. Undefined if nothing is held
- * under this id. Given a transaction, it runs in it.
+ * under this id. Given a transaction, it runs in it; roll it back if the usage is still refused.
  */
 export async function releaseQuarantined(
   db: Database,
@@ -43,7 +44,13 @@ async function releaseWithin(
   if (!usage) return { stillRefused: UNPROVEN };
   const [refused] = usage.refused;
   if (refused?.kind === held.kind) return { stillRefused: refused.reason };
-  await recordInTransaction(tx, usage, now, { announces: false, lastStep });
+  try {
+    await recordInTransaction(tx, usage, now, { announces: false, lastStep });
+  } catch (error) {
+    // The transaction has failed: its caller rolls it back.
+    if (isRefusedData(error)) return { stillRefused: refusedByDatabase(error) };
+    throw error;
+  }
   await tx
     .updateTable('quarantined_usage')
     .set({ state: 'released', resolved_by: by, resolved_at: now })

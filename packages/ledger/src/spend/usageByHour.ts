@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { arrayLiteral, type Tx, type UsageEvents } from '@weighbridge/database';
 import { type Insertable, type RawBuilder, sql } from 'kysely';
+import { boundedSum } from '../buckets/boundedSum.ts';
 
 /** Dimensions that hours had from the beginning. Their order is part of the digest. */
 const FIRST_DIMENSIONS = [
@@ -69,6 +70,12 @@ export function eventMeasure(measure: HourMeasure): RawBuilder<unknown> {
   }
 }
 
+/** An SQL expression: the sum of a measure over events, as the tables hold it. */
+export function sumOfMeasure(measure: string): RawBuilder<unknown> {
+  const sum = sql`sum(${sql.ref(measure)})`;
+  return measure === 'cost_nano_usd' ? boundedSum(sum) : sum;
+}
+
 /** An SQL expression on columns named as the dimensions: the digest of `textOf`. */
 export const GROUP_SHA256 = sql`sha256(convert_to(${sql.join(
   [
@@ -97,9 +104,13 @@ function columnsOf(unit: Unit): RawBuilder<unknown> {
 
 /** The ON CONFLICT clause that adds to an existing row of usage_by_hour or usage_by_day. */
 export function addToExisting(unit: Unit): RawBuilder<unknown> {
-  const added = HOUR_MEASURES.map(
-    (name) => sql`${sql.ref(name)} = ${sql.ref(`usage_by_${unit}.${name}`)} + ${sql.ref(`excluded.${name}`)}`,
-  );
+  const added = HOUR_MEASURES.map((name) => {
+    const [before, more] = [sql.ref(`usage_by_${unit}.${name}`), sql.ref(`excluded.${name}`)];
+    // Counts and tokens would need billions of events in one hour of one group.
+    const sum =
+      name === 'cost_nano_usd' ? boundedSum(sql`${before}::numeric + ${more}`) : sql`${before} + ${more}`;
+    return sql`${sql.ref(name)} = ${sum}`;
+  });
   return sql`ON CONFLICT (${sql.ref(unit)}, group_sha256, shard) DO UPDATE SET ${sql.join(added)}`;
 }
 
