@@ -72,6 +72,10 @@ const Settings = Type.Object({
     description: 'true to serve proxies without TLS on an address that is not loopback',
   }),
   CONTROL_PLANE_TOKEN: ControlPlaneToken,
+  ACCEPT_UNSIGNED_CALLS: Type.Boolean({
+    default: false,
+    description: 'true while proxies that were rolled back to release 0.1.0 use spools with a key',
+  }),
   WEIGHBRIDGE_BOOTSTRAP_KEY: Type.Optional(Type.String({ description: BOOTSTRAP_KEY_FORM })),
   OPERATOR_KEY_FILE: Type.Optional(
     Type.String({ description: 'the file that the first operator key is written to' }),
@@ -156,6 +160,7 @@ export interface ControlPlaneConfig {
     readonly token: string;
     /** Undefined: plain text. */
     readonly tls: TlsFiles | undefined;
+    readonly acceptsUnsigned: boolean;
   };
   readonly bootstrap: { readonly token: string | undefined; readonly file: string | undefined };
   readonly peppers: PepperSettings;
@@ -238,6 +243,7 @@ function grpcConfig(settings: Settings): ControlPlaneConfig['grpc'] {
     port: settings.GRPC_PORT,
     token: settings.CONTROL_PLANE_TOKEN,
     tls,
+    acceptsUnsigned: settings.ACCEPT_UNSIGNED_CALLS,
   };
 }
 

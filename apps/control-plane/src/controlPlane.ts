@@ -156,7 +156,7 @@ async function serveGrpc(
   config: ControlPlaneConfig,
   { onShutdown }: ServiceContext,
 ): Promise<string> {
-  const watchers = startWatchers(deps, config.databaseUrl);
+  const watchers = startWatchers(deps, config.databaseUrl, config.grpc);
   onShutdown('watchers', () => watchers.close());
   const grpc = await listenGrpc({ ...deps, watchers, leaseConnections: config.pools.leases }, config.grpc);
   onShutdown('control plane gRPC', () => grpc.close());

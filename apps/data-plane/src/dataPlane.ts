@@ -126,7 +126,14 @@ export async function startDataPlane(
   const controlPlane = connectControlPlane({
     ...config.controlPlane,
     tracing,
-    proxy: { id: spool.epoch, producerId: spool.producerId, name, version, maxStalenessMs },
+    proxy: {
+      id: spool.epoch,
+      producerId: spool.producerId,
+      key: spool.own.key,
+      name,
+      version,
+      maxStalenessMs,
+    },
     state,
     heartbeats,
     onReclaim: (buckets) => limits.budget.reclaim(buckets),

@@ -6,6 +6,7 @@ import {
   type DescMethodUnary,
   type DescService,
   fromBinary,
+  type Message,
   type MessageInitShape,
   type MessageShape,
   toBinary,
@@ -22,6 +23,9 @@ import {
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import { toGrpcError } from '@weighbridge/errors';
+import { signCall } from './callSignature/callSignature.ts';
+import { canNameProducers } from './callSignature/namedProducers.ts';
+import type { ProducerKey } from './usageSignature/producerKey.ts';
 
 /** The handlers of a service's methods. An AppError thrown by a unary handler becomes its gRPC status. */
 export type Handlers<S extends DescService> = {
@@ -47,6 +51,27 @@ export interface Service {
 export interface ServiceOptions {
   readonly onError: (error: unknown) => void;
   readonly around?: AroundCall;
+  /** Called before the handler of each unary call; throws to refuse it. */
+  readonly authorize?: (call: IncomingCall) => void;
+}
+
+/** A request as it arrived. */
+export interface IncomingCall {
+  readonly method: DescMethod;
+  readonly metadata: Metadata;
+  readonly request: Message;
+}
+
+const encoded = new WeakMap<object, Uint8Array>();
+
+/** The bytes that a message of a proxy arrived as. */
+export function encodedRequest(request: Message): Uint8Array {
+  return encoded.get(request) ?? new Uint8Array();
+}
+
+/** The path of a method, as its calls have it. */
+export function pathOf({ parent, name }: DescMethod): string {
+  return `/${parent.typeName}/${name}`;
 }
 
 /** Adapts the handlers of a generated service to grpc-js. */
@@ -59,7 +84,7 @@ export function grpcService<S extends DescService>(
   const implementation: UntypedServiceImplementation = {};
   for (const method of service.methods) {
     const handler = handlers[method.localName as keyof S['method']] as (argument: unknown) => unknown;
-    definition[method.localName] = methodDefinition(service, method);
+    definition[method.localName] = methodDefinition(method);
     implementation[method.localName] =
       method.methodKind === 'unary'
         ? unaryHandler(method, handler, options)
@@ -86,6 +111,8 @@ export interface CallOptions {
   readonly timeoutMs: number;
   readonly metadata: Metadata;
   readonly trace?: ((method: string) => CallTrace) | undefined;
+  /** Signs the call: the key of the producer that it names. */
+  readonly key?: Pick<ProducerKey, 'publicKey' | 'privateKey'> | undefined;
 }
 
 /** Calls a unary method. Rejects with grpc-js's ServiceError, also after `timeoutMs`. */
@@ -95,16 +122,18 @@ export function callUnary<I extends DescMessage, O extends DescMessage>(
   request: MessageInitShape<I>,
   options: CallOptions,
 ): Promise<MessageShape<O>> {
-  const { path, requestSerialize, responseDeserialize } = methodDefinition(method.parent, method);
+  const { path, responseDeserialize } = methodDefinition(method);
+  const bytes = Buffer.from(toBinary(method.input, create(method.input, request)));
   const trace = options.trace?.(method.localName);
-  const metadata = trace ? options.metadata.clone() : options.metadata;
+  const metadata = trace || options.key ? options.metadata.clone() : options.metadata;
+  if (options.key) signCall(metadata, path, bytes, options.key);
   for (const [name, value] of Object.entries(trace?.headers ?? {})) metadata.set(name, value);
   return new Promise((resolve, reject) => {
     client.makeUnaryRequest(
       path,
-      requestSerialize,
+      asItIs,
       responseDeserialize,
-      create(method.input, request),
+      bytes,
       metadata,
       { deadline: Date.now() + options.timeoutMs },
       (error, response) => {
@@ -121,7 +150,7 @@ export function openBidi<I extends DescMessage, O extends DescMessage>(
   method: DescMethodBiDiStreaming<I, O>,
   metadata: Metadata,
 ): ClientDuplexStream<MessageShape<I>, MessageShape<O>> {
-  const { path, requestSerialize, responseDeserialize } = methodDefinition(method.parent, method);
+  const { path, requestSerialize, responseDeserialize } = methodDefinition(method);
   return client.makeBidiStreamRequest(
     path,
     requestSerialize,
@@ -140,11 +169,14 @@ export function tokenMetadata(token: string | undefined): Metadata {
 function unaryHandler(
   method: DescMethod,
   handler: (request: unknown) => unknown,
-  { onError, around = (_method, _metadata, run) => run() }: ServiceOptions,
+  { onError, authorize, around = (_method, _metadata, run) => run() }: ServiceOptions,
 ) {
   return async (call: ServerUnaryCall<unknown, unknown>, callback: sendUnaryData<unknown>): Promise<void> => {
     try {
-      const response = await around(method.localName, call.metadata, async () => await handler(call.request));
+      const response = await around(method.localName, call.metadata, async () => {
+        authorize?.({ method, metadata: call.metadata, request: call.request as Message });
+        return await handler(call.request);
+      });
       callback(null, create(method.output, response as MessageInitShape<DescMessage>));
     } catch (error) {
       onError(error);
@@ -153,12 +185,21 @@ function unaryHandler(
   };
 }
 
-function methodDefinition(service: DescService, method: DescMethod): MethodDefinition<unknown, unknown> {
+/** A request that is encoded already. */
+function asItIs(bytes: Buffer): Buffer {
+  return bytes;
+}
+
+function methodDefinition(method: DescMethod): MethodDefinition<unknown, unknown> {
   const serialize = (schema: DescMessage) => (message: unknown) =>
     Buffer.from(toBinary(schema, message as MessageShape<DescMessage>));
-  const deserialize = (schema: DescMessage) => (bytes: Buffer) => fromBinary(schema, bytes);
+  const deserialize = (schema: DescMessage) => (bytes: Buffer) => {
+    const message = fromBinary(schema, bytes);
+    if (schema === method.input && canNameProducers(schema)) encoded.set(message, bytes);
+    return message;
+  };
   return {
-    path: `/${service.typeName}/${method.name}`,
+    path: pathOf(method),
     requestStream: method.methodKind === 'client_streaming' || method.methodKind === 'bidi_streaming',
     responseStream: method.methodKind === 'server_streaming' || method.methodKind === 'bidi_streaming',
     requestSerialize: serialize(method.input),

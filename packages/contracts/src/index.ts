@@ -1,4 +1,6 @@
 export { requireToken } from './callGuard.ts';
+export { signCall, signerOf } from './callSignature/callSignature.ts';
+export { canNameProducers, namedProducers } from './callSignature/namedProducers.ts';
 export * from './gen/weighbridge/v1/control_pb.ts';
 export * from './gen/weighbridge/v1/resources_pb.ts';
 export * from './gen/weighbridge/v1/usage_pb.ts';

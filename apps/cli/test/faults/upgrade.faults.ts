@@ -68,7 +68,7 @@ it('the previous release is upgraded, rolled back and upgraded again under load'
     controlPlanes: 2,
     balanced: true,
     release: previous.folder,
-    env: { dataPlane: DATA_PLANE, controlPlane: { SHUTDOWN_DELAY_MS } },
+    env: { dataPlane: DATA_PLANE, controlPlane: { SHUTDOWN_DELAY_MS, ACCEPT_UNSIGNED_CALLS: 'true' } },
   });
   try {
     const drill = await startDrill(cluster, seed, log);

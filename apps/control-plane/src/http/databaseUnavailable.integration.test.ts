@@ -120,7 +120,7 @@ it('responds with 503 and retry-after while the database is unavailable, to prox
       metrics: createMetrics(),
       tracing: undefined,
     },
-    { host: '127.0.0.1', port: 0, token: undefined, tls: undefined },
+    { host: '127.0.0.1', port: 0, token: undefined, tls: undefined, acceptsUnsigned: false },
   );
   const proxy = new Client(server.address, channelCredentials.createInsecure());
   /** What a proxy is told of a key that does not exist. */

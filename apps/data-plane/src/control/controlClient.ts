@@ -4,6 +4,7 @@ import {
   ControlService,
   callUnary,
   channelCredentials,
+  type ProducerKey,
   type TlsFiles,
   tokenMetadata,
 } from '@weighbridge/contracts';
@@ -21,6 +22,8 @@ export type CloseEpoch = (epoch: {
   readonly producerId: string;
   readonly epoch: string;
   readonly lastN: readonly bigint[];
+  /** The producer's; undefined if it is of an older release, or its key is lost. */
+  readonly key: ProducerKey | undefined;
 }) => Promise<boolean>;
 
 const CALL_TIMEOUT_MS = 2_000;
@@ -48,9 +51,9 @@ export function openControlClient(
     metadata,
     trace: tracing && ((method: string) => traceCall(tracing, method)),
   };
-  const closeEpoch: CloseEpoch = async ({ producerId, epoch, lastN }) => {
+  const closeEpoch: CloseEpoch = async ({ producerId, epoch, lastN, key }) => {
     const request = { producerId, epoch, lastN: [...lastN] };
-    return (await callUnary(client, ControlService.method.closeEpoch, request, call)).isClosed;
+    return (await callUnary(client, ControlService.method.closeEpoch, request, { ...call, key })).isClosed;
   };
   return { client, metadata, call, closeEpoch };
 }

@@ -60,15 +60,18 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   const { client, metadata, call, closeEpoch } = openControlClient(options, RECONNECT_MAX_MS, tracing);
   const watcher = new Watcher({ ...options, client, metadata, wrongToken: () => wrongToken(options) });
   const { method } = ControlService;
+  const { producerId, key } = options.proxy;
+  const signed = { ...call, key };
   return {
     resolve: (tokenSha256) => callUnary(client, method.resolve, { tokenSha256 }, call),
-    recordResponse: (response) => callUnary(client, method.recordResponse, response, call),
+    recordResponse: (response) =>
+      callUnary(client, method.recordResponse, { ...response, producerId }, signed),
     recordFeedback: (feedback) => callUnary(client, method.recordFeedback, feedback, call),
     findResponse: (response) => callUnary(client, method.findResponse, response, call),
-    settleResponse: (final) => callUnary(client, method.settleResponse, final, call),
-    listUnsettledResponses: (request) => callUnary(client, method.listUnsettledResponses, request, call),
+    settleResponse: (final) => callUnary(client, method.settleResponse, { ...final, producerId }, signed),
+    listUnsettledResponses: (request) => callUnary(client, method.listUnsettledResponses, request, signed),
     closeEpoch,
-    lease: (request) => callUnary(client, method.lease, request, call),
+    lease: (request) => callUnary(client, method.lease, request, signed),
     refusal: () => watcher.refusal,
     firstTable: async (timeoutMs) => {
       const timeout = sleep(timeoutMs, undefined, { signal: watcher.closing }).then(() => {

@@ -1,11 +1,15 @@
-import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import type { Client, Metadata } from '@grpc/grpc-js';
 import {
   type ConnectorTestedSchema,
   ControlService,
   type HelloSchema,
   openBidi,
+  type ProducerKey,
   type ProxyStatusSchema,
+  pathOf,
+  signCall,
+  type WatchRequest,
   WatchRequestSchema,
   type WatchResponse,
 } from '@weighbridge/contracts';
@@ -14,6 +18,8 @@ export interface WatchStreamDeps {
   readonly client: Client;
   readonly metadata: Metadata;
   readonly hello: MessageInitShape<typeof HelloSchema>;
+  /** Signs the hello. */
+  readonly key: ProducerKey | undefined;
   readonly status: (options?: { readonly isLast: boolean }) => MessageInitShape<typeof ProxyStatusSchema>;
   /** `helloAtMs` is when the stream began, monotonic. Returns why the stream must end; undefined to go on. */
   readonly onMessage: (message: WatchResponse['message'], helloAtMs: number) => string | undefined;
@@ -40,13 +46,14 @@ export class WatchStream {
 
   constructor(deps: WatchStreamDeps) {
     this.#deps = deps;
-    this.#stream = openWatch(deps);
+    const hello = create(WatchRequestSchema, { message: { case: 'hello', value: deps.hello } });
+    this.#stream = openWatch(deps, hello);
     this.#silence = setTimeout(() => this.#end('no heartbeat'), SILENCE_MS);
     this.#reporting = setInterval(() => this.#report(), STATUS_MS);
     this.#stream.on('data', ({ message }: WatchResponse) => this.#receive(message));
     this.#stream.on('error', (error) => this.#end(error));
     this.#stream.on('end', () => this.#end('the control plane ended the stream'));
-    this.#send({ message: { case: 'hello', value: deps.hello } });
+    this.#stream.write(hello);
     this.#report();
   }
 
@@ -89,6 +96,12 @@ export class WatchStream {
   }
 }
 
-function openWatch({ client, metadata }: Pick<WatchStreamDeps, 'client' | 'metadata'>) {
-  return openBidi(client, ControlService.method.watch, metadata);
+function openWatch(
+  { client, metadata, key }: Pick<WatchStreamDeps, 'client' | 'metadata' | 'key'>,
+  hello: WatchRequest,
+) {
+  const { watch } = ControlService.method;
+  const signed = metadata.clone();
+  if (key) signCall(signed, pathOf(watch), toBinary(WatchRequestSchema, hello), key);
+  return openBidi(client, watch, signed);
 }

@@ -7,6 +7,7 @@ import type {
   ConnectorTestedSchema,
   Evidence,
   OverheadHistogramSchema,
+  ProducerKey,
   ProxyStatusSchema,
   TestConnector,
   WatchResponse,
@@ -23,6 +24,8 @@ export interface WatcherOptions {
     readonly id: string;
     /** The producer of its spool. */
     readonly producerId: string;
+    /** Signs its calls. */
+    readonly key: ProducerKey | undefined;
     readonly name: string;
     readonly version: string;
     readonly maxStalenessMs: number;
@@ -115,11 +118,12 @@ export class Watcher {
 
   async #watchOnce(): Promise<unknown> {
     const { client, metadata, proxy, state } = this.#deps;
-    const { id: proxyId, producerId, name, version, maxStalenessMs } = proxy;
+    const { id: proxyId, producerId, key, name, version, maxStalenessMs } = proxy;
     const resumeFrom = state.position;
     const stream = new WatchStream({
       client,
       metadata,
+      key,
       hello: {
         proxyId,
         producerId,

@@ -34,11 +34,16 @@ export function batchProof(
   if (end < 0 || !SIGNATURE_HEAD.equals(payload.subarray(end, end + SIGNATURE_HEAD.length))) return 'forged';
   const sent = payload.subarray(payload.length - SIGNATURE_BYTES);
   const digest = signedDigest(payload.subarray(0, end), purpose);
+  return verifiesWith(publicKey, digest, sent) ? 'signed' : 'forged';
+}
+
+/** Whether a digest was signed with the key of these 32 bytes. */
+export function verifiesWith(publicKey: Uint8Array, digest: Uint8Array, signature: Uint8Array): boolean {
   try {
-    return verify(null, digest, parsedKey(publicKey), sent) ? 'signed' : 'forged';
+    return verify(null, digest, parsedKey(publicKey), signature);
   } catch {
     // 32 bytes that are no point of the curve.
-    return 'forged';
+    return false;
   }
 }
 

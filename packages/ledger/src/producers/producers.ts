@@ -49,12 +49,12 @@ export interface ProducerRegistration extends Epoch {
 /**
  * Registers a process as the writer of a spool, and supersedes its earlier writers, which are granted nothing more. A process
  * that is itself superseded, or whose epoch is closed because a copy of its spool was replayed, has to exit. An epoch marked
- * lost is open again.
+ * lost is open again. An epoch that is known of another producer is not this one's.
  */
 export async function registerProducer(
   db: Database,
   { producerId, epoch, name, signsUsage = true, now }: ProducerRegistration,
-): Promise<'registered' | 'superseded'> {
+): Promise<'registered' | 'superseded' | 'foreign'> {
   return await db.transaction().execute(async (tx) => {
     // Two concurrent registrations would each miss the other's row. Existing rows are locked in the order that all writers use.
     await sql`SELECT pg_advisory_xact_lock(hashtextextended(${producerId}, 0)), ${limitedPause()}`.execute(
@@ -62,6 +62,7 @@ export async function registerProducer(
     );
     await sql`
       SELECT FROM producers WHERE producer_id = ${producerId} ORDER BY epoch FOR NO KEY UPDATE`.execute(tx);
+    if (await isForeign(tx, { producerId, epoch })) return 'foreign';
     const watermark = new Date(Math.min(beganAt(epoch).getTime(), now.getTime()));
     const own = await tx
       .insertInto('producers')
@@ -95,6 +96,19 @@ export async function registerProducer(
       .execute();
     return 'registered';
   });
+}
+
+/** Whether another producer had the epoch first: epochs are random, so it was not by chance. */
+async function isForeign(tx: Tx, { producerId, epoch }: Epoch): Promise<boolean> {
+  const { rows } = await sql<{ foreign: boolean }>`
+    SELECT EXISTS (
+      SELECT FROM producers AS other WHERE other.epoch = ${epoch} AND other.producer_id <> ${producerId}
+        AND NOT EXISTS (
+          SELECT FROM producers AS own WHERE own.producer_id = ${producerId} AND own.epoch = other.epoch
+            AND own.first_seen_at <= other.first_seen_at
+        )
+    ) AS foreign`.execute(tx);
+  return rows[0]?.foreign ?? false;
 }
 
 export interface Watermark extends Epoch {

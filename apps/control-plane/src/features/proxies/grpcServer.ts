@@ -19,6 +19,7 @@ import { settleResponse } from '../responses/settleResponse.service.ts';
 import { createCallMetrics } from './callMetrics.ts';
 import { traceCall } from './callTrace.ts';
 import { feedbackResult } from './messages.ts';
+import { assertOwnCall } from './ownCalls.ts';
 import { closeEpoch } from './producers.service.ts';
 import { countLiveProxies } from './proxies.repository.ts';
 import { createRefusedCalls } from './refusedCalls.ts';
@@ -39,6 +40,8 @@ export interface GrpcServerOptions {
   readonly token: string | undefined;
   /** Undefined: plain text. */
   readonly tls: TlsFiles | undefined;
+  /** True: a producer's calls count without its signature, as after a rollback to release 0.1.0. */
+  readonly acceptsUnsigned: boolean;
 }
 
 export interface GrpcServer {
@@ -84,7 +87,7 @@ export async function listenGrpc(
         return ownershipMessage(owner ?? { kind: 'unknown' }, objects);
       },
       settleResponse: async (request) =>
-        settlementMessage(await settleResponse(deps, finalResponse(request))),
+        settlementMessage(await settleResponse(deps, finalResponse(request, options.acceptsUnsigned))),
       listUnsettledResponses: async ({ producerId }) =>
         unsettledMessage(await unsettledResponses(lookups, producerId)),
       lease: async (request) => await grantLeases(leases, request),
@@ -96,6 +99,7 @@ export async function listenGrpc(
         measure(call, () => traceCall(deps.tracing, call, metadata, run)).catch((error) => {
           throw asUnavailable(error);
         }),
+      authorize: (call) => assertOwnCall(call, options.acceptsUnsigned),
       onError: (error) => deps.logger.error({ err: error }, 'failed to answer a proxy'),
     },
   );

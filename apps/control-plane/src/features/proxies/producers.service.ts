@@ -30,7 +30,9 @@ const MAX_N = 2n ** 63n - 2n;
 /** Records that a run writes to its spool; it supersedes the run before. Throws if this run is itself superseded. */
 export async function registerRun({ db, now }: ProducerDeps, run: ProducerRun): Promise<void> {
   assertUuids(run);
-  if ((await registerProducer(db, { ...run, now: now() })) === 'superseded') throw epochSuperseded(run.epoch);
+  const registered = await registerProducer(db, { ...run, now: now() });
+  if (registered === 'superseded') throw epochSuperseded(run.epoch);
+  if (registered === 'foreign') throw foreignEpoch(run.epoch);
 }
 
 /** Records how far each run's usage is in the ledger; resolves with those of their epochs that are superseded. */
@@ -52,6 +54,11 @@ export function epochSuperseded(epoch: string): AppError {
     'epoch_superseded',
     `Proxy ${epoch} is no longer served: another process took over its spool, or a copy of it was replayed. Give each proxy its own spool folder, replay no spool that is in use, and start this proxy again.`,
   );
+}
+
+function foreignEpoch(epoch: string): AppError {
+  const message = `proxy_id ${epoch} is that of a process on another spool. Start this proxy again.`;
+  return new AppError('permission', 'foreign_epoch', message);
 }
 
 /** The proxies that may serve requests now. */

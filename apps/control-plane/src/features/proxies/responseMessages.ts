@@ -62,10 +62,12 @@ export function unsettledMessage(
   return { responses: responses.map(({ ageMs, ...response }) => ({ ...response, ageMs: BigInt(ageMs) })) };
 }
 
-export function finalResponse(request: SettleResponseRequest): FinalResponse {
-  const { responseId, connectorId, principalId, usage, details, status } = request;
+/** With `acceptsUnsigned`, a caller that names no producer may be any. */
+export function finalResponse(request: SettleResponseRequest, acceptsUnsigned: boolean): FinalResponse {
+  const { responseId, connectorId, principalId, usage, details, status, producerId } = request;
   return {
     ...{ responseId, connectorId, principalId, status },
+    producerId: producerId === '' && acceptsUnsigned ? undefined : producerId,
     usage: usage && meteredUsage(usage, details),
     pricedModel: details?.pricedModel ?? '',
   };

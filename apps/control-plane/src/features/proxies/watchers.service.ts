@@ -18,6 +18,7 @@ import { RECLAIMS_CHANNEL, reclaimedBucket } from '../leases/reclaims.ts';
 import type { ModelDeps } from '../models/models.service.ts';
 import { ChangeFeed, MAX_CHANGES } from './changeFeed.ts';
 import { connectorMessage } from './messages.ts';
+import { assertOwnCall } from './ownCalls.ts';
 import { recordRunWatermarks, registerRun } from './producers.service.ts';
 import { countLiveProxies, pruneProxies, recordGoodbye, recordSeen } from './proxies.repository.ts';
 import { OVERHEADS_CHANNEL, type ProxyOverheads } from './proxyOverheads.ts';
@@ -44,9 +45,13 @@ export interface WatchService {
 }
 
 /** Follows the changes that any control plane commits, and sends them to the proxies that are connected to this one. */
-export function startWatchers(deps: WatcherServiceDeps, databaseUrl: string): WatchService {
+export function startWatchers(
+  deps: WatcherServiceDeps,
+  databaseUrl: string,
+  grpc: { readonly acceptsUnsigned: boolean },
+): WatchService {
   const { db, logger, metrics, now } = deps;
-  const watchers = createWatchers(deps);
+  const watchers = createWatchers(deps, grpc);
   metrics.gauge(
     'weighbridge_watchers',
     'Proxies that are connected to this control plane.',
@@ -91,7 +96,10 @@ export function startWatchers(deps: WatcherServiceDeps, databaseUrl: string): Wa
   };
 }
 
-function createWatchers(deps: WatcherServiceDeps): Watchers {
+function createWatchers(
+  deps: WatcherServiceDeps,
+  { acceptsUnsigned }: { readonly acceptsUnsigned: boolean },
+): Watchers {
   const { db, logger, metrics, now } = deps;
   const lag = metrics
     .histogramFamily(
@@ -111,6 +119,7 @@ function createWatchers(deps: WatcherServiceDeps): Watchers {
       readSnapshot: () => readSnapshot(deps),
     }),
     evidence: evidenceFeed(deps),
+    assertOwn: (call) => assertOwnCall(call, acceptsUnsigned),
     recordSeen: (proxies) => recordSeen(db, proxies),
     recordGoodbye: (proxyId) => recordGoodbye(db, proxyId),
     registerRun: (run) => registerRun(deps, run),

@@ -1,4 +1,12 @@
-import type { ConnectorTested, Hello, KeyUse, ProxyStatus, WatchRequest } from '@weighbridge/contracts';
+import {
+  type ConnectorTested,
+  ControlService,
+  type Hello,
+  type IncomingCall,
+  type KeyUse,
+  type ProxyStatus,
+  type WatchRequest,
+} from '@weighbridge/contracts';
 import { AppError, toGrpcError } from '@weighbridge/errors';
 import type { BucketRef, ModelOutput, Watermark } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
@@ -15,6 +23,8 @@ export interface WatchersDeps {
   readonly now: () => Date;
   readonly feed: ChangeFeed;
   readonly evidence: EvidenceFeed;
+  /** Throws an AppError unless a message is signed by the producer that it names. */
+  readonly assertOwn: (call: IncomingCall) => void;
   /** Records the proxies as seen now, and until when each may serve. Heartbeats rely on it. */
   readonly recordSeen: (proxies: readonly SeenProxy[]) => Promise<void>;
   readonly recordGoodbye: (proxyId: string) => Promise<void>;
@@ -93,8 +103,15 @@ export class Watchers {
     });
   }
 
-  #receive(call: WatchCall, { message }: WatchRequest): void {
+  #receive(call: WatchCall, request: WatchRequest): void {
     if (!this.#calls.has(call)) return;
+    try {
+      this.#deps.assertOwn({ method: ControlService.method.watch, metadata: call.metadata, request });
+    } catch (error) {
+      this.#refuse(call, error as AppError);
+      return;
+    }
+    const { message } = request;
     if (message.case === 'status') this.#applyStatus(call, message.value);
     else if (message.case === 'connectorTested') this.#applyTest(call, message.value);
     else if (message.case === 'goodbye') this.#sayGoodbye(call);

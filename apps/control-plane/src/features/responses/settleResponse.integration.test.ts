@@ -57,7 +57,7 @@ async function settle(
 ) {
   const message = { responseId, connectorId: connector, principalId, status: 'completed', ...fields };
   return settlementMessage(
-    await settleResponse(deps(), finalResponse(create(SettleResponseRequestSchema, message))),
+    await settleResponse(deps(), finalResponse(create(SettleResponseRequestSchema, message), false)),
   );
 }
 

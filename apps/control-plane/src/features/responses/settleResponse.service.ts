@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { MAX_COST_NANO_USD, TokenUsageSchema } from '@weighbridge/contracts';
+import { isSigningProducer, MAX_COST_NANO_USD, TokenUsageSchema } from '@weighbridge/contracts';
 import type { Tx } from '@weighbridge/database';
 import {
   type Cost,
@@ -28,6 +28,8 @@ export interface FinalResponse {
   readonly responseId: string;
   readonly connectorId: string;
   readonly principalId: string;
+  /** Who settles it, proven; undefined: not checked. */
+  readonly producerId: string | undefined;
   /** Undefined if the vendor reported none. */
   readonly usage: MeteredUsage | undefined;
   /** The model whose price applies instead of that of the attempt; empty if it is the attempt's. */
@@ -48,9 +50,12 @@ export async function settleResponse({ db, now }: ResponseDeps, final: FinalResp
   return await db.transaction().execute(async (tx): Promise<Settlement> => {
     const response = await lockStoredResponse(tx, final.responseId, final.connectorId);
     if (!response?.event_id || response.principal_id !== final.principalId) return { kind: 'unknown' };
+    if (!isMaker(final, response.producer_id)) return { kind: 'unknown' };
     if (response.settled_at) return { kind: 'already_settled' };
     const attempt = await lockAttempt(tx, response.event_id);
     if (!attempt) return { kind: 'pending' };
+    // Whoever claims a response names its attempt, which may be another proxy's.
+    if (!isMaker(final, attempt.producer_id)) return { kind: 'unknown' };
     const at = now();
     const cost = await finalCost(tx, attempt, final);
     const correctionNanoUsd = await possibleCorrection(tx, attempt, cost.costNanoUsd);
@@ -68,6 +73,11 @@ export async function settleResponse({ db, now }: ResponseDeps, final: FinalResp
     await markSettled(tx, response, at);
     return { kind: 'settled', correctionNanoUsd, ...cost };
   });
+}
+
+/** A proxy settles its own responses, and those of proxies of release 0.1.0, which have no key. */
+function isMaker({ producerId }: FinalResponse, maker: string | null): boolean {
+  return producerId === undefined || maker === producerId || maker === null || !isSigningProducer(maker);
 }
 
 /** What the response cost; the charge of the attempt if the vendor reported no usage. */

@@ -16,11 +16,11 @@ export async function closeEpochOnceAcked(
   epoch: SpoolEpoch,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { producerId } = epoch;
+  const { producerId, key } = epoch;
   const lastN = Array.from({ length: USAGE_SHARDS }, (_, shard) => epoch.lastN(shard));
   for (let pause = PAUSE_MIN_MS; !signal.aborted; pause = Math.min(pause * 2, PAUSE_MAX_MS)) {
     try {
-      if (await closeEpoch({ producerId, epoch: epoch.epoch, lastN })) {
+      if (await closeEpoch({ producerId, epoch: epoch.epoch, lastN, key })) {
         for (const [shard, n] of lastN.entries()) epoch.ack(shard, n);
         return true;
       }
