@@ -40,7 +40,7 @@ async function buildStage(): Promise<void> {
     } else if (name === 'COPY') {
       const sources = here.split(' ').slice(0, -1);
       expect(await copyContext(sources, cwd), text).toBeGreaterThanOrEqual(sources.length);
-    } else if (name === 'RUN' && !here.startsWith('npm install --global')) {
+    } else if (name === 'RUN' && !here.includes('npm install --global')) {
       await promisify(execFile)('sh', ['-c', here], { cwd, env, timeout: STEP_TIMEOUT_MS }).catch((error) => {
         throw new Error(`RUN ${text}\n${error.stdout}\n${error.stderr}`);
       });
@@ -51,7 +51,8 @@ async function buildStage(): Promise<void> {
 /** A PATH with the pinned pnpm, which the first step of the Dockerfile installs. */
 async function pathWithPnpm(): Promise<string> {
   const { packageManager } = JSON.parse(await read('package.json'));
-  const version = packageManager.split('@')[1];
+  const [name = ''] = packageManager.split('+');
+  const version = name.split('@')[1];
   const found = await promisify(execFile)('pnpm', ['--version'], { cwd: tmpdir() }).then(
     ({ stdout }) => stdout.trim(),
     () => undefined,
@@ -60,7 +61,7 @@ async function pathWithPnpm(): Promise<string> {
   if (found === version) return path;
   const bin = join(folder, 'bin');
   await mkdir(bin);
-  await writeFile(join(bin, 'pnpm'), `#!/bin/sh\nexec npx --yes ${packageManager} "$@"\n`);
+  await writeFile(join(bin, 'pnpm'), `#!/bin/sh\nexec npx --yes ${name} "$@"\n`);
   await chmod(join(bin, 'pnpm'), 0o755);
   return `${bin}${delimiter}${path}`;
 }

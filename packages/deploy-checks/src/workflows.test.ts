@@ -21,6 +21,7 @@ interface Workflow {
         readonly 'runs-on': string;
         readonly needs?: string;
         readonly strategy?: { readonly matrix: Readonly<Record<string, readonly string[]>> };
+        readonly environment?: string;
         readonly steps: readonly Step[];
       }
     >
@@ -47,6 +48,7 @@ function ruleViolations(file: string, { on, permissions, jobs }: Workflow): stri
     const written = Object.entries(job.permissions ?? {}).filter(([, right]) => right !== 'read');
     const tooMuch = written.filter(([what]) => !WRITERS[`${file} ${name}`]?.includes(what));
     found.push(...tooMuch.map(([what]) => `${name} may write ${what}`));
+    if (written.length > 0 && job.environment !== 'release') found.push(`${name} publishes without approval`);
     if (!job['timeout-minutes']) found.push(`${name} has no time-out`);
     if (!/-\d/.test(job['runs-on'])) found.push(`${name} runs on an unpinned runner image`);
     for (const { uses = '', run = '', with: options } of job.steps) {
@@ -56,6 +58,7 @@ function ruleViolations(file: string, { on, permissions, jobs }: Workflow): stri
         found.push(`${name} leaves its token in the checkout`);
       }
       if (run.includes('${{')) found.push(`${name} interpolates a value into a script`);
+      if (/\b(?:npx|npm (?:i|install|exec))\b/.test(run)) found.push(`${name} runs a package without its hash`);
     }
   }
   return found;
@@ -84,6 +87,7 @@ describe('the workflows', () => {
       { uses: 'actions/checkout@v4.2.2' },
       // biome-ignore lint/suspicious/noTemplateCurlyInString: as a workflow writes it.
       { run: 'echo ${{ github.event.pull_request.title }}' },
+      { run: 'npx --yes pnpm@10.34.9 install --frozen-lockfile' },
     ];
     const bad = {
       on: { pull_request_target: {} },
@@ -94,11 +98,13 @@ describe('the workflows', () => {
       'runs with its permissions for pull requests of forks',
       'its jobs have more than read permissions',
       'build may write packages',
+      'build publishes without approval',
       'build has no time-out',
       'build runs on an unpinned runner image',
       'actions/checkout@v4.2.2 is not pinned',
       'build leaves its token in the checkout',
       'build interpolates a value into a script',
+      'build runs a package without its hash',
     ]);
     expect(ruleViolations('ci.yml', { on: {}, jobs: {} })).toEqual([
       'its jobs have more than read permissions',
@@ -153,6 +159,12 @@ describe('the workflows', () => {
     }
   });
 
+  it('resolve no package that was published in the last three days', async () => {
+    const [workspace] = parseYaml(await read('pnpm-workspace.yaml'));
+    expect(workspace.minimumReleaseAge).toBeGreaterThanOrEqual(3 * 24 * 60);
+    expect(workspace).not.toHaveProperty('minimumReleaseAgeExclude');
+  });
+
   it('audit the production dependencies every day', async () => {
     const audit = await workflow('audit.yml');
     expect(audit.on).toHaveProperty('schedule');
@@ -163,6 +175,10 @@ describe('the workflows', () => {
     const release = await workflow('release.yml');
     expect([release.jobs.image?.needs, release.jobs.chart?.needs]).toEqual(['verify', 'image']);
     expect(textOf(release, 'verify')).toContain('.ci/run');
+    // A tag can name any commit.
+    expect(textOf(release, 'verify')).toMatch(
+      /"fetch-depth":0[\s\S]*merge-base --is-ancestor \\"\$GITHUB_SHA\\" origin\/main[\s\S]*gh run list --workflow ci\.yml --branch main --event push --commit[\s\S]*--status success/,
+    );
     const image = textOf(release, 'image');
     // The apps, and everything in one container.
     const builds = (release.jobs.image?.steps ?? []).filter(({ uses }) =>
@@ -200,10 +216,18 @@ describe('the workflows', () => {
 describe('versions', () => {
   it('of pnpm are the same everywhere', async () => {
     const { packageManager } = JSON.parse(await read('package.json'));
+    const [name, hash] = packageManager.split('+sha512.');
+    expect(hash).toMatch(/^[0-9a-f]{128}$/);
+    // CI and the image check what the registry sends.
+    expect(await read('deploy/Dockerfile')).toContain(`echo "${hash}  /tmp/pnpm-`);
+    expect(await read('.ci/install-pnpm')).toMatch(/packageManager[\s\S]*sha512sum --check/);
+    for (const workflow of WORKFLOWS) {
+      expect(await read(`.github/workflows/${workflow}`)).toMatch(/\.ci\/install-pnpm\n +- run: pnpm /);
+    }
     const files = ['.ci/run', 'README.md', 'deploy/Dockerfile'];
     for (const file of [...files, ...WORKFLOWS.map((name) => `.github/workflows/${name}`)]) {
       const named = (await read(file)).match(/pnpm@[\d.]+\d/g) ?? [];
-      expect([file, ...new Set(named)]).toEqual([file, packageManager]);
+      expect([file, ...new Set(named)]).toEqual([file, ...(named.length > 0 ? [name] : [])]);
     }
   });
 
