@@ -58,7 +58,8 @@ function ruleViolations(file: string, { on, permissions, jobs }: Workflow): stri
         found.push(`${name} leaves its token in the checkout`);
       }
       if (run.includes('${{')) found.push(`${name} interpolates a value into a script`);
-      if (/\b(?:npx|npm (?:i|install|exec))\b/.test(run)) found.push(`${name} runs a package without its hash`);
+      if (/\b(?:npx|npm (?:i|install|exec))\b/.test(run))
+        found.push(`${name} runs a package without its hash`);
     }
   }
   return found;
@@ -160,7 +161,7 @@ describe('the workflows', () => {
   });
 
   it('resolve no package that was published in the last three days', async () => {
-    const [workspace] = parseYaml(await read('pnpm-workspace.yaml'));
+    const [workspace] = parseYaml(await read('pnpm-workspace.yaml')) as [{ minimumReleaseAge: number }];
     expect(workspace.minimumReleaseAge).toBeGreaterThanOrEqual(3 * 24 * 60);
     expect(workspace).not.toHaveProperty('minimumReleaseAgeExclude');
   });
