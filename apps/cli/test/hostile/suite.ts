@@ -30,12 +30,20 @@ import { TEAMS } from './teams.cases.ts';
 import { TOOL_CASES } from './tools.cases.ts';
 import { TRANSLATED_ANSWERS, TRANSLATION_MEMORY } from './translatedAnswers.cases.ts';
 import { TRANSLATION } from './translation.cases.ts';
+import { USAGE_BOUNDS } from './usageBounds.cases.ts';
 import { forgeryCases } from './usageForgery.cases.ts';
 import { VENDORS } from './vendors.cases.ts';
 import { WALLS } from './walls.cases.ts';
 import { WEBHOOKS } from './webhooks.cases.ts';
 
-const MONEY: readonly HostileCase[] = [...ANSWERS, ...DIMENSIONS, ...LIMITS, ...TOOL_CASES, ...STREAMS];
+const MONEY: readonly HostileCase[] = [
+  ...ANSWERS,
+  ...DIMENSIONS,
+  ...LIMITS,
+  ...TOOL_CASES,
+  ...STREAMS,
+  ...USAGE_BOUNDS,
+];
 
 /** The suite `hostile`: each attack against the product in this mode, which runs once for all of them. */
 export function hostileSuite(mode: Mode): void {
