@@ -110,7 +110,8 @@ async function absurdUsageIsQuarantined(scene: Scene, format: VendorFormat): Pro
       timeoutMs: 10_000,
       intervalMs: 50,
     });
-    for (const { reason } of await held(scene, victim)) expect(reason).toMatch(/above 1000000000|exceeds one million dollars/);
+    for (const { reason } of await held(scene, victim))
+      expect(reason).toMatch(/above 1000000000|exceeds one million dollars/);
     expect(await other.rows(OTHERS)).toHaveLength(OTHERS);
     expect(await other.charged(OTHERS)).toBe(other.billed());
   } finally {

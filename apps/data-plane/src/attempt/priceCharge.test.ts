@@ -41,6 +41,7 @@ const table = routingTable(
       model('large', price(10n)),
       model('dated-20260101', price(20n)),
       model('huge', price(100n)),
+      { ...model('bounded', price(1n)), contextWindow: 2_000, maxOutputTokens: 1_000 },
       model('small', price(1_000n), 'other'),
     ],
   }),
@@ -164,4 +165,25 @@ describe('what was billed beside the usage', () => {
     expect(large.costNanoUsd).toBe(30n * USD);
     expect(large.details).toMatchObject({ unpriced: [], toolUses: {} });
   });
+});
+
+it.each([
+  [{ inputTokens: 2_000, outputTokens: 1_000 }, {}, []],
+  [{ inputTokens: 1_001, cacheReadTokens: 1_000 }, {}, ['beyond_catalog:input_tokens']],
+  [{ outputTokens: 1_001 }, {}, ['beyond_catalog:output_tokens']],
+  [
+    { inputTokens: 2_001, outputTokens: 1_001 },
+    {},
+    ['beyond_catalog:input_tokens', 'beyond_catalog:output_tokens'],
+  ],
+  [{ inputTokens: 2_001 }, { estimated: true }, []],
+])('marks %o beyond what the catalog says, and charges it in full', (used, more, marks) => {
+  const beyond = { ...NO_TOKENS, ...used };
+  const priced = priceCharge(
+    charge({ usage: beyond, ...more }),
+    requestOf({ max_tokens: 9 }, 'acme/bounded'),
+    table,
+  );
+  expect(priced.details.unpriced).toEqual(marks);
+  expect(priced.usage).toEqual(beyond);
 });

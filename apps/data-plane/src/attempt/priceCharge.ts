@@ -8,6 +8,7 @@ import {
   type ServiceConditions,
   serviceConditions,
   type ToolUses,
+  totalInputTokens,
 } from '@weighbridge/domain';
 import { priceAt, type RoutableModel, type RoutingTable } from '../control/routingTable.ts';
 import { type AttemptEnd, LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
@@ -30,7 +31,7 @@ export function priceCharge(
   const main = mainCost(charge, request, answered.model);
   let { usage } = charge;
   let { costNanoUsd } = main.cost;
-  const unpriced = [...answered.unpriced, ...main.cost.unpriced];
+  const unpriced = [...answered.unpriced, ...main.cost.unpriced, ...beyondCatalog(charge, request)];
   for (const other of others) {
     const priced = costOfOther(other, main.usage.service, answered, request, table);
     usage = addTokens(usage, other.tokens);
@@ -45,6 +46,27 @@ export function priceCharge(
       ? LIST_PRICE_DETAILS
       : { service, toolUses, unpriced: [...new Set(unpriced)], pricedModel: answered.pricedModel };
   return { usage, estimated, costNanoUsd: cutCost(costNanoUsd), details };
+}
+
+/**
+ * What is more than the catalog says that the model can do in one pass. It is charged in full and marked: the catalog may be stale, or
+ * the vendor wrong. Tools that vendors run make several passes, and what writes no text takes several inputs.
+ */
+function beyondCatalog(
+  { usage, estimated, toolUses, others }: Charge,
+  { model, generation }: ModelRequest,
+): readonly string[] {
+  const { output } = generation;
+  if (estimated || !output || others.length > 0 || !isEmpty(toolUses)) return [];
+  const { contextWindow, maxOutputTokens } = model;
+  const written = usage.outputTokens + usage.outputAudioTokens + usage.outputImageTokens;
+  const isInputBeyond = contextWindow > 0 && totalInputTokens(usage) > contextWindow;
+  const isOutputBeyond = maxOutputTokens !== undefined && written > maxOutputTokens * output.choices;
+  if (!isInputBeyond && !isOutputBeyond) return [];
+  return [
+    ...(isInputBeyond ? ['beyond_catalog:input_tokens'] : []),
+    ...(isOutputBeyond ? ['beyond_catalog:output_tokens'] : []),
+  ];
 }
 
 interface PricedUsage {

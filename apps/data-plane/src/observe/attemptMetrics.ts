@@ -118,7 +118,14 @@ export function createAttemptMetrics(
 }
 
 /** The names before the colon of what is unpriced. */
-const UNPRICED_FIELDS: ReadonlySet<string> = new Set(['service_tier', 'speed', 'geography', 'tool', 'model']);
+const UNPRICED_FIELDS: ReadonlySet<string> = new Set([
+  'service_tier',
+  'speed',
+  'geography',
+  'tool',
+  'model',
+  'beyond_catalog',
+]);
 
 /** A label of few values: vendors choose the names of tiers and tools. What has no colon is a modality. */
 function unpricedField(unpriced: string): string {
