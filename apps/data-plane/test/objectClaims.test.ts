@@ -125,33 +125,34 @@ describe('an answer that this service can not read', () => {
 });
 
 describe('a large document', () => {
-  it.each([{}, { store: false }])(
-    'has each item recorded before the client learns of it, with %j',
-    async (fields) => {
-      const items = ['msg_1', 'msg_2', 'msg_3'];
-      const filler = 'x'.repeat(2 * 1024 * 1024);
-      const seen: string[][] = [];
-      const vendorUrl = await startVendor(async (request, response) => {
-        request.resume();
-        response.writeHead(200, { 'content-type': 'application/json' });
-        response.write('{"id":"resp_1","status":"completed","output":[');
-        for (const [at, id] of items.entries()) {
-          const open = `${at > 0 ? ',' : ''}{"type":"message","id":"${id}","content":[{"type":"output_text","text":"`;
-          response.write(open + filler);
-          // The item has not ended.
-          await new Promise((resolve) => setTimeout(resolve, 300));
-          seen.push(proxy.recorded.flatMap(({ objectIds }) => objectIds));
-          response.write('"}]}');
-        }
-        response.end('],"usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}');
-      });
-      const proxy = await startProxyForTest({ vendorUrl });
-      const { status, json } = await ask(proxy, ALICE, fields);
-      expect([status, (json.output as Json[]).map(({ id }) => id)]).toEqual([200, items]);
-      expect(seen).toEqual([items.slice(0, 1), items.slice(0, 2), items]);
-      expect(new Set(proxy.recorded.map(({ responseId }) => responseId))).toEqual(new Set(['resp_1']));
-    },
-  );
+  it.each([
+    [{}, ''],
+    [{ store: false }, '~'],
+  ])('has each item recorded before the client learns of it, with %j', async (fields, sign) => {
+    const items = ['msg_1', 'msg_2', 'msg_3'];
+    const recorded = items.map((id) => sign + id);
+    const filler = 'x'.repeat(2 * 1024 * 1024);
+    const seen: string[][] = [];
+    const vendorUrl = await startVendor(async (request, response) => {
+      request.resume();
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.write('{"id":"resp_1","status":"completed","output":[');
+      for (const [at, id] of items.entries()) {
+        const open = `${at > 0 ? ',' : ''}{"type":"message","id":"${id}","content":[{"type":"output_text","text":"`;
+        response.write(open + filler);
+        // The item has not ended.
+        await new Promise((resolve) => setTimeout(resolve, 300));
+        seen.push(proxy.recorded.flatMap(({ objectIds }) => objectIds));
+        response.write('"}]}');
+      }
+      response.end('],"usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}');
+    });
+    const proxy = await startProxyForTest({ vendorUrl });
+    const { status, json } = await ask(proxy, ALICE, fields);
+    expect([status, (json.output as Json[]).map(({ id }) => id)]).toEqual([200, items]);
+    expect(seen).toEqual([recorded.slice(0, 1), recorded.slice(0, 2), recorded]);
+    expect(new Set(proxy.recorded.map(({ responseId }) => responseId))).toEqual(new Set(['resp_1']));
+  });
 });
 
 describe('the audio of a chat completion', () => {

@@ -371,11 +371,12 @@ function ownersOf(proxy: TestProxy): ObjectOwners {
   const ownerOf = (id: string, principalId: string): Owner => {
     const recorded = (name: string) =>
       proxy.recorded.find((one) => one.responseId === name || one.objectIds.includes(name));
-    const found = recorded(id) ?? recorded(claimOf(id));
+    const made = recorded(id);
+    const found = made ?? recorded(claimOf(id));
     if (!found) return { kind: 'unknown' };
     return found.key.principalId === principalId
       ? { kind: 'own', connectorId: found.connectorId, isUnfinished: found.unfinished !== undefined }
-      : { kind: 'foreign' };
+      : { kind: 'foreign', isClaim: !made };
   };
   return {
     async record(objects) {

@@ -153,7 +153,7 @@ describe('responses', () => {
 
   it('have what they name recorded with them, and what a read of them names', async () => {
     const made = await alice.responses.create({ ...hello, store: false });
-    expect(proxy.recorded).toMatchObject([{ responseId: made.id, objectIds: [made.output[0]?.id] }]);
+    expect(proxy.recorded).toMatchObject([{ responseId: made.id, objectIds: [`~${made.output[0]?.id}`] }]);
     proxy.recorded.length = 0;
     const begun = await alice.responses.create({ ...hello, background: true, max_output_tokens: 50 });
     expect(proxy.recorded).toMatchObject([{ responseId: begun.id, objectIds: [] }]);

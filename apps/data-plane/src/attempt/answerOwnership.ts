@@ -33,12 +33,11 @@ export class AnswerOwnership {
    * Records what is new in `facts`; undefined if nothing is. Rejects with a 503 if the vendor stores the response and its owner
    * can't be recorded.
    */
-  save({ responseId, objects }: NamedFacts): Promise<void> | undefined {
+  save(facts: NamedFacts): Promise<void> | undefined {
+    if (!this.isNew(facts)) return undefined;
+    const { responseId, objects } = facts;
     const { isStored, namesResponse } = this.#answered;
-    if (isStored && responseId === '') return undefined;
-    const isNewResponse = namesResponse && responseId !== '' && !this.#isResponseSaved;
-    const isNewObject = objects !== undefined && objects.ids.size > this.#savedObjects;
-    if (!isNewResponse && !isNewObject) return undefined;
+    const isNewResponse = this.#isNewResponse(facts);
     const ids = objects ? this.#newIds(objects) : [];
     this.#savedObjects += ids.length;
     this.#isResponseSaved ||= isNewResponse;
@@ -55,15 +54,27 @@ export class AnswerOwnership {
     return isStored ? this.#owners.record(named) : this.#owners.recordSoon(named);
   }
 
-  #newIds({ ids, conversation }: NamedInAnswer): string[] {
-    const { repeated, readId } = this.#answered;
-    const added = [...ids].slice(this.#savedObjects);
-    if (repeated === undefined && readId === undefined) return added;
-    return added.map((id) => {
+  /** Whether `facts` name what is not recorded. */
+  isNew(facts: NamedFacts): boolean {
+    const { responseId, objects } = facts;
+    if (this.#answered.isStored && responseId === '') return false;
+    const isNewObject = objects !== undefined && objects.ids.size > this.#savedObjects;
+    return isNewObject || this.#isNewResponse(facts);
+  }
+
+  #isNewResponse({ responseId }: NamedFacts): boolean {
+    return this.#answered.namesResponse && responseId !== '' && !this.#isResponseSaved;
+  }
+
+  #newIds({ ids, conversation, areLasting }: NamedInAnswer): string[] {
+    const { repeated, readId, isStored } = this.#answered;
+    return [...ids].slice(this.#savedObjects).map(([id, kind]) => {
       // The conversation of a response that is read was recorded when the response was made.
       const isRepeated =
         repeated === 'all' || repeated?.has(id) || (readId !== undefined && id === conversation);
-      return isRepeated ? claimOf(id) : id;
+      // An item of a response that is not stored has no original, unless it is in a conversation.
+      const isPassing = kind === 'item' && !isStored && !areLasting && readId === undefined;
+      return isRepeated || isPassing ? claimOf(id) : id;
     });
   }
 }

@@ -11,7 +11,7 @@ import { type ResponseFacts, type ResponseFormat, textOfBody } from '../formats/
 import { upstreamError } from '../upstream/upstreamErrors.ts';
 import type { Output } from './charge.ts';
 import { sendFailure } from './errorResponse.ts';
-import { OwnershipHold } from './ownershipHold.ts';
+import { OwnershipHold, tooManyNamed } from './ownershipHold.ts';
 import { redactBody, redactHeaders } from './redactCredential.ts';
 import { contentTypeOf, failedRequest, isCacheable, MAX_HELD_BYTES, outcomeOf, type Relay } from './relay.ts';
 import { writeHead, writeMessage } from './responseHead.ts';
@@ -27,10 +27,10 @@ export async function relayDocument(relay: Relay): Promise<void> {
   let { failure } = read;
   const { body, plain, facts, firstByteAt, output } = read;
   if (response.status < 300 && failure === undefined && relay.ownership) {
-    failure = facts.unreadable
-      ? undecodable()
-      : // Of a large response, all but its last part is recorded already.
-        await relay.ownership.save(facts)?.then(() => undefined, reasonOf);
+    if (facts.unreadable) failure = undecodable();
+    else if (facts.objects?.isFull) failure = tooManyNamed();
+    // Of a large response, all but its last part is recorded already.
+    else failure = await relay.ownership.save(facts)?.then(() => undefined, reasonOf);
   }
   const outcome = outcomeOf(relay, failure, facts.failed);
   const settling = attempt.settle({ outcome, facts, firstByteAt, output, isDocument: true });
@@ -182,8 +182,9 @@ class LargeDocument {
     return this.#reader.readBytes;
   }
 
-  end(): Promise<ResponseFacts> {
-    return this.#reader.end();
+  async end(): Promise<ResponseFacts> {
+    await this.#hold?.saved();
+    return await this.#reader.end();
   }
 
   /** What is still held: a response that is short after all may name its id at its end only, or not at all. */

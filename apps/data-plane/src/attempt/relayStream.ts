@@ -42,7 +42,7 @@ export async function relayStream(relay: Relay): Promise<void> {
   // The end has gone out: whoever closes now was served.
   let isServed = false;
   const noteServed = () => {
-    isServed ||= (answer ?? reader.facts).isOver && !client.dropsBytes;
+    isServed ||= (answer ?? reader.facts).isOver && !client.dropsBytes && !hold?.isSaving;
   };
   let isStored = false;
   const write = (bytes: Buffer): Promise<void> | undefined => {
@@ -77,10 +77,13 @@ export async function relayStream(relay: Relay): Promise<void> {
     const rest = await reader.end();
     answer?.end();
     await write(rest);
+    await hold?.saved();
+    noteServed();
     await client.write(hold?.rest() ?? NOTHING);
   } catch (error) {
     failure = error;
     response.body.destroy();
+    await hold?.saved();
   }
 
   failure = hold?.failure ?? (isServed ? undefined : failure);

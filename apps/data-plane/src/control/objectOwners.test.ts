@@ -45,7 +45,7 @@ function controlPlane(release: 'this' | 'earlier') {
 describe('the owners of several objects', () => {
   const OWNERS = [
     { kind: 'own', connectorId: 'con_1', isUnfinished: false },
-    { kind: 'foreign' },
+    { kind: 'foreign', isClaim: false },
     { kind: 'unknown' },
   ];
 
@@ -53,7 +53,7 @@ describe('the owners of several objects', () => {
     const { owners, asked } = controlPlane('this');
     expect(await owners.findAll(['mine', 'theirs', 'no one’s'], 'ada')).toEqual(OWNERS);
     expect(asked).toHaveLength(1);
-    expect(await owners.findAll(['theirs'], 'ada')).toEqual([{ kind: 'foreign' }]);
+    expect(await owners.findAll(['theirs'], 'ada')).toEqual([{ kind: 'foreign', isClaim: false }]);
     expect(await owners.findAll([], 'ada')).toEqual([]);
     expect(asked).toHaveLength(2);
   });

@@ -30,7 +30,11 @@ export type Owner =
       /** A response whose final usage is not known yet. */
       readonly isUnfinished: boolean;
     }
-  | { readonly kind: 'foreign' }
+  | {
+      readonly kind: 'foreign';
+      /** It only claims the object: see `claimOf`. */
+      readonly isClaim: boolean;
+    }
   | { readonly kind: 'unknown' };
 
 /** Ownership of what vendors store, which the control plane records for all proxies. */
@@ -47,7 +51,8 @@ export interface ObjectOwners {
 
 /**
  * What a request names and its answer repeats was not made by it: it is claimed by whoever used it first. A vendor that issues
- * the same id later makes it another object, which is its maker's. No vendor's id has this sign.
+ * the same id later makes it another object, which is its maker's. Items of a response that is not stored are claimed too: of
+ * those, there is no original. No vendor's id has this sign.
  */
 export function claimOf(id: string): string {
   return `~${id}`;
@@ -57,8 +62,10 @@ const RECORD_TRIES = 3;
 const RETRY_PAUSE_MS = 100;
 const SOON_MS = 1_000;
 const LATER_PAUSE_MS = 5_000;
-/** Answers that wait to be recorded. */
-const MAX_LATER = 10_000;
+/** Ids that wait to be recorded. */
+const MAX_LATER = 50_000;
+/** In one record: a control plane takes no more. */
+const MAX_RECORDED = 1_000;
 /** At once: each is looked up as made and as claimed. */
 const MAX_ASKED = 1_000;
 const UNKNOWN: Owner = { kind: 'unknown' };
@@ -77,6 +84,7 @@ class ControlPlaneOwners implements ObjectOwners {
   readonly #calls: Calls;
   readonly #producerId: string;
   readonly #later: RecordMessage[] = [];
+  #laterIds = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(calls: Calls, producerId: string) {
@@ -85,7 +93,10 @@ class ControlPlaneOwners implements ObjectOwners {
   }
 
   async record(objects: NewObjects): Promise<void> {
-    const message = this.#message(objects);
+    for (const message of this.#messages(objects)) await this.#recordNow(message);
+  }
+
+  async #recordNow(message: RecordMessage): Promise<void> {
     for (let tries = 1; ; tries++) {
       try {
         await this.#calls.recordResponse(message);
@@ -98,10 +109,10 @@ class ControlPlaneOwners implements ObjectOwners {
   }
 
   async recordSoon(objects: NewObjects): Promise<void> {
-    const message = this.#message(objects);
-    const recording = this.#calls.recordResponse(message).then(
-      () => {},
-      () => this.#recordLater(message),
+    const recording = Promise.all(
+      this.#messages(objects).map((message) =>
+        this.#calls.recordResponse(message).catch(() => this.#recordLater(message)),
+      ),
     );
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => {
@@ -127,8 +138,8 @@ class ControlPlaneOwners implements ObjectOwners {
   async #findSome(ids: readonly string[], principalId: string): Promise<readonly Owner[]> {
     const { objects } = await this.#ask({ principalId, objectIds: [...ids, ...ids.map(claimOf)] });
     if (objects.length === 2 * ids.length) {
-      const found = objects.map(({ ownership, connectorId }) =>
-        ownerOf({ ownership, connectorId, unfinished: undefined }),
+      const found = objects.map(({ ownership, connectorId }, at) =>
+        ownerOf({ ownership, connectorId, unfinished: undefined }, at >= ids.length),
       );
       return ids.map(
         (_, at) => (found[at]?.kind === 'unknown' ? found[at + ids.length] : found[at]) ?? UNKNOWN,
@@ -150,18 +161,25 @@ class ControlPlaneOwners implements ObjectOwners {
     });
   }
 
-  #message({ responseId, objectIds, areLasting, connectorId, key, unfinished }: NewObjects): RecordMessage {
-    const owned = { responseId, objectIds: [...objectIds], areLasting, connectorId };
-    return {
-      ...owned,
+  #messages({ objectIds, key, unfinished, ...answer }: NewObjects): RecordMessage[] {
+    const owned = {
+      ...answer,
       principalId: key.principalId,
       keyId: key.id,
       ...(unfinished && { unfinished: { ...unfinished, producerId: this.#producerId } }),
     };
+    const messages: RecordMessage[] = [{ ...owned, objectIds: objectIds.slice(0, MAX_RECORDED) }];
+    for (let at = MAX_RECORDED; at < objectIds.length; at += MAX_RECORDED) {
+      messages.push({ ...owned, objectIds: objectIds.slice(at, at + MAX_RECORDED) });
+    }
+    return messages;
   }
 
   #recordLater(message: RecordMessage): void {
-    if (this.#later.length < MAX_LATER) this.#later.push(message);
+    if (this.#laterIds < MAX_LATER) {
+      this.#later.push(message);
+      this.#laterIds += idsIn(message);
+    }
     this.#timer ??= setTimeout(() => void this.#retry(), LATER_PAUSE_MS).unref();
   }
 
@@ -170,6 +188,7 @@ class ControlPlaneOwners implements ObjectOwners {
       for (let next = this.#later[0]; next; next = this.#later[0]) {
         await this.#calls.recordResponse(next);
         this.#later.shift();
+        this.#laterIds -= idsIn(next);
       }
     } catch {
       // The control plane is still away.
@@ -179,15 +198,22 @@ class ControlPlaneOwners implements ObjectOwners {
   }
 }
 
-function ownerOf({
-  ownership,
-  connectorId,
-  unfinished,
-}: Pick<FindResponseResponse, 'ownership' | 'connectorId' | 'unfinished'>): Owner {
+function idsIn({ objectIds }: RecordMessage): number {
+  return 1 + (objectIds?.length ?? 0);
+}
+
+function ownerOf(
+  {
+    ownership,
+    connectorId,
+    unfinished,
+  }: Pick<FindResponseResponse, 'ownership' | 'connectorId' | 'unfinished'>,
+  isClaim = false,
+): Owner {
   if (ownership === Ownership.OWN) {
     return { kind: 'own', connectorId, isUnfinished: unfinished !== undefined };
   }
-  return { kind: ownership === Ownership.FOREIGN ? 'foreign' : 'unknown' };
+  return ownership === Ownership.FOREIGN ? { kind: 'foreign', isClaim } : UNKNOWN;
 }
 
 function notRecorded(cause: unknown): AppError {

@@ -56,6 +56,8 @@ export const chatFormat: ResponseFormat = {
     return isOnlyUsage;
   },
 
+  readNames: nameAudio,
+
   readBody(body, facts) {
     facts.isFinal = readResponse(body, facts);
   },
@@ -78,11 +80,8 @@ function readResponse(response: JsonRecord, facts: ResponseFacts): boolean {
   const serviceTier = saidOf(response.service_tier) ?? saidOf(groq.service_tier);
   if (serviceTier !== undefined) facts.said = { serviceTier };
   const { choices } = response;
-  if (choices instanceof PrunedItems) {
-    if (choices.kept.some(citesPages)) addToolUses(facts, ONE_SEARCH);
-    // A later request may name it instead of what was said.
-    for (const choice of choices.kept) nameObject(facts, audioOf(choice)?.id);
-  }
+  if (choices instanceof PrunedItems && choices.kept.some(citesPages)) addToolUses(facts, ONE_SEARCH);
+  nameAudio(response, facts);
   const reported = response.usage ?? groq.usage;
   addToolUses(facts, usesInUsage(reported));
   const usage = usageFromChat(reported);
@@ -90,6 +89,12 @@ function readResponse(response: JsonRecord, facts: ResponseFacts): boolean {
   facts.usage = usage;
   if (SEARCH_MODEL.test(facts.model)) addToolUses(facts, ONE_SEARCH);
   return true;
+}
+
+/** A later request may name it instead of what was said. */
+function nameAudio({ choices }: JsonRecord, facts: ResponseFacts): void {
+  if (!(choices instanceof PrunedItems)) return;
+  for (const choice of choices.kept) nameObject(facts, audioOf(choice)?.id);
 }
 
 /** OpenAI's models that search for every answer (https://platform.openai.com/docs/guides/tools-web-search). */

@@ -75,7 +75,7 @@ export class DocumentReader {
     const named = this.#named;
     if (named?.objects && facts.objects) {
       // In the order in which they were told.
-      for (const id of facts.objects.ids) nameObject(named, id);
+      for (const [id, kind] of facts.objects.ids) nameObject(named, id, kind);
       facts.objects = named.objects;
     }
     return facts;

@@ -29,6 +29,11 @@ export class EventDataReader {
     return this.#pruner.result;
   }
 
+  /** What was read so far, with what is still open. */
+  get partial(): JsonRecord {
+    return this.#pruner.partial;
+  }
+
   /** The blank line that ends the event was read. */
   get isComplete(): boolean {
     return this.#isComplete;

@@ -1,7 +1,8 @@
 import { PrunedItems, shape } from './jsonShape.ts';
-import { nameObject, type ResponseFormat } from './responseFormat.ts';
+import type { ResponseFormat } from './responseFormat.ts';
+import { NAMING_ITEM, nameItem } from './responsesFormat.ts';
 
-const LIST = shape({ data: { items: shape({ id: 'value' }), keeps: () => true } });
+const LIST = shape({ data: { items: NAMING_ITEM, keeps: () => true } });
 const NOTHING = shape({});
 
 /** The input items of a stored response: all that matters of them is their ids, which a later request may name. */
@@ -13,7 +14,7 @@ export const itemListFormat: ResponseFormat = {
   details: [],
   readEvent: () => false,
   readBody: ({ data }, facts) => {
-    if (data instanceof PrunedItems) for (const { id } of data.kept) nameObject(facts, id);
+    if (data instanceof PrunedItems) for (const item of data.kept) nameItem(facts, item);
   },
   textOfEvent: () => '',
   textOfBody: () => '',

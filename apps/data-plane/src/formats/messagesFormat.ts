@@ -1,6 +1,6 @@
 import { usageFromMessages, usageOfIterations } from '@weighbridge/domain';
 import { isRecord, type JsonRecord, joinTexts, recordsIn } from './jsonFields.ts';
-import { PrunedItems, shape } from './jsonShape.ts';
+import { type ItemsWanted, PrunedItems, shape } from './jsonShape.ts';
 import {
   addToolUses,
   fieldMarker,
@@ -14,11 +14,22 @@ import { responseIdOf } from './responseId.ts';
 import { ToolItemCounter, usesInUsage } from './toolUses.ts';
 
 const isServerTool = ({ type }: JsonRecord) => type === 'server_tool_use';
-const BLOCK = shape({ type: 'value', name: 'value' });
+/** Files that the vendor's tools made. */
+const FILES: ItemsWanted = {
+  items: shape({ file_id: 'value' }),
+  keeps: ({ file_id: file }) => file !== undefined,
+};
+const BLOCK = shape({
+  type: 'value',
+  name: 'value',
+  file_id: 'value',
+  content: { members: shape({ content: FILES }) },
+});
+const isRead = (block: JsonRecord) => isServerTool(block) || hasFiles(block);
 const BODY = { id: 'value', model: 'value', usage: 'value', container: 'value' } as const;
 const MESSAGE = shape({
   ...BODY,
-  content: { items: BLOCK, keeps: isServerTool },
+  content: { items: BLOCK, keeps: isRead },
 });
 const EVENT = shape({
   type: 'value',
@@ -42,20 +53,20 @@ export const messagesFormat: ResponseFormat = {
   eventShape: EVENT,
   bodyShape: MESSAGE,
   plainBodyShape: shape(BODY),
-  details: [Buffer.from('server_tool_use')],
+  details: [Buffer.from('server_tool_use'), fieldMarker('file_id')],
 
-  readEvent({ type, message, usage, delta, content_block: block }, facts) {
+  readEvent(event, facts) {
+    const { type, message, usage, delta, content_block: block } = event;
     if (type === 'error') facts.failed = true;
     if (type === 'message_stop') facts.isOver = true;
     if (type === 'message_start' && isRecord(message)) {
       facts.responseId = responseIdOf(message.id);
       facts.model = nameOf(message.model);
-      nameContainer(facts, message.container);
       mergeUsage(facts, message.usage);
       facts.partialUsage = usageFromMessages(facts.usageFields);
     }
+    nameInEvent(event, facts);
     if (type === 'content_block_start' && isRecord(block) && isServerTool(block)) countBlock(facts, block);
-    if (type === 'message_delta' && isRecord(delta)) nameContainer(facts, delta.container);
     // Without usage, it says nothing of the output: that of `message_start` is not the whole.
     if (type === 'message_delta' && isRecord(usage)) {
       mergeUsage(facts, usage);
@@ -65,6 +76,8 @@ export const messagesFormat: ResponseFormat = {
     return false;
   },
 
+  readNames: nameInEvent,
+
   readBody({ id, model, usage, content, container }, facts) {
     facts.responseId = responseIdOf(id);
     facts.model = nameOf(model);
@@ -72,7 +85,11 @@ export const messagesFormat: ResponseFormat = {
     mergeUsage(facts, usage);
     readUsage(facts);
     facts.isFinal = facts.usage !== undefined;
-    if (content instanceof PrunedItems) for (const block of content.kept) countBlock(facts, block);
+    if (!(content instanceof PrunedItems)) return;
+    for (const block of content.kept) {
+      nameFiles(facts, block);
+      countBlock(facts, block);
+    }
   },
 
   textOfEvent: ({ delta }) =>
@@ -88,6 +105,22 @@ export const messagesFormat: ResponseFormat = {
       ]),
     ),
 };
+
+function nameInEvent({ message, delta, content_block: block }: JsonRecord, facts: ResponseFacts): void {
+  if (isRecord(message)) nameContainer(facts, message.container);
+  if (isRecord(delta)) nameContainer(facts, delta.container);
+  if (isRecord(block)) nameFiles(facts, block);
+}
+
+function hasFiles({ file_id: file, content }: JsonRecord): boolean {
+  return file !== undefined || (isRecord(content) && content.content instanceof PrunedItems);
+}
+
+function nameFiles(facts: ResponseFacts, { file_id: file, content }: JsonRecord): void {
+  nameObject(facts, file);
+  if (!isRecord(content) || !(content.content instanceof PrunedItems)) return;
+  for (const made of content.content.kept) nameObject(facts, made.file_id);
+}
 
 /** Where the vendor runs code; a later request may name it. */
 function nameContainer(facts: ResponseFacts, container: unknown): void {

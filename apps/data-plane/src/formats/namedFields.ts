@@ -7,13 +7,19 @@ import {
   OPEN_OBJECT,
   QUOTE,
 } from '@weighbridge/dialects';
-import type { Field, Fields, Value, VariantsValue } from './requestFields/field.ts';
+import type { Field, Fields, ItemContent, Value, VariantsValue } from './requestFields/field.ts';
 
 /** What fields name, as the tables class them. */
 export type NamedClass = 'model' | 'stored';
 
-/** Called with the path of a field, such as `fallbacks[0].model`, the name in it, and what the table says of the field. */
-export type OnName = (path: string, name: string, field: Field) => void;
+/** How much of its content an item has: with `part`, a vendor may add what it stores. */
+export type Inline = 'none' | 'part' | 'whole';
+
+/**
+ * Called with the path of a field, such as `fallbacks[0].model`, the name in it, what the table says of the field, and how much
+ * the item that has the field as its id has of its content.
+ */
+export type OnName = (path: string, name: string, field: Field, inline: Inline) => void;
 
 /**
  * Finds what a request names in the fields of a class, wherever the table of its operation has them. The bytes must be a JSON
@@ -41,6 +47,17 @@ interface VariantMembers {
   readonly shared: Members;
   /** The variants that are themselves a name: their fields count only under their tag. */
   readonly references: ReadonlyMap<string, Members>;
+  /** What the content of an item is, by its tag; of an item without one, by an empty tag. */
+  readonly contents: ReadonlyMap<string, ItemContent>;
+  readonly contentNames: ReadonlySet<string>;
+}
+
+/** What an object says of itself beside what it names. */
+interface Kind {
+  readonly tags: ReadonlySet<string>;
+  /** It has no tag, and lacks what an untagged object must have. */
+  readonly isReference: boolean;
+  readonly inline: Inline;
 }
 
 /** What the tables have of one class, computed once. */
@@ -81,13 +98,21 @@ class NamingTables {
     if (known) return known;
     const shared: Fields[] = [this.#everywhere];
     const references = new Map<string, Members>();
+    const contents = new Map<string, ItemContent>();
     for (const [tag, variant] of [...Object.entries(value.variants), ['', value.untagged] as const]) {
       const inner = variant && valueWithNames(variant);
       if (inner?.kind !== 'object') continue;
+      if (variant?.content) contents.set(tag, variant.content);
       if (variant?.cost === 'stored') references.set(tag, this.members(inner.fields));
       else shared.push(inner.fields);
     }
-    const members = { shared: this.#merged(shared), references };
+    const contentNames = [...contents.values()].flatMap(({ whole = [], part = [] }) => [...whole, ...part]);
+    const members = {
+      shared: this.#merged(shared),
+      references,
+      contents,
+      contentNames: new Set(contentNames),
+    };
     this.#variants.set(value, members);
     return members;
   }
@@ -129,12 +154,16 @@ export function innerFields(value: Value): readonly (Field | undefined)[] {
 /** A longer name is cut: no policy allows it, and no vendor has such an id. Escapes take six bytes each. */
 const MAX_NAME_BYTES = 6 * 512 + 2;
 const MAX_TAG_BYTES = 1_024;
+const SPACE = 0x20;
+const LOWER_N = 0x6e;
 
 class NameWalker {
   readonly #cursor: JsonCursor;
   readonly #tables: NamingTables;
   readonly #onName: OnName;
   readonly #path: (string | number)[] = [];
+  /** Of the innermost object that says what it is. */
+  #inline: Inline = 'none';
 
   constructor(bytes: Buffer, tables: NamingTables, onName: OnName) {
     this.#cursor = new JsonCursor(bytes);
@@ -172,7 +201,8 @@ class NameWalker {
     this.#cursor.skipValue();
     const end = this.#cursor.at;
     const text = this.#cursor.bytes.toString('utf8', start, Math.min(end, start + MAX_NAME_BYTES));
-    this.#onName(this.#pathText(), end - start > MAX_NAME_BYTES ? text : JSON.parse(text), field);
+    const name = end - start > MAX_NAME_BYTES ? text : JSON.parse(text);
+    this.#onName(this.#pathText(), name, field, this.#inline);
   }
 
   #list(item: Field): void {
@@ -190,15 +220,15 @@ class NameWalker {
   }
 
   #variant(value: VariantsValue<Fields>): void {
-    const { shared, references } = this.#tables.variants(value);
-    if (references.size === 0) {
-      this.#object(shared);
-      return;
-    }
+    const members = this.#tables.variants(value);
+    const { shared, references } = members;
+    const outer = this.#inline;
     const start = this.#cursor.at;
-    const [tags, isReference] = this.#tags(value);
+    const { tags, isReference, inline } = references.size > 0 ? this.#kind(value, members) : ANY_KIND;
+    this.#inline = inline;
     this.#cursor.at = start;
     if (shared.size > 0) this.#object(shared);
+    this.#inline = outer;
     const end = this.#cursor.at;
     for (const [tag, members] of references) {
       if (!isReference && !tags.has(tag)) continue;
@@ -210,20 +240,27 @@ class NameWalker {
     else if (this.#cursor.at === start) this.#cursor.skipValue();
   }
 
-  /** The tags of an object. Without one, it may be a reference if it lacks what an untagged object must have. */
-  #tags({ tag, untagged }: VariantsValue<Fields>): [tags: ReadonlySet<string>, isReference: boolean] {
+  #kind({ tag, untagged }: VariantsValue<Fields>, { contents, contentNames }: VariantMembers): Kind {
     const required = untagged?.value.kind === 'object' ? untagged.value.requires : undefined;
     const tags = new Set<string>();
     let hasRequired = false;
+    const filled = new Map<string, boolean>();
     this.#members((name) => {
       const { at } = this.#cursor;
       this.#cursor.skipValue();
       if (name === required) hasRequired = true;
-      if (name.toLowerCase() !== tag) return;
+      const lower = name.toLowerCase();
+      // Vendors differ in which of several they read, and in which case: each must have a value.
+      if (contentNames.has(lower)) {
+        const isFilled = name === lower && hasValue(this.#cursor.bytes, at);
+        filled.set(lower, isFilled && (filled.get(lower) ?? true));
+      }
+      if (lower !== tag) return;
       const text = this.#cursor.bytes.toString('utf8', at, Math.min(this.#cursor.at, at + MAX_TAG_BYTES));
       if (text.startsWith('"') && this.#cursor.at - at <= MAX_TAG_BYTES) tags.add(JSON.parse(text));
     });
-    return [tags, tags.size === 0 && !hasRequired];
+    const isReference = tags.size === 0 && !hasRequired;
+    return { tags, isReference, inline: inlineOf(tags, contents, filled) };
   }
 
   #map(item: Field): void {
@@ -278,4 +315,33 @@ class NameWalker {
     }
     return text;
   }
+}
+
+/** Of an object that names the same whatever it is. */
+const ANY_KIND: Kind = { tags: new Set(), isReference: false, inline: 'none' };
+const NO_TAG: ReadonlySet<string> = new Set(['']);
+const INLINE: readonly Inline[] = ['none', 'part', 'whole'];
+
+/** What an item has of its content, whichever of its tags a vendor reads. */
+function inlineOf(
+  tags: ReadonlySet<string>,
+  contents: VariantMembers['contents'],
+  filled: ReadonlyMap<string, boolean>,
+): Inline {
+  const has = (name: string) => filled.get(name) === true;
+  const ranks = [...(tags.size > 0 ? tags : NO_TAG)].map((tag) => {
+    const { whole = [], part = [] } = contents.get(tag) ?? {};
+    return whole.some(has) ? 2 : part.some(has) ? 1 : 0;
+  });
+  return INLINE[Math.min(...ranks)] ?? 'none';
+}
+
+/** Whether the value at `at` is none that a vendor takes for an absent one: null, an empty text, list or object. */
+function hasValue(bytes: Buffer, at: number): boolean {
+  const first = bytes[at];
+  if (first === QUOTE) return bytes[at + 1] !== QUOTE;
+  if (first !== OPEN_ARRAY && first !== OPEN_OBJECT) return first !== LOWER_N;
+  let next = at + 1;
+  while (next < bytes.length && (bytes[next] ?? 0) <= SPACE) next++;
+  return bytes[next] !== CLOSE_ARRAY && bytes[next] !== CLOSE_OBJECT;
 }

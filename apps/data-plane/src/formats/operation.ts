@@ -148,6 +148,7 @@ export const MESSAGES: Operation = {
     'fallbacks',
     'thinking',
     'thread',
+    'diagnostics',
     'tools',
   ]),
   requestFields: MESSAGES_FIELDS,

@@ -45,7 +45,7 @@ describe('a chat completion', () => {
       const facts = noFacts();
       const others = '{"message":{"audio":null}}';
       readBody(chatFormat, Buffer.from(`{"id":"c","choices":[${others},{"message":{${audio}}}]}`), facts);
-      expect([...(facts.objects?.ids ?? [])]).toEqual(['a-1']);
+      expect([...(facts.objects?.ids.keys() ?? [])]).toEqual(['a-1']);
     },
   );
 

@@ -52,26 +52,35 @@ export interface ResponseFacts {
   endedChoices: number;
 }
 
-/** Objects that an answer names, in the order in which it does, up to a number that no answer reaches. */
+/** Objects that an answer names, in the order in which it does. */
 export interface NamedInAnswer {
-  readonly ids: Set<string>;
+  readonly ids: Map<string, NamedKind>;
+  /** It names more than are recorded: its client may not have it. */
+  isFull: boolean;
   /** The vendor keeps them until someone deletes them: they belong to a conversation. */
   areLasting: boolean;
   /** The id of that conversation. */
   conversation?: string;
 }
 
+/** An item is stored with its response, if that is; the rest, such as a container, is there in any case. */
+export type NamedKind = 'item' | 'other';
+
 /** What a response names, as far as it was read. */
 export type NamedFacts = Pick<ResponseFacts, 'responseId' | 'objects' | 'unreadable'>;
 
-const MAX_NAMED = 1_024;
+/** More than any answer names. */
+const MAX_NAMED = 2_048;
 
 /** Notes an object that an answer names; anything but an id is passed over. */
-export function nameObject(facts: ResponseFacts, id: unknown): void {
+export function nameObject(facts: ResponseFacts, id: unknown, kind: NamedKind = 'other'): void {
   const text = responseIdOf(id);
   if (text === '') return;
-  facts.objects ??= { ids: new Set(), areLasting: false };
-  if (facts.objects.ids.size < MAX_NAMED) facts.objects.ids.add(text);
+  facts.objects ??= { ids: new Map(), isFull: false, areLasting: false };
+  const { ids } = facts.objects;
+  if (ids.has(text)) return;
+  if (ids.size < MAX_NAMED) ids.set(text, kind);
+  else facts.objects.isFull = true;
 }
 
 /** Where the responses of an operation report their usage. One per API shape. */
@@ -87,6 +96,10 @@ export interface ResponseFormat {
   readonly details: readonly Buffer[];
   /** Updates `facts` from what was read of an event. Returns true if the event only reports usage. */
   readEvent(event: JsonRecord, facts: ResponseFacts): boolean;
+  /** Notes what an event names that has begun, and passes in pieces. */
+  readonly readNames?: (event: JsonRecord, facts: ResponseFacts) => void;
+  /** One of `markers`, for a field that names an object in most events: only those that name a new one are parsed. */
+  readonly idMarker?: Buffer;
   /** Updates `facts` from what was read of a whole response. */
   readBody(body: JsonRecord, facts: ResponseFacts): void;
   /** The text that the model wrote, from a parsed event: counted if the vendor reports no usage. */

@@ -1,6 +1,6 @@
 import { totalTokens, usageFromResponses } from '@weighbridge/domain';
 import { isRecord, type JsonRecord, joinTexts, recordsIn } from './jsonFields.ts';
-import { PrunedItems, shape } from './jsonShape.ts';
+import { type ItemsWanted, PrunedItems, shape } from './jsonShape.ts';
 import {
   addToolUses,
   fieldMarker,
@@ -13,13 +13,24 @@ import {
 import { responseIdOf } from './responseId.ts';
 import { isToolItem, ToolItemCounter, usesInToolUsage, usesInUsage } from './toolUses.ts';
 
-const ITEM = shape({
+/** What a text cites: a file that the vendor's tools made, in a container. */
+const CITATIONS: ItemsWanted = {
+  items: shape({ type: 'value', file_id: 'value', container_id: 'value' }),
+  keeps: ({ type, container_id: container }) => container !== undefined || type === 'file_path',
+};
+const CITING: ItemsWanted = {
+  items: shape({ annotations: CITATIONS }),
+  keeps: ({ annotations }) => annotations instanceof PrunedItems && annotations.kept.length > 0,
+};
+const NAMED = {
   id: 'value',
-  type: 'value',
   container_id: 'value',
-  action: 'value',
-  model: 'value',
-});
+  environment: { members: shape({ container_id: 'value' }) },
+  content: CITING,
+} as const;
+/** An item, as far as a later request may name it or what is in it. */
+export const NAMING_ITEM = shape(NAMED);
+const ITEM = shape({ ...NAMED, type: 'value', action: 'value', model: 'value' });
 /** An item of a response in which the vendor ran no tool. */
 const PLAIN_ITEM = shape({ id: 'value' });
 const isItem = () => true;
@@ -42,7 +53,11 @@ const EVENT = shape({
   type: 'value',
   response: { members: RESPONSE },
   item: { members: ITEM },
+  item_id: 'value',
+  part: { members: CITING.items },
+  annotation: { members: CITATIONS.items },
 });
+const ITEM_ID = fieldMarker('item_id');
 /** The status of a response that the vendor still works on. */
 const UNFINISHED = new Set<unknown>(['queued', 'in_progress']);
 /** The events before a response is finished: what they report is not its usage. */
@@ -52,21 +67,35 @@ const LAST_EVENTS = new Set<unknown>(['response.completed', 'response.incomplete
 
 /** Responses (https://platform.openai.com/docs/api-reference/responses). Events with a `response` report its usage. */
 export const responsesFormat: ResponseFormat = {
-  markers: [fieldMarker('response'), fieldMarker('item'), fieldMarker('error')],
+  markers: [
+    ...['response', 'item', 'error', 'part', 'annotation'].map(fieldMarker),
+    // Vendors name an item before its parts; one that does not is read all the same.
+    ITEM_ID,
+  ],
+  idMarker: ITEM_ID,
   eventShape: EVENT,
   bodyShape: RESPONSE,
   plainBodyShape: shape({ ...BODY, output: { items: PLAIN_ITEM, keeps: isItem } }),
-  details: [Buffer.from('_call"'), Buffer.from('image_gen')],
+  details: [
+    Buffer.from('_call"'),
+    Buffer.from('image_gen'),
+    fieldMarker('container_id'),
+    Buffer.from('"file_path"'),
+  ],
 
-  readEvent({ type, response, item }, facts) {
+  readEvent(event, facts) {
+    const { type, response, item } = event;
     if (type === 'error' || type === 'response.failed') facts.failed = true;
     if (LAST_EVENTS.has(type)) facts.isOver = true;
-    if (isRecord(item)) {
-      nameItem(facts, item);
-      if (type === 'response.output_item.done') countItem(facts, item);
-    }
+    nameInEvent(event, facts);
+    if (isRecord(item) && type === 'response.output_item.done') countItem(facts, item);
     if (isRecord(response)) readResponse(response, facts, EARLY_EVENTS.has(type));
     return false;
+  },
+
+  readNames(event, facts) {
+    nameInEvent(event, facts);
+    if (isRecord(event.response)) nameObjects(event.response, facts);
   },
 
   readBody: (body, facts) => readResponse(body, facts, false),
@@ -88,7 +117,6 @@ export const responsesFormat: ResponseFormat = {
 };
 
 function readResponse(response: JsonRecord, facts: ResponseFacts, isEarly: boolean): void {
-  facts.responseId ||= responseIdOf(response.id);
   nameObjects(response, facts);
   facts.model = nameOf(response.model) || facts.model;
   facts.status = nameOf(response.status);
@@ -110,7 +138,8 @@ function readResponse(response: JsonRecord, facts: ResponseFacts, isEarly: boole
 }
 
 /** What a request may refer to later: output items, their containers, and the conversation. */
-function nameObjects({ conversation, output }: JsonRecord, facts: ResponseFacts): void {
+function nameObjects({ id: responseId, conversation, output }: JsonRecord, facts: ResponseFacts): void {
+  facts.responseId ||= responseIdOf(responseId);
   if (output instanceof PrunedItems) for (const item of output.kept) nameItem(facts, item);
   if (conversation === undefined || conversation === null) return;
   const id = isRecord(conversation) ? conversation.id : conversation;
@@ -120,9 +149,29 @@ function nameObjects({ conversation, output }: JsonRecord, facts: ResponseFacts)
   facts.objects.conversation = responseIdOf(id);
 }
 
-function nameItem(facts: ResponseFacts, { id, container_id: container }: JsonRecord): void {
-  nameObject(facts, id);
+function nameInEvent({ item, item_id: itemId, part, annotation }: JsonRecord, facts: ResponseFacts): void {
+  if (isRecord(item)) nameItem(facts, item);
+  nameObject(facts, itemId, 'item');
+  if (isRecord(part)) nameCited(facts, part);
+  if (isRecord(annotation) && CITATIONS.keeps(annotation)) nameCitation(facts, annotation);
+}
+
+/** Notes an item, and what it names: where its tools ran, and the files that they made. */
+export function nameItem(facts: ResponseFacts, item: JsonRecord): void {
+  const { id, container_id: container, environment, content } = item;
+  nameObject(facts, id, 'item');
   nameObject(facts, container);
+  if (isRecord(environment)) nameObject(facts, environment.container_id);
+  if (content instanceof PrunedItems) for (const part of content.kept) nameCited(facts, part);
+}
+
+function nameCited(facts: ResponseFacts, { annotations }: JsonRecord): void {
+  if (annotations instanceof PrunedItems) for (const one of annotations.kept) nameCitation(facts, one);
+}
+
+function nameCitation(facts: ResponseFacts, { file_id: file, container_id: container }: JsonRecord): void {
+  nameObject(facts, container);
+  nameObject(facts, file);
 }
 
 /** A stream that breaks off has not reported its tools. */

@@ -47,7 +47,7 @@ describe('the objects that a response names', () => {
     ],
     [
       { input: [{ type: 'code_interpreter_call', id: 'ci_1', container_id: 'cntr_1' }] },
-      { 'input[0].container_id': 'cntr_1' },
+      { 'input[0].id': 'ci_1', 'input[0].container_id': 'cntr_1' },
     ],
     [tools({ type: 'code_interpreter', container: 'cntr_1' }), { 'tools[0].container': 'cntr_1' }],
     [
@@ -76,20 +76,12 @@ describe('the objects that a response names', () => {
     expect(named(RESPONSES, body)).toEqual(expected);
   });
 
-  it('are not the ids of items that come with their content, nor what a tool of the client may have', () => {
+  it('are not what a tool of the client may have, nor what links the items of a request', () => {
     expect(
       named(RESPONSES, {
         input: [
-          { type: 'message', id: 'msg_1', role: 'assistant', content: [{ type: 'output_text', text: 'x' }] },
-          { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'x' },
-          {
-            type: 'function_call',
-            id: 'fc_1',
-            call_id: 'call_1',
-            name: 'file_id',
-            arguments: '{"file_id":"x"}',
-          },
-          { role: 'user', id: 'msg_2', content: 'hi' },
+          { type: 'function_call', call_id: 'call_1', name: 'file_id', arguments: '{"file_id":"x"}' },
+          { type: 'function_call_output', call_id: 'call_1', output: '{"id":"x"}' },
         ],
         metadata: { file_id: 'x', conversation: 'y' },
         tools: [{ type: 'function', name: 'f', parameters: { properties: { file_id: { type: 'string' } } } }],
@@ -97,6 +89,67 @@ describe('the objects that a response names', () => {
         conversation: null,
       }),
     ).toEqual({});
+  });
+
+  it.each<[object, string]>([
+    [{ type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'x' }] }, 'whole'],
+    [{ role: 'user', content: 'hi' }, 'whole'],
+    [{ type: 'message', role: 'assistant', content: [] }, 'none'],
+    [{ type: 'message', role: 'assistant', content: ' ' }, 'whole'],
+    [{ role: 'user', content: '' }, 'none'],
+    [{ type: 'reasoning', summary: [], encrypted_content: 'x' }, 'whole'],
+    [{ type: 'reasoning', summary: [{ type: 'summary_text', text: 'x' }] }, 'none'],
+    [{ type: 'reasoning', summary: [], encrypted_content: null, content: [{}] }, 'part'],
+    [{ type: 'reasoning', summary: [], encrypted_content: '' }, 'none'],
+    [{ type: 'function_call', call_id: 'call_1', name: 'f', arguments: '' }, 'whole'],
+    [{ type: 'function_call_output', call_id: 'call_1', output: '' }, 'whole'],
+    [{ type: 'image_generation_call', result: null }, 'none'],
+    [{ type: 'image_generation_call', result: 'AAAA' }, 'whole'],
+    [{ type: 'web_search_call', status: 'completed', action: { type: 'search' } }, 'part'],
+    [{ type: 'web_search_call', status: 'completed' }, 'none'],
+    [{ type: 'mcp_approval_response', approve: false }, 'whole'],
+    // A type that this release does not know.
+    [{ type: 'hologram_call', content: 'x', encrypted_content: 'x' }, 'none'],
+    [{ type: null, content: 'x' }, 'none'],
+  ])('have in %j what is there of their content', (item, inline) => {
+    const body = JSON.stringify({ model: 'a/b', input: [{ ...item, id: 'item_1' }] });
+    expect(findNamedObjects(Buffer.from(body), RESPONSES.requestFields)).toMatchObject([
+      { id: 'item_1', inline },
+    ]);
+  });
+
+  it.each([
+    '{"type":"reasoning","encrypted_content":"x","encrypted_content":null,"id":"item_1"}',
+    '{"type":"reasoning","encrypted_content":"x","Encrypted_Content":"","id":"item_1"}',
+    '{"type":"reasoning","Encrypted_Content":"x","id":"item_1"}',
+    '{"type":"message","type":"reasoning","content":"x","encrypted_content":{ },"id":"item_1"}',
+    '{"type":"reasoning","encrypted_content":"x","id":"item_1"},{"type":"item_reference","id":"item_1"}',
+    '{"type":"item_reference","encrypted_content":"x","content":"x","id":"item_1"}',
+    '{"type":"reasoning","type":"item_reference","encrypted_content":"x","id":"item_1"}',
+  ])('have no content that only some vendors would read: %s', (items) => {
+    const body = Buffer.from(`{"model":"a/b","input":[${items}]}`);
+    const [found] = findNamedObjects(body, RESPONSES.requestFields);
+    expect(found).toMatchObject({ id: 'item_1' });
+    expect(['none', 'part']).toContain(found?.inline);
+  });
+
+  it.each<[string, string]>([
+    ['{"type":"mcp_approval_response","approval_request_id":"item_1","approve":true}', 'none'],
+    [
+      '{"type":"mcp_approval_request","id":"item_1","name":"f"},{"type":"mcp_approval_response","approval_request_id":"item_1"}',
+      'whole',
+    ],
+    [
+      '{"type":"mcp_approval_response","approval_request_id":"item_1"},{"type":"mcp_approval_request","id":"item_1","name":"f"}',
+      'whole',
+    ],
+    [
+      '{"type":"mcp_approval_response","approval_request_id":"item_1"},{"type":"mcp_approval_request","id":"item_1"}',
+      'none',
+    ],
+  ])('that an approval names may be in the request: %s', (items, inline) => {
+    const body = Buffer.from(`{"model":"a/b","input":[${items}]}`);
+    expect(findNamedObjects(body, RESPONSES.requestFields)).toMatchObject([{ id: 'item_1', inline }]);
   });
 
   it('are found however they are spelled', () => {

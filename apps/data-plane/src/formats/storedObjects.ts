@@ -1,5 +1,5 @@
 import { ENVELOPE_MARKS, type Format, KeyWatch } from '@weighbridge/dialects';
-import { findNames, innerFields, names, valueWithNames } from './namedFields.ts';
+import { findNames, type Inline, innerFields, names, valueWithNames } from './namedFields.ts';
 import type { Field, Fields } from './requestFields/field.ts';
 
 /** An object of a vendor that a request names, with the path of the first field that does. */
@@ -10,30 +10,46 @@ export interface NamedObject {
   readonly isPossible: boolean;
   /** Every field that names it is for objects that are made outside the service. */
   readonly isMadeOutside: boolean;
+  /** How much of its content the request has, at the least, wherever it names it. */
+  readonly inline: Inline;
 }
 
 /** The objects that a request names in the fields that the table of its operation classes as `stored`, each once. */
 export function findNamedObjects(bytes: Buffer, fields: Fields): NamedObject[] {
   const found = new Map<string, NamedObject>();
+  /** Named by nothing yet but a field for which an item with the id will do. */
+  const awaited = new Set<string>();
   findNames(
     bytes,
     fields,
     'stored',
-    (path, name, { isPath = false, isUri = false, isMadeOutside = false }) => {
+    (path, name, { isPath = false, isUri = false, isMadeOutside = false, inline: from }, ofItem) => {
       const id = isUri ? objectInUri(name) : name;
       if (id === undefined) return;
       const isPossible = isPath || isUri ? isObjectPath(id) : isObjectId(id);
       const known = found.get(id);
       const first = known && (isPossible || !known.isPossible) ? known.path : path;
+      const isAwaited = from === 'with_item';
+      const here = from === 'always' ? 'whole' : from === 'with_content' ? ofItem : 'none';
+      const isFound = from === 'with_content' && awaited.has(id);
       found.set(id, {
         path: first,
         id,
         isPossible: isPossible && (known?.isPossible ?? true),
         isMadeOutside: isMadeOutside && (known?.isMadeOutside ?? true),
+        inline: known && isAwaited ? known.inline : isFound ? here : leastOf(known?.inline, here),
       });
+      if (!known && isAwaited) awaited.add(id);
+      else if (isFound) awaited.delete(id);
     },
   );
   return [...found.values()];
+}
+
+const INLINE: readonly Inline[] = ['none', 'part', 'whole'];
+
+function leastOf(one: Inline = 'whole', other: Inline): Inline {
+  return INLINE.indexOf(one) < INLINE.indexOf(other) ? one : other;
 }
 
 const ID = /^[A-Za-z0-9_.:-]{1,512}$/;

@@ -95,6 +95,8 @@ export class StreamTap {
     if (this.#isPiece(event)) {
       this.#large ??= new EventDataReader(this.#format.eventShape);
       this.#large.push(event);
+      // The client gets the piece before the event is complete.
+      this.#format.readNames?.(this.#large.partial, this.facts);
       if (this.#large.isComplete) this.#endLarge();
       return false;
     }
@@ -144,8 +146,7 @@ export class StreamTap {
       if (event[at] !== QUOTE || secondBytes[event[at + 1] ?? 0] === 0) continue;
       for (const marker of markers) {
         if (!isAt(event, marker, at)) continue;
-        if (!isNull(event, at + marker.length)) return true;
-        this.#mayHaveNullUsage = true;
+        if (this.#tells(event, marker, at)) return true;
       }
     }
     return false;
@@ -154,11 +155,27 @@ export class StreamTap {
   #hasMarkerInLarge(event: Buffer): boolean {
     for (const marker of this.#markers) {
       for (let at = event.indexOf(marker); at >= 0; at = event.indexOf(marker, at + marker.length)) {
-        if (!isNull(event, at + marker.length)) return true;
-        this.#mayHaveNullUsage = true;
+        if (this.#tells(event, marker, at)) return true;
       }
     }
     return false;
+  }
+
+  /** Whether the event is worth parsing for the marker at `at`. */
+  #tells(event: Buffer, marker: Buffer, at: number): boolean {
+    const end = at + marker.length;
+    if (marker === this.#format.idMarker) return !this.#isNamed(event, end);
+    if (!isNull(event, end)) return true;
+    this.#mayHaveNullUsage = true;
+    return false;
+  }
+
+  /** Whether an earlier event named the object whose id is the value at `from`. */
+  #isNamed(event: Buffer, from: number): boolean {
+    const start = event.indexOf(QUOTE, from) + 1;
+    const end = event.indexOf(QUOTE, start);
+    if (start === 0 || end < 0 || end - from > MAX_ID_BYTES) return false;
+    return this.facts.objects?.ids.has(event.toString('latin1', start, end)) ?? false;
   }
 }
 
@@ -166,6 +183,8 @@ export class StreamTap {
 const DONE = Buffer.from('[DONE]');
 const MAX_DONE_BYTES = 32;
 const SMALL_EVENT_BYTES = 1_024;
+/** With what precedes it. */
+const MAX_ID_BYTES = 520;
 /** Every marker begins with a quote. */
 const QUOTE = 0x22;
 

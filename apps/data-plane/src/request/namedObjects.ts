@@ -27,18 +27,30 @@ export async function accessToObjects(
     key.principalId,
   );
   const ownerOf = new Map<NamedObject, Owner | undefined>(possible.map((object, at) => [object, found[at]]));
-  const others = named.filter((object) => ownerOf.get(object)?.kind !== 'own');
+  // An item that is there as a whole is no one's, unless a vendor stores an original of another principal.
+  const read = named.filter((object) => object.inline !== 'whole' || isMadeByAnother(ownerOf.get(object)));
+  if (read.length === 0) return undefined;
+  const others = read.filter((object) => ownerOf.get(object)?.kind !== 'own');
   const [other] = others;
   return {
-    connectorId: accountOf(named, ownerOf),
+    connectorId: accountOf(read, ownerOf),
     others,
     // Of several, the first is named, whichever of them is whose.
     notFound: other && notFound(other),
-    isRefused: others.some((object) => ownerOf.get(object)?.kind !== 'unknown' || key.refusesForeignObjects),
+    isRefused: others.some((object) => key.refusesForeignObjects || !mayBeRead(object, ownerOf.get(object))),
   };
 }
 
-/** The connector that has the caller's own objects. */
+function isMadeByAnother(owner: Owner | undefined): boolean {
+  return owner?.kind === 'foreign' && !owner.isClaim;
+}
+
+/** Of what is there in part, a claim alone tells of no stored original. */
+function mayBeRead({ inline }: NamedObject, owner: Owner | undefined): boolean {
+  return owner?.kind === 'unknown' || (owner?.kind === 'foreign' && owner.isClaim && inline === 'part');
+}
+
+/** The connector that has the caller's own objects, of which the request has nothing. */
 function accountOf(
   named: readonly NamedObject[],
   ownerOf: ReadonlyMap<NamedObject, Owner | undefined>,
@@ -46,7 +58,7 @@ function accountOf(
   let first: { readonly object: NamedObject; readonly connectorId: string } | undefined;
   for (const object of named) {
     const owner = ownerOf.get(object);
-    if (owner?.kind !== 'own') continue;
+    if (owner?.kind !== 'own' || object.inline !== 'none') continue;
     const { connectorId } = owner;
     if (first && first.connectorId !== connectorId) throw severalAccounts(first.object, object);
     first ??= { object, connectorId };

@@ -96,8 +96,8 @@ function ownershipOf(
   const { isStored, operation, spans } = modelRequest.generation;
   // Of chat completions, only spoken ones name an object.
   if (!operation.namesObjects && !spans.has('audio')) return undefined;
-  // On other routes, the answer's own id names a stored object only in a thread of messages.
-  const namesResponse = isStored || operation.isStored;
+  // Of messages, the vendor stores those of a thread, and remembers the prompts of those that ask for diagnostics.
+  const namesResponse = isStored || operation.isStored || spans.has('diagnostics');
   const others = plan.objects?.others ?? [];
   const repeated = others.length > 0 ? new Set(others.map(({ id }) => id)) : undefined;
   return new AnswerOwnership(owners, { isStored, namesResponse, connectorId, key, unfinished, repeated });

@@ -26,6 +26,13 @@ export interface Field<V extends Value = Value> {
   readonly isMadeOutside?: boolean;
   /** The id of the stored object is in a URI, which may also lead elsewhere. */
   readonly isUri?: boolean;
+  /**
+   * Where naming an object need not read it, so that it needs no record: `with_content`, if the item that has this id has its
+   * content too; `with_item`, if an item of the request has this id; `always`. Another principal's is refused all the same.
+   */
+  readonly inline?: 'with_content' | 'with_item' | 'always';
+  /** Set for an item with an id. */
+  readonly content?: ItemContent;
   /** This is another spelling of the field of this name. */
   readonly sameAs?: string;
 }
@@ -36,6 +43,14 @@ export interface ServerTool {
   readonly name: string;
   /** What bounds its uses: its own field, or that of the request. Undefined if nothing does: hard mode removes the tool. */
   readonly uses?: 'max_uses' | 'max_tool_calls';
+}
+
+/** The members of an item, any of which is its content. */
+export interface ItemContent {
+  /** With one of these, a vendor needs nothing that it stores. */
+  readonly whole?: readonly string[];
+  /** With one of these, it may still add what it stores, such as the results of a search. */
+  readonly part?: readonly string[];
 }
 
 export type Fields = Readonly<Record<string, Field>>;
@@ -109,6 +124,22 @@ export const storedId = stored('an object that the vendor stores');
 
 /** The id of an object that is made outside the service, such as a file. */
 export const outsideId: Field = { ...storedId, isMadeOutside: true };
+
+const ITEM_ID: Field = { ...storedId, inline: 'with_content' };
+
+/** Items of these types, each of which may have an id, and what their content is. */
+export function itemsWithIds<const V extends Readonly<Record<string, Field>>>(
+  items: V,
+  content: { readonly [T in keyof V]: ItemContent },
+): V {
+  const withIds = Object.entries(items).map(([type, item]) => [type, withItemId(item, content[type] ?? {})]);
+  return Object.fromEntries(withIds) as V;
+}
+
+export function withItemId<F extends Field>(item: F, content: ItemContent): F {
+  const named = item.refers ?? (item.value.kind === 'object' ? item.value.fields : {});
+  return { ...refersTo({ ...named, id: ITEM_ID }, item), content };
+}
 
 /** A field that costs what it costs, and names stored objects in `fields`. */
 export function refersTo<F extends Field>(fields: Fields, field: F): F {

@@ -178,12 +178,14 @@ export const MESSAGES_FIELDS = {
       fields: { previous_message_id: storedId },
     }),
   }),
+  diagnostics: object({
+    previous_message_id: stored('a message whose prompt the vendor remembers'),
+  }),
   mcp_servers: unbounded('the vendor calls servers, and nothing bounds how often or what they add'),
   ...freeFields(
     'betas',
     'billing_policy',
     'cache_control',
-    'diagnostics',
     'fallback_credit_token',
     'metadata',
     'stop_sequences',

@@ -3,6 +3,7 @@ import {
   fillsContext,
   free,
   freeFields,
+  itemsWithIds,
   kinds,
   list,
   model,
@@ -16,6 +17,7 @@ import {
   textOr,
   unbounded,
   variants,
+  withItemId,
 } from './field.ts';
 import { MEDIA, OUTPUT_TOKENS, SECOND_PASS, SERVICE_TIER } from './notes.ts';
 import { RESPONSES_TOOLS } from './responsesTools.ts';
@@ -30,13 +32,23 @@ const TEXT_FIELDS = freeFields(
   'parsed',
 );
 
+/** Files that a text cites. The text is there: the vendor need not read them. */
+const CITED = {
+  annotations: list(
+    object({
+      file_id: { ...outsideId, inline: 'always' },
+      container_id: { ...storedId, inline: 'always' },
+    }),
+  ),
+} as const;
+
 /** Text apart, what a model sees or hears; it may be a file that the vendor stores. */
 const MEDIA_PART = refersTo({ file_id: outsideId }, unbounded(MEDIA));
 
 /** The parts of an item's content, or of the output of a call. */
 export const RESPONSES_PARTS = variants('type', {
   input_text: object(TEXT_FIELDS),
-  output_text: object(TEXT_FIELDS),
+  output_text: refersTo(CITED, object(TEXT_FIELDS)),
   text: object(TEXT_FIELDS),
   summary_text: object(TEXT_FIELDS),
   reasoning_text: object(TEXT_FIELDS),
@@ -64,9 +76,13 @@ const MESSAGE = object({
 const CONTAINER = { container_id: storedId, file_ids: list(outsideId) } as const;
 const OUTPUT = object({ ...CALL_FIELDS, output: textOr(RESPONSES_PARTS) });
 
-/** The items of the input. */
-export const RESPONSES_ITEMS = variants(
-  'type',
+/** An item that the vendor stores, without its content. */
+const REFERENCE = stored('an item that the vendor stores', { kind: 'object', fields: { id: storedId } });
+
+/** The request that it approves may be an item of the same input. */
+const APPROVAL = { approval_request_id: { ...storedId, inline: 'with_item' } } as const;
+
+const ITEMS = itemsWithIds(
   {
     message: MESSAGE,
     function_call: object({ ...CALL_FIELDS, ...freeFields('arguments', 'parsed_arguments') }),
@@ -94,20 +110,63 @@ export const RESPONSES_ITEMS = variants(
     tool_search_call: object({ ...CALL_FIELDS, ...freeFields('arguments', 'execution') }),
     tool_search_output: object({ ...CALL_FIELDS, execution: free, tools: list(RESPONSES_TOOLS) }),
     configuration_update: object({ ...ITEM_FIELDS, ...freeFields('reasoning', 'text') }),
-    item_reference: stored('an item that the vendor stores', { kind: 'object', fields: { id: storedId } }),
     image_generation_call: unbounded(MEDIA),
-    mcp_approval_response: unbounded('it lets the vendor call a server'),
+    mcp_approval_response: refersTo(APPROVAL, unbounded('it lets the vendor call a server')),
     // What the vendor's tools did: it may add what it found.
-    file_search_call: fillsContext,
+    file_search_call: refersTo(
+      { results: list(object({ file_id: { ...outsideId, inline: 'always' } })) },
+      fillsContext,
+    ),
     web_search_call: fillsContext,
     code_interpreter_call: refersTo({ container_id: storedId }, fillsContext),
     mcp_list_tools: fillsContext,
     mcp_approval_request: fillsContext,
-    mcp_call: fillsContext,
+    mcp_call: refersTo(APPROVAL, fillsContext),
     program: fillsContext,
     program_output: fillsContext,
   },
-  object({ ...ITEM_FIELDS, ...freeFields('role', 'phase', 'name'), content: CONTENT }, 'role'),
+  {
+    message: { whole: ['content'] },
+    function_call: { whole: ['name', 'arguments'] },
+    function_call_output: { whole: ['call_id', 'output'] },
+    custom_tool_call: { whole: ['name', 'input'] },
+    custom_tool_call_output: { whole: ['call_id', 'output'] },
+    local_shell_call: { whole: ['action'] },
+    local_shell_call_output: { whole: ['output'] },
+    shell_call: { whole: ['action'] },
+    shell_call_output: { whole: ['call_id', 'output'] },
+    apply_patch_call: { whole: ['operation'] },
+    apply_patch_call_output: { whole: ['call_id', 'output'] },
+    computer_call: { whole: ['action', 'actions'] },
+    computer_call_output: { whole: ['output'] },
+    reasoning: { whole: ['encrypted_content'], part: ['content'] },
+    compaction: { whole: ['encrypted_content'] },
+    compaction_summary: { whole: ['encrypted_content'] },
+    compaction_trigger: {},
+    additional_tools: { whole: ['tools'] },
+    tool_search_call: { whole: ['arguments'] },
+    tool_search_output: { whole: ['tools'] },
+    configuration_update: { whole: ['reasoning', 'text'] },
+    image_generation_call: { whole: ['result'] },
+    mcp_approval_response: { whole: ['approve'] },
+    file_search_call: { whole: ['results'], part: ['queries'] },
+    web_search_call: { whole: ['results'], part: ['action'] },
+    code_interpreter_call: { whole: ['outputs'], part: ['code'] },
+    mcp_list_tools: { whole: ['tools', 'error'] },
+    mcp_approval_request: { whole: ['arguments', 'name'] },
+    mcp_call: { whole: ['output', 'error'], part: ['arguments', 'name'] },
+    program: { whole: ['code'] },
+    program_output: { whole: ['result', 'output'] },
+  },
+);
+
+/** The items of the input. */
+export const RESPONSES_ITEMS = variants(
+  'type',
+  { ...ITEMS, item_reference: REFERENCE },
+  withItemId(object({ ...ITEM_FIELDS, ...freeFields('role', 'phase', 'name'), content: CONTENT }, 'role'), {
+    whole: ['content'],
+  }),
 );
 
 /** The body of a response. */
