@@ -51,13 +51,23 @@ describe('an object that an answer only repeats', () => {
 
   it('is no claim on what a vendor makes later under its id', async () => {
     const proxy = await startCounting();
-    // Alice guesses the id of the next response.
-    await ask(proxy, ALICE, { conversation: 'resp_2' });
+    // Alice guesses the id of the response after the next one, and goes on with it.
+    for (let at = 0; at < 2; at++) await ask(proxy, ALICE, { conversation: 'resp_3' });
     const { json } = await ask(proxy, BOB, {});
-    expect(json.id).toBe('resp_2');
-    expect((await ask(proxy, ALICE, { previous_response_id: 'resp_2' })).status).toBe(404);
-    expect((await ask(proxy, ALICE, { conversation: 'resp_2' })).status).toBe(404);
-    expect((await ask(proxy, BOB, { previous_response_id: 'resp_2' })).status).toBe(200);
+    expect(json.id).toBe('resp_3');
+    expect((await ask(proxy, ALICE, { previous_response_id: 'resp_3' })).status).toBe(404);
+    expect((await ask(proxy, ALICE, { conversation: 'resp_3' })).status).toBe(404);
+    expect((await ask(proxy, BOB, { previous_response_id: 'resp_3' })).status).toBe(200);
+  });
+
+  it('is no claim either if it came with its content', async () => {
+    const proxy = await startCounting();
+    const guessed = { type: 'message', id: 'msg_2', role: 'user', content: 'hi' };
+    expect((await ask(proxy, ALICE, { input: [guessed], conversation: 'msg_2' })).status).toBe(200);
+    const { json } = await ask(proxy, BOB, {});
+    expect(json.output).toMatchObject([{ id: 'msg_2' }]);
+    expect((await ask(proxy, BOB, { input: [guessed] })).status).toBe(200);
+    expect((await ask(proxy, ALICE, { input: [guessed] })).status).toBe(404);
   });
 
   it('is no claim either if it is read back from the input', async () => {

@@ -54,7 +54,7 @@ import { openTestLimits } from './limits.ts';
 import { keysOf } from './proxyKeys.ts';
 import { openTestUsageLog } from './usageLog.ts';
 
-export { ALICE, BOB, HARD, ONE_MODEL, RATED, SPENT } from './proxyKeys.ts';
+export { ALICE, BOB, HARD, ONE_MODEL, OWN_ONLY, RATED, SPENT } from './proxyKeys.ts';
 
 /** A proxy with an in-memory control plane and ledger. */
 export interface TestProxy {
@@ -375,7 +375,12 @@ function ownersOf(proxy: TestProxy): ObjectOwners {
     const found = made ?? recorded(claimOf(id));
     if (!found) return { kind: 'unknown' };
     return found.key.principalId === principalId
-      ? { kind: 'own', connectorId: found.connectorId, isUnfinished: found.unfinished !== undefined }
+      ? {
+          kind: 'own',
+          connectorId: found.connectorId,
+          isUnfinished: found.unfinished !== undefined,
+          isClaim: !made,
+        }
       : { kind: 'foreign', isClaim: !made };
   };
   return {

@@ -12,6 +12,8 @@ export const ONE_MODEL = `sk-svc-narrow-${'c'.repeat(32)}`;
 export const HARD = `sk-svc-hard-${'f'.repeat(32)}`;
 /** Its policy has a budget with no headroom, unless `headroomNanoUsd` says otherwise. */
 export const SPENT = `sk-svc-spent-${'d'.repeat(32)}`;
+/** Its policy refuses objects that were made outside. */
+export const OWN_ONLY = `sk-svc-strict-${'g'.repeat(32)}`;
 /** Its policy allows 60 requests and 6,000 tokens a minute. */
 export const RATED = `sk-svc-rated-${'e'.repeat(32)}`;
 
@@ -24,7 +26,7 @@ interface KeySettings {
   readonly policyCache: ResolvedKey['cache'];
 }
 
-/** The six keys, under the policy that the test sets on the proxy. */
+/** The seven keys, under the policy that the test sets on the proxy. */
 export function keysOf(proxy: KeySettings, restrictsModels?: boolean) {
   const keys = new Map([
     [hash(ALICE), resolved('alice')],
@@ -33,6 +35,7 @@ export function keysOf(proxy: KeySettings, restrictsModels?: boolean) {
     [hash(SPENT), spentKey('spent')],
     [hash(HARD), spentKey('hard')],
     [hash(RATED), ratedKey()],
+    [hash(OWN_ONLY), { ...resolved('strict'), refusesForeignObjects: true }],
   ]);
   const keyOf = async (sha256: Uint8Array) => {
     if (proxy.keyLookup) await proxy.keyLookup;

@@ -12,6 +12,7 @@ import { GEMINI } from './gemini.cases.ts';
 import type { HostileCase } from './hostileCase.ts';
 import { IDENTITIES } from './identities.cases.ts';
 import { INFERENCE } from './inference.cases.ts';
+import { ITEMS } from './items.cases.ts';
 import { KEYS } from './keys.cases.ts';
 import { LIMITS } from './limits.cases.ts';
 import { MANAGEMENT } from './management.cases.ts';
@@ -105,7 +106,7 @@ export function hostileSuite(mode: Mode): void {
     for (const { row, title, run } of [...PROTOCOL, ...PIPELINING]) it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('walls', () => {
-    for (const { row, title, run } of [...WALLS, ...OBJECTS, ...NAMES, ...REFUSALS])
+    for (const { row, title, run } of [...WALLS, ...OBJECTS, ...ITEMS, ...NAMES, ...REFUSALS])
       it(`${row}: ${title}`, () => run(scene));
   });
   // One after the other: there is one feed.

@@ -18,7 +18,7 @@ export function seen({ status, headers, text, json }: Answer): Json {
 }
 
 /** What vendors got from a tenant. */
-function received({ vendors }: Scene, { mark }: Tenant): string[] {
+export function received({ vendors }: Scene, { mark }: Tenant): string[] {
   return vendors.flatMap(({ requests }) =>
     requests.filter(({ headers }) => headers['x-mark'] === mark).map(({ path }) => path),
   );

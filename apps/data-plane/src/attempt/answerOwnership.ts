@@ -8,7 +8,7 @@ export interface Answered extends Pick<NewObjects, 'connectorId' | 'key' | 'unfi
   readonly namesResponse: boolean;
   /** The stored response that is read, if none is made. */
   readonly readId?: string;
-  /** The unknown objects that the request itself named; `all`: the answer repeats what a request sent. */
+  /** The objects of others that the request itself named; `all`: the answer repeats what a request sent. */
   readonly repeated?: ReadonlySet<string> | 'all' | undefined;
 }
 

@@ -64,8 +64,12 @@ export interface StoredPlan extends AnyPlan {
 export interface ObjectAccess {
   /** The connector that has them; undefined if no one knows. */
   readonly connectorId: string | undefined;
-  /** Those that are not on record as the caller's. */
+  /** Those that are not on record as the caller's, and not there as a whole. */
   readonly others: readonly NamedObject[];
+  /** The ids of all that the caller is not on record as the maker of: if the answer has one, it repeats it. */
+  readonly repeatable: ReadonlySet<string>;
+  /** False: all that it names is there as a whole, so that the answer depends on no object. */
+  readonly isReading: boolean;
   /** The one 404 for those that do not exist, are another principal's, or are refused by a policy; undefined without `others`. */
   readonly notFound: AppError | undefined;
   /** `notFound` is the answer, and no vendor gets the request. */

@@ -44,7 +44,7 @@ function controlPlane(release: 'this' | 'earlier') {
 
 describe('the owners of several objects', () => {
   const OWNERS = [
-    { kind: 'own', connectorId: 'con_1', isUnfinished: false },
+    { kind: 'own', connectorId: 'con_1', isUnfinished: false, isClaim: false },
     { kind: 'foreign', isClaim: false },
     { kind: 'unknown' },
   ];

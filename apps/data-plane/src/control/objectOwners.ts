@@ -29,12 +29,10 @@ export type Owner =
       readonly connectorId: string;
       /** A response whose final usage is not known yet. */
       readonly isUnfinished: boolean;
-    }
-  | {
-      readonly kind: 'foreign';
-      /** It only claims the object: see `claimOf`. */
+      /** The owner only claims the object: see `claimOf`. */
       readonly isClaim: boolean;
     }
+  | { readonly kind: 'foreign'; readonly isClaim: boolean }
   | { readonly kind: 'unknown' };
 
 /** Ownership of what vendors store, which the control plane records for all proxies. */
@@ -211,7 +209,7 @@ function ownerOf(
   isClaim = false,
 ): Owner {
   if (ownership === Ownership.OWN) {
-    return { kind: 'own', connectorId, isUnfinished: unfinished !== undefined };
+    return { kind: 'own', connectorId, isUnfinished: unfinished !== undefined, isClaim };
   }
   return ownership === Ownership.FOREIGN ? { kind: 'foreign', isClaim } : UNKNOWN;
 }

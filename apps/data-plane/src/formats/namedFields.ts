@@ -183,14 +183,15 @@ class NameWalker {
     else if (value.kind === 'any' && byte === QUOTE) this.#name(field);
     // Some vendors take one for a list of one, and the reverse.
     else if (value.kind === 'any' && byte === OPEN_ARRAY) this.#list(field);
-    else if (value.kind === 'list' && byte === QUOTE) this.#value(value.item);
+    else if (value.kind === 'list' && (byte === QUOTE || byte === OPEN_OBJECT)) this.#value(value.item);
     else if (value.kind === 'list' && byte === OPEN_ARRAY) this.#list(value.item);
     else if (value.kind === 'object' && byte === OPEN_OBJECT)
       this.#object(this.#tables.members(value.fields));
     else if (value.kind === 'variants' && byte === OPEN_OBJECT) this.#variant(value);
     else if (value.kind === 'map' && byte === OPEN_OBJECT) this.#map(value.item);
     else if (value.kind === 'kinds') {
-      const inner = value[byte === OPEN_OBJECT ? 'object' : byte === OPEN_ARRAY ? 'list' : 'scalar'];
+      const given = value[byte === OPEN_OBJECT ? 'object' : byte === OPEN_ARRAY ? 'list' : 'scalar'];
+      const inner = given ?? (byte === OPEN_OBJECT ? value.list : undefined);
       if (inner) this.#value(inner);
       else this.#cursor.skipValue();
     } else this.#cursor.skipValue();

@@ -13,10 +13,12 @@ import {
 import { responseIdOf } from './responseId.ts';
 import { isToolItem, ToolItemCounter, usesInToolUsage, usesInUsage } from './toolUses.ts';
 
+/** Others are of the caller's vector stores. */
+const MADE_FILES = new Set<unknown>(['container_file_citation', 'file_path']);
 /** What a text cites: a file that the vendor's tools made, in a container. */
 const CITATIONS: ItemsWanted = {
   items: shape({ type: 'value', file_id: 'value', container_id: 'value' }),
-  keeps: ({ type, container_id: container }) => container !== undefined || type === 'file_path',
+  keeps: ({ type, container_id: container }) => container !== undefined || MADE_FILES.has(type),
 };
 const CITING: ItemsWanted = {
   items: shape({ annotations: CITATIONS }),
@@ -79,8 +81,8 @@ export const responsesFormat: ResponseFormat = {
   details: [
     Buffer.from('_call"'),
     Buffer.from('image_gen'),
-    fieldMarker('container_id'),
-    Buffer.from('"file_path"'),
+    Buffer.from('"container_'),
+    fieldMarker('file_path'),
   ],
 
   readEvent(event, facts) {

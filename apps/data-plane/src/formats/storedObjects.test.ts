@@ -162,6 +162,9 @@ describe('the objects that a response names', () => {
       '{"model":"a/b","input":[{"type":"item\\u005freference","id":"conv_1"}]}',
       '{"model":"a/b","input":[{"Type":"item_reference","id":"conv_1"}]}',
       '{"model":"a/b","input":[{"id":"conv_1","content":"x"}]}',
+      // One for a list of one.
+      '{"model":"a/b","input":{"type":"reasoning","id":"conv_1"}}',
+      '{"model":"a/b","tools":{"type":"code_interpreter","container":"conv_1"}}',
     ];
     for (const body of spellings) expect(Object.values(named(RESPONSES, body)), body).toContain('conv_1');
   });

@@ -29,16 +29,21 @@ export async function accessToObjects(
   const ownerOf = new Map<NamedObject, Owner | undefined>(possible.map((object, at) => [object, found[at]]));
   // An item that is there as a whole is no one's, unless a vendor stores an original of another principal.
   const read = named.filter((object) => object.inline !== 'whole' || isMadeByAnother(ownerOf.get(object)));
-  if (read.length === 0) return undefined;
   const others = read.filter((object) => ownerOf.get(object)?.kind !== 'own');
   const [other] = others;
   return {
     connectorId: accountOf(read, ownerOf),
+    repeatable: new Set(named.flatMap((object) => (isMaker(ownerOf.get(object)) ? [] : [object.id]))),
+    isReading: read.length > 0,
     others,
     // Of several, the first is named, whichever of them is whose.
     notFound: other && notFound(other),
     isRefused: others.some((object) => key.refusesForeignObjects || !mayBeRead(object, ownerOf.get(object))),
   };
+}
+
+function isMaker(owner: Owner | undefined): boolean {
+  return owner?.kind === 'own' && !owner.isClaim;
 }
 
 function isMadeByAnother(owner: Owner | undefined): boolean {

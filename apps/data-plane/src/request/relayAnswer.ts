@@ -98,8 +98,7 @@ function ownershipOf(
   if (!operation.namesObjects && !spans.has('audio')) return undefined;
   // Of messages, the vendor stores those of a thread, and remembers the prompts of those that ask for diagnostics.
   const namesResponse = isStored || operation.isStored || spans.has('diagnostics');
-  const others = plan.objects?.others ?? [];
-  const repeated = others.length > 0 ? new Set(others.map(({ id }) => id)) : undefined;
+  const repeated = plan.objects?.repeatable;
   return new AnswerOwnership(owners, { isStored, namesResponse, connectorId, key, unfinished, repeated });
 }
 

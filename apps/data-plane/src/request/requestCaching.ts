@@ -40,7 +40,7 @@ export function requestCaching(
 ): RequestCaching | undefined {
   const { generation, operation, profile, objects } = plan;
   // Their content may change, and is not everyone's to read.
-  if (objects) return undefined;
+  if (objects?.isReading) return undefined;
   const rule = cacheRule(key, profile?.cache);
   if (!rule || !operation.isBilled || generation.body.length > MAX_BODY_BYTES) return undefined;
   const use = cacheUse(headers);

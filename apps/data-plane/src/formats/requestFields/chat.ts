@@ -103,7 +103,10 @@ export const CHAT_FIELDS = {
   tools: list(CHAT_TOOLS),
   functions: free,
   modalities: list(only('text')),
-  audio: unbounded('spoken output; its limit is not max_tokens alone'),
+  audio: refersTo(
+    { voice: object({ id: outsideId }) },
+    unbounded('spoken output; its limit is not max_tokens alone'),
+  ),
   prediction: unbounded('rejected predictions are billed as output, beside the output limit'),
   web_search_options: unbounded('each search is billed, and nothing bounds their number'),
   // The vendor's moderation is free of charge.

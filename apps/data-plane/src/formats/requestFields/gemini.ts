@@ -75,6 +75,19 @@ const FUNCTION = message(
 );
 const STORE_NAME: Field = { ...stored('a store of files at the vendor'), isPath: true, isMadeOutside: true };
 
+/** Of Vertex AI: what it searches is stored there. */
+const RETRIEVAL = bothSpellings({
+  vertexAiSearch: message({
+    datastore: STORE_NAME,
+    engine: STORE_NAME,
+    dataStoreSpecs: list(message({ dataStore: STORE_NAME })),
+  }),
+  vertexRagStore: message({
+    ragCorpora: list(STORE_NAME),
+    ragResources: list(message({ ragCorpus: STORE_NAME, ragFileIds: list(STORE_NAME) })),
+  }),
+});
+
 /** One object may name several tools. */
 const TOOL = message({
   functionDeclarations: list(FUNCTION),
@@ -89,6 +102,7 @@ const TOOL = message({
     fields: bothSpellings({ fileSearchStoreNames: STORE_NAME }),
   }),
   mcpServers: serverTool('mcp'),
+  retrieval: refersTo(RETRIEVAL, unbounded('nothing bounds what it adds to the input')),
 });
 
 const GENERATION_CONFIG = message({

@@ -26,6 +26,18 @@ const TEXT = object({ ...BLOCK_FIELDS, ...freeFields('text', 'citations', 'parse
 /** For citations, the vendor marks each sentence. */
 const CITED = { citations: fillsContext } as const;
 const FILE = stored('a file that the vendor stores', { kind: 'object', fields: { file_id: outsideId } });
+/** What the vendor's code left behind, which the block shows: the vendor need not read it. */
+const LEFT_BEHIND = refersTo(
+  { content: object({ content: list(object({ file_id: { ...outsideId, inline: 'always' } })) }) },
+  fillsContext,
+);
+/** Those of the vendor are anyone's. */
+const SKILLS = list(
+  variants('type', {
+    anthropic: object(freeFields('type', 'version')),
+    custom: stored('a skill that the vendor stores', { kind: 'object', fields: { skill_id: outsideId } }),
+  }),
+);
 const IMAGE = refersTo({ source: variants('type', { file: FILE }) }, unbounded(MEDIA));
 const DOCUMENT = object({
   ...BLOCK_FIELDS,
@@ -99,10 +111,10 @@ export const MESSAGES_BLOCKS = variants('type', {
   // What the vendor's tools did.
   server_tool_use: fillsContext,
   web_search_tool_result: fillsContext,
-  web_fetch_tool_result: fillsContext,
+  web_fetch_tool_result: refersTo({ content: object({ content: DOCUMENT }) }, fillsContext),
   advisor_tool_result: fillsContext,
-  code_execution_tool_result: fillsContext,
-  bash_code_execution_tool_result: fillsContext,
+  code_execution_tool_result: LEFT_BEHIND,
+  bash_code_execution_tool_result: LEFT_BEHIND,
   text_editor_code_execution_tool_result: fillsContext,
   tool_search_tool_result: fillsContext,
   mcp_tool_use: fillsContext,
@@ -169,7 +181,7 @@ export const MESSAGES_FIELDS = {
   }),
   container: kinds({
     scalar: stored('a container of the vendor'),
-    object: stored('a container of the vendor', { kind: 'object', fields: { id: storedId } }),
+    object: stored('a container of the vendor', { kind: 'object', fields: { id: storedId, skills: SKILLS } }),
   }),
   thread: variants('type', {
     create: object(freeFields('type')),

@@ -73,7 +73,11 @@ const MESSAGE = object({
   content: CONTENT,
 });
 /** Where a shell runs. */
-const CONTAINER = { container_id: storedId, file_ids: list(outsideId) } as const;
+const CONTAINER = {
+  container_id: storedId,
+  file_ids: list(outsideId),
+  skills: list(object({ skill_id: outsideId })),
+} as const;
 const OUTPUT = object({ ...CALL_FIELDS, output: textOr(RESPONSES_PARTS) });
 
 /** An item that the vendor stores, without its content. */

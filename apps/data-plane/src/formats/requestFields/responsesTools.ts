@@ -51,7 +51,11 @@ const IMAGE_GENERATION = serverTool('image_generation', undefined, {
 
 const FILES = list(outsideId);
 /** Where a tool of the vendor runs. */
-const CONTAINER = { container_id: storedId, file_ids: FILES } as const;
+const CONTAINER = {
+  container_id: storedId,
+  file_ids: FILES,
+  skills: list(object({ skill_id: outsideId })),
+} as const;
 export const CODE_CONTAINER = {
   container: kinds({ scalar: storedId, object: object({ file_ids: FILES }) }),
 } as const;
