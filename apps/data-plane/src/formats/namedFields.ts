@@ -55,7 +55,7 @@ interface VariantMembers {
 /** What an object says of itself beside what it names. */
 interface Kind {
   readonly tags: ReadonlySet<string>;
-  /** It has no tag, and lacks what an untagged object must have. */
+  /** It has no tag, and lacks what an untagged object must have; or it has too many. */
   readonly isReference: boolean;
   readonly inline: Inline;
 }
@@ -154,6 +154,8 @@ export function innerFields(value: Value): readonly (Field | undefined)[] {
 /** A longer name is cut: no policy allows it, and no vendor has such an id. Escapes take six bytes each. */
 const MAX_NAME_BYTES = 6 * 512 + 2;
 const MAX_TAG_BYTES = 1_024;
+/** An object that has more may be anything. */
+const MAX_TAGS = 8;
 const SPACE = 0x20;
 const LOWER_N = 0x6e;
 
@@ -256,12 +258,13 @@ class NameWalker {
         const isFilled = name === lower && hasValue(this.#cursor.bytes, at);
         filled.set(lower, isFilled && (filled.get(lower) ?? true));
       }
-      if (lower !== tag) return;
+      if (lower !== tag || tags.size > MAX_TAGS) return;
       const text = this.#cursor.bytes.toString('utf8', at, Math.min(this.#cursor.at, at + MAX_TAG_BYTES));
       if (text.startsWith('"') && this.#cursor.at - at <= MAX_TAG_BYTES) tags.add(JSON.parse(text));
     });
-    const isReference = tags.size === 0 && !hasRequired;
-    return { tags, isReference, inline: inlineOf(tags, contents, filled) };
+    const isAny = tags.size > MAX_TAGS;
+    const isReference = isAny || (tags.size === 0 && !hasRequired);
+    return { tags, isReference, inline: isAny ? 'none' : inlineOf(tags, contents, filled) };
   }
 
   #map(item: Field): void {

@@ -133,6 +133,13 @@ describe('the objects that a response names', () => {
     expect(['none', 'part']).toContain(found?.inline);
   });
 
+  it('may be anything if it says to be many things', () => {
+    const types = Array.from({ length: 300_000 }, (_, at) => `"type":"t${at}"`).join(',');
+    const item = `{"encrypted_content":"x","content":"x",${types},"type":"item_reference","id":"item_1"}`;
+    const body = Buffer.from(`{"model":"a/b","input":[${item}]}`);
+    expect(findNamedObjects(body, RESPONSES.requestFields)).toMatchObject([{ id: 'item_1', inline: 'none' }]);
+  });
+
   it.each<[string, string]>([
     ['{"type":"mcp_approval_response","approval_request_id":"item_1","approve":true}', 'none'],
     [
@@ -228,6 +235,11 @@ it('does not look through a request without such a key', () => {
   };
   for (const operation of OPERATIONS) {
     const request = readGenerationRequest(operation, new RequestBody([Buffer.from(JSON.stringify(plain))]));
+    expect(request.mayNameObjects).toBe(false);
+  }
+  const calls = { ...plain, messages: [{ role: 'assistant', tool_calls: [{ id: 'call_1' }] }] };
+  for (const operation of [CHAT_COMPLETIONS, MESSAGES]) {
+    const request = readGenerationRequest(operation, new RequestBody([Buffer.from(JSON.stringify(calls))]));
     expect(request.mayNameObjects).toBe(false);
   }
 });

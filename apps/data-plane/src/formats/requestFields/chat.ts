@@ -104,7 +104,7 @@ export const CHAT_FIELDS = {
   functions: free,
   modalities: list(only('text')),
   audio: refersTo(
-    { voice: object({ id: outsideId }) },
+    { voice: stored('a voice that the vendor stores', { kind: 'object', fields: { id: outsideId } }) },
     unbounded('spoken output; its limit is not max_tokens alone'),
   ),
   prediction: unbounded('rejected predictions are billed as output, beside the output limit'),

@@ -190,9 +190,8 @@ export const MESSAGES_FIELDS = {
       fields: { previous_message_id: storedId },
     }),
   }),
-  diagnostics: object({
-    previous_message_id: stored('a message whose prompt the vendor remembers'),
-  }),
+  // The vendor compares prompts: it adds nothing to this one.
+  diagnostics: refersTo({ previous_message_id: storedId }, free),
   mcp_servers: unbounded('the vendor calls servers, and nothing bounds how often or what they add'),
   ...freeFields(
     'betas',
