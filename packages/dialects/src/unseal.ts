@@ -1,27 +1,42 @@
 import type { Format } from './format.ts';
 import { decodeSignature } from './gemini/wire.ts';
 import { type CutShape, cutsIn } from './json/cuts.ts';
-import type { Span } from './json/jsonCursor.ts';
-import { parseJson, textOf } from './json/writeJson.ts';
-import { isRecord } from './loss/fields.ts';
+import { CLOSE_OBJECT, COMMA, JsonCursor, OPEN_OBJECT, QUOTE, type Span } from './json/jsonCursor.ts';
 import { ENVELOPE_PREFIX } from './wire/seal.ts';
 
+const OPENED = `"${ENVELOPE_PREFIX}`;
+/** The first characters of a signature tell: the rest can be many KiB. */
+const SIGNATURE_START = 12;
+
 /** Whether an item has an envelope in one of these members. */
-function hasEnvelope(...members: readonly string[]): (text: string) => boolean {
-  return (text) => {
-    if (!text.includes(ENVELOPE_PREFIX)) return false;
-    const item = parseJson(text);
-    return isRecord(item) && members.some((name) => textOf(item[name]).startsWith(ENVELOPE_PREFIX));
+function hasEnvelope(...members: readonly string[]): (item: Buffer) => boolean {
+  return (item) => {
+    const cursor = new JsonCursor(item);
+    if (cursor.peek() !== OPEN_OBJECT || !item.includes(OPENED)) return false;
+    do {
+      cursor.at++;
+      cursor.space();
+      if (cursor.peek() === CLOSE_OBJECT) return false;
+      const isMeant = members.includes(cursor.key());
+      if (isMeant && item.toString('latin1', cursor.at, cursor.at + OPENED.length) === OPENED) return true;
+      cursor.skipValue();
+      cursor.space();
+    } while (cursor.peek() === COMMA);
+    return false;
   };
+}
+
+function isSealedSignature(value: Buffer): boolean {
+  if (value[0] !== QUOTE) return false;
+  const start = value.toString('latin1', 1, 1 + SIGNATURE_START);
+  return decodeSignature(start, ENVELOPE_PREFIX).startsWith(ENVELOPE_PREFIX);
 }
 
 const CITATIONS: CutShape = { items: { isCut: hasEnvelope('encrypted_index') }, isCutWhenEmptied: true };
 const BLOCK: CutShape = { isCut: hasEnvelope('signature', 'data'), members: { citations: CITATIONS } };
 const REASONING: CutShape = { isCut: hasEnvelope('encrypted_content') };
-const EXTRA_CONTENT: CutShape = { isCut: (text) => text.includes(`"${ENVELOPE_PREFIX}`) };
-const SIGNATURE: CutShape = {
-  isCut: (text) => decodeSignature(textOf(parseJson(text)), ENVELOPE_PREFIX).startsWith(ENVELOPE_PREFIX),
-};
+const EXTRA_CONTENT: CutShape = { isCut: (value) => value.includes(OPENED) };
+const SIGNATURE: CutShape = { isCut: isSealedSignature };
 const GEMINI_PARTS: CutShape = {
   items: { members: { thoughtSignature: SIGNATURE, thought_signature: SIGNATURE } },
 };

@@ -1,6 +1,7 @@
 import { costOf, type MeteredUsage } from '@weighbridge/domain';
 import { priceAt, type RoutableModel, type RoutingTable, upstreamNameAt } from '../control/routingTable.ts';
-import { isRecord, parseJson } from '../formats/jsonFields.ts';
+import { parseSmall } from '../formats/fieldReader.ts';
+import { isRecord } from '../formats/jsonFields.ts';
 import type { Charge } from './charge.ts';
 import type { ModelRequest } from './plan.ts';
 
@@ -102,8 +103,7 @@ const MAX_NAMES = 128;
 function namedModels({ generation: { body, spans } }: ModelRequest): string[] {
   return ['models', 'fallbacks'].flatMap((field) => {
     const span = spans.get(field);
-    if (!span || span.end - span.start > MAX_LIST_BYTES) return [];
-    const value = body.readJoined((bytes) => parseJson(bytes.subarray(span.start, span.end)));
+    const value = body.readJoined((bytes) => parseSmall(bytes, span, MAX_LIST_BYTES));
     if (!Array.isArray(value)) return [];
     return value.slice(0, MAX_NAMES).flatMap((item: unknown) => {
       const name = isRecord(item) ? item.model : item;

@@ -1,4 +1,5 @@
-import { isRecord, parseJson } from '../formats/jsonFields.ts';
+import { parseSmall } from '../formats/fieldReader.ts';
+import { isRecord } from '../formats/jsonFields.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
 import type { ModelRequest, PreparedRequest } from './plan.ts';
 
@@ -47,8 +48,7 @@ const MAX_SETTING_BYTES = 4_096;
 function isSwitchedOff({ body, spans }: ModelRequest['generation']): boolean {
   const settingOf = (field: string): unknown => {
     const span = spans.get(field);
-    if (!span || span.end - span.start > MAX_SETTING_BYTES) return undefined;
-    return body.readJoined((bytes) => parseJson(bytes.subarray(span.start, span.end)));
+    return body.readJoined((bytes) => parseSmall(bytes, span, MAX_SETTING_BYTES));
   };
   const reasoning = settingOf('reasoning');
   const thinking = settingOf('thinking');

@@ -1,3 +1,4 @@
+import { parseSmall } from '../formats/fieldReader.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { isRecord } from '../formats/jsonFields.ts';
 import type { Dialect } from '../formats/operation.ts';
@@ -28,6 +29,8 @@ const CLIENT_TOOLS = new Set<unknown>([undefined, null, 'function', 'custom']);
 const CLIENT_TOOL_MEMBERS = new Set(['functionDeclarations', 'function_declarations']);
 const UNSET = new Set(['null', 'false']);
 const OPEN_BRACE = 0x7b;
+/** Longer lists of tools are not compared. */
+const MAX_TOOLS_BYTES = 256 * 1024;
 
 /** Whether the response depends on the request alone, and leaves nothing at the vendor. */
 export function isCacheable(generation: GenerationRequest, members: readonly CanonicalMember[]): boolean {
@@ -45,7 +48,7 @@ export function isCacheable(generation: GenerationRequest, members: readonly Can
 }
 
 function areClientTools(value: Buffer, dialect: Dialect): boolean {
-  const tools: unknown = JSON.parse(value.toString('utf8'));
+  const tools = parseSmall(value, { start: 0, end: value.length }, MAX_TOOLS_BYTES);
   if (!Array.isArray(tools)) return tools === null;
   return tools.every((tool) => {
     if (!isRecord(tool)) return false;

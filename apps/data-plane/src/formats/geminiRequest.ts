@@ -1,9 +1,15 @@
-import { CLOSE_ARRAY, COMMA, JsonCursor, OPEN_ARRAY, OPEN_OBJECT } from '@weighbridge/dialects';
+import { OPEN_ARRAY, OPEN_OBJECT } from '@weighbridge/dialects';
 import { AppError } from '@weighbridge/errors';
-import { type GenerationRequest, isObject, scanFields, textAt, valueAt } from './generationRequest.ts';
+import { boundOf, FieldReader, ListItems, listOf, outOfBounds, readText } from './fieldReader.ts';
+import { type GenerationRequest, isObject, scanFields } from './generationRequest.ts';
 import type { Operation } from './operation.ts';
 import type { RequestBody } from './requestBody.ts';
-import { snakeCase } from './requestFields/gemini.ts';
+import {
+  BATCH_EMBED_FIELDS,
+  GENERATE_CONTENT_FIELDS,
+  GENERATION_CONFIG,
+  snakeCase,
+} from './requestFields/gemini.ts';
 import { MAX_CHOICES } from './requestFields/notes.ts';
 import type { Span } from './scanJson.ts';
 import { watchFor } from './storedObjects.ts';
@@ -29,6 +35,8 @@ const BODY_FIELDS = inBothSpellings([
 ]);
 const CONFIG_FIELDS = inBothSpellings(['maxOutputTokens', 'candidateCount', 'thinkingConfig']);
 const MODEL_FIELD = new Set(['model']);
+const MODEL_BOUND = boundOf(GENERATE_CONTENT_FIELDS, 'model');
+const REQUESTS = listOf(BATCH_EMBED_FIELDS, 'requests');
 const NO_SERVICE = { serviceTier: undefined, speed: undefined, geography: undefined };
 
 /** Reads a body in Gemini's dialect. Throws a 400 that says what is wrong and where. */
@@ -38,6 +46,7 @@ export function readGeminiRequest(target: GeminiTarget, body: RequestBody): Gene
 
 function readBytes(target: GeminiTarget, whole: RequestBody, body: Buffer): GenerationRequest {
   const { operation, model, stream } = target;
+  if (model.length > MODEL_BOUND.bytes) throw outOfBounds('model', MODEL_BOUND);
   const watch = watchFor(operation.requestFields, operation.format);
   const found = scanSpelled(body, BODY_FIELDS, '', watch);
   const config = found.get('generationConfig');
@@ -45,7 +54,8 @@ function readBytes(target: GeminiTarget, whole: RequestBody, body: Buffer): Gene
     ? fieldsWithin(body, config, CONFIG_FIELDS, 'generationConfig.')
     : NONE;
   const limit = inConfig.get('maxOutputTokens');
-  const tier = textAt(body, found.get('serviceTier'));
+  const read = new FieldReader(body, GENERATION_CONFIG.value.fields, 'generationConfig.');
+  const tier = new FieldReader(body, GENERATE_CONTENT_FIELDS).text('serviceTier', found.get('serviceTier'));
   const spans = new Map<string, Span>();
   if (limit) spans.set('maxOutputTokens', limit);
   const tools = found.get('tools');
@@ -61,8 +71,11 @@ function readBytes(target: GeminiTarget, whole: RequestBody, body: Buffer): Gene
     mayHaveEnvelopes: watch?.mayBeMarked ?? false,
     isBackground: false,
     output: operation.outputLimits && {
-      maxTokens: countAt(body, limit),
-      choices: Math.min(countAt(body, inConfig.get('candidateCount')) ?? 1, MAX_CHOICES),
+      maxTokens: countOrText(read, 'maxOutputTokens', limit),
+      choices: Math.min(
+        countOrText(read, 'candidateCount', inConfig.get('candidateCount')) ?? 1,
+        MAX_CHOICES,
+      ),
     },
     previousResponseId: undefined,
     promptCacheKey: undefined,
@@ -110,7 +123,7 @@ function ownModels(target: GeminiTarget, body: Buffer, found: ReadonlyMap<string
   const spans: Span[] = [];
   const add = (span: Span | undefined, path: string): void => {
     if (!span) return;
-    assertSame(target, valueAt(body, span), path);
+    assertSame(target, readText(body, span, MODEL_BOUND, path), path);
     spans.push(span);
   };
   add(found.get('model'), 'model');
@@ -120,36 +133,31 @@ function ownModels(target: GeminiTarget, body: Buffer, found: ReadonlyMap<string
   }
   const requests = found.get('requests');
   if (requests) {
-    for (const [index, item] of objectsIn(body, requests).entries()) {
+    for (const [index, item] of objectsIn(body, requests)) {
       add(fieldsWithin(body, item, MODEL_FIELD).get('model'), `requests[${index}].model`);
     }
   }
   return spans;
 }
 
-function assertSame({ model }: GeminiTarget, given: unknown, path: string): void {
-  const other = typeof given === 'string' ? given.replace(/^models\//, '') : undefined;
+function assertSame({ model }: GeminiTarget, given: string | undefined, path: string): void {
+  const other = given?.replace(/^models\//, '');
   if (other === model) return;
   const message = `${path} must be "models/${model.slice(0, 100)}", the model that the path names. Write that, or leave the field out.`;
   throw new AppError('invalid_request', 'model_mismatch', message, { param: path });
 }
 
-/** The objects in a list; empty if it is none. */
-function objectsIn(body: Buffer, { start, end }: Span): Span[] {
-  const cursor = new JsonCursor(body.subarray(0, end));
-  cursor.at = start;
-  if (cursor.peek() !== OPEN_ARRAY) return [];
-  const found: Span[] = [];
-  cursor.at++;
-  cursor.space();
-  while (cursor.peek() !== CLOSE_ARRAY) {
+/** The objects in the list of a batch, with their indexes; empty if it is none. */
+function objectsIn(body: Buffer, { start }: Span): [index: number, Span][] {
+  if (body[start] !== OPEN_ARRAY) return [];
+  const items = new ListItems(body, start, REQUESTS, 'requests');
+  const { cursor } = items;
+  const found: [number, Span][] = [];
+  while (items.next()) {
     const from = cursor.at;
     const isOne = cursor.peek() === OPEN_OBJECT;
     cursor.skipValue();
-    if (isOne) found.push({ start: from, end: cursor.at });
-    cursor.space();
-    if (cursor.peek() === COMMA) cursor.at++;
-    cursor.space();
+    if (isOne) found.push([items.index, { start: from, end: cursor.at }]);
   }
   return found;
 }
@@ -196,8 +204,8 @@ function fieldsWithin(
 }
 
 /** Google's APIs also take numbers as texts. */
-function countAt(body: Buffer, span: Span | undefined): number | undefined {
-  const value = valueAt(body, span);
-  const number = typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value;
-  return typeof number === 'number' && Number.isSafeInteger(number) && number > 0 ? number : undefined;
+function countOrText(read: FieldReader, name: string, span: Span | undefined): number | undefined {
+  const text = read.text(name, span);
+  if (text === undefined) return read.count(name, span);
+  return /^\d{1,15}$/.test(text) && Number(text) > 0 ? Number(text) : undefined;
 }

@@ -1,10 +1,12 @@
 import type { KeyWatch } from '@weighbridge/dialects';
-import { CLOSE_ARRAY, COMMA, envelopeCuts, JsonCursor, OPEN_ARRAY, QUOTE } from '@weighbridge/dialects';
+import { envelopeCuts, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from '@weighbridge/dialects';
 import type { OutputSize, ToolUses } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import { FieldReader, isDigit, ListItems, listOf, readCount } from './fieldReader.ts';
 import { memberCuts } from './memberCuts.ts';
 import type { Operation } from './operation.ts';
 import type { Edit, RequestBody } from './requestBody.ts';
+import { type Fields, flag, NUMBER } from './requestFields/field.ts';
 import { MAX_CHOICES } from './requestFields/notes.ts';
 import type { RemovedTool } from './requestFindings.ts';
 import { JsonScanError, type Span, scanObject } from './scanJson.ts';
@@ -74,6 +76,7 @@ interface HardLimits {
 
 const ASKED_NOTHING: AskedService = { serviceTier: undefined, speed: undefined, geography: undefined };
 const STREAM_OPTIONS_FIELDS = new Set(['include_usage']);
+const STREAM_OPTIONS: Fields = { include_usage: flag };
 
 /** Reads the body. Throws a 400 that says what is wrong and where. */
 export function readGenerationRequest(operation: Operation, body: RequestBody): GenerationRequest {
@@ -83,32 +86,35 @@ export function readGenerationRequest(operation: Operation, body: RequestBody): 
 function readBytes(operation: Operation, whole: RequestBody, body: Buffer): GenerationRequest {
   const watch = watchFor(operation.requestFields, operation.format);
   const spans = scanFields(body, operation.fields, watch);
-  const model = valueAt(body, spans.get('model'));
-  if (typeof model !== 'string') {
-    const problem = model === undefined ? 'is required' : 'must be a string';
+  const read = new FieldReader(body, operation.requestFields);
+  const model = read.text('model', spans.get('model'));
+  if (model === undefined) {
+    const problem = spans.has('model') ? 'must be a string' : 'is required';
     throw new AppError('invalid_request', 'invalid_model', `model ${problem}, such as "openai/gpt-5.4".`, {
       param: 'model',
     });
   }
   const options = spans.get('stream_options');
-  const stream = valueAt(body, spans.get('stream')) === true;
-  const wantsUsage = isObject(body, options) && valueAt(body, includeUsageSpan(body, options)) === true;
+  const stream = read.flag('stream', spans.get('stream')) === true;
+  const wantsUsage = asksForUsage(body, read.object('stream_options', options));
+  const others = OTHER_MODEL_FIELDS.filter((field) => spans.has(field));
+  for (const field of others) read.assertItems(field, spans.get(field));
   return {
     operation,
     body: whole,
     model,
     stream,
     wantsUsage,
-    isStored: isStored(operation, body, spans),
+    isStored: isStored(operation, body, spans, read),
     mayNameObjects: watch?.isSeen ?? false,
     mayHaveEnvelopes: watch?.mayBeMarked ?? false,
-    isBackground: valueAt(body, spans.get('background')) === true,
-    output: outputSize(operation, body, spans),
-    previousResponseId: textAt(body, spans.get('previous_response_id')),
-    promptCacheKey: textAt(body, spans.get('prompt_cache_key')),
-    asked: askedService(body, spans),
+    isBackground: read.flag('background', spans.get('background')) === true,
+    output: outputSize(operation, body, spans, read),
+    previousResponseId: read.text('previous_response_id', spans.get('previous_response_id')),
+    promptCacheKey: read.text('prompt_cache_key', spans.get('prompt_cache_key')),
+    asked: askedService(spans, read),
     asksToReason: REASONING_FIELDS.some((field) => spans.has(field)),
-    namesSeveralModels: OTHER_MODEL_FIELDS.some((field) => spans.has(field)),
+    namesSeveralModels: others.length > 0,
     spans,
     start: afterBrace(body, 0),
     usageEdit:
@@ -117,39 +123,51 @@ function readBytes(operation: Operation, whole: RequestBody, body: Buffer): Gene
 }
 
 /** A message of a thread is stored by its id, as a response is. */
-function isStored({ isStored }: Operation, body: Buffer, spans: ReadonlyMap<string, Span>): boolean {
-  const store = spans.get('store');
-  if (isStored) return !store || valueAt(body, store) !== false;
+function isStored(
+  { isStored }: Operation,
+  body: Buffer,
+  spans: ReadonlyMap<string, Span>,
+  read: FieldReader,
+): boolean {
+  if (isStored) return read.flag('store', spans.get('store')) !== false;
   return isObject(body, spans.get('thread'));
 }
 
 const REASONING_FIELDS = ['thinking', 'reasoning', 'reasoning_effort'];
 
-function askedService(body: Buffer, spans: ReadonlyMap<string, Span>): AskedService {
+function askedService(spans: ReadonlyMap<string, Span>, read: FieldReader): AskedService {
   const tier = spans.get('service_tier');
   const speed = spans.get('speed');
   const geography = spans.get('inference_geo');
   if (!tier && !speed && !geography) return ASKED_NOTHING;
   return {
-    serviceTier: textAt(body, tier),
-    speed: textAt(body, speed),
-    geography: textAt(body, geography),
+    serviceTier: read.text('service_tier', tier),
+    speed: read.text('speed', speed),
+    geography: read.text('inference_geo', geography),
   };
 }
 
 /** The limits of the output in a body. Values that are not a number of tokens are left to the vendor. */
 function outputSize(
-  { outputLimits }: Operation,
+  { outputLimits, requestFields }: Operation,
   body: Buffer,
   spans: ReadonlyMap<string, Span>,
+  read: FieldReader,
 ): OutputSize | undefined {
   if (!outputLimits) return undefined;
   let maxTokens: number | undefined;
   for (const field of outputLimits) {
-    const limit = countAt(body, spans.get(field));
+    const limit = read.count(field, spans.get(field));
     if (limit !== undefined && limit > (maxTokens ?? 0)) maxTokens = limit;
   }
-  return { maxTokens, choices: choices(body, spans) };
+  const most = Math.max(
+    read.count('n', spans.get('n')) ?? 1,
+    read.count('best_of', spans.get('best_of')) ?? 1,
+  );
+  const prompt = spans.get('prompt');
+  // Of the best of several candidates, all are billed.
+  const prompts = prompt ? promptsIn(body, prompt, requestFields) : 1;
+  return { maxTokens, choices: Math.min(most, MAX_CHOICES) * prompts };
 }
 
 /** The fields of a body that limit its output. */
@@ -160,32 +178,27 @@ export function setLimits({ operation, spans }: Pick<GenerationRequest, 'operati
 /** The smallest output limit of a body with several; vendors differ in which one they read. */
 export function leastLimit({ operation, body, spans }: GenerationRequest): number | undefined {
   return body.read((bytes) => {
-    const limits = (operation.outputLimits ?? []).flatMap((field) => countAt(bytes, spans.get(field)) ?? []);
+    const limits = (operation.outputLimits ?? []).flatMap((field) => {
+      const span = spans.get(field);
+      return (span && readCount(bytes, span, NUMBER, field)) ?? [];
+    });
     return limits.length > 0 ? Math.min(...limits) : undefined;
   });
 }
 
 /** A completion of a list of texts, or of lists of tokens, has choices for each of them. */
-function prompts(body: Buffer, span: Span | undefined): number {
-  if (!span || body[span.start] !== OPEN_ARRAY) return 1;
-  const cursor = new JsonCursor(body);
-  cursor.at = span.start + 1;
+function promptsIn(body: Buffer, { start }: Span, fields: Fields): number {
+  if (body[start] !== OPEN_ARRAY) return 1;
+  const items = new ListItems(body, start, listOf(fields, 'prompt'), 'prompt');
   let count = 0;
-  do {
-    cursor.space();
-    const first = cursor.peek();
-    if (first === CLOSE_ARRAY) break;
+  while (items.next()) {
+    const first = items.cursor.peek() ?? 0;
+    // A list of tokens is one prompt.
+    if (count === 0 && isDigit(first)) break;
     if (first === QUOTE || first === OPEN_ARRAY) count++;
-    cursor.skipValue();
-    cursor.space();
-  } while (body[cursor.at++] === COMMA);
+    items.cursor.skipValue();
+  }
   return Math.max(count, 1);
-}
-
-/** Of the best of several candidates, all are billed. */
-function choices(body: Buffer, spans: ReadonlyMap<string, Span>): number {
-  const most = Math.max(countAt(body, spans.get('n')) ?? 1, countAt(body, spans.get('best_of')) ?? 1);
-  return Math.min(most, MAX_CHOICES) * prompts(body, spans.get('prompt'));
 }
 
 /**
@@ -246,6 +259,12 @@ function includeUsageEdit(body: Buffer, options: Span | undefined): Edit | undef
   if (given) return { span: given, text: 'true' };
   const isEmpty = /^\{\s*\}$/.test(body.toString('latin1', options.start, options.end));
   return { span: afterBrace(body, options.start), text: `"include_usage":true${isEmpty ? '' : ','}` };
+}
+
+function asksForUsage(body: Buffer, options: Span | undefined): boolean {
+  if (!options) return false;
+  const read = new FieldReader(body, STREAM_OPTIONS, 'stream_options.');
+  return read.flag('include_usage', includeUsageSpan(body, options)) === true;
 }
 
 /** The span of the value of `stream_options.include_usage`. */
@@ -312,23 +331,5 @@ function afterBrace(body: Buffer, from: number): Span {
 }
 
 export function isObject(body: Buffer, span: Span | undefined): span is Span {
-  return span !== undefined && body[span.start] === 0x7b;
-}
-
-/** A whole number above zero; undefined for anything else. */
-function countAt(body: Buffer, span: Span | undefined): number | undefined {
-  const value = valueAt(body, span);
-  return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined;
-}
-
-export function textAt(body: Buffer, span: Span | undefined): string | undefined {
-  const value = valueAt(body, span);
-  return typeof value === 'string' ? value : undefined;
-}
-
-export function valueAt(body: Buffer, span: Span | undefined): unknown {
-  if (!span) return undefined;
-  const text = body.toString('utf8', span.start, span.end);
-  // Without escapes, the text between the quotes is the value.
-  return text.startsWith('"') && !text.includes('\\') ? text.slice(1, -1) : JSON.parse(text);
+  return span !== undefined && body[span.start] === OPEN_OBJECT;
 }

@@ -1,8 +1,10 @@
 import { AppError } from '@weighbridge/errors';
+import { boundOf, FieldReader, parseSmall } from './fieldReader.ts';
 import { scanFields } from './generationRequest.ts';
-import { isRecord, recordsIn, valueAt } from './jsonFields.ts';
+import { isRecord, recordsIn } from './jsonFields.ts';
 import type { Operation } from './operation.ts';
-import type { Field } from './requestFields/field.ts';
+import { type Field, type Fields, toolChoice } from './requestFields/field.ts';
+import { RESPONSES_FIELDS } from './requestFields/responses.ts';
 import type { RemovedTool, RequestFindings, Violation } from './requestFindings.ts';
 import { walkRequest } from './requestWalker.ts';
 import type { Span } from './scanJson.ts';
@@ -30,7 +32,8 @@ const TOOL_PROMPT_TOKENS = 1_024;
 /** What only makes sense beside tools: vendors refuse it without. */
 const TOOL_FIELDS = ['tools', 'tool_choice', 'parallel_tool_calls', 'toolConfig', 'tool_config'];
 const CHOICE_FIELDS = new Set(['tools', 'tool_choice']);
-const MAX_CHOICE_BYTES = 16 * 1024;
+const CHOICE: Fields = { tool_choice: toolChoice };
+const MAX_CHOICE_BYTES = boundOf(CHOICE, 'tool_choice').bytes;
 const LIMITS = new Set(['max_tool_calls']);
 
 /**
@@ -39,7 +42,11 @@ const LIMITS = new Set(['max_tool_calls']);
  */
 export function hardTerms(operation: Operation, body: Buffer, allowed: AllowedFields): HardTerms {
   const limits = scanFields(body, LIMITS);
-  const maxToolCalls = valueAt(body, limits.get('max_tool_calls'));
+  // Any operation's: the table of responses says what it may be.
+  const maxToolCalls = new FieldReader(body, RESPONSES_FIELDS).count(
+    'max_tool_calls',
+    limits.get('max_tool_calls'),
+  );
   const findings = walkRequest(body, operation.requestFields, {
     allows: (pattern, value) => isAllowed(allowed, pattern, value),
     refuse: (violation) => {
@@ -47,9 +54,9 @@ export function hardTerms(operation: Operation, body: Buffer, allowed: AllowedFi
       const isDuplicate = violation.problem === 'duplicate';
       if (isDuplicate || !isAllowed(allowed, violation.pattern, violation.given)) throw refusal(violation);
     },
-    maxToolCalls: typeof maxToolCalls === 'number' ? maxToolCalls : undefined,
+    maxToolCalls,
   });
-  return termsOf(findings, body, typeof maxToolCalls === 'number' ? maxToolCalls : 0);
+  return termsOf(findings, body, maxToolCalls ?? 0);
 }
 
 function termsOf(findings: RequestFindings, body: Buffer, maxToolCalls: number): HardTerms {
@@ -79,7 +86,7 @@ function assertNotForced(body: Buffer, removed: readonly RemovedTool[], hasNoToo
   if (!span) return;
   const names = new Set(removed.flatMap((tool) => tool.names));
   const isLong = span.end - span.start > MAX_CHOICE_BYTES;
-  const choice = isLong ? undefined : valueAt(body, span);
+  const choice = parseSmall(body, span, MAX_CHOICE_BYTES);
   const forced = isLong || isForced(choice, names);
   const isAny = choice === 'required' || (isRecord(choice) && choice.type === 'any');
   if (!forced && !(hasNoTools && isAny)) return;

@@ -15,11 +15,6 @@ export function findFields(bytes: Buffer, wanted: ReadonlySet<string>): Readonly
   }
 }
 
-/** The parsed value of a field; undefined if it is absent. */
-export function valueAt(bytes: Buffer, span: Span | undefined): unknown {
-  return span && JSON.parse(bytes.toString('utf8', span.start, span.end));
-}
-
 export function isRecord(value: unknown): value is JsonRecord {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

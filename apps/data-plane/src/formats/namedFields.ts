@@ -7,7 +7,18 @@ import {
   OPEN_OBJECT,
   QUOTE,
 } from '@weighbridge/dialects';
-import type { Field, Fields, ItemContent, Value, VariantsValue } from './requestFields/field.ts';
+import { mostItems, parseSmall, readText, tooManyItems } from './fieldReader.ts';
+import {
+  type Field,
+  type Fields,
+  type ItemContent,
+  type ListValue,
+  MAX_IDS,
+  MAX_MODELS,
+  model,
+  type Value,
+  type VariantsValue,
+} from './requestFields/field.ts';
 
 /** What fields name, as the tables class them. */
 export type NamedClass = 'model' | 'stored';
@@ -131,7 +142,7 @@ class NamingTables {
 }
 
 const CLASSES: Readonly<Record<NamedClass, NamingTables>> = {
-  model: new NamingTables('model', { model: { cost: 'model', value: { kind: 'any' } } }),
+  model: new NamingTables('model', { model }),
   stored: new NamingTables('stored', {}),
 };
 
@@ -151,13 +162,16 @@ export function innerFields(value: Value): readonly (Field | undefined)[] {
   }
 }
 
-/** A longer name is cut: no policy allows it, and no vendor has such an id. Escapes take six bytes each. */
-const MAX_NAME_BYTES = 6 * 512 + 2;
 const MAX_TAG_BYTES = 1_024;
 /** An object that has more may be anything. */
 const MAX_TAGS = 8;
 const SPACE = 0x20;
 const LOWER_N = 0x6e;
+
+/** Some vendors take a list where the table has one name. */
+function listOfOne(item: Field): ListValue {
+  return { kind: 'list', item, most: item.cost === 'model' ? MAX_MODELS : MAX_IDS };
+}
 
 class NameWalker {
   readonly #cursor: JsonCursor;
@@ -184,9 +198,9 @@ class NameWalker {
     if (!this.#tables.names(field)) this.#cursor.skipValue();
     else if (value.kind === 'any' && byte === QUOTE) this.#name(field);
     // Some vendors take one for a list of one, and the reverse.
-    else if (value.kind === 'any' && byte === OPEN_ARRAY) this.#list(field);
+    else if (value.kind === 'any' && byte === OPEN_ARRAY) this.#list(listOfOne(field));
     else if (value.kind === 'list' && (byte === QUOTE || byte === OPEN_OBJECT)) this.#value(value.item);
-    else if (value.kind === 'list' && byte === OPEN_ARRAY) this.#list(value.item);
+    else if (value.kind === 'list' && byte === OPEN_ARRAY) this.#list(value);
     else if (value.kind === 'object' && byte === OPEN_OBJECT)
       this.#object(this.#tables.members(value.fields));
     else if (value.kind === 'variants' && byte === OPEN_OBJECT) this.#variant(value);
@@ -203,19 +217,23 @@ class NameWalker {
     const start = this.#cursor.at;
     this.#cursor.skipValue();
     const end = this.#cursor.at;
-    const text = this.#cursor.bytes.toString('utf8', start, Math.min(end, start + MAX_NAME_BYTES));
-    const name = end - start > MAX_NAME_BYTES ? text : JSON.parse(text);
-    this.#onName(this.#pathText(), name, field, this.#inline);
+    const { bound } = field;
+    if (!bound) throw new Error(`the table has no bound for ${this.#pathText()}, which is read`);
+    const path = this.#pathText();
+    const name = readText(this.#cursor.bytes, { start, end }, bound, path);
+    if (name !== undefined) this.#onName(path, name, field, this.#inline);
   }
 
-  #list(item: Field): void {
+  #list(list: ListValue): void {
     const cursor = this.#cursor;
     const depth = this.#path.length;
     cursor.at++;
     cursor.space();
     for (let index = 0; cursor.peek() !== CLOSE_ARRAY; index++) {
+      const most = mostItems(list, cursor.peek());
+      if (index >= most) throw tooManyItems(this.#pathText(), most);
       this.#path.push(index);
-      this.#value(item);
+      this.#value(list.item);
       this.#path.length = depth;
       this.#next();
     }
@@ -259,8 +277,8 @@ class NameWalker {
         filled.set(lower, isFilled && (filled.get(lower) ?? true));
       }
       if (lower !== tag || tags.size > MAX_TAGS) return;
-      const text = this.#cursor.bytes.toString('utf8', at, Math.min(this.#cursor.at, at + MAX_TAG_BYTES));
-      if (text.startsWith('"') && this.#cursor.at - at <= MAX_TAG_BYTES) tags.add(JSON.parse(text));
+      const text = parseSmall(this.#cursor.bytes, { start: at, end: this.#cursor.at }, MAX_TAG_BYTES);
+      if (typeof text === 'string') tags.add(text);
     });
     const isAny = tags.size > MAX_TAGS;
     const isReference = isAny || (tags.size === 0 && !hasRequired);

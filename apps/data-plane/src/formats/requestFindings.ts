@@ -45,8 +45,8 @@ export interface RequestFindings {
 }
 
 export interface WalkRules {
-  /** Called for a violation; returns if it is allowed all the same. */
-  readonly refuse: (violation: Violation) => void;
+  /** Called for a violation; returns if it is allowed all the same. Undefined if none matters. */
+  readonly refuse: ((violation: Violation) => void) | undefined;
   /** True if the policy allows the field of this pattern, or this value of it. */
   readonly allows: (pattern: string, value: string) => boolean;
   /** The request's own limit of uses of the vendor's tools. */

@@ -8,11 +8,21 @@ import {
   QUOTE,
   type Span,
 } from '@weighbridge/dialects';
-import type { Field, Fields, ObjectValue, ServerTool, VariantsValue } from './requestFields/field.ts';
+import { mostItems, parseSmall, tooManyItems } from './fieldReader.ts';
+import type {
+  Field,
+  Fields,
+  ListValue,
+  ObjectValue,
+  ServerTool,
+  VariantsValue,
+} from './requestFields/field.ts';
 import type { RequestFindings, Violation, WalkRules } from './requestFindings.ts';
 
 /** A request with more of them is an attack. */
 const MAX_REMOVED_TOOLS = 128;
+/** Of an object that the table describes. */
+const MAX_MEMBERS = 1_024;
 const MAX_GIVEN_BYTES = 60;
 const MAX_TAG_BYTES = 128;
 const COUNT = /^[1-9][0-9]{0,15}$/;
@@ -112,7 +122,7 @@ class RequestWalker {
       case 'variants':
         return this.#variants(field, value, isItem);
       case 'list':
-        this.#list(field, value.item);
+        this.#list(field, value);
         return false;
       case 'kinds': {
         const byte = this.#cursor.peek();
@@ -145,7 +155,7 @@ class RequestWalker {
       // A vendor may read a number in another form differently.
       if (COUNT.test(text) && Number(text) <= value.most) return;
     } else if (value.kind === 'only' && isShort) {
-      const given = JSON.parse(text);
+      const given = parseSmall(this.#cursor.bytes, { start, end }, MAX_TAG_BYTES);
       if (value.values.some((accepted) => accepted === given)) return;
     }
     this.#refuse('value', field, start, end);
@@ -192,6 +202,7 @@ class RequestWalker {
     const meant = field?.sameAs ?? name;
     // Vendors differ in which of two they read.
     if (seen.has(meant)) this.#refuse('duplicate', undefined, at, at);
+    if (seen.size >= MAX_MEMBERS) throw tooManyItems(this.#pathText(false), MAX_MEMBERS);
     seen.add(meant);
     if (field?.tool) return this.#memberTool(field, field.tool, meant);
     if (field) {
@@ -219,7 +230,7 @@ class RequestWalker {
     return true;
   }
 
-  #list(field: Field, item: Field): void {
+  #list(field: Field, list: ListValue): void {
     const cursor = this.#cursor;
     if (cursor.peek() !== OPEN_ARRAY) {
       this.#refuseValue('value', field);
@@ -231,9 +242,11 @@ class RequestWalker {
     let index = 0;
     const cuts = new Cuts(cursor.at);
     while (cursor.peek() !== CLOSE_ARRAY) {
+      const most = mostItems(list, cursor.peek());
+      if (index >= most) throw tooManyItems(this.#pathText(false), most);
       this.#path.push(index++);
       const start = cursor.at;
-      const isRemoved = this.#value(item, true);
+      const isRemoved = this.#value(list.item, true);
       this.#path.length = at;
       const end = cursor.at;
       const hasNext = this.#next();
@@ -324,8 +337,8 @@ class RequestWalker {
 
   /** A short string. */
   #text({ start, end }: Span): string | undefined {
-    if (this.#cursor.bytes[start] !== QUOTE || end - start > MAX_TAG_BYTES) return undefined;
-    return JSON.parse(this.#cursor.bytes.toString('utf8', start, end));
+    if (this.#cursor.bytes[start] !== QUOTE) return undefined;
+    return parseSmall(this.#cursor.bytes, { start, end }, MAX_TAG_BYTES) as string | undefined;
   }
 
   #skipped(): Span {
@@ -367,8 +380,10 @@ class RequestWalker {
     start: number,
     end: number,
     siblings?: Fields,
-    given = this.#cursor.bytes.toString('utf8', start, Math.min(end, start + MAX_GIVEN_BYTES)),
+    type?: string,
   ): void {
+    if (!this.#rules.refuse) return;
+    const given = type ?? this.#cursor.bytes.toString('utf8', start, Math.min(end, start + MAX_GIVEN_BYTES));
     this.#rules.refuse({
       path: this.#pathText(false),
       pattern: this.#pathText(true),

@@ -17,7 +17,7 @@ export function expectedToolUses(
     if (!tools.some((tool) => isNamed(sent, tool))) return undefined;
     const { toolUses, removedTools } = walkRequest(bytes, operation.requestFields, {
       allows: () => false,
-      refuse: () => {},
+      refuse: undefined,
       maxToolCalls: undefined,
     });
     const uses: Record<string, number> = { ...toolUses };

@@ -1,6 +1,7 @@
 import { ENVELOPE_MARKS, type Format, KeyWatch } from '@weighbridge/dialects';
+import { AppError } from '@weighbridge/errors';
 import { findNames, type Inline, innerFields, names, valueWithNames } from './namedFields.ts';
-import type { Field, Fields } from './requestFields/field.ts';
+import { type Field, type Fields, MAX_IDS } from './requestFields/field.ts';
 
 /** An object of a vendor that a request names, with the path of the first field that does. */
 export interface NamedObject {
@@ -28,6 +29,7 @@ export function findNamedObjects(bytes: Buffer, fields: Fields): NamedObject[] {
       if (id === undefined) return;
       const isPossible = isPath || isUri ? isObjectPath(id) : isObjectId(id);
       const known = found.get(id);
+      if (!known && found.size >= MAX_IDS) throw tooManyObjects();
       const first = known && (isPossible || !known.isPossible) ? known.path : path;
       const isAwaited = from === 'with_item';
       const here = from === 'always' ? 'whole' : from === 'with_content' ? ofItem : 'none';
@@ -50,6 +52,11 @@ const INLINE: readonly Inline[] = ['none', 'part', 'whole'];
 
 function leastOf(one: Inline = 'whole', other: Inline): Inline {
   return INLINE.indexOf(one) < INLINE.indexOf(other) ? one : other;
+}
+
+function tooManyObjects(): AppError {
+  const message = `The request names more than ${MAX_IDS} stored objects; no more are looked up. Send their content instead, or fewer of them.`;
+  return new AppError('invalid_request', 'too_many_objects', message);
 }
 
 const ID = /^[A-Za-z0-9_.:-]{1,512}$/;

@@ -1,5 +1,6 @@
 import { redactSecrets, type SpanAttributes } from '@weighbridge/runtime';
-import { isRecord, type JsonRecord, parseJson } from '../formats/jsonFields.ts';
+import { parseSmall } from '../formats/fieldReader.ts';
+import { isRecord, type JsonRecord } from '../formats/jsonFields.ts';
 import type { RequestBody } from '../formats/requestBody.ts';
 
 export interface ContentOptions {
@@ -41,7 +42,8 @@ export function createContentCapture({ maxLength }: ContentOptions): ContentCapt
   return {
     input(body) {
       if (body.length > MAX_PARSED_BYTES) return OMITTED;
-      const request = parseJson(body.toBuffer());
+      const bytes = body.toBuffer();
+      const request = parseSmall(bytes, { start: 0, end: bytes.length }, MAX_PARSED_BYTES);
       if (!isRecord(request)) return OMITTED;
       return attribute('gen_ai.input.messages', latest(messagesOf(request), maxLength));
     },

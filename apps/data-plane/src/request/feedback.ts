@@ -1,4 +1,5 @@
 import { AppError } from '@weighbridge/errors';
+import { parseSmall } from '../formats/fieldReader.ts';
 import { scanFields } from '../formats/generationRequest.ts';
 
 /** A score for the response to one of the caller's requests. */
@@ -10,14 +11,16 @@ export interface Feedback {
 }
 
 const FIELDS = new Set(['request_id', 'score', 'comment']);
+/** The most bytes of a body. */
+export const FEEDBACK_BYTES = 16 * 1_024;
 const MAX_ID = 200;
 const MAX_COMMENT = 1_000;
 
 /** Reads the body of `POST /v1/feedback`; throws a 400 that names the field. */
 export function readFeedback(body: Buffer): Feedback {
-  // Refuses a duplicate field, which `JSON.parse` would accept.
+  // Refuses a duplicate field, which parsing would accept.
   scanFields(body, FIELDS);
-  const fields = JSON.parse(body.toString('utf8')) as Record<string, unknown>;
+  const fields = parseSmall(body, { start: 0, end: body.length }, FEEDBACK_BYTES) as Record<string, unknown>;
   for (const name of Object.keys(fields)) {
     if (!FIELDS.has(name)) throw invalid(name, 'is not a field of this operation');
   }

@@ -6,9 +6,6 @@ import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { findNamedObjects, type NamedObject } from '../formats/storedObjects.ts';
 
-/** More than any client sends: it has the items of a long conversation. */
-const MAX_OBJECTS = 2_048;
-
 /**
  * Looks up the stored objects that a request names, since naming an object can read it; undefined if it names none. Another
  * principal's are refused, and unknown ones if the policy refuses those. The answer does not tell which of the two it was.
@@ -20,7 +17,6 @@ export async function accessToObjects(
 ): Promise<ObjectAccess | undefined> {
   const named = body.read((bytes) => findNamedObjects(bytes, operation.requestFields));
   if (named.length === 0) return undefined;
-  if (named.length > MAX_OBJECTS) throw tooMany(named.length);
   const possible = named.filter(({ isPossible }) => isPossible);
   const found = await owners.findAll(
     possible.map(({ id }) => id),
@@ -80,9 +76,4 @@ function notFound({ path }: NamedObject): AppError {
 function severalAccounts(one: NamedObject, other: NamedObject): AppError {
   const message = `${one.path} and ${other.path} name objects of different accounts, and a request goes to one account only. Send one of them without the other.`;
   return new AppError('invalid_request', 'objects_of_several_accounts', message, { param: other.path });
-}
-
-function tooMany(count: number): AppError {
-  const message = `The request names ${count} stored objects; at most ${MAX_OBJECTS} are looked up. Send their content instead, or fewer of them.`;
-  return new AppError('invalid_request', 'too_many_objects', message);
 }

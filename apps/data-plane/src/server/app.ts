@@ -18,7 +18,7 @@ import { RequestBody } from '../formats/requestBody.ts';
 import { type Endpoint, endpointOf, endpointOfRoute } from '../observe/endpoints.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';
 import { authenticate } from '../request/authenticate.ts';
-import { readFeedback } from '../request/feedback.ts';
+import { FEEDBACK_BYTES, readFeedback } from '../request/feedback.ts';
 import { type GeminiModelsQuery, listGeminiModels, retrieveGeminiModel } from '../request/geminiModels.ts';
 import { listModels, type ModelsQuery, retrieveModel } from '../request/listModels.ts';
 import { noteRefusal } from '../request/noteRefusal.ts';
@@ -202,7 +202,6 @@ function addGemini(api: FastifyInstance, deps: AppDeps): void {
 
 const NO_BODY = new RequestBody([]);
 /** Twice what a comment of a thousand characters takes in any encoding. */
-const FEEDBACK_BYTES = 16 * 1_024;
 
 function bodyOf({ body }: FastifyRequest): RequestBody {
   return (body as RequestBody | undefined) ?? NO_BODY;

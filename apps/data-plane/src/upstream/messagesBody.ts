@@ -1,6 +1,8 @@
 import { CLOSE_OBJECT, COMMA, JsonCursor } from '@weighbridge/dialects';
+import { boundOf, readText } from '../formats/fieldReader.ts';
 import { memberCuts } from '../formats/memberCuts.ts';
 import type { Edit, RequestBody } from '../formats/requestBody.ts';
+import { MESSAGES_FIELDS } from '../formats/requestFields/messages.ts';
 
 /** A body of Anthropic's Messages API, as a cloud takes it: nearly byte for byte. */
 export interface CloudMessages {
@@ -22,6 +24,9 @@ export function messagesBody(
   return { ...membersOf(bytes), body: body.withEdits(edits) };
 }
 
+const MODEL = boundOf(MESSAGES_FIELDS, 'model');
+const LOWER_T = 0x74;
+
 /** What the body says of the members that go elsewhere. It was checked before: it is an object, and names each once. */
 function membersOf(bytes: Buffer): { model: string; isStreamed: boolean } {
   const cursor = new JsonCursor(bytes);
@@ -34,8 +39,9 @@ function membersOf(bytes: Buffer): { model: string; isStreamed: boolean } {
     const name = cursor.key();
     const start = cursor.at;
     cursor.skipValue();
-    if (name === 'model') model = String(JSON.parse(bytes.toString('utf8', start, cursor.at)));
-    if (name === 'stream') isStreamed = bytes.toString('utf8', start, cursor.at).trim() === 'true';
+    // It is the vendor's name by now.
+    if (name === 'model') model = readText(bytes, { start, end: cursor.at }, MODEL, name) ?? '';
+    if (name === 'stream') isStreamed = bytes[start] === LOWER_T;
     cursor.space();
     if (cursor.peek() !== COMMA) break;
     cursor.at++;

@@ -8,12 +8,12 @@ import {
   type Span,
 } from './jsonCursor.ts';
 
-/** What to cut out of a JSON value: the members and items that lead to it, and which to cut by their text. */
+/** What to cut out of a JSON value: the members and items that lead to it, and which of them to cut. */
 export interface CutShape {
   readonly members?: Readonly<Record<string, CutShape>>;
   readonly items?: CutShape;
-  /** Whether an item of this shape, or a member, goes. */
-  readonly isCut?: (text: string) => boolean;
+  /** Whether an item of this shape, or a member, goes: by its bytes. */
+  readonly isCut?: (value: Buffer) => boolean;
   /** It goes, too, if every item of an array in it went. */
   readonly isCutWhenEmptied?: boolean;
 }
@@ -74,7 +74,7 @@ function walkContainer({ cursor, cuts }: Walk, close: number, step: () => CutSha
     const valueStart = cursor.at;
     const isEmptied = walkValue({ cursor, cuts }, shape);
     const end = cursor.at;
-    const isCut = shape?.isCut?.(cursor.bytes.toString('utf8', valueStart, end)) ?? false;
+    const isCut = shape?.isCut?.(cursor.bytes.subarray(valueStart, end)) ?? false;
     cursor.space();
     const hasNext = cursor.peek() === COMMA;
     if (hasNext) {

@@ -38,6 +38,9 @@ const LOWER_U = 0x75;
 /** From this length on, `indexOf` finds the end of a string faster than a loop over its bytes. */
 const LONG_TEXT_BYTES = 256;
 
+/** Longer than any key that has a meaning, however it is escaped. */
+const MAX_KEY_BYTES = 1_024;
+
 /** The bytes that may follow a backslash. */
 const ESCAPES = new Set([...'"\\/bfnrtu'].map((character) => character.charCodeAt(0)));
 
@@ -88,7 +91,7 @@ export class JsonCursor {
     return this.bytes[this.at];
   }
 
-  /** Reads a key, its colon and the space before its value. */
+  /** Reads a key, its colon and the space before its value. A long one is cut, and not decoded: no table has it. */
   key(): string {
     const start = this.at;
     const escaped = this.string();
@@ -97,6 +100,7 @@ export class JsonCursor {
     this.space();
     if (this.bytes[this.at++] !== COLON) throw this.error('expected ":"', this.at - 1);
     this.space();
+    if (end - start > MAX_KEY_BYTES) return this.bytes.toString('latin1', start + 1, start + MAX_KEY_BYTES);
     return escaped
       ? JSON.parse(this.bytes.toString('utf8', start, end))
       : this.bytes.toString('latin1', start + 1, end - 1);

@@ -1,4 +1,15 @@
-import { bounded, count, free, freeFields, kinds, list, model, unbounded } from './field.ts';
+import {
+  bounded,
+  count,
+  flag,
+  free,
+  freeFields,
+  model,
+  OTHER_MODELS,
+  options,
+  textsOrTokens,
+  unbounded,
+} from './field.ts';
 import { MAX_CHOICES, OUTPUT_TOKENS } from './notes.ts';
 
 /**
@@ -7,14 +18,16 @@ import { MAX_CHOICES, OUTPUT_TOKENS } from './notes.ts';
  */
 export const COMPLETIONS_FIELDS = {
   model,
-  prompt: kinds({ scalar: free, list: list(kinds({ scalar: free, list: list(kinds({ scalar: free })) })) }),
+  prompt: textsOrTokens(),
   max_tokens: count(OUTPUT_TOKENS),
   n: count('each choice of each prompt reserves the whole output limit', MAX_CHOICES),
   best_of: count('each candidate of each prompt reserves the whole output limit', MAX_CHOICES),
   echo: unbounded('the prompt may be billed as output, beside the output limit'),
   // The probabilities of tokens that are billed in any case.
   logprobs: free,
-  ...freeFields('suffix', 'stream', 'stream_options', 'stop', 'seed', 'user', 'metadata'),
+  stream: flag,
+  stream_options: options,
+  ...freeFields('suffix', 'stop', 'seed', 'user', 'metadata'),
   ...freeFields('temperature', 'top_p', 'frequency_penalty', 'presence_penalty', 'logit_bias'),
   // Self-hosted servers, and vendors that host open models.
   min_tokens: bounded('the output limit'),
@@ -23,7 +36,7 @@ export const COMPLETIONS_FIELDS = {
   ...freeFields('guided_json', 'guided_regex', 'guided_choice', 'guided_grammar'),
   prompt_logprobs: free,
   // OpenRouter.
-  models: unbounded('other models may answer, at other prices', { kind: 'list', item: model }),
+  models: unbounded('other models may answer, at other prices', OTHER_MODELS),
   provider: unbounded('other providers of the model have other prices'),
   ...freeFields('transforms', 'session_id', 'debug'),
 } as const;

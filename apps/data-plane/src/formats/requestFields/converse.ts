@@ -1,4 +1,4 @@
-import { count, describedByVendor, free, freeFields, list, model, object, unbounded } from './field.ts';
+import { count, describedByVendor, flag, free, freeFields, list, model, object, unbounded } from './field.ts';
 import { MEDIA, OUTPUT_TOKENS } from './notes.ts';
 
 const SHOWN = { image: unbounded(MEDIA), document: unbounded(MEDIA) } as const;
@@ -21,5 +21,6 @@ export const CONVERSE_FIELDS = {
   ),
   toolConfig: describedByVendor(free),
   outputConfig: describedByVendor(free),
-  ...freeFields('stream', 'system', 'inferenceConfig'),
+  stream: flag,
+  ...freeFields('system', 'inferenceConfig'),
 } as const;

@@ -12,6 +12,8 @@ export interface Field<V extends Value = Value> {
   /** What bounds, prices or unbinds it. */
   readonly note?: string;
   readonly value: V;
+  /** How much of it the service reads; undefined if it reads none, or only what is within it. */
+  readonly bound?: Bound;
   /** Only for items of a list of tools, and members of such an item: the vendor runs it. */
   readonly tool?: ServerTool;
   /** Its cost is bounded only by the model's context window, which is reserved. */
@@ -35,6 +37,14 @@ export interface Field<V extends Value = Value> {
   readonly content?: ItemContent;
   /** This is another spelling of the field of this name. */
   readonly sameAs?: string;
+}
+
+/** The most that is read of a value, which is never less than what its vendors take. A longer value is refused. */
+export interface Bound {
+  /** Of a text, without its quotes and decoded; of another value, as it is written. */
+  readonly bytes: number;
+  /** For the refusal. */
+  readonly accepts: string;
 }
 
 /** A tool that the vendor runs, and bills besides the tokens of the request. */
@@ -61,12 +71,21 @@ export type Value =
   | { readonly kind: 'any' }
   | { readonly kind: 'only'; readonly values: readonly Literal[] }
   | { readonly kind: 'count'; readonly most: number }
-  | { readonly kind: 'list'; readonly item: Field }
+  | ListValue
   /** An object with any names. */
   | { readonly kind: 'map'; readonly item: Field }
   | ObjectValue<Fields>
   | VariantsValue<Record<string, Field>>
   | KindsValue;
+
+export interface ListValue {
+  readonly kind: 'list';
+  readonly item: Field;
+  /** The most items. Default: `MAX_ITEMS`. */
+  readonly most?: number;
+  /** The most items that are numbers: tokens of a text. Default: `most`. */
+  readonly mostTokens?: number;
+}
 
 /** An object with these fields and no other. */
 export interface ObjectValue<F extends Fields> {
@@ -96,17 +115,42 @@ export interface KindsValue {
 
 const ANY = { kind: 'any' } as const;
 
+/** Of messages, parts and tokens: the largest context window of any model, and each has a token at least. */
+export const MAX_ITEMS = 2 ** 20;
+export const MAX_MODELS = 128;
+export const MAX_TOOLS = 1_024;
+/** In one list, and in a request. */
+export const MAX_IDS = 2_048;
+/** The most texts in a request for embeddings or completions, as at OpenAI. */
+export const MAX_BATCH = 2_048;
+
+const NAME: Bound = { bytes: 512, accepts: 'text' };
+/** A file's address may be signed, and is then long. */
+const URI: Bound = { bytes: 8 * 1024, accepts: 'an address' };
+export const NUMBER: Bound = { bytes: 64, accepts: 'a number' };
+const FLAG: Bound = { bytes: 5, accepts: 'true or false' };
+const OPTIONS: Bound = { bytes: 16 * 1024, accepts: 'an object' };
+/** It may list all tools. */
+const CHOICE: Bound = { bytes: 64 * 1024, accepts: 'text or an object' };
+
 /** Any value: it costs no more than its bytes. */
 export const free: Field = { cost: 'free', value: ANY };
+/** A short text that the service reads, such as a key or a tier. */
+export const shortText: Field = { ...free, bound: NAME };
+export const flag: Field = { ...free, bound: FLAG };
+/** A small object that the service reads. */
+export const options: Field = { ...free, bound: OPTIONS };
+export const toolChoice: Field = { ...free, bound: CHOICE };
 /** The name of a model. */
-export const model: Field = { cost: 'model', value: ANY };
+export const model: Field = { cost: 'model', value: ANY, bound: NAME };
 
 export function bounded(note: string, value: Value = ANY): Field {
   return { cost: 'bounded', note, value };
 }
 
+/** The vendor bills by it: a tier, a speed, a region. */
 export function priced(note: string, value: Value = ANY): Field {
-  return { cost: 'priced', note, value };
+  return { cost: 'priced', note, value, ...(value === ANY && { bound: NAME }) };
 }
 
 /** `value` says where models and stored objects are named in it. */
@@ -116,7 +160,12 @@ export function unbounded<V extends Value = Value>(note: string, value: V = ANY 
 
 /** Without `value`, the id of the object, or a list of ids; else `value` says where in it the ids are. */
 export function stored(note: string, value: Value = ANY): Field {
-  return { cost: 'stored', note, value };
+  return { cost: 'stored', note, value, ...(value === ANY && { bound: NAME }) };
+}
+
+/** The id of a stored object in a URI, which may also lead elsewhere. */
+export function storedUri(note: string): Field {
+  return { ...stored(note), bound: URI, isUri: true, isMadeOutside: true };
 }
 
 /** The id of an object that the vendor stores. */
@@ -154,17 +203,34 @@ export const fillsContext: Field = {
   fillsContext: true,
 };
 
+/** `true` or `false`, and nothing else. */
+export const onlyFlag: Field = { cost: 'free', value: { kind: 'only', values: [true, false] }, bound: FLAG };
+
 export function only(...values: readonly Literal[]): Field {
   return { cost: 'free', value: { kind: 'only', values } };
 }
 
 export function count(note: string, most: number = Number.MAX_SAFE_INTEGER): Field {
-  return bounded(note, { kind: 'count', most });
+  return { ...bounded(note, { kind: 'count', most }), bound: NUMBER };
 }
 
-export function list(item: Field): Field {
-  return { cost: 'free', value: { kind: 'list', item } };
+export function list(item: Field, most: number = MAX_ITEMS, mostTokens: number = most): Field {
+  return { cost: 'free', value: { kind: 'list', item, most, mostTokens } };
 }
+
+/** Texts, or the numbers of their tokens: a list of numbers is one text. */
+export function textsOrTokens(): Field {
+  const tokens = list(kinds({ scalar: free }));
+  return kinds({ scalar: free, list: list(kinds({ scalar: free, list: tokens }), MAX_BATCH, MAX_ITEMS) });
+}
+
+/** Ids of stored objects that are made outside the service. */
+export function outsideIds(): Field {
+  return list(outsideId, MAX_IDS);
+}
+
+/** Other models that may answer. */
+export const OTHER_MODELS: Value = { kind: 'list', item: model, most: MAX_MODELS };
 
 export function object<const F extends Fields>(fields: F, requires?: string): Field<ObjectValue<F>> {
   return { cost: 'free', value: { kind: 'object', fields, ...(requires !== undefined && { requires }) } };

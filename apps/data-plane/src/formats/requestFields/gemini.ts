@@ -8,6 +8,9 @@ import {
   free,
   freeFields,
   list,
+  MAX_BATCH,
+  MAX_TOOLS,
+  model,
   type ObjectValue,
   object,
   only,
@@ -15,6 +18,7 @@ import {
   refersTo,
   serverTool,
   stored,
+  storedUri,
   unbounded,
 } from './field.ts';
 import { MAX_CHOICES, MEDIA, OUTPUT_TOKENS, SERVICE_TIER } from './notes.ts';
@@ -37,9 +41,9 @@ function message(fields: Fields): Field<ObjectValue<Fields>> {
   return object(bothSpellings(fields));
 }
 
-const SAME_MODEL = bounded('must be the model that the path names');
+const SAME_MODEL = { ...model, cost: 'bounded', note: 'must be the model that the path names' } as const;
 const INLINE_MEDIA = unbounded(MEDIA);
-const FILE_URI: Field = { ...stored('a file that the vendor stores'), isUri: true, isMadeOutside: true };
+const FILE_URI = storedUri('a file that the vendor stores');
 const FILE_MEDIA = refersTo(bothSpellings({ fileUri: FILE_URI }), unbounded(MEDIA));
 
 /** What a client's function returned. */
@@ -90,7 +94,7 @@ const RETRIEVAL = bothSpellings({
 
 /** One object may name several tools. */
 const TOOL = message({
-  functionDeclarations: list(FUNCTION),
+  functionDeclarations: list(FUNCTION, MAX_TOOLS),
   computerUse: describedByVendor(free),
   googleSearch: serverTool('google_search'),
   googleSearchRetrieval: serverTool('google_search'),
@@ -105,7 +109,7 @@ const TOOL = message({
   retrieval: refersTo(RETRIEVAL, unbounded('nothing bounds what it adds to the input')),
 });
 
-const GENERATION_CONFIG = message({
+export const GENERATION_CONFIG = message({
   maxOutputTokens: count(OUTPUT_TOKENS),
   candidateCount: count('multiplies the output', MAX_CHOICES),
   thinkingConfig: message({
@@ -135,7 +139,7 @@ export const GENERATE_CONTENT_FIELDS: Fields = bothSpellings({
   contents: list(CONTENT),
   systemInstruction: CONTENT,
   generationConfig: GENERATION_CONFIG,
-  tools: list(TOOL),
+  tools: list(TOOL, MAX_TOOLS),
   toolConfig: message(
     freeFields('functionCallingConfig', 'retrievalConfig', 'includeServerSideToolInvocations'),
   ),
@@ -159,4 +163,6 @@ export const EMBED_CONTENT_FIELDS: Fields = bothSpellings({
   ...freeFields('taskType', 'title', 'outputDimensionality', 'embedContentConfig'),
 });
 
-export const BATCH_EMBED_FIELDS: Fields = { requests: list(object(EMBED_CONTENT_FIELDS)) };
+export const BATCH_EMBED_FIELDS: Fields = {
+  requests: list(object(EMBED_CONTENT_FIELDS), MAX_BATCH),
+};

@@ -1,14 +1,15 @@
 import {
   describedByVendor,
-  type Field,
   free,
   freeFields,
   kinds,
   list,
+  MAX_TOOLS,
   model,
   object,
   only,
   outsideId,
+  outsideIds,
   refersTo,
   serverTool,
   storedId,
@@ -49,7 +50,7 @@ const IMAGE_GENERATION = serverTool('image_generation', undefined, {
   },
 });
 
-const FILES = list(outsideId);
+const FILES = outsideIds();
 /** Where a tool of the vendor runs. */
 const CONTAINER = {
   container_id: storedId,
@@ -66,7 +67,7 @@ export const RESPONSES_TOOLS = variants('type', {
   custom: CUSTOM,
   namespace: object({
     ...freeFields('type', 'name', 'description'),
-    tools: list(variants('type', { function: FUNCTION, custom: CUSTOM })) as Field,
+    tools: list(variants('type', { function: FUNCTION, custom: CUSTOM }), MAX_TOOLS),
   }),
   local_shell: describedByVendor(object(freeFields('type'))),
   apply_patch: describedByVendor(object(freeFields('type', 'allowed_callers'))),
@@ -94,7 +95,7 @@ export const RESPONSES_TOOLS = variants('type', {
   x_search: serverTool('x_search', 'max_tool_calls'),
   code_interpreter: refersTo(CODE_CONTAINER, serverTool('code_interpreter', 'max_tool_calls')),
   // What it searches is stored at the vendor.
-  file_search: refersTo({ vector_store_ids: list(outsideId) }, serverTool('file_search')),
+  file_search: refersTo({ vector_store_ids: outsideIds() }, serverTool('file_search')),
   image_generation: IMAGE_GENERATION,
   mcp: serverTool('mcp'),
   programmatic_tool_calling: serverTool('programmatic_tool_calling'),

@@ -1,6 +1,8 @@
 import { CLOSE_OBJECT, COMMA, JsonCursor, type Span } from '@weighbridge/dialects';
+import { boundOf, readText } from '../../formats/fieldReader.ts';
 import { memberCuts } from '../../formats/memberCuts.ts';
 import type { RequestBody } from '../../formats/requestBody.ts';
+import { CONVERSE_FIELDS } from '../../formats/requestFields/converse.ts';
 import { modelSegment } from '../modelSegment.ts';
 import type { Invocation } from './invocation.ts';
 
@@ -8,6 +10,8 @@ import type { Invocation } from './invocation.ts';
 const ELSEWHERE: ReadonlySet<string> = new Set(['model', 'stream', 'maxTokens', 'inferenceConfig']);
 /** Headers that mean something there. The others are of the caller's dialect. */
 const KEPT = new Set(['content-type', 'traceparent', 'tracestate', 'user-agent']);
+
+const MODEL = boundOf(CONVERSE_FIELDS, 'model');
 
 /** A request as Bedrock's Converse takes it. The body is the service's own: every request to Converse is translated. */
 export function converseCall(headers: readonly string[], body: RequestBody): Invocation {
@@ -32,7 +36,8 @@ export function converseCall(headers: readonly string[], body: RequestBody): Inv
   if (settings !== '') {
     edits.push({ span: { start, end: start }, text: `"inferenceConfig":{${settings}},` });
   }
-  const model = String(JSON.parse(text('model') ?? '""'));
+  const modelSpan = members.get('model');
+  const model = (modelSpan && readText(bytes, modelSpan, MODEL, 'model')) ?? '';
   const action = text('stream') === 'true' ? 'converse-stream' : 'converse';
   return { path: `/model/${modelSegment(model)}/${action}`, headers: kept, body: body.withEdits(edits) };
 }

@@ -1,6 +1,9 @@
+import { OPEN_OBJECT } from '@weighbridge/dialects';
 import { AppError } from '@weighbridge/errors';
+import { findFields } from '../../formats/jsonFields.ts';
 import { memberCuts } from '../../formats/memberCuts.ts';
 import { RequestBody } from '../../formats/requestBody.ts';
+import { GENERATE_CONTENT_FIELDS } from '../../formats/requestFields/gemini.ts';
 import { betasAt, messagesBody } from '../messagesBody.ts';
 import { modelSegment } from '../modelSegment.ts';
 import type { UpstreamRequest } from '../upstreamRequest.ts';
@@ -83,13 +86,42 @@ function withoutModel(body: RequestBody): RequestBody {
 
 /** Google's other API counts a whole request as a member of the body, here it is the body. */
 function countBody(body: RequestBody): RequestBody {
-  const asked = JSON.parse(body.toBuffer().toString('utf8')) as Record<string, unknown>;
-  const { generateContentRequest, generate_content_request, model: _model, ...others } = asked;
-  const { model: _inner, ...request } = (generateContentRequest ?? generate_content_request ?? {}) as Record<
-    string,
-    unknown
-  >;
-  return new RequestBody([Buffer.from(JSON.stringify({ ...others, ...request }))]);
+  const bytes = body.toBuffer();
+  const asked = [...findFields(bytes, WHOLE_REQUEST).values()].find(
+    ({ start }) => bytes[start] === OPEN_OBJECT,
+  );
+  if (!asked) return withoutMembers(bytes, OUTSIDE);
+  const inner = bytes.subarray(asked.start, asked.end);
+  const own = new Set(findFields(inner, COUNTED_FIELDS).keys());
+  const request = withoutMembers(inner, IN_PATH).toBuffer();
+  // What both say, the request says.
+  const others = withoutMembers(bytes, new Set([...OUTSIDE, ...own])).toBuffer();
+  return new RequestBody([joinedObjects(others, request)]);
+}
+
+const WHOLE_REQUEST = new Set(['generateContentRequest', 'generate_content_request']);
+const OUTSIDE = new Set([...IN_PATH, ...WHOLE_REQUEST]);
+const COUNTED_FIELDS = new Set(Object.keys(GENERATE_CONTENT_FIELDS));
+
+function withoutMembers(bytes: Buffer, names: ReadonlySet<string>): RequestBody {
+  const cuts = memberCuts(bytes, names);
+  return new RequestBody([bytes]).withEdits(cuts.map((span) => ({ span, text: '' })));
+}
+
+/** One object with the members of both. */
+function joinedObjects(one: Buffer, other: Buffer): Buffer {
+  const [first, second] = [one, other].map((bytes) => {
+    return bytes.subarray(bytes.indexOf('{') + 1, bytes.lastIndexOf('}'));
+  }) as [Buffer, Buffer];
+  const comma = isBlank(first) || isBlank(second) ? '' : ',';
+  return Buffer.concat([OPEN, first, Buffer.from(comma), second, CLOSE]);
+}
+
+const OPEN = Buffer.from('{');
+const CLOSE = Buffer.from('}');
+
+function isBlank(bytes: Buffer): boolean {
+  return !bytes.some((byte) => byte > 0x20);
 }
 
 function notServed(path: string): AppError {
