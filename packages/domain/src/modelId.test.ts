@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { compileModelPatterns, parseModelId } from './modelId.ts';
 
@@ -30,5 +31,36 @@ describe('allowed models', () => {
 
   it('are all models without a pattern', () => {
     expect(compileModelPatterns([])('any/thing')).toBe(true);
+  });
+
+  it('match as the rule says, whatever the pattern', () => {
+    /** By the definition, one character at a time. */
+    const isMatch = (pattern: string, text: string): boolean => {
+      if (pattern === '') return text === '';
+      if (pattern[0] === '*')
+        return isMatch(pattern.slice(1), text) || (text !== '' && isMatch(pattern, text.slice(1)));
+      return pattern[0] === text[0] && isMatch(pattern.slice(1), text.slice(1));
+    };
+    const of = (letters: string, maxLength: number) =>
+      fc.string({ unit: fc.constantFrom(...letters), maxLength });
+    fc.assert(
+      fc.property(
+        fc.array(of('ab*/\n', 7), { minLength: 1, maxLength: 3 }),
+        of('ab/\n', 9),
+        (patterns, text) => {
+          expect(compileModelPatterns(patterns)(text)).toBe(patterns.some((one) => isMatch(one, text)));
+        },
+      ),
+      { numRuns: 5_000 },
+    );
+  });
+
+  it('match in linear time, however many wildcards a pattern has', () => {
+    const allowed = compileModelPatterns([`${'*a'.repeat(50)}*b`]);
+    const began = process.cpuUsage();
+    for (let times = 0; times < 100; times++) expect(allowed('a'.repeat(20_000))).toBe(false);
+    const { user } = process.cpuUsage(began);
+    // A regular expression would take hours.
+    expect(user).toBeLessThan(2_000_000);
   });
 });

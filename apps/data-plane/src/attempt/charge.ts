@@ -246,8 +246,8 @@ async function countRequest(
 ): Promise<number> {
   if (!body) return 0;
   if (body.length > MAX_COUNTED_BYTES) return estimateLarge(body, modelRequest);
-  const { text, framingTokens } = textOfRequest(body.toBuffer());
-  return (await countTokens(text)) + framingTokens;
+  const { text, characters, framingTokens } = textOfRequest(body.toBuffer());
+  return (await countTokens(text, characters)) + framingTokens;
 }
 
 /** The input of embeddings may be numbers of tokens, as short as a digit and a comma. */

@@ -7,7 +7,9 @@ import {
   OPEN_OBJECT,
   QUOTE,
 } from '@weighbridge/dialects';
+import { readText } from './fieldReader.ts';
 import { findFields } from './jsonFields.ts';
+import { MAX_COUNTED_CHARACTERS } from './tokenCounter.ts';
 
 /** Chat formats add tokens around each message, and around the prompt. */
 const TOKENS_PER_MESSAGE = 4;
@@ -15,6 +17,11 @@ const TOKENS_PER_PROMPT = 3;
 /** An encoded image or file: its length says little about its tokens. */
 const ENCODED_MEDIA = /^(data:[\w/+.-]+;base64,|[A-Za-z0-9+/=_-]{1024})/;
 const MAX_DEPTH = 64;
+/** The rest of a longer text is not decoded: its characters say enough. */
+const MAX_TEXT_BYTES = 256 * 1024;
+const ANY_TEXT = { bytes: MAX_TEXT_BYTES, accepts: 'text' };
+/** As much as tells media from text. */
+const MEDIA_BYTES = 1_100;
 
 /** The fields of a body, in any dialect, that the model reads. */
 const PROMPT_FIELDS = [
@@ -38,7 +45,10 @@ const WANTED = new Set(PROMPT_FIELDS);
 const LISTS_OF_MESSAGES = new Set(['messages', 'input', 'contents']);
 
 export interface RequestText {
+  /** As much of it as is counted. */
   readonly text: string;
+  /** Of the whole text, if `text` is only its beginning. */
+  readonly characters: number | undefined;
   /** Tokens besides the text: those that the format adds, and those that the request has as numbers. */
   readonly framingTokens: number;
 }
@@ -46,15 +56,17 @@ export interface RequestText {
 /** The text that the model reads: its tokens are counted if the vendor reports no usage. */
 export function textOfRequest(body: Buffer): RequestText {
   const spans = findFields(body, WANTED);
-  if (spans.size === 0) return { text: '', framingTokens: 0 };
+  if (spans.size === 0) return { text: '', characters: undefined, framingTokens: 0 };
   const reader = new TextReader(body);
   for (const field of PROMPT_FIELDS) {
     const span = spans.get(field);
     if (span) reader.read(span.start, LISTS_OF_MESSAGES.has(field));
   }
-  const { texts, messages, numbers } = reader;
+  const { texts, messages, numbers, uncounted } = reader;
   const framingTokens = messages > 0 ? TOKENS_PER_PROMPT + TOKENS_PER_MESSAGE * messages : 0;
-  return { text: texts.join('\n'), framingTokens: framingTokens + numbers };
+  const text = texts.join('\n');
+  const characters = uncounted > 0 ? text.length + uncounted : undefined;
+  return { text, characters, framingTokens: framingTokens + numbers };
 }
 
 /** Members that describe a part, and are not its content. */
@@ -73,6 +85,9 @@ const DESCRIPTIVE = new Set([
 /** Collects the strings of values, without parsing what is around them. */
 class TextReader {
   readonly texts: string[] = [];
+  /** Characters of texts that are not in `texts`, which has enough to be counted: of those with escapes, as they are written. */
+  uncounted = 0;
+  #counted = 0;
   messages = 0;
   /** A list of numbers is a list of tokens: clients of embeddings send them. */
   numbers = 0;
@@ -101,10 +116,19 @@ class TextReader {
     const { bytes, at } = this.#cursor;
     const isEscaped = this.#cursor.string();
     const end = this.#cursor.at;
-    const text: string = isEscaped
-      ? JSON.parse(bytes.toString('utf8', at, end))
-      : bytes.toString('utf8', at + 1, end - 1);
-    if (!ENCODED_MEDIA.test(text)) this.texts.push(text);
+    const isCounted = this.#counted < MAX_COUNTED_CHARACTERS;
+    const most = isCounted ? MAX_TEXT_BYTES : MEDIA_BYTES;
+    const isWhole = isCounted && end - at - 2 <= most;
+    const text =
+      isEscaped && isWhole
+        ? (readText(bytes, { start: at, end }, ANY_TEXT, '') ?? '')
+        : bytes.toString('utf8', at + 1, Math.min(end - 1, at + 1 + most));
+    if (ENCODED_MEDIA.test(text)) return;
+    if (isCounted) {
+      this.texts.push(text);
+      this.#counted += text.length + 1;
+    }
+    if (!isWhole) this.uncounted += charactersIn(bytes, isCounted ? at + 1 + most : at, end - 1);
   }
 
   #list(hasMessages: boolean): void {
@@ -146,4 +170,14 @@ class TextReader {
     this.#cursor.at++;
     this.#cursor.space();
   }
+}
+
+/** UTF-16 units, without decoding: a byte that continues a character is none. */
+function charactersIn(bytes: Buffer, start: number, end: number): number {
+  let characters = 0;
+  for (let at = start; at < end; at++) {
+    const byte = bytes[at] ?? 0;
+    if (byte < 0x80 || byte >= 0xc0) characters += byte >= 0xf0 ? 2 : 1;
+  }
+  return characters;
 }

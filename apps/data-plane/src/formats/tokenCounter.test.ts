@@ -20,6 +20,41 @@ it('extrapolates a long text from its beginning, and stays fast on one without b
   expect(performance.now() - began).toBeLessThan(1_000);
 });
 
+it('lets others have their turn while it counts what takes long, and counts one text at a time', async () => {
+  let pieces = 0;
+  const slow = createTokenCounter(async () => (piece) => {
+    pieces++;
+    const began = performance.now();
+    while (performance.now() - began < 12);
+    return piece.length;
+  });
+  const counting = Promise.all([slow('x'.repeat(4_096)), slow('y'.repeat(4_096))]);
+  const seen = new Set<number>();
+  let isOver = false;
+  void counting.then(() => {
+    isOver = true;
+  });
+  while (!isOver) {
+    await new Promise((resolve) => setImmediate(resolve));
+    seen.add(pieces);
+  }
+  expect(await counting).toEqual([4_096, 4_096]);
+  // After each of 16 pieces.
+  expect(seen.size).toBeGreaterThanOrEqual(16);
+});
+
+it('takes the beginning of a long text, and knows how long all of it is', async () => {
+  const whole = 'the quick brown fox jumps over the lazy dog. '.repeat(40_000);
+  for (const content of [[whole], whole.match(/.{900}/g) ?? []]) {
+    const body = Buffer.from(JSON.stringify({ input: content }));
+    const { text, characters = 0 } = textOfRequest(body);
+    expect(text.length).toBeLessThan(300_000);
+    expect(Math.abs(characters / whole.length - 1)).toBeLessThan(0.01);
+    const all = await count(whole);
+    expect(Math.abs((await count(text, characters)) / all - 1)).toBeLessThan(0.02);
+  }
+});
+
 it('counts the text that a model reads, in any dialect', () => {
   const text = (body: object) => textOfRequest(Buffer.from(JSON.stringify(body)));
   expect(

@@ -93,16 +93,37 @@ function idsOf(
   const { provider } = connector;
   const { models, names } = table;
   const id = name.startsWith(`${provider}/`) && models.has(name) ? name : `${provider}/${name}`;
-  const ids = new Set([id]);
-  for (const model of models.values()) {
-    if (model.provider === provider && upstreamNameAt(model, connector) === name) ids.add(model.id);
-  }
+  const ids = new Set([id, ...(upstreamIds(connector, table).get(name) ?? [])]);
   const other = names.inCatalog(id)?.target;
   if (other !== undefined) ids.add(other);
   if ([...ids].some((one) => models.has(one))) return [...ids];
   const resolved = names.resolve(name, policyIds)?.target;
   if (resolved !== undefined && models.has(resolved)) ids.add(resolved);
   return [...ids];
+}
+
+const UPSTREAM_IDS = new WeakMap<
+  RoutingTable,
+  Map<RoutableConnector, ReadonlyMap<string, readonly string[]>>
+>();
+
+/** The ids of models by their names at an account, computed once per table: a request may name many. */
+function upstreamIds(
+  connector: RoutableConnector,
+  table: RoutingTable,
+): ReadonlyMap<string, readonly string[]> {
+  const known = UPSTREAM_IDS.get(table) ?? new Map();
+  UPSTREAM_IDS.set(table, known);
+  const found = known.get(connector);
+  if (found) return found;
+  const ids = new Map<string, string[]>();
+  for (const model of table.models.values()) {
+    if (model.provider !== connector.provider) continue;
+    const name = upstreamNameAt(model, connector);
+    ids.set(name, [...(ids.get(name) ?? []), model.id]);
+  }
+  known.set(connector, ids);
+  return ids;
 }
 
 /** Every policy of the key allows the model. */

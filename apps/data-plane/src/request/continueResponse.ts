@@ -4,8 +4,7 @@ import { responseNotFound } from '../attempt/findStored.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { type GenerationRequest, readGenerationRequest } from '../formats/generationRequest.ts';
 import { RequestBody } from '../formats/requestBody.ts';
-import type { HeldMemory } from '../shared/memoryBudget.ts';
-import type { ResponseStore, StoredResponse } from '../translation/responseStore.ts';
+import type { ResponseStore, StoredResponse, StoreMemory } from '../translation/responseStore.ts';
 
 /**
  * The request with the whole conversation in place of the id of a response that this service stores: any vendor takes it. Rejects
@@ -13,12 +12,14 @@ import type { ResponseStore, StoredResponse } from '../translation/responseStore
  */
 export async function continueResponse(
   store: Pick<ResponseStore, 'find'>,
-  { key, memory }: { readonly key: ResolvedKey; readonly memory: Pick<HeldMemory, 'takeBody'> },
+  { key, memory }: { readonly key: ResolvedKey; readonly memory: StoreMemory },
   { operation, body, previousResponseId = '' }: GenerationRequest,
 ): Promise<GenerationRequest> {
   const param = 'previous_response_id';
-  const { items } = await storedResponse(store, key, previousResponseId, param);
-  memory.takeBody(2 * items.length, body.length + 2 * items.length, key.principalId);
+  const { items } = await storedResponse(store, key, previousResponseId, param, memory);
+  // The conversation in one body: the stored one is held beside it.
+  const total = body.length + items.length;
+  memory.takeBody(total, total + items.length, key.principalId);
   return readGenerationRequest(operation, new RequestBody([continuedRequest(body.toBuffer(), items)]));
 }
 
@@ -28,11 +29,13 @@ export async function storedResponse(
   { principalId }: ResolvedKey,
   id: string,
   param: string,
+  memory: StoreMemory,
 ): Promise<StoredResponse> {
   let found: StoredResponse | undefined;
   try {
-    found = await store.find(id, principalId);
+    found = await store.find(id, principalId, memory);
   } catch (error) {
+    if (error instanceof AppError) throw error;
     const message = 'Stored responses cannot be looked up right now. Try again.';
     throw new AppError('unavailable', 'response_store_unreachable', message, { cause: error });
   }

@@ -27,9 +27,13 @@ import {
   operationInstead,
   RequestTranslation,
   type TranslatedRequest,
-  type TranslationTerms,
 } from '../translation/requestTranslation.ts';
-import { isOwnResponse, MAX_CONVERSATION_BYTES, type ResponseStore } from '../translation/responseStore.ts';
+import {
+  isOwnResponse,
+  MAX_CONVERSATION_BYTES,
+  type ResponseStore,
+  type StoreMemory,
+} from '../translation/responseStore.ts';
 import { assertAllowed, assertNamedModelsAllowed, namedTargets } from './admitModel.ts';
 import { type ChoiceDeps, type ChosenTargets, chooseTargets } from './chooseTargets.ts';
 import { continueResponse } from './continueResponse.ts';
@@ -68,7 +72,7 @@ interface Sender {
   /** Learns which model it names, also if it is refused. */
   readonly observed: { modelRequested: string };
   /** What the request holds. */
-  readonly memory: TranslationTerms['memory'];
+  readonly memory: StoreMemory;
 }
 
 /** Admits a request and chooses its targets; a promise only if a pin or an owner has to be looked up. */

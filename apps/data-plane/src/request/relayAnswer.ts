@@ -47,7 +47,7 @@ export function relayAnswer(
     requestId: request.id,
     headers: responseHeaders(request, plan, delivered, client.headers),
     ownership: ownershipOf(deps, request.key, plan, attempt, unfinished),
-    store: storing(deps.responses, request.key, attempt.prepared, plan),
+    store: storing(deps.responses, request.key, attempt.prepared, plan, client.memory),
     onRead: settlesLater(deps, request, plan, unfinished && connector.id),
   });
 }

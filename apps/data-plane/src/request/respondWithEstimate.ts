@@ -32,8 +32,8 @@ export async function respondWithEstimate(
   // The text is held beside the body.
   const { length } = generation.body;
   client.memory.takeBody(length, 2 * length, key.principalId);
-  const { text, framingTokens } = textOfRequest(generation.body.toBuffer());
-  const tokens = (await countTokens(text)) + framingTokens;
+  const { text, characters, framingTokens } = textOfRequest(generation.body.toBuffer());
+  const tokens = (await countTokens(text, characters)) + framingTokens;
   const { response, headers } = client;
   client.commit();
   if (client.hasDisconnected || response.destroyed) return;

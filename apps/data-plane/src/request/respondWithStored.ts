@@ -1,7 +1,10 @@
+import { COMMA, JsonCursor, joinItems, type Span } from '@weighbridge/dialects';
 import { AppError } from '@weighbridge/errors';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import { addRequestId } from '../attempt/errorResponse.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
+import { parseSmall } from '../formats/fieldReader.ts';
+import { findFields } from '../formats/jsonFields.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';
 import type { ResponseStore } from '../translation/responseStore.ts';
 import { storedResponse } from './continueResponse.ts';
@@ -17,6 +20,8 @@ interface StoredRequest {
 
 const USUAL_ITEMS = 20;
 const MAX_ITEMS = 100;
+/** A longer id is none that this service shows. */
+const MAX_ID_BYTES = 4_096;
 
 /** Answers a request for a response that this service stores itself, since its vendor stores none. */
 export async function respondWithStored(
@@ -26,48 +31,93 @@ export async function respondWithStored(
   client: ClientConnection,
 ): Promise<void> {
   const { id, query, receivedAt, key, observed } = request;
-  const { items, response: stored } = await storedResponse(store, key, responseId, 'response_id');
+  const { memory } = client;
+  const { items, response: stored } = await storedResponse(store, key, responseId, 'response_id', memory);
   if (rest === '/cancel') throw notInBackground();
   let body = stored;
   if (method === 'DELETE') {
     await store.delete(responseId, key.principalId);
-    body = JSON.stringify({ id: responseId, object: 'response', deleted: true });
-  } else if (rest === '/input_items') body = JSON.stringify(itemList(items, stored, query));
+    body = Buffer.from(JSON.stringify({ id: responseId, object: 'response', deleted: true }));
+  } else if (rest === '/input_items') {
+    memory.takeBody(items.length, 2 * items.length, key.principalId);
+    body = itemList(items, stored, query);
+  }
   const { response, headers } = client;
   client.commit();
   if (client.hasDisconnected || response.destroyed) return;
-  const bytes = Buffer.from(body);
   observed.outcome = 'success';
   addRequestId(headers, 'openai', id);
   headers.set('content-type', 'application/json; charset=utf-8');
-  headers.set('content-length', String(bytes.length));
+  headers.set('content-length', String(body.length));
   headers.set('x-svc-attempts', '0');
   headers.set('x-svc-overhead-ms', (performance.now() - receivedAt).toFixed(3));
   response.writeHead(200, headers.list);
-  response.end(bytes);
+  response.end(body);
 }
 
-/** The items before the response's own, the latest first unless asked otherwise. */
-function itemList(items: string, response: string, query: string): object {
-  const { output } = JSON.parse(response) as { readonly output: readonly unknown[] };
-  const all: readonly Readonly<Record<string, unknown>>[] = JSON.parse(`[${items}]`);
-  const input = all.slice(0, all.length - output.length).map((item, at) => {
-    return typeof item.id === 'string' ? item : { id: `item_${at}`, ...item };
-  });
+/** The items before the response's own, the latest first unless asked otherwise, as they are stored: each has an id. */
+function itemList(items: Buffer, response: Buffer, query: string): Buffer {
+  const output = findFields(response, OUTPUT).get('output');
+  const own = output ? spansIn(response.subarray(output.start + 1, output.end - 1)).length : 0;
+  const all = spansIn(items);
+  const input = all.slice(0, all.length - own).map((span, at) => storedItem(items, span, at));
   const asked = new URLSearchParams(query);
-  const ordered: readonly { readonly id?: unknown }[] =
-    asked.get('order') === 'asc' ? input : input.toReversed();
+  const ordered = asked.get('order') === 'asc' ? input : input.toReversed();
   const after = asked.get('after');
   const from = after === null ? 0 : ordered.findIndex(({ id }) => id === after) + 1;
   const limit = Math.min(Math.max(Number(asked.get('limit') ?? USUAL_ITEMS) || USUAL_ITEMS, 1), MAX_ITEMS);
   const data = ordered.slice(from, from + limit);
-  return {
-    object: 'list',
-    data,
+  const tail = {
     first_id: data[0]?.id ?? null,
     last_id: data.at(-1)?.id ?? null,
     has_more: from + data.length < ordered.length,
   };
+  return Buffer.concat([
+    Buffer.from('{"object":"list","data":['),
+    joinItems(...data.map(({ bytes, added }) => withFirst(bytes, added))),
+    Buffer.from(`],${JSON.stringify(tail).slice(1)}`),
+  ]);
+}
+
+const OUTPUT = new Set(['output']);
+const ID_FIELD = new Set(['id']);
+
+interface StoredItem {
+  readonly id: string;
+  readonly bytes: Buffer;
+  /** The member that it lacks. */
+  readonly added: string;
+}
+
+function storedItem(items: Buffer, { start, end }: Span, at: number): StoredItem {
+  const bytes = items.subarray(start, end);
+  const id = parseSmall(bytes, findFields(bytes, ID_FIELD).get('id'), MAX_ID_BYTES);
+  if (typeof id === 'string') return { id, bytes, added: '' };
+  return { id: `item_${at}`, bytes, added: `"id":"item_${at}"` };
+}
+
+/** An object with another first member. */
+function withFirst(object: Buffer, member: string): Buffer {
+  if (member === '') return object;
+  const inner = object.subarray(1);
+  const isEmpty = inner.toString('latin1').trimStart().startsWith('}');
+  return Buffer.concat([Buffer.from(`{${member}${isEmpty ? '' : ','}`), inner]);
+}
+
+/** The values in a list without its brackets. A stored conversation has at most as many items as can be translated. */
+function spansIn(list: Buffer): Span[] {
+  const cursor = new JsonCursor(list);
+  const spans: Span[] = [];
+  cursor.space();
+  while (cursor.at < list.length) {
+    const start = cursor.at;
+    cursor.skipValue();
+    spans.push({ start, end: cursor.at });
+    cursor.space();
+    if (cursor.peek() === COMMA) cursor.at++;
+    cursor.space();
+  }
+  return spans;
 }
 
 function notInBackground(): AppError {

@@ -1,6 +1,7 @@
 import { inputItems, joinItems } from '@weighbridge/dialects';
 import type { Plan, PreparedRequest } from '../attempt/plan.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
+import type { HeldMemory } from '../shared/memoryBudget.ts';
 import type { ResponseStore } from '../translation/responseStore.ts';
 
 /** Stores a translated answer with the conversation that led to it; undefined if this service does not store it. */
@@ -9,6 +10,7 @@ export function storing(
   { principalId }: ResolvedKey,
   { translation }: PreparedRequest,
   plan: Plan,
+  memory: Pick<HeldMemory, 'tryTake'>,
 ): ((response: string) => Promise<void>) | undefined {
   if (!store || !translation?.isStored || plan.kind !== 'generation') return undefined;
   const { body } = plan.generation;
@@ -17,8 +19,8 @@ export function storing(
       readonly id: string;
       readonly output: readonly unknown[];
     };
-    const said = output.map((item) => JSON.stringify(item));
+    const said = output.map((item) => Buffer.from(JSON.stringify(item)));
     const items = joinItems(inputItems(body.toBuffer()), ...said);
-    return store.save(id, principalId, { items, response });
+    return store.save(id, principalId, { items, response: Buffer.from(response) }, memory);
   };
 }

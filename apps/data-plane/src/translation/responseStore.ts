@@ -9,13 +9,17 @@ import {
   RESPONSE_BUCKET,
 } from '@weighbridge/bus';
 import { seal, unseal } from '@weighbridge/domain';
+import type { HeldMemory } from '../shared/memoryBudget.ts';
+
+/** What a request holds while it reads from the store, and afterwards. */
+export type StoreMemory = Pick<HeldMemory, 'takeBody' | 'release'>;
 
 /** A response that a vendor without a store made, and the conversation that led to it. */
 export interface StoredResponse {
   /** The items of the conversation, its own included, as they were written, with commas between them. */
-  readonly items: string;
+  readonly items: Buffer;
   /** As the caller got it: a JSON object. */
-  readonly response: string;
+  readonly response: Buffer;
 }
 
 export interface ResponseStoreDeps {
@@ -36,6 +40,8 @@ export const MAX_CONVERSATION_BYTES = 16 * 1024 * 1024;
 /** Of what is stored with it: its answer, once as an item and once as the caller got it. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 const MAX_BYTES = MAX_CONVERSATION_BYTES + MAX_ANSWER_BYTES;
+/** Plain, packed and in pieces. */
+const TIMES_HELD_TO_SAVE = 3;
 const ID = /^resp_wb_[\w-]{1,80}$/;
 
 /** What the ids of stored responses begin with, after `resp_`: no vendor's do. */
@@ -94,12 +100,18 @@ export class ResponseStore {
     this.#deps = deps;
   }
 
-  /** Undefined if there is none. Rejects if the store can't be asked. */
-  async find(id: string, principalId: string): Promise<StoredResponse | undefined> {
+  /**
+   * Undefined if there is none. Rejects if the store can't be asked, and with a 503 if `memory`, which holds what is found, is short:
+   * a response of 16 MiB may be packed in 16 KiB.
+   */
+  async find(id: string, principalId: string, memory: StoreMemory): Promise<StoredResponse | undefined> {
     const name = nameOf(id, principalId);
     const first = await this.#deps.bucket.get(`${name}.0`);
     if (!first) return undefined;
     const count = first.value[0] ?? 0;
+    const most = first.value.length + (count - 1) * MAX_PIECE_BYTES;
+    // In pieces, joined, and opened.
+    memory.takeBody(3 * most, 3 * most, principalId);
     const others = Array.from({ length: count - 1 }, (_, at) => this.#deps.bucket.get(`${name}.${at + 1}`));
     const entries = [first, ...(await Promise.all(others))];
     const pieces = entries.flatMap((entry) => (entry ? [Buffer.from(entry.value)] : []));
@@ -107,15 +119,27 @@ export class ResponseStore {
     if (pieces.length !== count) return undefined;
     const sealed = Buffer.concat(pieces.map((piece) => piece.subarray(1)));
     const packed = unseal(this.#deps.sealingKey, sealed, name);
-    return packed && unpack(await decompress(packed, { maxOutputLength: 2 * MAX_BYTES }));
+    if (!packed) return undefined;
+    const plainBytes = plainSize(packed);
+    memory.takeBody(plainBytes, plainBytes, principalId);
+    const plain = await decompress(packed, { maxOutputLength: plainBytes });
+    memory.release(3 * most);
+    return unpack(plain);
   }
 
   /** Resolves once it can be found; never rejects: what can't be stored is reported. */
-  async save(id: string, principalId: string, stored: StoredResponse): Promise<void> {
+  async save(
+    id: string,
+    principalId: string,
+    stored: StoredResponse,
+    memory: Pick<HeldMemory, 'tryTake'>,
+  ): Promise<void> {
     try {
       const name = nameOf(id, principalId);
+      const bytes = stored.items.length + stored.response.length;
+      if (bytes > MAX_BYTES) throw new Error(`it is larger than ${MAX_BYTES} bytes`);
+      if (!memory.tryTake(TIMES_HELD_TO_SAVE * bytes)) throw new Error('memory is short');
       const plain = pack(stored);
-      if (plain.length > MAX_BYTES) throw new Error(`it is larger than ${MAX_BYTES} bytes`);
       const packed = await compress(plain, { level: constants.Z_BEST_SPEED });
       const pieces = piecesOf(seal(this.#deps.sealingKey, packed, name));
       const later = pieces.slice(1).map((piece, at) => this.#deps.bucket.put(`${name}.${at + 1}`, piece));
@@ -129,6 +153,11 @@ export class ResponseStore {
   async delete(id: string, principalId: string): Promise<void> {
     await this.#deps.bucket.delete(`${nameOf(id, principalId)}.0`);
   }
+}
+
+/** What gzip unpacks to, as its last bytes say (RFC 1952, section 2.3.1). No one but this service can have sealed it. */
+function plainSize(packed: Buffer): number {
+  return Math.min(packed.readUInt32LE(packed.length - 4), 2 * MAX_BYTES);
 }
 
 /** No one can find out from it whose response it is, or of which id. */
@@ -147,12 +176,12 @@ function piecesOf(sealed: Buffer): Buffer[] {
 }
 
 function pack({ items, response }: StoredResponse): Buffer {
-  return Buffer.from(`${Buffer.byteLength(items)}\n${items}${response}`);
+  return Buffer.concat([Buffer.from(`${items.length}\n`), items, response]);
 }
 
 function unpack(plain: Buffer): StoredResponse {
   const end = plain.indexOf('\n');
   const from = end + 1;
   const to = from + Number(plain.toString('latin1', 0, end));
-  return { items: plain.toString('utf8', from, to), response: plain.toString('utf8', to) };
+  return { items: plain.subarray(from, to), response: plain.subarray(to) };
 }

@@ -1,44 +1,70 @@
-import { CLOSE_OBJECT, COMMA, JsonCursor, OPEN_ARRAY, QUOTE } from '../json/jsonCursor.ts';
+import { CLOSE_OBJECT, COMMA, JsonCursor, OPEN_ARRAY, QUOTE, type Span } from '../json/jsonCursor.ts';
 
 /** Members that a continued request says in other words. */
 const REPLACED: ReadonlySet<string> = new Set(['input', 'previous_response_id']);
-
-interface Member {
-  readonly name: string;
-  /** From its key to the end of its value. */
-  readonly text: string;
-  readonly value: string;
-}
+const BETWEEN = Buffer.from(',');
 
 /** The items of a request's `input` as they were written, with commas between them; empty if there are none. The body is a JSON object. */
-export function inputItems(body: Uint8Array): string {
-  const input = membersOf(body).findLast(({ name }) => name === 'input');
-  return input ? itemsOf(input.value) : '';
+export function inputItems(body: Buffer): Buffer {
+  const { input } = membersOf(body);
+  return input ? itemsOf(body.subarray(input.start, input.end)) : Buffer.alloc(0);
 }
 
 /** The request that says the whole conversation in place of naming the response that it continues. `earlier`: its items. */
-export function continuedRequest(body: Uint8Array, earlier: string): Buffer {
-  const members = membersOf(body);
-  const input = members.findLast(({ name }) => name === 'input');
-  const items = joinItems(earlier, input ? itemsOf(input.value) : '');
-  const others = members.filter(({ name }) => !REPLACED.has(name)).map(({ text }) => text);
-  return Buffer.from(`{${[...others, `"input":[${items}]`].join(',')}}`);
+export function continuedRequest(body: Buffer, earlier: Buffer): Buffer {
+  const { input, others } = membersOf(body);
+  const items = [earlier, input ? itemsOf(body.subarray(input.start, input.end)) : earlier.subarray(0, 0)];
+  const kept = others.flatMap(({ start, end }) => [body.subarray(start, end), BETWEEN]);
+  return Buffer.concat([
+    Buffer.from('{'),
+    ...kept,
+    Buffer.from('"input":['),
+    ...joined(items),
+    Buffer.from(']}'),
+  ]);
 }
 
-export function joinItems(...lists: readonly string[]): string {
-  return lists.filter((items) => items !== '').join(',');
+export function joinItems(...lists: readonly Buffer[]): Buffer {
+  return Buffer.concat(joined(lists));
 }
 
-function itemsOf(value: string): string {
-  const first = value.charCodeAt(0);
-  if (first === QUOTE) return `{"role":"user","content":${value}}`;
+function joined(lists: readonly Buffer[]): Buffer[] {
+  return lists
+    .filter(({ length }) => length > 0)
+    .flatMap((items, at) => (at === 0 ? [items] : [BETWEEN, items]));
+}
+
+function itemsOf(value: Buffer): Buffer {
+  if (value[0] === QUOTE)
+    return Buffer.concat([Buffer.from('{"role":"user","content":'), value, Buffer.from('}')]);
   // What is neither is refused when the request is read.
-  return first === OPEN_ARRAY ? value.slice(1, -1).trim() : value;
+  return value[0] === OPEN_ARRAY ? trimmed(value.subarray(1, -1)) : value;
 }
 
-function membersOf(body: Uint8Array): Member[] {
+function trimmed(bytes: Buffer): Buffer {
+  let start = 0;
+  let end = bytes.length;
+  while (start < end && isSpace(bytes[start])) start++;
+  while (end > start && isSpace(bytes[end - 1])) end--;
+  return bytes.subarray(start, end);
+}
+
+function isSpace(byte = 0): boolean {
+  return byte <= 0x20;
+}
+
+interface Members {
+  /** The value of the last one. */
+  readonly input: Span | undefined;
+  /** Runs of members that stay as they are: from the first key to the end of the last value. */
+  readonly others: readonly Span[];
+}
+
+function membersOf(body: Buffer): Members {
   const cursor = new JsonCursor(body);
-  const members: Member[] = [];
+  const others: { start: number; end: number }[] = [];
+  let input: Span | undefined;
+  let isRun = false;
   cursor.space();
   cursor.at++;
   cursor.space();
@@ -47,12 +73,19 @@ function membersOf(body: Uint8Array): Member[] {
     const name = cursor.key();
     const valueAt = cursor.at;
     cursor.skipValue();
-    const text = cursor.bytes.toString('utf8', start, cursor.at);
-    members.push({ name, text, value: cursor.bytes.toString('utf8', valueAt, cursor.at) });
+    const end = cursor.at;
+    if (name === 'input') input = { start: valueAt, end };
+    const last = others.at(-1);
+    if (REPLACED.has(name)) isRun = false;
+    else if (isRun && last) last.end = end;
+    else {
+      others.push({ start, end });
+      isRun = true;
+    }
     cursor.space();
     if (cursor.peek() !== COMMA) break;
     cursor.at++;
     cursor.space();
   }
-  return members;
+  return { input, others };
 }
