@@ -2,7 +2,7 @@ import { countedBody, GEMINI_COUNT_SHAPE, requestToCount } from './counting.ts';
 import type { Format, TargetFormat } from './format.ts';
 import { TARGETS, TRANSLATORS } from './formats.ts';
 import type { ModelRequest, OwnForm } from './ir/request.ts';
-import { parseBody } from './json/parseBody.ts';
+import { type ParseLimits, parseBody } from './json/parseBody.ts';
 import { writeJson } from './json/writeJson.ts';
 import type { ResponseStorage } from './loss/fields.ts';
 import { type Loss, Losses, type LossPolicy } from './loss/losses.ts';
@@ -55,25 +55,26 @@ export type Translation =
     };
 
 /** What of a request its body does not say. */
-export interface Asked {
+export interface Asked extends ParseLimits {
   /** Set for formats in which the path says it. */
   readonly stream?: boolean | undefined;
   /** The caller wants to know the request's tokens only. */
   readonly counts?: boolean;
   /** What becomes of the response, which its vendor does not store. Default: `nowhere`. */
   readonly storage?: ResponseStorage;
-  /** The most messages, parts and tools. */
-  readonly maxItems?: number;
 }
 
 /** Reads a caller's body. Undefined if the bytes are not JSON. Throws `TooManyItems`, before anything is parsed. */
 export function parseRequest(
   format: Format,
   bytes: Uint8Array,
-  { stream, counts = false, storage, maxItems }: Asked = {},
+  { stream, counts = false, storage, maxItems, maxValues }: Asked = {},
 ): ParsedRequest | undefined {
   const { shape, readRequest } = TRANSLATORS[format];
-  const parsed = parseBody(bytes, counts && format === 'gemini' ? GEMINI_COUNT_SHAPE : shape, maxItems);
+  const parsed = parseBody(bytes, counts && format === 'gemini' ? GEMINI_COUNT_SHAPE : shape, {
+    maxItems,
+    maxValues,
+  });
   if (!parsed) return undefined;
   const losses = new Losses();
   const value = counts ? requestToCount(format, parsed.value) : parsed.value;

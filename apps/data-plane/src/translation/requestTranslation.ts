@@ -46,6 +46,8 @@ const COUNTS_RESPONSES = 'openai';
 
 /** More take longer to translate than other requests should wait. */
 const MAX_PARTS = 20_000;
+/** Parsed, a value takes some hundred bytes, however short it is written. */
+const MAX_VALUES = 250_000;
 /** A body that is translated is held as text too, and as what is read of it. */
 const TIMES_HELD = 2;
 
@@ -183,9 +185,9 @@ function callersLimit(generation: GenerationRequest): AttemptTranslation['limit'
 
 function parsedOnce(format: Format, bytes: Buffer, asked: Asked): ParsedRequest | undefined {
   try {
-    return parseRequest(format, bytes, { ...asked, maxItems: MAX_PARTS });
+    return parseRequest(format, bytes, { ...asked, maxItems: MAX_PARTS, maxValues: MAX_VALUES });
   } catch (error) {
-    throw error instanceof TooManyItems ? tooManyParts(MAX_PARTS) : error;
+    throw error instanceof TooManyItems ? tooManyParts(MAX_PARTS, MAX_VALUES) : error;
   }
 }
 

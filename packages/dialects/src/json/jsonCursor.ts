@@ -73,6 +73,8 @@ export class JsonCursor {
   readonly #quotes = new Finder(QUOTE);
   readonly #backslashes = new Finder(BACKSLASH);
   at = 0;
+  /** How many values were skipped, those within others included. */
+  skipped = 0;
   /** One bit per open container below the top level: set for an object. Unlike recursion, it cannot overflow. */
   #stack = SHARED_STACK;
   #depth = 0;
@@ -110,6 +112,7 @@ export class JsonCursor {
   skipValue(): void {
     const floor = this.#depth;
     for (;;) {
+      this.skipped++;
       const byte = this.bytes[this.at];
       if (byte === OPEN_OBJECT) {
         this.at++;

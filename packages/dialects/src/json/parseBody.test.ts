@@ -34,8 +34,13 @@ describe('parseBody', () => {
   it('throws once a list of its shape has too many items, however they nest', () => {
     const shape = { members: { messages: { items: { members: { content: { items: {} } } } } } };
     const body = Buffer.from('{"other":[1,2,3,4],"messages":[{"content":[1,2]},{"content":"x"}]}');
-    expect(parseBody(body, shape, 4)?.value).toMatchObject({ messages: [{ content: [1, 2] }, {}] });
-    expect(() => parseBody(body, shape, 3)).toThrow(TooManyItems);
+    expect(parseBody(body, shape, { maxItems: 4 })?.value).toMatchObject({
+      messages: [{ content: [1, 2] }, {}],
+    });
+    expect(() => parseBody(body, shape, { maxItems: 3 })).toThrow(TooManyItems);
+    const values = Buffer.from(`{"x":[${'{},'.repeat(100)}{}]}`);
+    expect(() => parseBody(values, shape, { maxValues: 101 })).toThrow(TooManyItems);
+    expect(parseBody(values, shape, { maxValues: 102 })).toBeDefined();
   });
 });
 

@@ -15,13 +15,21 @@ export type KeptShape =
   | 'kept'
   | { readonly members?: Readonly<Record<string, KeptShape>>; readonly items?: KeptShape };
 
-/** A body has more items in the lists of its shape than its caller allows. */
+/** A body has more items in the lists of its shape, or more values in all, than its caller allows. */
 export class TooManyItems extends Error {}
 
 interface Walk {
   readonly spans: Span[];
   /** How many more items may come. */
   itemsLeft: number;
+  readonly maxValues: number;
+}
+
+export interface ParseLimits {
+  /** Of the lists of the shape. */
+  readonly maxItems?: number | undefined;
+  /** Of all values: each takes memory once it is parsed, however short it is. */
+  readonly maxValues?: number | undefined;
 }
 
 export interface ParsedBody {
@@ -38,10 +46,10 @@ export interface ParsedBody {
 export function parseBody(
   bytes: Uint8Array,
   shape: KeptShape,
-  maxItems = Number.POSITIVE_INFINITY,
+  { maxItems = Number.POSITIVE_INFINITY, maxValues = Number.POSITIVE_INFINITY }: ParseLimits = {},
 ): ParsedBody | undefined {
   const cursor = new JsonCursor(bytes);
-  const state: Walk = { spans: [], itemsLeft: maxItems };
+  const state: Walk = { spans: [], itemsLeft: maxItems, maxValues };
   const { spans } = state;
   try {
     cursor.space();
@@ -73,6 +81,7 @@ function walk(cursor: JsonCursor, shape: KeptShape | undefined, state: Walk): vo
   } else if (shape?.members && cursor.peek() === OPEN_OBJECT) walkMembers(cursor, shape.members, state);
   else if (shape?.items && cursor.peek() === OPEN_ARRAY) walkItems(cursor, shape.items, state);
   else cursor.skipValue();
+  if (cursor.skipped > state.maxValues) throw new TooManyItems();
 }
 
 function walkMembers(cursor: JsonCursor, members: Readonly<Record<string, KeptShape>>, state: Walk): void {

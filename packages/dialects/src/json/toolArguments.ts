@@ -1,7 +1,13 @@
 import type { JsonText } from '../ir/request.ts';
-import { isRecord } from '../loss/fields.ts';
-import { CLOSE_ARRAY, CLOSE_OBJECT, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from './jsonCursor.ts';
-import { parseJson } from './writeJson.ts';
+import {
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  JsonCursor,
+  JsonScanError,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+} from './jsonCursor.ts';
 
 const BACKSLASH = 0x5c;
 
@@ -14,8 +20,23 @@ const MAX_DEPTH = 512;
 /** Arguments as a JSON object, byte for byte; what is none, or too deep, is wrapped. Models without arguments write nothing. */
 export function argumentsObject(input: string): { readonly json: JsonText; readonly isWrapped: boolean } {
   if (input.trim() === '') return { json: '{}' as JsonText, isWrapped: false };
-  if (isRecord(parseJson(input)) && !isDeep(input)) return { json: input as JsonText, isWrapped: false };
+  if (isObject(input) && !isDeep(input)) return { json: input as JsonText, isWrapped: false };
   return { json: `{"${INVALID}":${JSON.stringify(input)}}` as JsonText, isWrapped: true };
+}
+
+/** Without a tree: a caller may send arguments of any size. */
+function isObject(json: string): boolean {
+  const cursor = new JsonCursor(Buffer.from(json));
+  try {
+    cursor.space();
+    if (cursor.peek() !== OPEN_OBJECT) return false;
+    cursor.skipValue();
+    cursor.space();
+    return cursor.peek() === undefined;
+  } catch (error) {
+    if (error instanceof JsonScanError) return false;
+    throw error;
+  }
 }
 
 function isDeep(json: string): boolean {
