@@ -68,13 +68,10 @@ export interface Asked extends ParseLimits {
 export function parseRequest(
   format: Format,
   bytes: Uint8Array,
-  { stream, counts = false, storage, maxItems, maxValues }: Asked = {},
+  { stream, counts = false, storage, ...limits }: Asked = {},
 ): ParsedRequest | undefined {
   const { shape, readRequest } = TRANSLATORS[format];
-  const parsed = parseBody(bytes, counts && format === 'gemini' ? GEMINI_COUNT_SHAPE : shape, {
-    maxItems,
-    maxValues,
-  });
+  const parsed = parseBody(bytes, counts && format === 'gemini' ? GEMINI_COUNT_SHAPE : shape, limits);
   if (!parsed) return undefined;
   const losses = new Losses();
   const value = counts ? requestToCount(format, parsed.value) : parsed.value;

@@ -23,6 +23,7 @@ const FORMS = [
   'leases',
   'hostile',
   'framing',
+  'fields',
   'differential',
   'upgrade',
   'restore',

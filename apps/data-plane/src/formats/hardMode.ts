@@ -4,7 +4,6 @@ import { scanFields } from './generationRequest.ts';
 import { isRecord, recordsIn } from './jsonFields.ts';
 import type { Operation } from './operation.ts';
 import { type Field, type Fields, toolChoice } from './requestFields/field.ts';
-import { RESPONSES_FIELDS } from './requestFields/responses.ts';
 import type { RemovedTool, RequestFindings, Violation } from './requestFindings.ts';
 import { walkRequest } from './requestWalker.ts';
 import type { Span } from './scanJson.ts';
@@ -41,12 +40,13 @@ const LIMITS = new Set(['max_tool_calls']);
  * which it is not; tools that the vendor runs without a bound are to be removed instead, unless the request forces one.
  */
 export function hardTerms(operation: Operation, body: Buffer, allowed: AllowedFields): HardTerms {
-  const limits = scanFields(body, LIMITS);
-  // Any operation's: the table of responses says what it may be.
-  const maxToolCalls = new FieldReader(body, RESPONSES_FIELDS).count(
-    'max_tool_calls',
-    limits.get('max_tool_calls'),
-  );
+  const hasLimit = Object.hasOwn(operation.requestFields, 'max_tool_calls');
+  const maxToolCalls = hasLimit
+    ? new FieldReader(body, operation.requestFields).count(
+        'max_tool_calls',
+        scanFields(body, LIMITS).get('max_tool_calls'),
+      )
+    : undefined;
   const findings = walkRequest(body, operation.requestFields, {
     allows: (pattern, value) => isAllowed(allowed, pattern, value),
     refuse: (violation) => {

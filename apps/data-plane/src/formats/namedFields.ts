@@ -114,8 +114,11 @@ class NamingTables {
       const inner = variant && valueWithNames(variant);
       if (inner?.kind !== 'object') continue;
       if (variant?.content) contents.set(tag, variant.content);
-      if (variant?.cost === 'stored') references.set(tag, this.members(inner.fields));
-      else shared.push(inner.fields);
+      // One that names nothing of this class need not be looked through.
+      if (variant?.cost === 'stored') {
+        const own = this.members(inner.fields);
+        if (own.size > 0) references.set(tag, own);
+      } else shared.push(inner.fields);
     }
     const contentNames = [...contents.values()].flatMap(({ whole = [], part = [] }) => [...whole, ...part]);
     const members = {

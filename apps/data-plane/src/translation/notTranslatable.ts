@@ -24,8 +24,8 @@ export function notTranslatable(model: string, refused: readonly Loss[], policy:
 }
 
 /** The 400 for a request that would take too long to translate. */
-export function tooManyParts(most: number, values: number): AppError {
-  const message = `A request that is translated for a vendor with another dialect may have ${most} messages, parts and tools, and ${values} JSON values in all, and this one has more. Shorten it, or use a model whose vendor takes it as it is.`;
+export function tooManyParts(most: number, values: number, depth: number): AppError {
+  const message = `A request that is translated for a vendor with another dialect may have ${most} messages, parts and tools, and ${values} JSON values in all, nested at most ${depth} deep, and this one has more. Shorten it, or use a model whose vendor takes it as it is.`;
   return new AppError('invalid_request', CODE, message);
 }
 

@@ -48,6 +48,8 @@ const COUNTS_RESPONSES = 'openai';
 const MAX_PARTS = 20_000;
 /** Parsed, a value takes some hundred bytes, however short it is written. */
 const MAX_VALUES = 250_000;
+/** Deeper than any setting or message is; schemas and arguments pass as they are written. */
+const MAX_DEPTH = 128;
 /** A body that is translated is held as text too, and as what is read of it. */
 const TIMES_HELD = 2;
 
@@ -185,9 +187,14 @@ function callersLimit(generation: GenerationRequest): AttemptTranslation['limit'
 
 function parsedOnce(format: Format, bytes: Buffer, asked: Asked): ParsedRequest | undefined {
   try {
-    return parseRequest(format, bytes, { ...asked, maxItems: MAX_PARTS, maxValues: MAX_VALUES });
+    return parseRequest(format, bytes, {
+      ...asked,
+      maxItems: MAX_PARTS,
+      maxValues: MAX_VALUES,
+      maxDepth: MAX_DEPTH,
+    });
   } catch (error) {
-    throw error instanceof TooManyItems ? tooManyParts(MAX_PARTS, MAX_VALUES) : error;
+    throw error instanceof TooManyItems ? tooManyParts(MAX_PARTS, MAX_VALUES, MAX_DEPTH) : error;
   }
 }
 

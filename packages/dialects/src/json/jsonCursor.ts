@@ -75,6 +75,8 @@ export class JsonCursor {
   at = 0;
   /** How many values were skipped, those within others included. */
   skipped = 0;
+  /** How deep the deepest of them was nested, below the value that was skipped. */
+  deepest = 0;
   /** One bit per open container below the top level: set for an object. Unlike recursion, it cannot overflow. */
   #stack = SHARED_STACK;
   #depth = 0;
@@ -268,6 +270,7 @@ export class JsonCursor {
     const others = (this.#stack[index] ?? 0) & ~bit;
     this.#stack[index] = isObject ? others | bit : others;
     this.#depth++;
+    if (this.#depth > this.deepest) this.deepest = this.#depth;
   }
 
   #top(): boolean {

@@ -41,6 +41,9 @@ describe('parseBody', () => {
     const values = Buffer.from(`{"x":[${'{},'.repeat(100)}{}]}`);
     expect(() => parseBody(values, shape, { maxValues: 101 })).toThrow(TooManyItems);
     expect(parseBody(values, shape, { maxValues: 102 })).toBeDefined();
+    const deep = Buffer.from(`{"x":${'['.repeat(9)}${']'.repeat(9)}}`);
+    expect(() => parseBody(deep, shape, { maxDepth: 7 })).toThrow(TooManyItems);
+    expect(parseBody(deep, shape, { maxDepth: 8 })).toBeDefined();
   });
 });
 

@@ -15,7 +15,7 @@ export type KeptShape =
   | 'kept'
   | { readonly members?: Readonly<Record<string, KeptShape>>; readonly items?: KeptShape };
 
-/** A body has more items in the lists of its shape, or more values in all, than its caller allows. */
+/** A body has more items in the lists of its shape, more values in all, or deeper ones than its caller allows. */
 export class TooManyItems extends Error {}
 
 interface Walk {
@@ -23,6 +23,7 @@ interface Walk {
   /** How many more items may come. */
   itemsLeft: number;
   readonly maxValues: number;
+  readonly maxDepth: number;
 }
 
 export interface ParseLimits {
@@ -30,6 +31,8 @@ export interface ParseLimits {
   readonly maxItems?: number | undefined;
   /** Of all values: each takes memory once it is parsed, however short it is. */
   readonly maxValues?: number | undefined;
+  /** Of values that are not kept as they were written: what reads them recurses. */
+  readonly maxDepth?: number | undefined;
 }
 
 export interface ParsedBody {
@@ -46,10 +49,10 @@ export interface ParsedBody {
 export function parseBody(
   bytes: Uint8Array,
   shape: KeptShape,
-  { maxItems = Number.POSITIVE_INFINITY, maxValues = Number.POSITIVE_INFINITY }: ParseLimits = {},
+  { maxItems = ANY, maxValues = ANY, maxDepth = ANY }: ParseLimits = {},
 ): ParsedBody | undefined {
   const cursor = new JsonCursor(bytes);
-  const state: Walk = { spans: [], itemsLeft: maxItems, maxValues };
+  const state: Walk = { spans: [], itemsLeft: maxItems, maxValues, maxDepth };
   const { spans } = state;
   try {
     cursor.space();
@@ -72,16 +75,19 @@ export function parseBody(
   return { value: JSON.parse(reduced), kept };
 }
 
+const ANY = Number.POSITIVE_INFINITY;
+
 /** Recursion is as deep as the shape. */
 function walk(cursor: JsonCursor, shape: KeptShape | undefined, state: Walk): void {
   const start = cursor.at;
   if (shape === 'kept') {
     cursor.skipValue();
+    cursor.deepest = 0;
     state.spans.push({ start, end: cursor.at });
   } else if (shape?.members && cursor.peek() === OPEN_OBJECT) walkMembers(cursor, shape.members, state);
   else if (shape?.items && cursor.peek() === OPEN_ARRAY) walkItems(cursor, shape.items, state);
   else cursor.skipValue();
-  if (cursor.skipped > state.maxValues) throw new TooManyItems();
+  if (cursor.skipped > state.maxValues || cursor.deepest > state.maxDepth) throw new TooManyItems();
 }
 
 function walkMembers(cursor: JsonCursor, members: Readonly<Record<string, KeptShape>>, state: Walk): void {
