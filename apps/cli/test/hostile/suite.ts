@@ -1,6 +1,7 @@
 import { requireLinux } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ANSWERS } from './answers.cases.ts';
+import { BOUNDS } from './bounds.cases.ts';
 import { CLIENTS } from './clients.cases.ts';
 import { CONNECTOR_TESTS } from './connectorTests.cases.ts';
 import { CONTRACT } from './contract.cases.ts';
@@ -58,7 +59,7 @@ export function hostileSuite(mode: Mode): void {
   // First: a process that has just started holds nothing.
   describe('memory', () => {
     beforeAll(() => requireLinux('only Linux shows the memory of another process'));
-    for (const { row, title, run } of [...MEMORY, ...TRANSLATION_MEMORY])
+    for (const { row, title, run } of [...MEMORY, ...TRANSLATION_MEMORY, ...BOUNDS])
       it(`${row}: ${title}`, () => run(scene));
   });
   describe.concurrent('money', () => {
