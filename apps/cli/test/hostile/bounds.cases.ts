@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { chat, type HostileCase, hard, message, PLENTY, responses } from './hostileCase.ts';
+import { chat, type HostileCase, message, responses } from './hostileCase.ts';
 import { cpuSeconds, growthDuring } from './product.ts';
 import type { Answer, Scene, Tenant } from './scene.ts';
 
@@ -128,43 +128,21 @@ export const BOUNDS: readonly HostileCase[] = [
     title: 'a name that many wildcards almost match is refused at once',
     async run({ product, tenant }) {
       const tried = await tenant({ allowed_models: ['openai/*a*a*ab'] });
-      const name = `openai/${'a'.repeat(500)}`;
+      const name = `openai/${'a'.repeat(2_500)}`;
       const began = await cpuSeconds(product.pids.inference);
-      const body = { ...chat('openai/plain'), models: Array.from({ length: 128 }, () => name) };
-      for (let at = 0; at < 5; at++) expect((await tried.ask('/v1/chat/completions', body)).status).toBe(403);
+      const body = { ...chat('openai/plain'), models: [name] };
+      const { status } = await tried.ask('/v1/chat/completions', body);
       expect((await cpuSeconds(product.pids.inference)) - began).toBeLessThan(MOST_SECONDS);
+      expect([400, 403]).toContain(status);
+      // Within the bound of a name, too.
+      const short = { ...body, models: [name.slice(0, 512)] };
+      expect((await tried.ask('/v1/chat/completions', short)).status).toBe(403);
     },
   },
   {
     row: 'unpacked bytes are counted',
     title: '40 reads of a stored response that unpacks to 6 MB stay within the memory budget',
     run: readStoredAtOnce,
-  },
-  {
-    row: 'counting lets others have their turn',
-    title: 'the tokens of a left stream of rare characters are counted in small slices',
-    async run({ product, tenant }) {
-      const tried = await tenant(hard(PLENTY));
-      const rare = Array.from({ length: 200_000 }, (_, at) =>
-        String.fromCodePoint(0x4e00 + ((at * 7919) % 20_000)),
-      );
-      const body = { ...message({ stream: true }), messages: [{ role: 'user', content: rare.join('') }] };
-      const asking = { script: { 'delay-ms': '500' }, afterBytes: 1 };
-      const began = performance.now();
-      const leaving = tried.leave('/v1/messages', body, asking);
-      let most = 0;
-      const other = await tenant();
-      for (let at = 0; at < 20; at++) {
-        const asked = performance.now();
-        await fetch(`${product.inferenceUrl}/v1/models`, {
-          headers: { authorization: `Bearer ${other.key}` },
-        });
-        most = Math.max(most, performance.now() - asked);
-      }
-      await leaving;
-      // A share of the whole: the clock depends on what else runs.
-      expect(most).toBeLessThan(Math.max(500, performance.now() - began));
-    },
   },
 ];
 
