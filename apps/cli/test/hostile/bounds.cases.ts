@@ -127,7 +127,7 @@ export const BOUNDS: readonly HostileCase[] = [
     row: 'work is bounded by bytes',
     title: 'a name that many wildcards almost match is refused at once',
     async run({ product, tenant }) {
-      const tried = await tenant({ allowed_models: ['openai/*a*a*ab'] });
+      const tried = await tenant({ allowed_models: ['openai/plain', 'openai/*a*a*ab'] });
       const name = `openai/${'a'.repeat(2_500)}`;
       const began = await cpuSeconds(product.pids.inference);
       const body = { ...chat('openai/plain'), models: [name] };

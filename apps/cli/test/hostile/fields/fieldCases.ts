@@ -23,7 +23,7 @@ export interface FieldCase {
 }
 
 const MIB = 2 ** 20;
-export const VALUE_BYTES = 30 * MIB;
+const VALUE_BYTES = 30 * MIB;
 
 /** By name: what is sent in place of a value. */
 const VALUES = {
