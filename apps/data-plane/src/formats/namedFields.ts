@@ -170,6 +170,7 @@ const MAX_TAG_BYTES = 1_024;
 const MAX_TAGS = 8;
 const SPACE = 0x20;
 const LOWER_N = 0x6e;
+const MAX_DEPTH = 64;
 
 /** Some vendors take a list where the table has one name. */
 function listOfOne(item: Field): ListValue {
@@ -230,6 +231,8 @@ class NameWalker {
   #list(list: ListValue): void {
     const cursor = this.#cursor;
     const depth = this.#path.length;
+    // Lists of lists: deeper ones than any table has would end the stack.
+    if (depth > MAX_DEPTH) throw tooManyItems(this.#pathText(), 1);
     cursor.at++;
     cursor.space();
     for (let index = 0; cursor.peek() !== CLOSE_ARRAY; index++) {

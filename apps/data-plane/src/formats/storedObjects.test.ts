@@ -257,6 +257,14 @@ describe('an id', () => {
       expect(found.map(({ isPossible }) => isPossible)).toEqual([false]);
     },
   );
+  it('may not be in lists without end', () => {
+    const body = Buffer.from(
+      `{"model":"a/b","previous_response_id":${'['.repeat(100_000)}${']'.repeat(100_000)}}`,
+    );
+    expect(() => findNamedObjects(body, RESPONSES.requestFields)).toThrow(
+      expect.objectContaining({ code: 'field_out_of_bounds' }),
+    );
+  });
   it('may not have more than 512 bytes', () => {
     const id = 'x'.repeat(513);
     expect(isObjectId(id)).toBe(false);
