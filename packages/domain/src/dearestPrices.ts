@@ -7,6 +7,7 @@ import {
   withTiers,
 } from './modelPrice.ts';
 import { dearer, type NanoUsd, nanoFromDecimalUsd as usd } from './money.ts';
+import { toolOfSized } from './toolSizes.ts';
 
 /** The dearest prices that are known of any model, by class: what usage without its own price is charged. */
 export interface DearestPrices {
@@ -26,7 +27,8 @@ export interface DearestPrices {
  * The dearest prices that vendors publish, as of 2026-11: the floor for a catalog that lacks them. Service tier: OpenAI's
  * priority processing (2.5 times); speed: Anthropic's fast mode (6 times); geography: Anthropic's US inference (1.1 times);
  * audio: `gpt-4o-realtime-preview` (100 and 200 USD); cached audio: the same (20 USD); images: `gpt-image-1` (10 USD in),
- * `gemini-3-pro-image-preview` (120 USD out); tools: xAI's and OpenAI's dearest search (35 USD per thousand).
+ * `gemini-3-pro-image-preview` (120 USD out); tools: xAI's and OpenAI's dearest search (35 USD per thousand), and OpenAI's
+ * containers by their memory.
  */
 const PUBLISHED: DearestPrices = {
   serviceTierPermille: 2_500n,
@@ -39,7 +41,14 @@ const PUBLISHED: DearestPrices = {
     outputAudio: usd('200'),
     outputImage: usd('120'),
   },
-  tools: new Map(),
+  tools: new Map([
+    ['code_interpreter_4g', usd('0.12')],
+    ['code_interpreter_16g', usd('0.48')],
+    ['code_interpreter_64g', usd('1.92')],
+    ['shell_4g', usd('0.12')],
+    ['shell_16g', usd('0.48')],
+    ['shell_64g', usd('1.92')],
+  ]),
   anyTool: usd('0.035'),
 };
 
@@ -47,12 +56,13 @@ const PUBLISHED: DearestPrices = {
 export function dearestPrices(prices: Iterable<ModelPrice>): DearestPrices {
   let { serviceTierPermille, speedPermille, geographyPermille, anyTool } = PUBLISHED;
   const media = { ...PUBLISHED.media };
-  const tools = new Map<string, NanoUsd>();
+  const tools = new Map(PUBLISHED.tools);
   for (const price of prices) {
     for (const rates of allRates(price)) raiseMedia(media, rates);
     for (const [tool, perUse] of Object.entries(price.toolPrices)) {
       tools.set(tool, dearer(tools.get(tool) ?? 0n, perUse));
-      anyTool = dearer(anyTool, perUse);
+      // The size of a container is no tool of its own.
+      if (toolOfSized(tool) === undefined) anyTool = dearer(anyTool, perUse);
     }
     for (const { service, ...variant } of price.variants) {
       const { serviceTier, speed, geography } = service;

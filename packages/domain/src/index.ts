@@ -34,4 +34,5 @@ export * from './routing/stratum.ts';
 export * from './routing/translatedRoute.ts';
 export * from './sealing.ts';
 export * from './tokenUsage.ts';
+export * from './toolSizes.ts';
 export * from './windows.ts';

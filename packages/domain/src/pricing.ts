@@ -12,6 +12,7 @@ import {
 } from './modelPrice.ts';
 import { dearer, divideHalfUp, type NanoUsd } from './money.ts';
 import { hasMediaTokens, type TokenUsage, totalInputTokens } from './tokenUsage.ts';
+import { toolOfSized } from './toolSizes.ts';
 
 export interface Cost {
   readonly costNanoUsd: NanoUsd;
@@ -159,11 +160,20 @@ function toolCost(
     if (uses === 0n) continue;
     const perUse = Object.hasOwn(price.toolPrices, tool) ? price.toolPrices[tool] : undefined;
     if (perUse === undefined) unpriced.push(`tool:${tool}`);
-    cost += uses * (perUse ?? (isFree(price) ? 0n : unknownToolPrice(tool, dearest)));
+    cost += uses * (perUse ?? (isFree(price) ? 0n : unknownToolPrice(tool, price, dearest)));
   }
   return cost;
 }
 
-function unknownToolPrice(tool: string, { tools, anyTool }: DearestPrices): NanoUsd {
-  return tools.get(tool) ?? anyTool;
+/** A larger container costs no less than the model's usual one. */
+function unknownToolPrice(
+  tool: string,
+  { toolPrices }: ModelPrice,
+  { tools, anyTool }: DearestPrices,
+): NanoUsd {
+  const known = tools.get(tool) ?? anyTool;
+  const base = toolOfSized(tool);
+  return base !== undefined && Object.hasOwn(toolPrices, base)
+    ? dearer(known, toolPrices[base] ?? 0n)
+    : known;
 }

@@ -4,6 +4,7 @@ import { ANSWERS } from './answers.cases.ts';
 import { BOUNDS } from './bounds.cases.ts';
 import { CLIENTS } from './clients.cases.ts';
 import { CONNECTOR_TESTS } from './connectorTests.cases.ts';
+import { CONTAINERS } from './containers.cases.ts';
 import { CONTRACT } from './contract.cases.ts';
 import { CREDENTIAL_REFUSALS } from './credentialRefusals.cases.ts';
 import { deploymentCases } from './deployment.cases.ts';
@@ -40,6 +41,7 @@ import { WEBHOOKS } from './webhooks.cases.ts';
 
 const MONEY: readonly HostileCase[] = [
   ...ANSWERS,
+  ...CONTAINERS,
   ...DIMENSIONS,
   ...LIMITS,
   ...TOOL_CASES,

@@ -11,8 +11,10 @@ import {
   totalInputTokens,
 } from '@weighbridge/domain';
 import { priceAt, type RoutableModel, type RoutingTable } from '../control/routingTable.ts';
+import { serverToolsOf } from '../formats/serverTools.ts';
 import { type AttemptEnd, LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
 import { answeredModel, otherModel, type PricedModel } from './answeredModel.ts';
+import { billedTools } from './billedTools.ts';
 import type { Charge } from './charge.ts';
 import type { ModelRequest } from './plan.ts';
 import { cutCost } from './usageEvent.ts';
@@ -79,7 +81,8 @@ function mainCost(charge: Charge, request: ModelRequest, model: RoutableModel): 
   const { said } = charge;
   const { asked } = request.generation;
   const { price } = priceAt(model, request.connector);
-  const toolUses = billedUses(charge, price.toolPrices);
+  const uses = billedUses(charge, price.toolPrices);
+  const toolUses = billedTools(uses, () => serverToolsOf(request.generation));
   const costUnder = (service: ServiceConditions): PricedUsage => {
     const usage = { tokens: charge.usage, service, toolUses };
     return { usage, cost: costOf(usage, price, model.dearest) };

@@ -153,9 +153,16 @@ function readUsage(facts: ResponseFacts): void {
 
 /** Tools that are billed by use. The others, such as the advisor, are billed by their tokens, or not at all. */
 const BILLED_TOOLS: ReadonlySet<unknown> = new Set(['web_search']);
+/** Tools that run code in the one container of a message, which is billed by its hours: a message takes one of them. */
+const CODE_TOOLS: ReadonlySet<unknown> = new Set([
+  'code_execution',
+  'bash_code_execution',
+  'text_editor_code_execution',
+]);
 
 /** A stream that breaks off has not reported its server tools. */
 function countBlock(facts: ResponseFacts, { name }: JsonRecord): void {
+  if (CODE_TOOLS.has(name)) addToolUses(facts, { code_execution: 1 });
   if (typeof name !== 'string' || !BILLED_TOOLS.has(name)) return;
   facts.toolItems ??= new ToolItemCounter();
   facts.toolItems.count(name);

@@ -27,6 +27,10 @@ export interface RemovedTool {
 }
 
 export interface RequestFindings {
+  /** The names in prices of all tools that the vendor would run. */
+  readonly serverTools: Set<string>;
+  /** Those that it does not bill beside others of them. */
+  readonly freeTools: Set<string>;
   /** How often the vendor's tools may be used, by tool. */
   readonly toolUses: Record<string, number>;
   /** The sum of the limits that tools themselves have. */

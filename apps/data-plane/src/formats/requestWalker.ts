@@ -8,6 +8,7 @@ import {
   QUOTE,
   type Span,
 } from '@weighbridge/dialects';
+import { sizedTool } from '@weighbridge/domain';
 import { mostItems, parseSmall, tooManyItems } from './fieldReader.ts';
 import type {
   Field,
@@ -28,6 +29,9 @@ const MAX_TAG_BYTES = 128;
 const COUNT = /^[1-9][0-9]{0,15}$/;
 const NOTHING = /^(false|""|\[\s*\]|\{\s*\})$/;
 const MAX_USES = 1_000_000;
+const NULL = 0x6e;
+/** What a container without a size has, as vendors spell it. */
+const SMALLEST = '1g';
 
 /**
  * Checks the body of a request against the table of its operation. It goes over the bytes without building a tree: memory
@@ -69,6 +73,8 @@ class Cuts {
 
 class RequestWalker {
   readonly findings: RequestFindings = {
+    serverTools: new Set(),
+    freeTools: new Set(),
     toolUses: {},
     toolPasses: 0,
     usesToolCalls: false,
@@ -221,6 +227,7 @@ class RequestWalker {
     const isNull = this.#startsWith('null');
     const { start, end } = this.#skipped();
     if (isNull) return false;
+    findings.serverTools.add(name);
     const isAllowed = this.#rules.allows(this.#pathText(true), member);
     if (isAllowed || findings.removedTools.length >= MAX_REMOVED_TOOLS) {
       this.#refuse('cost', field, start, end);
@@ -282,8 +289,12 @@ class RequestWalker {
   }
 
   /** Counts the uses of a tool that the vendor runs. True if nothing bounds them: it is to be removed. */
-  #tool(field: Field, { name, uses }: ServerTool, type: string, isItem: boolean): boolean {
+  #tool(field: Field, tool: ServerTool, type: string, isItem: boolean): boolean {
     const { findings } = this;
+    const { uses } = tool;
+    const name = tool.sizedBy ? sizedTool(tool.name, this.#sizeOf(tool.sizedBy, field)) : tool.name;
+    findings.serverTools.add(name);
+    if (tool.frees !== undefined) findings.freeTools.add(tool.frees);
     const most = uses === 'max_uses' ? this.#countIn('max_uses') : uses && this.#rules.maxToolCalls;
     const named = this.#find('name');
     const names = [type, (named && this.#text(named)) ?? type];
@@ -304,6 +315,47 @@ class RequestWalker {
     this.#refuse('cost', field, start, this.#cursor.at, undefined, type);
     this.#path.pop();
     return false;
+  }
+
+  /** The size of the container that the object at the cursor asks for; undefined for what has none, or may be any. */
+  #sizeOf(by: ServerTool['sizedBy'], { value }: Field): unknown {
+    const cursor = this.#cursor;
+    const opened = cursor.at;
+    let fields = value.kind === 'object' ? value.fields : {};
+    if (by === 'container') {
+      const container = this.#find('container');
+      if (!container || cursor.bytes[container.start] === NULL) return SMALLEST;
+      if (cursor.bytes[container.start] !== OPEN_OBJECT) return undefined;
+      const inner = fields.container?.value;
+      fields =
+        inner?.kind === 'kinds' && inner.object?.value.kind === 'object' ? inner.object.value.fields : {};
+      cursor.at = container.start;
+    }
+    // A container that exists already; or a field that may change the price.
+    const isKnown = !this.#find('container_id') && this.#hasOnly(fields);
+    const size = this.#find('memory_limit');
+    cursor.at = opened;
+    if (!isKnown) return undefined;
+    return size && cursor.bytes[size.start] !== NULL ? this.#text(size) : SMALLEST;
+  }
+
+  /** Whether the object at the cursor, which does not move, has only these fields, each once. */
+  #hasOnly(fields: Fields): boolean {
+    const cursor = this.#cursor;
+    const opened = cursor.at;
+    const seen = new Set<string>();
+    let isKnown = true;
+    cursor.at++;
+    cursor.space();
+    while (isKnown && cursor.peek() !== CLOSE_OBJECT) {
+      const name = cursor.key();
+      isKnown = Object.hasOwn(fields, name) && !seen.has(name);
+      seen.add(name);
+      cursor.skipValue();
+      this.#next();
+    }
+    cursor.at = opened;
+    return isKnown;
   }
 
   /** True if the policy allows tools of this type: then it is neither removed nor refused. */

@@ -27,7 +27,7 @@ const CITING: ItemsWanted = {
 const NAMED = {
   id: 'value',
   container_id: 'value',
-  environment: { members: shape({ container_id: 'value' }) },
+  environment: { members: shape({ type: 'value', container_id: 'value' }) },
   content: CITING,
 } as const;
 /** An item, as far as a later request may name it or what is in it. */
@@ -90,7 +90,10 @@ export const responsesFormat: ResponseFormat = {
     if (type === 'error' || type === 'response.failed') facts.failed = true;
     if (LAST_EVENTS.has(type)) facts.isOver = true;
     nameInEvent(event, facts);
-    if (isRecord(item) && type === 'response.output_item.done') countItem(facts, item);
+    if (isRecord(item)) {
+      if (type === 'response.output_item.done') countItem(facts, item);
+      else if (type === 'response.output_item.added') countItem(facts, item, true);
+    }
     if (isRecord(response)) readResponse(response, facts, EARLY_EVENTS.has(type));
     return false;
   },
@@ -177,10 +180,11 @@ function nameCitation(facts: ResponseFacts, { file_id: file, container_id: conta
 }
 
 /** A stream that breaks off has not reported its tools. */
-function countItem(facts: ResponseFacts, item: JsonRecord): void {
+function countItem(facts: ResponseFacts, item: JsonRecord, begins = false): void {
   if (!isToolItem(item)) return;
   facts.toolItems ??= new ToolItemCounter();
-  facts.toolItems.add(item);
+  if (begins) facts.toolItems.begin(item);
+  else facts.toolItems.add(item);
   addToolUses(facts, facts.toolItems.uses);
 }
 

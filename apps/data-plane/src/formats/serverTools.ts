@@ -1,10 +1,22 @@
-import type { ToolUses } from '@weighbridge/domain';
+import { type ToolUses, toolOfSized } from '@weighbridge/domain';
 import type { GenerationRequest } from './generationRequest.ts';
+import type { RequestFindings, WalkRules } from './requestFindings.ts';
 import { walkRequest } from './requestWalker.ts';
+
+/** Nothing is refused: what a request may cost is only looked for. */
+const LOOKS: WalkRules = { allows: () => false, refuse: undefined, maxToolCalls: undefined };
+
+/** The tools of a request that its vendor would run. */
+export type ServerTools = Pick<RequestFindings, 'serverTools' | 'freeTools'>;
+
+/** Looks through the whole body, by the table of its operation. */
+export function serverToolsOf({ operation, body }: GenerationRequest): ServerTools {
+  return body.readJoined((bytes) => walkRequest(bytes, operation.requestFields, LOOKS));
+}
 
 /**
  * How often the vendor's tools are expected to be used: as often as the request allows, or once. Undefined if none of the
- * given tools is in the request. Only a request that has one of their names is looked through.
+ * given tools is in the request. Only a request that may have one of their names is looked through.
  */
 export function expectedToolUses(
   { operation, body, spans }: GenerationRequest,
@@ -14,23 +26,32 @@ export function expectedToolUses(
   if (!span || tools.length === 0) return undefined;
   return body.read((bytes) => {
     const sent = bytes.subarray(span.start, span.end);
-    if (!tools.some((tool) => isNamed(sent, tool))) return undefined;
-    const { toolUses, removedTools } = walkRequest(bytes, operation.requestFields, {
-      allows: () => false,
-      refuse: undefined,
-      maxToolCalls: undefined,
-    });
+    if (!tools.some((tool) => isNamed(sent, tool)) && !hasEscapedLetter(sent)) return undefined;
+    const { toolUses, serverTools } = walkRequest(bytes, operation.requestFields, LOOKS);
     const uses: Record<string, number> = { ...toolUses };
-    for (const { tool } of removedTools) uses[tool] = (uses[tool] ?? 0) + 1;
+    for (const tool of serverTools) uses[tool] ??= 1;
     return uses;
   });
 }
 
 /** Under its name in prices, or that name as Gemini's clients write it: `googleSearch`. */
 function isNamed(tools: Buffer, tool: string): boolean {
+  // A sized name is no tool's.
+  if (toolOfSized(tool) !== undefined) return false;
   return tools.includes(`"${tool}`) || tools.includes(`"${inCamelCase(tool)}`);
 }
 
 function inCamelCase(name: string): string {
   return name.replaceAll(/_[a-z]/g, (letter) => letter.slice(1).toUpperCase());
+}
+
+const ESCAPE = Buffer.from('\\u00');
+
+/** A name may be written with escapes, such as `shell` as `\u0073hell`. */
+function hasEscapedLetter(bytes: Buffer): boolean {
+  for (let at = bytes.indexOf(ESCAPE); at >= 0; at = bytes.indexOf(ESCAPE, at + ESCAPE.length)) {
+    const digit = bytes[at + ESCAPE.length] ?? 0;
+    if (digit >= 0x32 && digit <= 0x37) return true;
+  }
+  return false;
 }

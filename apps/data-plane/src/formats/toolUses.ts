@@ -8,25 +8,42 @@ const TOOL_OF_ITEM: ReadonlyMap<unknown, string> = new Map([
   ['file_search_call', 'file_search'],
   ['code_interpreter_call', 'code_interpreter'],
   ['image_generation_call', 'image_generation'],
+  ['shell_call', 'shell'],
 ]);
+/** They are billed by the containers that they run in. */
+const IN_CONTAINERS: ReadonlySet<string> = new Set(['code_interpreter', 'shell']);
 
 export function isToolItem({ type }: JsonRecord): boolean {
   return TOOL_OF_ITEM.has(type);
 }
 
-/** Counts the uses of tools in output items: a web search by each search, a code interpreter by each of its containers. */
+/** Counts the uses of tools in output items: a web search by each search, code by each container that it ran in. */
 export class ToolItemCounter {
   readonly #uses: Record<string, number> = {};
   readonly #containers = new Set<string>();
 
+  /** To be called with an item that is complete. */
   add(item: JsonRecord): void {
     const tool = TOOL_OF_ITEM.get(item.type);
     if (tool === undefined || isFreeAction(item.action)) return;
-    const { container_id: container } = item;
-    if (tool === 'code_interpreter' && typeof container === 'string') {
-      if (this.#containers.has(container)) return;
-      if (this.#containers.size < MAX_CONTAINERS) this.#containers.add(container);
-    }
+    if (IN_CONTAINERS.has(tool)) this.#addContainer(tool, item);
+    else this.count(tool);
+  }
+
+  /** To be called with an item that begins: a container is billed from its start. */
+  begin(item: JsonRecord): void {
+    const tool = TOOL_OF_ITEM.get(item.type);
+    if (tool !== undefined && IN_CONTAINERS.has(tool) && containerOf(item)) this.#addContainer(tool, item);
+  }
+
+  #addContainer(tool: string, item: JsonRecord): void {
+    const container = containerOf(item);
+    // A shell of the client's.
+    if (container === undefined) return;
+    if (item.type === 'shell_call' && container === '') tool = UNPLACED_SHELL;
+    const name = `${tool} ${container}`;
+    if (this.#containers.has(name)) return;
+    if (this.#containers.size < MAX_CONTAINERS) this.#containers.add(name);
     this.count(tool);
   }
 
@@ -40,6 +57,17 @@ export class ToolItemCounter {
 }
 
 const MAX_CONTAINERS = 1_024;
+
+/** A call of a shell that does not say where it runs: the request does. */
+export const UNPLACED_SHELL = 'shell_call';
+
+/** Where an item ran; empty if it does not say, undefined if that was at the client. */
+function containerOf({ type, container_id: id, environment }: JsonRecord): string | undefined {
+  if (type !== 'shell_call') return typeof id === 'string' ? id : '';
+  if (!isRecord(environment)) return '';
+  if (environment.type === 'local') return undefined;
+  return typeof environment.container_id === 'string' ? environment.container_id : '';
+}
 
 /** A web search call that opens a page, or looks for a text in it, searches nothing. */
 function isFreeAction(action: unknown): boolean {

@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { MAX_TOKENS, type SettleResponseRequestSchema } from '@weighbridge/contracts';
 import { addTokens, serviceConditions, totalTokens } from '@weighbridge/domain';
+import { billedTools } from '../attempt/billedTools.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
 
 /** What a response used in the end; without `usage`, its charge stays. */
@@ -33,7 +34,8 @@ export function finalUsage(facts: ResponseFacts): FinalUsage | undefined {
     },
     details: {
       ...serviceConditions(said.serviceTier, said.speed, said.geography),
-      toolUses: { ...toolUses },
+      // The request is gone: a container may be of any size.
+      toolUses: { ...billedTools(toolUses, () => undefined) },
     },
   };
 }

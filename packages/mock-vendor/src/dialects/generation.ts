@@ -36,7 +36,7 @@ export function openBill(
     serviceTier: serving.serviceTier,
     speed: serving.speed,
     geography: serving.geography,
-    toolUses: serving.toolUses,
+    toolUses: serving.billedUses,
     extraLines: Object.values(serving.extra),
     streamed: request.stream,
   });

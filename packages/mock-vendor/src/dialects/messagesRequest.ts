@@ -62,7 +62,7 @@ function parseAsked(request: JsonRecord): Asked {
     speed: optionalText(request, 'speed'),
     geography: optionalText(request, 'inference_geo'),
     fallbacks: fallbacks.flatMap(parseFallback),
-    serverTools: tools.flatMap(parseServerTool),
+    serverTools: tools.flatMap((tool) => parseServerTool(tool, tools)),
     reportsIterations: true,
     maxToolCalls: undefined,
   };
@@ -77,11 +77,17 @@ function parseFallback(fallback: JsonRecord): Fallback[] {
 
 const SERVER_TOOLS = new Set(['web_search', 'web_fetch', 'code_execution', 'advisor']);
 
-function parseServerTool(tool: JsonRecord): ServerTool[] {
+/** Code that filters what these found is free, and with it all code of the request. */
+const FREES_CODE = /^web_(search|fetch)_2026/;
+
+function parseServerTool(tool: JsonRecord, tools: readonly JsonRecord[]): ServerTool[] {
   const name = typeof tool.type === 'string' ? toolName(tool.type) : '';
   if (!SERVER_TOOLS.has(name)) return [];
   const model = typeof tool.model === 'string' ? tool.model : undefined;
-  return [{ name, maxUses: optionalInteger(tool, 'max_uses'), model }];
+  const maxUses = optionalInteger(tool, 'max_uses');
+  if (name !== 'code_execution') return [{ name, maxUses, model }];
+  const isFree = tools.some(({ type }) => typeof type === 'string' && FREES_CODE.test(type));
+  return [{ name, maxUses, model, billedAs: isFree ? null : name, isBilledOnce: true }];
 }
 
 function systemMessage(system: unknown): Message[] {

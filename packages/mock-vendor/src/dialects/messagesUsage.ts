@@ -43,8 +43,9 @@ export function finalUsage(modelOutput: ModelOutput, behaviour: Behaviour) {
 
 /** What is only known at the end: server-side tools, and iterations that the top level does not include. */
 function atTheEnd({ serving }: ModelOutput, usage: NonNullable<ReturnType<typeof usageOf>>) {
-  const { web_search: searches = 0, web_fetch: fetches = 0, code_execution: runs = 0 } = serving.toolUses;
-  const usesTools = searches + fetches + runs > 0;
+  // Code is billed by the hours of its container, which the usage does not report.
+  const { web_search: searches = 0, web_fetch: fetches = 0 } = serving.toolUses;
+  const usesTools = searches + fetches > 0;
   const others = Object.entries(serving.extra).map(([type, line]) => iteration(type, line));
   const isLong = others.length > 0 || serving.fallback !== undefined;
   const own = {
@@ -61,7 +62,6 @@ function atTheEnd({ serving }: ModelOutput, usage: NonNullable<ReturnType<typeof
       server_tool_use: {
         web_search_requests: searches,
         web_fetch_requests: fetches,
-        ...(runs > 0 && { code_execution_requests: runs }),
       },
     }),
     ...(isLong && { iterations: [...others, own] }),

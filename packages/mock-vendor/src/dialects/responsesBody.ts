@@ -72,12 +72,15 @@ export function pending(begun: ResponseBody, status: 'queued' | 'in_progress', b
 
 /** What comes before the answer: uses of the vendor's tools, and the reasoning of a vendor that signs it. */
 export function leadingItems(
-  { body }: ResponsesRequest,
+  request: ResponsesRequest,
   modelOutput: ModelOutput,
   { signer, behaviour }: Pick<Exchange, 'signer' | 'behaviour'>,
 ): object[] {
-  const { reasoning, include } = body as { reasoning?: { summary?: unknown } | null; include?: unknown };
-  const tools = toolItems(modelOutput);
+  const { reasoning, include } = request.body as {
+    reasoning?: { summary?: unknown } | null;
+    include?: unknown;
+  };
+  const tools = toolItems(request, modelOutput);
   if (!signer || modelOutput.reasoningTokens === 0) return tools;
   const text = textOfTokens(modelOutput.reasoningTokens);
   const isShown = Boolean(reasoning?.summary) && !behaviour.hidesReasoning;
@@ -132,14 +135,21 @@ function customCall({ toolName, text }: ModelOutput, status: string, namespace: 
 }
 
 /** The output items of server-side tools. */
-function toolItems({ serving }: ModelOutput): object[] {
+function toolItems({ asked }: ResponsesRequest, { serving }: ModelOutput): object[] {
+  const containerOf = (tool: string) =>
+    asked.serverTools.find(({ name }) => name === tool)?.container ?? newId('cntr_');
   return Object.entries(serving.toolUses).flatMap(([name, uses]) =>
     Array.from({ length: uses }, () => ({
       id: newId(`${name.slice(0, 2)}_`),
       type: `${name}_call`,
       status: 'completed',
       ...(name === 'web_search' && { action: { type: 'search', query: 'weigh' } }),
-      ...(name === 'code_interpreter' && { container_id: newId('cntr_'), code: '1 + 1', outputs: null }),
+      ...(name === 'code_interpreter' && { container_id: containerOf(name), code: '1 + 1', outputs: null }),
+      ...(name === 'shell' && {
+        call_id: newId('call_'),
+        action: { commands: ['ls'], max_output_length: null, timeout_ms: null },
+        environment: { type: 'container_reference', container_id: containerOf(name) },
+      }),
       ...(name === 'file_search' && { queries: ['weigh'], results: null }),
       ...(name === 'image_generation' && { result: 'aW1hZ2U=', model: serving.extra.image_gen?.model }),
     })),

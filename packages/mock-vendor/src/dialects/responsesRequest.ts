@@ -60,7 +60,7 @@ export function parseResponsesRequest(
     toolChoice: parseToolChoice(request.tool_choice),
     choices: 1,
     maxOutputTokens: optionalInteger(request, 'max_output_tokens'),
-    asked: parseAsked(request),
+    asked: parseAsked(request, items.filter(isRecord)),
     answerFormat: answerFormat(isRecord(request.text) ? request.text.format : undefined),
     body: request,
     stream: optionalBoolean(request, 'stream') ?? false,
@@ -93,10 +93,12 @@ const SERVER_TOOLS = new Set([
   'image_generation',
   'mcp',
   'computer_use',
+  'shell',
 ]);
 
-function parseAsked(request: JsonRecord): Asked {
-  const tools = Array.isArray(request.tools) ? request.tools.filter(isRecord) : [];
+function parseAsked(request: JsonRecord, items: readonly JsonRecord[]): Asked {
+  const lists = [request.tools, ...items.map(({ tools }) => tools)];
+  const tools = lists.flatMap((list) => (Array.isArray(list) ? list.filter(isRecord) : []));
   return {
     ...NOTHING_ASKED,
     serviceTier: optionalText(request, 'service_tier'),
@@ -105,11 +107,27 @@ function parseAsked(request: JsonRecord): Asked {
   };
 }
 
-function parseServerTool({ type, model }: JsonRecord): ServerTool[] {
+function parseServerTool(tool: JsonRecord): ServerTool[] {
+  const { type, model } = tool;
   const name = typeof type === 'string' ? toolName(type) : '';
   if (!SERVER_TOOLS.has(name)) return [];
+  if (name === 'code_interpreter') return [inContainer(name, tool.container)];
+  if (name === 'shell') return isHosted(tool.environment) ? [inContainer(name, tool.environment)] : [];
   const painter = name === 'image_generation' ? 'gpt-image-1' : undefined;
   return [{ name, maxUses: undefined, model: typeof model === 'string' ? model : painter }];
+}
+
+function isHosted(environment: unknown): boolean {
+  return isRecord(environment) && environment.type !== 'local';
+}
+
+/** It is billed by the memory of its container: the id of one that exists has its size, such as `cntr_64g_1`. */
+function inContainer(name: string, container: unknown): ServerTool {
+  const asked = isRecord(container) ? container : { container_id: container };
+  const id = typeof asked.container_id === 'string' ? asked.container_id : undefined;
+  const size = id === undefined ? (asked.memory_limit ?? '1g') : (/^cntr_(\d+g)_/.exec(id)?.[1] ?? '1g');
+  const billedAs = size === '1g' ? name : `${name}_${String(size)}`;
+  return { name, maxUses: undefined, model: undefined, billedAs, ...(id !== undefined && { container: id }) };
 }
 
 function previousMessages(id: string, stored: ResponseStore): readonly Message[] {

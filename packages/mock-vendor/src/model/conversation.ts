@@ -39,8 +39,14 @@ export interface Fallback {
 }
 
 export interface ServerTool {
-  /** By which its uses are billed, such as `web_search`. */
+  /** By which its uses are reported, such as `web_search`. */
   readonly name: string;
+  /** By which they are billed, if that depends on the request; null if they are free. Default: `name`. */
+  readonly billedAs?: string | null;
+  /** All uses of a response are billed as one. */
+  readonly isBilledOnce?: boolean;
+  /** Where it runs, if the request says so. */
+  readonly container?: string;
   readonly maxUses: number | undefined;
   /** The model that it uses. */
   readonly model: string | undefined;

@@ -17,6 +17,8 @@ export interface Serving {
   /** The index of the model among the request's others; undefined if its own model answers. */
   readonly fallback: Fallback | undefined;
   readonly toolUses: Readonly<Record<string, number>>;
+  /** The same by what they are billed as. */
+  readonly billedUses: Readonly<Record<string, number>>;
   /** By kind: `compaction`, `advisor_message`, `image_gen`. */
   readonly extra: Readonly<Record<string, BillLine>>;
 }
@@ -32,7 +34,7 @@ export function serve(conversation: Conversation, behaviour: Behaviour, traits: 
     speed: script.speed ?? fallback?.speed ?? asked.speed,
     geography: script.geography ?? asked.geography,
     fallback,
-    toolUses: toolUses(conversation, script.toolUses, traits),
+    ...toolUses(conversation, script.toolUses, traits),
     extra: extraLines(conversation, behaviour, greedOf(conversation, traits)),
   };
 }
@@ -58,17 +60,20 @@ function toolUses(
   { asked }: Conversation,
   scripted: Readonly<Record<string, number>>,
   { greedy }: VendorTraits,
-): Record<string, number> {
+): Pick<Serving, 'toolUses' | 'billedUses'> {
   const uses: Record<string, number> = {};
+  const billed: Record<string, number> = {};
   let left = asked.maxToolCalls ?? Number.POSITIVE_INFINITY;
-  for (const { name, maxUses = Number.POSITIVE_INFINITY } of asked.serverTools) {
+  for (const tool of asked.serverTools) {
+    const { name, maxUses = Number.POSITIVE_INFINITY, billedAs = name, isBilledOnce } = tool;
     const wanted = scripted[name] ?? (greedy ? GREEDY_TOOL_USES : 0);
     const used = Math.min(wanted, maxUses, left);
     if (used <= 0) continue;
     uses[name] = (uses[name] ?? 0) + used;
+    if (billedAs !== null) billed[billedAs] = isBilledOnce ? 1 : (billed[billedAs] ?? 0) + used;
     left -= used;
   }
-  return uses;
+  return { toolUses: uses, billedUses: billed };
 }
 
 function extraLines(

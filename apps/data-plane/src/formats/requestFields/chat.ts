@@ -17,6 +17,7 @@ import {
   refersTo,
   serverTool,
   shortText,
+  sizedTool,
   stored,
   storedId,
   textOr,
@@ -25,7 +26,7 @@ import {
   variants,
 } from './field.ts';
 import { MAX_CHOICES, MEDIA, OUTPUT_TOKENS, SERVICE_TIER } from './notes.ts';
-import { CODE_CONTAINER } from './responsesTools.ts';
+import { CODE_CONTAINER, CODE_INTERPRETER } from './responsesTools.ts';
 
 const TEXT_FIELDS = freeFields('type', 'text', 'cache_control', 'prompt_cache_breakpoint');
 
@@ -84,7 +85,10 @@ export const CHAT_TOOLS = variants(
     web_search_preview: serverTool('web_search'),
     web_search_premium: serverTool('web_search_premium'),
     x_search: serverTool('x_search'),
-    code_interpreter: refersTo(CODE_CONTAINER, serverTool('code_interpreter')),
+    code_interpreter: refersTo(
+      CODE_CONTAINER,
+      sizedTool('code_interpreter', 'container', undefined, CODE_INTERPRETER),
+    ),
     code_execution: serverTool('code_execution'),
     image_generation: serverTool('image_generation', undefined, {
       kind: 'object',

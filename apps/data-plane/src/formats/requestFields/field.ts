@@ -1,3 +1,5 @@
+import { CONTAINER_SIZES } from '@weighbridge/domain';
+
 /**
  * What a field of a request can cost. `free`: no more than its bytes, each of which a hard budget counts as a token of the
  * input. `bounded`: no more than another part of the request says. `priced`: the answer reports it, and the most that the
@@ -53,6 +55,10 @@ export interface ServerTool {
   readonly name: string;
   /** What bounds its uses: its own field, or that of the request. Undefined if nothing does: hard mode removes the tool. */
   readonly uses?: 'max_uses' | 'max_tool_calls';
+  /** It runs in a container whose `memory_limit` sets the price: in its member `container`, or in the object itself. */
+  readonly sizedBy?: 'container' | 'itself';
+  /** The vendor does not bill the tool of this name beside it. */
+  readonly frees?: string;
 }
 
 /** The members of an item, any of which is its content. */
@@ -263,6 +269,26 @@ export function serverTool<V extends Value = Value>(
     ? `its price per use and the context window of the model, times \`${uses}\`; removed without it`
     : 'nothing bounds its uses: removed';
   return { cost: 'priced', note, value, tool: { name, ...(uses && { uses }) } };
+}
+
+/** The size of a container; another is refused. */
+export const containerSize: Field = {
+  cost: 'priced',
+  note: 'the price of the tool in a container of this size; without it, of the smallest',
+  value: { kind: 'only', values: CONTAINER_SIZES },
+};
+
+/** A tool that the vendor runs in a container, which `value` describes. */
+export function sizedTool<V extends Value>(
+  name: string,
+  sizedBy: NonNullable<ServerTool['sizedBy']>,
+  uses: ServerTool['uses'],
+  value: V,
+): Field<V> {
+  const note = uses
+    ? `its price in a container of its size, or of the dearest if it has an id, and the context window of the model, times \`${uses}\`; removed or refused without it`
+    : 'nothing bounds its uses: removed';
+  return { cost: 'priced', note, value, tool: { name, sizedBy, ...(uses && { uses }) } };
 }
 
 /** What the vendor describes to the model by itself: up to 735 tokens at https://platform.claude.com/docs. */

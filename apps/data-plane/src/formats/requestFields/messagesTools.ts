@@ -75,17 +75,23 @@ const FETCH = serverTool('web_fetch', 'max_uses', {
     max_content_tokens: bounded('the context window of the model'),
   },
 });
-const CODE_EXECUTION = serverTool('code_execution');
+const CODE_EXECUTION = serverTool('code_execution', undefined, { kind: 'object', fields: TOOL_FIELDS });
+/** They filter what they found by code, which the vendor then bills in no tool of the request (https://platform.claude.com/docs). */
+function withFreeCode<F extends Field>(field: F): F {
+  return field.tool ? { ...field, tool: { ...field.tool, frees: 'code_execution' } } : field;
+}
+const SEARCH_WITH_CODE = withFreeCode(SEARCH);
+const FETCH_WITH_CODE = withFreeCode(FETCH);
 const TOOL_SEARCH = serverTool('tool_search');
 
 const SERVER_TOOLS = {
   web_search_20250305: SEARCH,
-  web_search_20260209: SEARCH,
-  web_search_20260318: SEARCH,
+  web_search_20260209: SEARCH_WITH_CODE,
+  web_search_20260318: SEARCH_WITH_CODE,
   web_fetch_20250910: FETCH,
-  web_fetch_20260209: FETCH,
-  web_fetch_20260309: FETCH,
-  web_fetch_20260318: FETCH,
+  web_fetch_20260209: FETCH_WITH_CODE,
+  web_fetch_20260309: FETCH_WITH_CODE,
+  web_fetch_20260318: FETCH_WITH_CODE,
   code_execution_20250522: CODE_EXECUTION,
   code_execution_20250825: CODE_EXECUTION,
   code_execution_20260120: CODE_EXECUTION,
