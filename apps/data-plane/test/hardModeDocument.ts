@@ -20,7 +20,8 @@ This page is generated from the tables that the proxy checks requests against.
 
 Gemini's fields may also be written in the other spelling that Google's APIs take: \`max_output_tokens\`.
 
-A field whose value is \`null\`, \`false\` or empty is the same as an absent one. A tool marked _removed_ is cut out of the
+A field whose value is \`null\` is the same as an absent one. An empty list, object or text is not: \`{}\` switches some tools on,
+with their defaults. A tool marked _removed_ is cut out of the
 request; \`x-svc-dropped\` names it.
 `;
 
@@ -59,7 +60,7 @@ class Section {
   #field(path: string, field: Field): void {
     const { cost, note = '', value } = field;
     if (cost === 'unbounded' || cost === 'stored') {
-      this.#rows.push([path, cost, note]);
+      this.#rows.push([path, cost, value.kind === 'only' ? `${note}; \`false\` passes` : note]);
       return;
     }
     if (field.tool && !field.tool.uses) {

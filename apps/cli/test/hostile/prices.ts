@@ -60,6 +60,8 @@ const SHORT_LISTED: VendorPrice = rates(1n);
 export const VENDOR_PRICES: Readonly<Record<string, VendorPrice>> = {
   plain: FULL,
   dear: DEAR,
+  // Its context window costs next to nothing.
+  small: FULL,
   'gpt-image-1': DEAR,
   // It charges double for priority, and the catalog does not know it.
   surprise: {

@@ -126,7 +126,8 @@ async function connect(product: Product, provider: VendorName, vendor: MockVendo
 async function setPrice(product: Product, model: string, name: string): Promise<void> {
   const path = `/api/v1/catalog/models/${encodeURIComponent(model)}`;
   const price = catalogPrice(name) as Json;
-  const put = (with_: Json) => ({ context_window: 400_000, max_output_tokens: 128_000, price: with_ });
+  const context_window = name === 'small' ? 1_000 : 400_000;
+  const put = (with_: Json) => ({ context_window, max_output_tokens: 128_000, price: with_ });
   const { status, body } = await manage(product, 'PUT', path, { body: put(price) });
   if (status < 300) return;
   // An earlier release, which has no such dimensions: it gets what it can take.

@@ -49,6 +49,11 @@ it.each([
   // Fields that refer to content elsewhere, or name other models.
   ['/chat/completions', `${CHAT},"models":["mock/dear"]}`, 'models'],
   ['/chat/completions', `${CHAT},"plugins":[{"id":"web"}]}`, 'plugins'],
+  ['/chat/completions', `${CHAT},"plugins":[]}`, 'plugins'],
+  ['/chat/completions', `${CHAT},"web_search_options":{}}`, 'web_search_options'],
+  ['/chat/completions', `${CHAT},"web_search_options":{ }}`, 'web_search_options'],
+  ['/chat/completions', `${CHAT},"web_search_options":""}`, 'web_search_options'],
+  ['/chat/completions', `${CHAT},"web_search_options":false}`, 'web_search_options'],
   ['/chat/completions', `${CHAT},"search_parameters":{"mode":"on"}}`, 'search_parameters'],
   [
     '/chat/completions',
@@ -164,7 +169,7 @@ it.each([
 
 it.each([
   ['/chat/completions', `${CHAT},"n":3,"max_tokens":10,"max_completion_tokens":null,"service_tier":"auto"}`],
-  ['/chat/completions', `${CHAT},"service_tier":"priority","best_of":2,"plugins":[],"models":null}`],
+  ['/chat/completions', `${CHAT},"service_tier":"priority","best_of":2,"echo":false,"models":null}`],
   ['/chat/completions', content('[{"type":"text","text":"hi"}]')],
   [
     '/chat/completions',

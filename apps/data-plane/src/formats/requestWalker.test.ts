@@ -49,7 +49,8 @@ class Reference {
     const { cost, value } = field;
     if (given === null) return;
     if (cost === 'unbounded' || cost === 'stored') {
-      if (!['false', '[]', '""', '{}'].includes(JSON.stringify(given))) this.found.push(`${path} cost`);
+      const isOff = value.kind === 'only' && value.values.includes(given as string);
+      if (!isOff) this.found.push(`${path} cost`);
       return;
     }
     if (value.kind === 'object') this.object(given, value.fields, value.requires, path);

@@ -14,6 +14,7 @@ import type {
   Field,
   Fields,
   ListValue,
+  Literal,
   ObjectValue,
   ServerTool,
   VariantsValue,
@@ -27,7 +28,6 @@ const MAX_MEMBERS = 1_024;
 const MAX_GIVEN_BYTES = 60;
 const MAX_TAG_BYTES = 128;
 const COUNT = /^[1-9][0-9]{0,15}$/;
-const NOTHING = /^(false|""|\[\s*\]|\{\s*\})$/;
 const MAX_USES = 1_000_000;
 const NULL = 0x6e;
 /** What a container without a size has, as vendors spell it. */
@@ -145,25 +145,27 @@ class RequestWalker {
     }
   }
 
-  /** A value that costs what nothing bounds: only an empty one passes. */
+  /** A value that costs what nothing bounds: an empty one too, as `{}` switches on a search with its defaults. */
   #nothing(field: Field): void {
     const { start, end } = this.#skipped();
-    if (end - start <= 8 && NOTHING.test(this.#cursor.bytes.toString('latin1', start, end))) return;
+    const { value } = field;
+    if (value.kind === 'only' && this.#isOneOf(value.values, start, end)) return;
     this.#refuse('cost', field, start, end);
+  }
+
+  #isOneOf(values: readonly Literal[], start: number, end: number): boolean {
+    const given = parseSmall(this.#cursor.bytes, { start, end }, MAX_TAG_BYTES);
+    return values.some((accepted) => accepted === given);
   }
 
   #literal(field: Field): void {
     const { value } = field;
     const { start, end } = this.#skipped();
-    const isShort = end - start <= MAX_TAG_BYTES;
-    const text = isShort ? this.#cursor.bytes.toString('utf8', start, end) : '';
     if (value.kind === 'count') {
+      const text = end - start <= MAX_TAG_BYTES ? this.#cursor.bytes.toString('latin1', start, end) : '';
       // A vendor may read a number in another form differently.
       if (COUNT.test(text) && Number(text) <= value.most) return;
-    } else if (value.kind === 'only' && isShort) {
-      const given = parseSmall(this.#cursor.bytes, { start, end }, MAX_TAG_BYTES);
-      if (value.values.some((accepted) => accepted === given)) return;
-    }
+    } else if (value.kind === 'only' && this.#isOneOf(value.values, start, end)) return;
     this.#refuse('value', field, start, end);
   }
 

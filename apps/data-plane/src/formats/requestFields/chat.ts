@@ -20,6 +20,7 @@ import {
   sizedTool,
   stored,
   storedId,
+  switchedOn,
   textOr,
   toolChoice,
   unbounded,
@@ -161,7 +162,7 @@ function vendorFields() {
     ...freeFields('reasoning', 'include_reasoning', 'thinking', 'enable_thinking', 'thinking_budget'),
     ...freeFields('chat_template_kwargs', 'stop_token_ids', 'skip_special_tokens', 'cache_control'),
     ...freeFields('guided_json', 'guided_regex', 'guided_choice', 'guided_grammar', 'random_seed'),
-    enable_search: unbounded('each search is billed, and nothing bounds their number'),
+    enable_search: switchedOn('each search is billed, and nothing bounds their number'),
     // Groq.
     ...freeFields('reasoning_format', 'disable_tool_validation', 'citation_options'),
     ...freeFields('exclude_domains', 'include_domains', 'search_settings', 'documents'),
@@ -174,10 +175,10 @@ function vendorFields() {
     guardrails: unbounded('checks that the vendor may bill'),
     // xAI.
     search_parameters: unbounded('each source is billed, and nothing bounds their number'),
-    deferred: unbounded('the answer is fetched later, and may be billed after it was settled'),
+    deferred: switchedOn('the answer is fetched later, and may be billed after it was settled'),
     // Together.
     ...freeFields('compliance', 'context_length_exceeded_behavior'),
-    echo: unbounded('the prompt may be billed as output, beside the output limit'),
+    echo: switchedOn('the prompt may be billed as output, beside the output limit'),
     safety_model: unbounded('a second model', { kind: 'kinds', scalar: model }),
     // Cohere.
     ...freeFields('safety_mode', 'strict_tools'),

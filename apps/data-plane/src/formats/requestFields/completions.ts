@@ -7,6 +7,7 @@ import {
   model,
   OTHER_MODELS,
   options,
+  switchedOn,
   textsOrTokens,
   unbounded,
 } from './field.ts';
@@ -22,7 +23,7 @@ export const COMPLETIONS_FIELDS = {
   max_tokens: count(OUTPUT_TOKENS),
   n: count('each choice of each prompt reserves the whole output limit', MAX_CHOICES),
   best_of: count('each candidate of each prompt reserves the whole output limit', MAX_CHOICES),
-  echo: unbounded('the prompt may be billed as output, beside the output limit'),
+  echo: switchedOn('the prompt may be billed as output, beside the output limit'),
   // The probabilities of tokens that are billed in any case.
   logprobs: free,
   stream: flag,

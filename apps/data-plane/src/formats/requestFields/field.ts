@@ -72,7 +72,7 @@ export interface ItemContent {
 export type Fields = Readonly<Record<string, Field>>;
 export type Literal = string | number | boolean;
 
-/** What a value may be. `null` is the same as an absent field. */
+/** What a value may be. `null` is the same as an absent field; an empty list, object or text is not. */
 export type Value =
   | { readonly kind: 'any' }
   | { readonly kind: 'only'; readonly values: readonly Literal[] }
@@ -162,6 +162,11 @@ export function priced(note: string, value: Value = ANY): Field {
 /** `value` says where models and stored objects are named in it. */
 export function unbounded<V extends Value = Value>(note: string, value: V = ANY as V): Field<V> {
   return { cost: 'unbounded', note, value };
+}
+
+/** What costs something only if it is switched on: `false` passes. */
+export function switchedOn(note: string): Field {
+  return unbounded(note, { kind: 'only', values: [false] });
 }
 
 /** Without `value`, the id of the object, or a list of ids; else `value` says where in it the ids are. */
