@@ -21,14 +21,15 @@ const prose = '7 4 1 9 '.repeat(2_000);
 /** Leaves all requests once the vendors work on them, some time before their answers begin. */
 async function leaveBeforeAll(
   tried: Tenant,
-  requests: readonly (readonly [string, object])[],
+  requests: readonly (readonly [string, unknown])[],
   script: Record<string, string>,
   afterMs = 200,
 ): Promise<void> {
   const controller = new AbortController();
   const asking = { script, signal: controller.signal };
+  const before = tried.entries().length;
   const asked = requests.map(([path, body]) => tried.ask(path, body, asking));
-  await eventually(() => expect(tried.entries()).toHaveLength(requests.length));
+  await eventually(() => expect(tried.entries().length - before).toBe(requests.length));
   await sleep(afterMs);
   controller.abort();
   await Promise.allSettled(asked);
@@ -171,6 +172,36 @@ export const STREAMS: readonly HostileCase[] = [
       const body = chat('openai/plain', { stream: true, max_completion_tokens: 2_000, ...audio });
       await tried.leave('/v1/chat/completions', body, { script, afterBytes: 300 });
       await expectCovered(tried);
+    },
+  },
+  {
+    row: ROW,
+    title: 'input that the request only names is charged, whoever leaves its stream, and when',
+    async run(scene) {
+      const script = { 'chunk-delay-ms': '20', 'output-tokens': '40', 'input-tokens': '150000' };
+      const long = { ...script, 'chunk-delay-ms': '0', 'generate-ms': '700' };
+      const url = 'https://example.com/long.pdf';
+      const part = (one: object) => [{ role: 'user', content: [one] }];
+      const image = chat('openai/plain', {
+        stream: true,
+        messages: part({ type: 'image_url', image_url: { url } }),
+      });
+      const file = responses({ stream: true, input: part({ type: 'input_file', file_url: url }) });
+      const bodies = [
+        ['/v1/chat/completions', image],
+        ['/v1/chat/completions', JSON.stringify(image).replaceAll('image_url', 'image\\u005furl')],
+        ['/v1/responses', file],
+        ['/v1/responses', responses({ stream: true, prompt: { id: 'pmpt_1' } })],
+        ['/v1/responses', responses({ stream: true, conversation: 'conv_long' })],
+        ['/v1/responses', responses({ stream: true, input: [{ type: 'item_reference', id: 'msg_long' }] })],
+      ] as const;
+      for (const [path, body] of bodies) {
+        const tried = await scene.tenant();
+        await tried.leave(path, body, { script, afterBytes: 200 });
+        await expectCovered(tried);
+        await leaveBeforeAll(tried, [[path, body]], long, 50);
+        await expectCovered(tried, 2);
+      }
     },
   },
 ];

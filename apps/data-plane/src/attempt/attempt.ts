@@ -261,7 +261,7 @@ export class Attempt {
     this.#sentAt = performance.now();
     let status = 0;
     // Once the answer has begun, its relay decides.
-    client.cancelIfLeft(isCancelledIfLeft(this.prepared));
+    client.cancelIfLeft(this.#isCancelledIfLeft);
     try {
       const headers = upstreamHeaders(clientHeaders, {
         dialect: operation.dialect,
@@ -277,12 +277,12 @@ export class Attempt {
       status = response.status;
       const begun = modelRequest && status < 300 ? response.body.started() : undefined;
       if (begun) await begun;
-      client.cancelIfLeft(false);
+      client.cancelIfLeft(undefined);
       this.#response = response;
       this.waitedMs = performance.now() - this.#sentAt;
       this.#enter('answered');
     } catch (error) {
-      client.cancelIfLeft(false);
+      client.cancelIfLeft(undefined);
       if (this.#unrecorded !== undefined) {
         observed.trace?.attemptEnded({ outcome: Outcome.UPSTREAM_UNREACHABLE, status });
         return await this.#refuse(this.#unrecorded);
@@ -293,6 +293,8 @@ export class Attempt {
       await this.#settle({ ...NOTHING_READ, outcome: this.#outcomeOf(error) }, status, wasNeverSent(error));
     }
   }
+
+  readonly #isCancelledIfLeft = (): boolean => isCancelledIfLeft(this.prepared);
 
   /** Called by the HTTP client before the first byte goes out. */
   readonly #assertRecorded = (): void => {

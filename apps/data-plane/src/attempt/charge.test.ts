@@ -7,6 +7,7 @@ import { CHAT_COMPLETIONS, MESSAGES, OPERATIONS, type Operation, RESPONSES } fro
 import { RequestBody } from '../formats/requestBody.ts';
 import { noFacts, type ResponseFacts } from '../formats/responseFormat.ts';
 import { type ChargedAttempt, chargeFor } from './charge.ts';
+import { isStreamCancelledIfLeft } from './disconnects.ts';
 import type { PreparedRequest } from './plan.ts';
 
 const price = {
@@ -101,6 +102,50 @@ const chargeOf = async (
   );
 const tokens = { ...NO_TOKENS, inputTokens: 5, outputTokens: 7 };
 
+describe('input that can not be counted here', () => {
+  const image = { type: 'image_url', image_url: { url: 'https://example.com/a.png' } };
+  const byReference = { request: { messages: [{ role: 'user', content: [image] }] } };
+  const search = { request: { web_search_options: {} } };
+  const left = { outcome: Outcome.CLIENT_GONE };
+
+  it('is charged as the context window, however the answer ends without usage', async () => {
+    for (const given of [byReference, search]) {
+      for (const attempt of [
+        left,
+        { ...left, firstByteAt: undefined },
+        { outcome: Outcome.INTERRUPTED },
+        { outcome: Outcome.SUCCESS },
+      ]) {
+        expect(await chargeOf({}, attempt, given)).toMatchObject({
+          usage: { inputTokens: 8_000 },
+          atLeastReserved: true,
+        });
+      }
+    }
+    expect(
+      await chargeOf({}, { ...left, firstByteAt: undefined }, { ...byReference, isHard: true }),
+    ).toMatchObject({ usage: { inputTokens: 8_000 } });
+  });
+
+  it('is what the vendor reported at the start of the stream', async () => {
+    expect(await chargeOf({ partialUsage: tokens }, left, byReference)).toMatchObject({
+      usage: { inputTokens: 5 },
+      atLeastReserved: false,
+    });
+  });
+
+  it('keeps a stream from being cancelled until it is known, unless an operator says so', () => {
+    const isCancelled = (given: Given, isInputKnown: boolean) =>
+      isStreamCancelledIfLeft(prepared(given), isInputKnown);
+    expect(isCancelled({}, false)).toBe(true);
+    expect([isCancelled(byReference, false), isCancelled(byReference, true)]).toEqual([false, true]);
+    expect([isCancelled(search, false), isCancelled(search, true)]).toEqual([false, false]);
+    const cancel = { onDisconnect: OnDisconnect.CANCEL };
+    expect(isCancelled({ ...byReference, ...cancel }, false)).toBe(true);
+    expect(isCancelled({ provider: 'groq' }, true)).toBe(false);
+  });
+});
+
 describe('the usage that a vendor reports', () => {
   it('is charged as it is, also if it is less than what was seen', async () => {
     expect(await chargeOf({ usage: tokens })).toMatchObject({
@@ -139,6 +184,20 @@ describe('the usage that a vendor reports', () => {
       estimated: false,
       usage: NO_TOKENS,
     });
+  });
+
+  it('is at the longer life where a part of the request asked for that, and the vendor does not say', async () => {
+    const usage = { ...tokens, cacheWriteTokens: 11 };
+    const long = { usage: { cacheWriteTokens: 0, cacheWrite1hTokens: 11 } };
+    const breakpoint = { mode: 'explicit', ttl: '12h' };
+    for (const request of [
+      { prompt_cache_options: { mode: 'implicit', ttl: '12h' } },
+      { input: [{ role: 'user', content: [{ type: 'input_text', prompt_cache_breakpoint: breakpoint }] }] },
+    ]) {
+      expect(await chargeOf({ usage }, {}, { operation: RESPONSES, request })).toMatchObject(long);
+    }
+    const usual = { prompt_cache_options: { mode: 'implicit', ttl: '30m' } };
+    expect(await chargeOf({ usage }, {}, { operation: RESPONSES, request: usual })).toMatchObject({ usage });
   });
 
   it('is for an hour where the request asked for that, and the vendor does not say', async () => {

@@ -15,7 +15,7 @@ import { textOfRequest } from '../formats/requestText.ts';
 import { noFacts, type ResponseFacts, type SaidConditions } from '../formats/responseFormat.ts';
 import type { CountTokens } from '../formats/tokenCounter.ts';
 import { stopsBillingOnDisconnect } from './disconnects.ts';
-import { mayHideUsage, wroteForAnHour } from './hiddenUsage.ts';
+import { hasUnknownInput, mayHideUsage, mayWriteToCache, wroteForLong } from './hiddenUsage.ts';
 import type { ModelRequest, PreparedRequest } from './plan.ts';
 import { modelOutputLimit } from './reservationEstimate.ts';
 
@@ -86,7 +86,7 @@ const MAX_COUNTED_BYTES = 1024 * 1024;
  * What a vendor charges for an attempt. In this order: the usage that the vendor reported of the whole response; nothing for
  * an error status or a request that was never sent; the reservation if the attempt broke off before the response began, since
  * it may have cost as much as any other, or more if its client made it do so, and for a response that the vendor still works on; otherwise tokens that are counted
- * here. Of a response that was served whole, or may have cost what can't be seen, they cost no less than the reservation; under
+ * here, and the context window of the model for input that can't be. Of a response that was served whole, or may have cost what can't be seen, they cost no less than the reservation; under
  * a hard budget, that goes for any.
  */
 export function chargeFor(
@@ -127,8 +127,17 @@ function oneHourUsage(
   { modelRequest }: PreparedRequest,
 ): TokenUsage {
   const { cacheWriteTokens } = usage;
-  if (cacheWriteTokens === 0 || hasCacheLives || !modelRequest || !wroteForAnHour(modelRequest)) return usage;
+  if (cacheWriteTokens === 0 || hasCacheLives || !modelRequest || !wroteForLong(modelRequest)) return usage;
   return { ...usage, cacheWriteTokens: 0, cacheWrite1hTokens: usage.cacheWrite1hTokens + cacheWriteTokens };
+}
+
+/** A stream that is not over may have reported its input at its start, or what it used so far. */
+export function isInputKnown(facts: ResponseFacts): boolean {
+  return partialUsage(facts) !== undefined;
+}
+
+function partialUsage({ usage, partialUsage: begun }: ResponseFacts): TokenUsage | undefined {
+  return [usage, begun].find((one) => one && totalTokens(one) > 0);
 }
 
 async function countCharge(
@@ -138,12 +147,8 @@ async function countCharge(
 ): Promise<Charge> {
   const { facts, output, outcome, isDocument } = result;
   const { said, toolUses, others, model } = facts;
-  // A stream that broke off may have reported its input at the start, or what it used so far.
-  const partial = [facts.usage, facts.partialUsage].find((usage) => usage && totalTokens(usage) > 0);
-  const input = partial ?? {
-    ...NO_TOKENS,
-    inputTokens: await countRequest(prepared, countTokens),
-  };
+  const partial = partialUsage(facts);
+  const input = partial ?? usageOfInput(await inputOf(prepared, countTokens), prepared);
   const { text, ratio, unreadBytes = 0 } = output();
   const most = mostOutput(prepared);
   const unread = Math.min(estimateTokens(unreadBytes), most);
@@ -174,20 +179,17 @@ async function leftBeforeAnswer(
   countTokens: CountTokens,
 ): Promise<Charge | ReservationCharge> {
   const { modelRequest } = prepared;
-  // Under a hard budget, that is the most that it can cost.
-  if (!modelRequest || modelRequest.generation.hard) return chargeReservation(reservation);
+  // Under a hard budget, that is the most that it can cost, but for what its policy allows.
+  if (!modelRequest || (modelRequest.generation.hard && !hasUnknownInput(modelRequest)))
+    return chargeReservation(reservation);
   const { said, toolUses, others } = NOTHING_SAID;
   // Of a stream of plain text, nothing was written before its first event; a document is written unseen.
   const isUnseen = !modelRequest.generation.stream || mayHideUsage(prepared, NOTHING_SAID, true);
   const written = isUnseen ? mostSince(sentAt, prepared) : 0;
   const outputTokens = Math.max(reservation.outputTokens, written);
-  const inputTokens = Math.max(reservation.inputTokens, await countRequest(prepared, countTokens));
-  // What the vendor's cache is to keep is written there first.
-  const usage = asksToCache(modelRequest)
-    ? { ...NO_TOKENS, cacheWriteTokens: inputTokens, outputTokens }
-    : { ...NO_TOKENS, inputTokens, outputTokens };
+  const inputTokens = Math.max(reservation.inputTokens, await inputOf(prepared, countTokens));
   return {
-    usage: oneHourUsage(NOTHING_SAID, usage, prepared),
+    usage: { ...usageOfInput(inputTokens, prepared), outputTokens },
     said,
     toolUses,
     others,
@@ -195,6 +197,13 @@ async function leftBeforeAnswer(
     estimated: true,
     atLeastReserved: true,
   };
+}
+
+/** What the vendor's cache is to keep is written there first. */
+function usageOfInput(inputTokens: number, prepared: PreparedRequest): TokenUsage {
+  const { modelRequest } = prepared;
+  if (!modelRequest || !mayWriteToCache(modelRequest)) return { ...NO_TOKENS, inputTokens };
+  return oneHourUsage(NOTHING_SAID, { ...NO_TOKENS, cacheWriteTokens: inputTokens }, prepared);
 }
 
 /** Models that reason are rarely faster. */
@@ -205,12 +214,6 @@ function mostSince(sentAt: number, prepared: PreparedRequest): number {
   const choices = prepared.modelRequest?.generation.output?.choices ?? 1;
   const seconds = (performance.now() - sentAt) / 1_000;
   return Math.min(Math.ceil(seconds * MOST_TOKENS_PER_SECOND) * choices, mostOutput(prepared));
-}
-
-const CACHE_CONTROL = Buffer.from('"cache_control"');
-
-function asksToCache({ generation }: ModelRequest): boolean {
-  return generation.body.readJoined((bytes) => bytes.includes(CACHE_CONTROL));
 }
 
 /** Whether a response without a final report of its usage may have cost more than what is counted of it. */
@@ -236,6 +239,25 @@ export function mostOutput({ modelRequest }: PreparedRequest): number {
 /** The charge of an attempt whose real cost stays unknown. */
 export function chargeReservation({ inputTokens, outputTokens, costNanoUsd }: Estimate): ReservationCharge {
   return { usage: { ...NO_TOKENS, inputTokens, outputTokens }, estimated: true, costNanoUsd };
+}
+
+/** The input as it is counted here; the context window of the model for what can't be counted from the bytes of the request. */
+async function inputOf(prepared: PreparedRequest, countTokens: CountTokens): Promise<number> {
+  const counted = await countRequest(prepared, countTokens);
+  const { modelRequest } = prepared;
+  if (!modelRequest || !hasUnknownInput(modelRequest)) return counted;
+  return Math.max(counted, largestInput(modelRequest));
+}
+
+/** Of a model whose context window is not known. */
+const UNKNOWN_CONTEXT_WINDOW = 1_000_000;
+
+/** The context window of the model, or of the largest of those that may answer. */
+export function largestInput({ model, alternatives = [] }: ModelRequest): number {
+  const windows = [model, ...alternatives.map((other) => other.model)].map(
+    ({ contextWindow }) => contextWindow,
+  );
+  return Math.max(...windows) || UNKNOWN_CONTEXT_WINDOW;
 }
 
 const COMMA = 0x2c;

@@ -35,7 +35,7 @@ export class ClientConnection implements Slotted {
   #hasDisconnected = false;
   #hasWritten = false;
   #dropsBytes = false;
-  #cancelsIfLeft = false;
+  #cancelsIfLeft: (() => boolean) | undefined;
   #drainedBytes = 0;
   #maxDrainedBytes: number;
   #onDisconnect: (() => void) | undefined;
@@ -88,10 +88,13 @@ export class ClientConnection implements Slotted {
     this.#onDisconnect = listener;
   }
 
-  /** Whether a disconnect, also one that has been, ends the vendor's work at once: there, what is not generated is not billed. */
-  cancelIfLeft(isCancelled: boolean): void {
+  /**
+   * Whether a disconnect, also one that has been, ends the vendor's work at once: there, what is not generated is not billed. It is
+   * asked once the client has left.
+   */
+  cancelIfLeft(isCancelled: (() => boolean) | undefined): void {
     this.#cancelsIfLeft = isCancelled;
-    if (isCancelled && this.#hasDisconnected) this.cancellation.cancel();
+    if (isCancelled && this.#hasDisconnected && isCancelled()) this.cancellation.cancel();
   }
 
   /** After a disconnect, no more than this is read: a vendor that goes on has ignored the limits of the request. */
@@ -193,6 +196,6 @@ export class ClientConnection implements Slotted {
     if (this.response.writableFinished || this.#hasDisconnected) return;
     this.#hasDisconnected = true;
     this.#beginDrain();
-    if (this.#cancelsIfLeft) this.cancellation.cancel();
+    if (this.#cancelsIfLeft?.()) this.cancellation.cancel();
   };
 }

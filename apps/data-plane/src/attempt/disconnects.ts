@@ -1,4 +1,5 @@
 import { type Connector, OnDisconnect } from '@weighbridge/contracts';
+import { endsWithItsCost } from './hiddenUsage.ts';
 import type { PreparedRequest } from './plan.ts';
 
 /**
@@ -28,11 +29,22 @@ export function stopsBillingOnDisconnect({
 }
 
 /**
+ * Whether a stream is cancelled once its client has left: where that ends its cost, unless only its end tells what it has cost
+ * by then. An operator who has set `cancel` has it cancelled all the same. `isInputKnown`: the vendor has reported the input.
+ */
+export function isStreamCancelledIfLeft(prepared: PreparedRequest, isInputKnown: boolean): boolean {
+  const { connector } = prepared;
+  if (!stopsBillingOnDisconnect(connector)) return false;
+  return connector.onDisconnect === OnDisconnect.CANCEL || !endsWithItsCost(prepared, isInputKnown);
+}
+
+/**
  * Whether a request whose client leaves before the answer begins is cancelled. A vendor that stops with a stream does not stop with
  * a document: that is generated, and billed, to its end, so it is read to its end for its usage. A background response goes on too,
  * and only its id, which comes first, tells what it cost.
  */
-export function isCancelledIfLeft({ connector, modelRequest }: PreparedRequest): boolean {
+export function isCancelledIfLeft(prepared: PreparedRequest): boolean {
+  const { modelRequest } = prepared;
   if (!modelRequest?.generation.stream || modelRequest.generation.isBackground) return false;
-  return stopsBillingOnDisconnect(connector);
+  return isStreamCancelledIfLeft(prepared, false);
 }

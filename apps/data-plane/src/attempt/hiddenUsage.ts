@@ -1,6 +1,9 @@
+import { priceAt } from '../control/routingTable.ts';
+import { hasMember } from '../formats/decodedMembers.ts';
 import { parseSmall } from '../formats/fieldReader.ts';
 import { isRecord } from '../formats/jsonFields.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
+import { unknownCosts } from '../formats/unknownCosts.ts';
 import type { ModelRequest, PreparedRequest } from './plan.ts';
 
 /**
@@ -16,23 +19,43 @@ export function mayHideUsage(
   if (!modelRequest) return false;
   for (const _ in toolUses) return true;
   if (mayReason(modelRequest)) return true;
-  return modelRequest.generation.body.readJoined(
-    (body) => HIDDEN_OUTPUT.some((marker) => body.includes(marker)) || (!isInputKnown && hasMedia(body)),
-  );
+  const { input, tools, output } = unknownCosts(modelRequest.generation);
+  return output || tools || (input && !isInputKnown);
 }
 
-/** The request asked the vendor to keep a part of the prompt in its cache for an hour. */
-export function wroteForAnHour({ generation }: ModelRequest): boolean {
-  return generation.body.readJoined((body) => {
-    for (let at = body.indexOf(TTL); at >= 0; at = body.indexOf(TTL, at + TTL.length)) {
-      if (ONE_HOUR.test(body.toString('latin1', at + TTL.length, at + TTL.length + 32))) return true;
-    }
-    return false;
-  });
+/** Whether the input can't be counted from the bytes of the request: then it may fill the context window of its model. */
+export function hasUnknownInput({ generation }: ModelRequest): boolean {
+  const { input, tools } = unknownCosts(generation);
+  return input || tools;
 }
 
-const TTL = '"ttl"';
-const ONE_HOUR = /^\s*:\s*"1h"/;
+/**
+ * Whether only the end of a stream tells what it cost: the vendor has not reported the input, which can't be counted here, or
+ * runs tools, which add to it.
+ */
+export function endsWithItsCost({ modelRequest }: PreparedRequest, isInputKnown: boolean): boolean {
+  if (!modelRequest) return false;
+  const { input, tools } = unknownCosts(modelRequest.generation);
+  return tools || (input && !isInputKnown);
+}
+
+/** The usual lives of what a vendor caches. */
+const USUAL_LIVES: ReadonlySet<string | undefined> = new Set(['5m', '30m']);
+
+/** The request asked the vendor to keep a part of the prompt in its cache for longer than usual, which costs more. */
+export function wroteForLong({ generation }: ModelRequest): boolean {
+  return generation.body.readJoined((body) => hasMember(body, 'ttl', (value) => !USUAL_LIVES.has(value)));
+}
+
+/** The vendor may write the input to its cache at another price: it was asked to, or does so unasked. */
+export function mayWriteToCache({ model, connector, generation }: ModelRequest): boolean {
+  const { price } = priceAt(model, connector);
+  if (CACHES_UNASKED.has(connector.provider) && price.cacheWrite > price.input) return true;
+  return generation.body.readJoined((body) => CACHE_MARKS.some((name) => hasMember(body, name)));
+}
+
+const CACHES_UNASKED: ReadonlySet<string> = new Set(['openai', 'azure']);
+const CACHE_MARKS = ['cache_control', 'cachePoint'];
 
 /** Of a model without capabilities, no one has said that it does not. */
 function mayReason({ model: { capabilities }, generation }: ModelRequest): boolean {
@@ -57,49 +80,4 @@ function isSwitchedOff({ body, spans }: ModelRequest['generation']): boolean {
     (isRecord(reasoning) && (reasoning.effort === 'none' || reasoning.enabled === false)) ||
     (isRecord(thinking) && thinking.type === 'disabled')
   );
-}
-
-/** What names tools of vendors, and output that is not text, in any dialect. A false hit charges the reservation. */
-const HIDDEN_OUTPUT = [
-  'web_search',
-  'web_fetch',
-  'file_search',
-  'code_interpreter',
-  'code_execution',
-  'image_generation',
-  'advisor_',
-  '"mcp',
-  '"modalities"',
-  // Gemini's, in both spellings.
-  '"googleSearch',
-  '"google_search',
-  '"googleMaps"',
-  '"google_maps"',
-  '"urlContext"',
-  '"url_context"',
-  '"fileSearch"',
-  '"codeExecution"',
-  '"responseModalities"',
-  '"response_modalities"',
-].map((marker) => Buffer.from(marker));
-
-const MEDIA = [
-  '"image_url"',
-  '"input_image"',
-  '"image"',
-  '"input_audio"',
-  '"audio"',
-  '"input_file"',
-  '"file"',
-  '"document"',
-  '"video_url"',
-  // Gemini's, in both spellings.
-  '"inlineData"',
-  '"inline_data"',
-  '"fileData"',
-  '"file_data"',
-].map((marker) => Buffer.from(marker));
-
-function hasMedia(body: Buffer): boolean {
-  return MEDIA.some((marker) => body.includes(marker));
 }

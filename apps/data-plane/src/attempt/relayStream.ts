@@ -4,8 +4,8 @@ import type { Span } from '../formats/scanJson.ts';
 import { StreamReader } from '../formats/streamReader.ts';
 import { StreamAnswer } from '../translation/streamAnswer.ts';
 import { upstreamError } from '../upstream/upstreamErrors.ts';
-import { mostOutput } from './charge.ts';
-import { stopsBillingOnDisconnect } from './disconnects.ts';
+import { isInputKnown, mostOutput } from './charge.ts';
+import { isStreamCancelledIfLeft } from './disconnects.ts';
 import { sendFailure } from './errorResponse.ts';
 import { OwnershipHold } from './ownershipHold.ts';
 import { contentTypeOf, failedRequest, isCacheable, outcomeOf, type Relay, servedOutcome } from './relay.ts';
@@ -131,7 +131,7 @@ class LeftStream {
     const { client, attempt } = relay;
     this.#relay = relay;
     this.#reader = reader;
-    this.#cancels = cancelsIfLeft(relay, hold);
+    this.#cancels = cancelsIfLeft(relay, reader, hold);
     client.boundDrain(ANY_DRAIN_BYTES + mostOutput(attempt.prepared) * BYTES_PER_TOKEN);
     client.onDisconnect(() => this.check());
   }
@@ -149,10 +149,13 @@ const BYTES_PER_TOKEN = 2_048;
 const ANY_DRAIN_BYTES = 1024 * 1024;
 
 /** A background response goes on without its stream; its usage is asked for later, if its id and owner are known. */
-function cancelsIfLeft({ attempt }: Relay, hold: OwnershipHold | undefined): () => boolean {
-  const { connector, modelRequest } = attempt.prepared;
-  const isBackground = modelRequest?.generation.isBackground ?? false;
+function cancelsIfLeft(
+  { attempt }: Relay,
+  reader: StreamReader,
+  hold: OwnershipHold | undefined,
+): () => boolean {
+  const { prepared } = attempt;
+  const isBackground = prepared.modelRequest?.generation.isBackground ?? false;
   if (isBackground) return () => hold?.isSaved ?? true;
-  const stops = stopsBillingOnDisconnect(connector);
-  return () => stops;
+  return () => isStreamCancelledIfLeft(prepared, isInputKnown(reader.facts));
 }

@@ -1,4 +1,5 @@
 import { type ToolUses, toolOfSized } from '@weighbridge/domain';
+import { hasEscapedLetter } from './decodedMembers.ts';
 import type { GenerationRequest } from './generationRequest.ts';
 import type { RequestFindings, WalkRules } from './requestFindings.ts';
 import { walkRequest } from './requestWalker.ts';
@@ -43,15 +44,4 @@ function isNamed(tools: Buffer, tool: string): boolean {
 
 function inCamelCase(name: string): string {
   return name.replaceAll(/_[a-z]/g, (letter) => letter.slice(1).toUpperCase());
-}
-
-const ESCAPE = Buffer.from('\\u00');
-
-/** A name may be written with escapes, such as `shell` as `\u0073hell`. */
-function hasEscapedLetter(bytes: Buffer): boolean {
-  for (let at = bytes.indexOf(ESCAPE); at >= 0; at = bytes.indexOf(ESCAPE, at + ESCAPE.length)) {
-    const digit = bytes[at + ESCAPE.length] ?? 0;
-    if (digit >= 0x32 && digit <= 0x37) return true;
-  }
-  return false;
 }

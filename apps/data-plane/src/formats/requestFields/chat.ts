@@ -24,6 +24,7 @@ import {
   textOr,
   toolChoice,
   unbounded,
+  unboundedOutput,
   variants,
 } from './field.ts';
 import { MAX_CHOICES, MEDIA, OUTPUT_TOKENS, SERVICE_TIER } from './notes.ts';
@@ -117,9 +118,9 @@ export const CHAT_FIELDS = {
   modalities: list(only('text')),
   audio: refersTo(
     { voice: stored('a voice that the vendor stores', { kind: 'object', fields: { id: outsideId } }) },
-    unbounded('spoken output; its limit is not max_tokens alone'),
+    unboundedOutput('spoken output; its limit is not max_tokens alone'),
   ),
-  prediction: unbounded('rejected predictions are billed as output, beside the output limit'),
+  prediction: unboundedOutput('rejected predictions are billed as output, beside the output limit'),
   web_search_options: unbounded('each search is billed, and nothing bounds their number'),
   // The vendor's moderation is free of charge.
   moderation: object({ model, policy: free }),
@@ -175,20 +176,23 @@ function vendorFields() {
     guardrails: unbounded('checks that the vendor may bill'),
     // xAI.
     search_parameters: unbounded('each source is billed, and nothing bounds their number'),
-    deferred: switchedOn('the answer is fetched later, and may be billed after it was settled'),
+    deferred: {
+      ...switchedOn('the answer is fetched later, and may be billed after it was settled'),
+      isOutput: true,
+    },
     // Together.
     ...freeFields('compliance', 'context_length_exceeded_behavior'),
-    echo: switchedOn('the prompt may be billed as output, beside the output limit'),
-    safety_model: unbounded('a second model', { kind: 'kinds', scalar: model }),
+    echo: { ...switchedOn('the prompt may be billed as output, beside the output limit'), isOutput: true },
+    safety_model: unboundedOutput('a second model', { kind: 'kinds', scalar: model }),
     // Cohere.
     ...freeFields('safety_mode', 'strict_tools'),
     // OpenRouter.
-    models: unbounded('other models may answer, at other prices', OTHER_MODELS),
+    models: unboundedOutput('other models may answer, at other prices', OTHER_MODELS),
     preset: unbounded('the preset may name other models and tools'),
-    provider: unbounded('other providers of the model have other prices'),
+    provider: unboundedOutput('other providers of the model have other prices'),
     plugins: unbounded('plugins search and read files, which is billed'),
     ...freeFields('transforms', 'usage', 'session_id', 'debug'),
-    route: unbounded('another model may answer'),
+    route: unboundedOutput('another model may answer'),
     // Gemini's compatible endpoint.
     extra_body: object({
       google: object({

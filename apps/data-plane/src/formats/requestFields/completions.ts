@@ -9,7 +9,7 @@ import {
   options,
   switchedOn,
   textsOrTokens,
-  unbounded,
+  unboundedOutput,
 } from './field.ts';
 import { MAX_CHOICES, OUTPUT_TOKENS } from './notes.ts';
 
@@ -23,7 +23,7 @@ export const COMPLETIONS_FIELDS = {
   max_tokens: count(OUTPUT_TOKENS),
   n: count('each choice of each prompt reserves the whole output limit', MAX_CHOICES),
   best_of: count('each candidate of each prompt reserves the whole output limit', MAX_CHOICES),
-  echo: switchedOn('the prompt may be billed as output, beside the output limit'),
+  echo: { ...switchedOn('the prompt may be billed as output, beside the output limit'), isOutput: true },
   // The probabilities of tokens that are billed in any case.
   logprobs: free,
   stream: flag,
@@ -37,7 +37,7 @@ export const COMPLETIONS_FIELDS = {
   ...freeFields('guided_json', 'guided_regex', 'guided_choice', 'guided_grammar'),
   prompt_logprobs: free,
   // OpenRouter.
-  models: unbounded('other models may answer, at other prices', OTHER_MODELS),
-  provider: unbounded('other providers of the model have other prices'),
+  models: unboundedOutput('other models may answer, at other prices', OTHER_MODELS),
+  provider: unboundedOutput('other providers of the model have other prices'),
   ...freeFields('transforms', 'session_id', 'debug'),
 } as const;

@@ -20,6 +20,8 @@ export interface Field<V extends Value = Value> {
   readonly tool?: ServerTool;
   /** Its cost is bounded only by the model's context window, which is reserved. */
   readonly fillsContext?: boolean;
+  /** What it costs is output, or the price of the output: it adds nothing to the input. */
+  readonly isOutput?: boolean;
   /** Tokens that the vendor adds to the input for it. */
   readonly addedTokens?: number;
   /** Where stored objects are named in it, if `value` does not say so. */
@@ -162,6 +164,11 @@ export function priced(note: string, value: Value = ANY): Field {
 /** `value` says where models and stored objects are named in it. */
 export function unbounded<V extends Value = Value>(note: string, value: V = ANY as V): Field<V> {
   return { cost: 'unbounded', note, value };
+}
+
+/** The same of what adds nothing to the input. */
+export function unboundedOutput<V extends Value = Value>(note: string, value: V = ANY as V): Field<V> {
+  return { ...unbounded(note, value), isOutput: true };
 }
 
 /** What costs something only if it is switched on: `false` passes. */

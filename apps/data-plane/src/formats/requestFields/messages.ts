@@ -20,6 +20,7 @@ import {
   textOr,
   toolChoice,
   unbounded,
+  unboundedOutput,
   variants,
 } from './field.ts';
 import { MESSAGES_TOOL_DEFINITIONS, MESSAGES_TOOLS } from './messagesTools.ts';
@@ -173,7 +174,7 @@ export const MESSAGES_FIELDS = {
     ),
   }),
   compaction: unbounded(SECOND_PASS),
-  fallbacks: unbounded('another model may answer as well, at its own price', {
+  fallbacks: unboundedOutput('another model may answer as well, at its own price', {
     kind: 'kinds',
     scalar: model,
     list: list(

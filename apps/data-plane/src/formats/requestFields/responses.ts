@@ -25,6 +25,7 @@ import {
   textOr,
   toolChoice,
   unbounded,
+  unboundedOutput,
   variants,
   withItemId,
 } from './field.ts';
@@ -253,8 +254,8 @@ export const RESPONSES_FIELDS = {
     'reasoning_effort',
   ),
   search_parameters: unbounded('each source is billed, and nothing bounds their number'),
-  models: unbounded('other models may answer, at other prices', OTHER_MODELS),
-  provider: unbounded('other providers of the model have other prices'),
+  models: unboundedOutput('other models may answer, at other prices', OTHER_MODELS),
+  provider: unboundedOutput('other providers of the model have other prices'),
   plugins: unbounded('plugins search and read files, which is billed'),
   preset: unbounded('the preset may name other models and tools'),
 } as const;
