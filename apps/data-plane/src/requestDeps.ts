@@ -20,6 +20,7 @@ import type { OverheadWindow } from './observe/overheadWindow.ts';
 import { RefusalBook } from './record/refusals/refusalBook.ts';
 import { startRefusalSender } from './record/refusals/refusalSender.ts';
 import type { UsageRecording } from './record/usageRecording.ts';
+import { modelIdsAt } from './request/finalUsage.ts';
 import type { InFlightRequests } from './request/inFlightRequests.ts';
 import type { NoteRefusal } from './request/noteRefusal.ts';
 import { createReadStored } from './request/readStored.ts';
@@ -179,6 +180,7 @@ function settleBackgroundResponses(
   const unfinished = new UnfinishedResponses({
     read: createReadStored({ table: () => state.table, upstreams, memory }),
     settle: controlPlane.settleResponse,
+    modelIdOf: modelIdsAt(() => state.table),
     listUnsettled: () => controlPlane.listUnsettledResponses({ producerId }),
     nowMs: () => performance.now(),
     random: Math.random,

@@ -37,6 +37,7 @@ import type { ContentOptions } from '../src/observe/contentCapture.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import { OverheadWindow } from '../src/observe/overheadWindow.ts';
 import type { Refusal } from '../src/record/refusals/refusalBook.ts';
+import { modelIdsAt } from '../src/request/finalUsage.ts';
 import { InFlightRequests } from '../src/request/inFlightRequests.ts';
 import { createReadStored, type ReadStoredDeps } from '../src/request/readStored.ts';
 import type { FeedbackDeps } from '../src/request/recordFeedback.ts';
@@ -360,6 +361,7 @@ function unfinishedOf(proxy: TestProxy, deps: ReadStoredDeps): UnfinishedRespons
         result: isNew ? SettleResponseResponse_Result.SETTLED : SettleResponseResponse_Result.ALREADY_SETTLED,
       };
     },
+    modelIdOf: modelIdsAt(deps.table),
     listUnsettled: async () => ({ responses: [] }),
     nowMs: () => performance.now(),
     random: Math.random,

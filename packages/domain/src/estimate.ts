@@ -35,7 +35,7 @@ const TOKENS_PER_PRICE = 1_000_000n;
 
 /** The expected cost: the input as text, and an output of the usual length or the request's limit, if that is less. */
 export function balancedEstimate(size: RequestSize, price: ContextPrices): Estimate {
-  const inputTokens = estimateTokens(size.inputBytes);
+  const inputTokens = estimateTokens(size.inputBytes) + (size.addedInputTokens ?? 0);
   const outputTokens = expectedOutputTokens(size);
   const rates = ratesUpTo(inputTokens, price);
   const tokens = { inputTokens, outputTokens, toolCostNanoUsd: size.toolCostNanoUsd };

@@ -123,4 +123,56 @@ export const ANSWERS: readonly HostileCase[] = [
       expect(tried.entries()).toEqual([]);
     },
   },
+  {
+    row: 'background',
+    title: 'deleting a background response does not hide what it cost',
+    async run({ tenant }) {
+      const tried = await tenant();
+      const script = { 'background-ms': '2500', 'tool-uses': 'code_interpreter=5' };
+      const tools = [{ type: 'code_interpreter', container: { type: 'auto' } }];
+      const body = responses({ background: true, max_output_tokens: 16, tools });
+      const { json } = await tried.ask('/v1/responses', body, { script });
+      const remove = () => tried.ask(`/v1/responses/${json.id}`, undefined, { method: 'DELETE' });
+      const early = await remove();
+      expect([early.status, early.code]).toEqual([409, 'response_unfinished']);
+      await eventually(async () => expect((await remove()).status).toBe(200), { timeoutMs: 20_000 });
+      await eventually(async () => expect(await tried.charged()).toBe(tried.billed()));
+    },
+  },
+  {
+    row: 'background',
+    title: 'a background response that is cancelled, then deleted, is charged all that it may have read',
+    async run({ tenant }) {
+      const tried = await tenant();
+      const script = { 'background-ms': '30000', 'input-tokens': '150000', 'output-tokens': '10' };
+      const asked = { background: true, max_output_tokens: 16, conversation: 'conv_long' };
+      const { json } = await tried.ask('/v1/responses', responses(asked), { script });
+      const path = `/v1/responses/${json.id}`;
+      expect((await tried.ask(`${path}/cancel`, {})).json.status).toBe('cancelled');
+      await eventually(async () =>
+        expect((await tried.ask(path, undefined, { method: 'DELETE' })).status).toBe(200),
+      );
+      await expectCovered(tried);
+    },
+  },
+  {
+    row: 'background',
+    title: 'tools of a background response cost what their models and containers cost',
+    async run({ tenant }) {
+      const tried = await tenant();
+      const script = {
+        'background-ms': '600',
+        'tool-uses': 'code_interpreter=2,image_generation=1',
+        'image-tool-tokens': '4000',
+      };
+      const container = { type: 'auto', memory_limit: '4g' };
+      const tools = [
+        { type: 'image_generation', model: 'gpt-image-1' },
+        { type: 'code_interpreter', container },
+      ];
+      const body = responses({ background: true, max_output_tokens: 16, tools });
+      expect((await tried.ask('/v1/responses', body, { script })).status).toBe(200);
+      await eventually(async () => expect(await tried.charged()).toBe(tried.billed()), { timeoutMs: 25_000 });
+    },
+  },
 ];

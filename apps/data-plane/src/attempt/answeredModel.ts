@@ -1,5 +1,11 @@
-import { costOf, type MeteredUsage } from '@weighbridge/domain';
-import { priceAt, type RoutableModel, type RoutingTable, upstreamNameAt } from '../control/routingTable.ts';
+import { costOf, type MeteredUsage, standardUsage, type TokenUsage } from '@weighbridge/domain';
+import {
+  priceAt,
+  type RoutableConnector,
+  type RoutableModel,
+  type RoutingTable,
+  upstreamNameAt,
+} from '../control/routingTable.ts';
 import { parseSmall } from '../formats/fieldReader.ts';
 import { isRecord } from '../formats/jsonFields.ts';
 import type { Charge } from './charge.ts';
@@ -41,7 +47,7 @@ export function answeredModel(
 /** The models that may have the price of another model that worked on a response: the model itself, or all of its provider. */
 export function otherModel(
   name: string,
-  request: ModelRequest,
+  request: At,
   table: RoutingTable | undefined,
 ): { readonly models: readonly RoutableModel[]; readonly unpriced: readonly string[] } {
   const known = findModel(name, request, table);
@@ -49,6 +55,22 @@ export function otherModel(
   const { provider } = request.connector;
   const all = [...(table?.models.values() ?? [])].filter((model) => model.provider === provider);
   return { models: all, unpriced: [`model:${name}`] };
+}
+
+/** The id of the dearest of those, for usage of a response whose request is gone; empty if no model is known. */
+export function otherModelId(
+  name: string,
+  tokens: TokenUsage,
+  connector: RoutableConnector,
+  table: RoutingTable | undefined,
+): string {
+  const { models } = otherModel(name, { connector }, table);
+  return models.length === 0 ? '' : dearestOf(models, standardUsage(tokens), { connector }).id;
+}
+
+/** Where a model is looked for, and the model that was asked for, if it is known. */
+interface At extends Pick<ModelRequest, 'connector'> {
+  readonly model?: RoutableModel;
 }
 
 function idUnless(model: RoutableModel, asked: RoutableModel): string {
@@ -59,23 +81,19 @@ function idUnless(model: RoutableModel, asked: RoutableModel): string {
 const DATE = /-(\d{8}|\d{4}-\d{2}-\d{2})$/;
 
 /** A model of the connector's provider by its name at the vendor; if only its date is unknown, by its name without it. */
-function findModel(
-  name: string,
-  request: ModelRequest,
-  table: RoutingTable | undefined,
-): RoutableModel | undefined {
+function findModel(name: string, request: At, table: RoutingTable | undefined): RoutableModel | undefined {
   const exact = modelNamed(name, request, table);
   return exact ?? (DATE.test(name) ? modelNamed(name.replace(DATE, ''), request, table) : undefined);
 }
 
 function modelNamed(
   name: string,
-  { model: asked, connector }: ModelRequest,
+  { model: asked, connector }: At,
   table: RoutingTable | undefined,
 ): RoutableModel | undefined {
   const isNamed = (model: RoutableModel) =>
     model.upstreamName === name || upstreamNameAt(model, connector) === name || model.id === name;
-  if (isNamed(asked)) return asked;
+  if (asked && isNamed(asked)) return asked;
   const id = `${connector.provider}/${name}`;
   const direct = table?.models.get(id) ?? table?.models.get(table.names.inCatalog(id)?.target ?? '');
   if (direct) return direct;
@@ -85,11 +103,7 @@ function modelNamed(
   return undefined;
 }
 
-function dearestOf(
-  models: readonly RoutableModel[],
-  usage: MeteredUsage,
-  { connector }: ModelRequest,
-): RoutableModel {
+function dearestOf(models: readonly RoutableModel[], usage: MeteredUsage, { connector }: At): RoutableModel {
   const cost = (model: RoutableModel) =>
     costOf(usage, priceAt(model, connector).price, model.dearest).costNanoUsd;
   return models.reduce((most, one) => (cost(one) > cost(most) ? one : most));

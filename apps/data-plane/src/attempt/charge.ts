@@ -17,7 +17,7 @@ import type { CountTokens } from '../formats/tokenCounter.ts';
 import { stopsBillingOnDisconnect } from './disconnects.ts';
 import { hasUnknownInput, mayHideUsage, mayWriteToCache, wroteForLong } from './hiddenUsage.ts';
 import type { ModelRequest, PreparedRequest } from './plan.ts';
-import { modelOutputLimit } from './reservationEstimate.ts';
+import { largestInput, modelOutputLimit } from './reservationEstimate.ts';
 
 /** How a response ended, and what was read from it. */
 export interface ResponseResult {
@@ -247,17 +247,6 @@ async function inputOf(prepared: PreparedRequest, countTokens: CountTokens): Pro
   const { modelRequest } = prepared;
   if (!modelRequest || !hasUnknownInput(modelRequest)) return counted;
   return Math.max(counted, largestInput(modelRequest));
-}
-
-/** Of a model whose context window is not known. */
-const UNKNOWN_CONTEXT_WINDOW = 1_000_000;
-
-/** The context window of the model, or of the largest of those that may answer. */
-export function largestInput({ model, alternatives = [] }: ModelRequest): number {
-  const windows = [model, ...alternatives.map((other) => other.model)].map(
-    ({ contextWindow }) => contextWindow,
-  );
-  return Math.max(...windows) || UNKNOWN_CONTEXT_WINDOW;
 }
 
 const COMMA = 0x2c;

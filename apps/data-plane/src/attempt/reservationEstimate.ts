@@ -11,7 +11,8 @@ import type { Target } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { asksForMedia } from '../formats/requestTraits.ts';
 import { expectedToolUses } from '../formats/serverTools.ts';
-import type { PreparedRequest } from './plan.ts';
+import { hasUnknownInput } from './hiddenUsage.ts';
+import type { ModelRequest, PreparedRequest } from './plan.ts';
 import { allowedPrices, expectedPrices, toolCost } from './servicePrices.ts';
 import { cappedCost } from './usageEvent.ts';
 
@@ -27,7 +28,7 @@ export function estimateReservation(
   const usual = usualTokens(model.id);
   const size = {
     inputBytes: body?.length ?? 0,
-    addedInputTokens: hard?.addedInputTokens,
+    addedInputTokens: hard ? hard.addedInputTokens : unknownInput(modelRequest),
     toolCostNanoUsd: hard
       ? toolCost(hard.toolUses, modelRequest)
       : expectedToolCost(generation, modelRequest),
@@ -45,6 +46,12 @@ export function estimateReservation(
   return capped(dearest);
 }
 
+/** A background response may stay charged at its reservation, which is for all that it may read. */
+function unknownInput(modelRequest: ModelRequest): number | undefined {
+  const { isBackground } = modelRequest.generation;
+  return isBackground && hasUnknownInput(modelRequest) ? largestInput(modelRequest) : undefined;
+}
+
 /** What a model usually writes is mostly short texts, which say nothing about the length of sounds and images. */
 function usualWithMedia(usualTokens = 0): number {
   return Math.max(usualTokens, USUAL_OUTPUT_TOKENS);
@@ -60,6 +67,17 @@ function expectedToolCost(generation: GenerationRequest, target: Target): NanoUs
   const { toolPrices } = priceAt(target.model, target.connector).price;
   const uses = expectedToolUses(generation, Object.keys(toolPrices));
   return uses && toolCost(uses, target);
+}
+
+/** Of a model whose context window is not known. */
+const UNKNOWN_CONTEXT_WINDOW = 1_000_000;
+
+/** The context window of the model, or of the largest of those that may answer. */
+export function largestInput({ model, alternatives = [] }: ModelRequest): number {
+  const windows = [model, ...alternatives.map((other) => other.model)].map(
+    ({ contextWindow }) => contextWindow,
+  );
+  return Math.max(...windows) || UNKNOWN_CONTEXT_WINDOW;
 }
 
 /** The output limit of a model whose own limit is unknown. */

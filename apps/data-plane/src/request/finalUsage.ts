@@ -1,41 +1,85 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { MAX_TOKENS, type SettleResponseRequestSchema } from '@weighbridge/contracts';
-import { addTokens, serviceConditions, totalTokens } from '@weighbridge/domain';
+import { serviceConditions, type TokenUsage, totalTokens } from '@weighbridge/domain';
+import { otherModelId } from '../attempt/answeredModel.ts';
 import { billedTools } from '../attempt/billedTools.ts';
+import type { RoutingTable } from '../control/routingTable.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
+import type { ServerTools } from '../formats/serverTools.ts';
 
-/** What a response used in the end; without `usage`, its charge stays. */
+/** What a response used in the end; without `usage`, its charge stays, and its tools are added. */
 export type FinalUsage = Pick<
   MessageInitShape<typeof SettleResponseRequestSchema>,
-  'usage' | 'details' | 'status'
+  'usage' | 'details' | 'status' | 'others'
 >;
 
-/** The final usage of a response; undefined while the vendor works on it. */
-export function finalUsage(facts: ResponseFacts): FinalUsage | undefined {
+/** What the price of a response depends on, and only its request says. */
+export interface RequestTerms {
+  readonly tools: ServerTools;
+  /** Cache writes are for longer than usual. */
+  readonly writesForLong: boolean;
+}
+
+/** The id of the model by whose price another model's usage is charged; empty if no one knows. */
+export type ModelIdOf = (name: string, tokens: TokenUsage) => string;
+
+/** The final usage of a response; undefined while the vendor works on it. Without `terms`, the dearest that they may be count. */
+export function finalUsage(
+  facts: ResponseFacts,
+  terms: RequestTerms | undefined,
+  modelIdOf: ModelIdOf,
+): FinalUsage | undefined {
   const { status, pending, said, toolUses, others } = facts;
   if (pending || status === '') return undefined;
-  const reported = others.reduce((sum, { tokens }) => sum && addTokens(sum, tokens), facts.usage);
+  const details = {
+    ...serviceConditions(said.serviceTier, said.speed, said.geography),
+    toolUses: { ...billedTools(toolUses, () => terms?.tools) },
+  };
+  const usage = facts.usage && withLives(facts, facts.usage, terms);
+  const all = others.reduce((sum, { tokens }) => sum + totalTokens(tokens), usage ? totalTokens(usage) : 0);
   // No response is made of nothing, but one that did not complete may be free.
-  const isUsable = reported && (totalTokens(reported) > 0 || status !== 'completed');
-  if (!isUsable || totalTokens(reported) > MAX_TOKENS) return { status };
+  if (!usage || !(all > 0 || status !== 'completed') || all > MAX_TOKENS) return { status, details };
   return {
     status,
-    usage: {
-      input: reported.inputTokens,
-      cacheRead: reported.cacheReadTokens,
-      cacheWrite: reported.cacheWriteTokens,
-      cacheWrite1h: reported.cacheWrite1hTokens,
-      output: reported.outputTokens,
-      inputAudio: reported.inputAudioTokens,
-      inputImage: reported.inputImageTokens,
-      cacheReadAudio: reported.cacheReadAudioTokens,
-      outputAudio: reported.outputAudioTokens,
-      outputImage: reported.outputImageTokens,
-    },
-    details: {
-      ...serviceConditions(said.serviceTier, said.speed, said.geography),
-      // The request is gone: a container may be of any size.
-      toolUses: { ...billedTools(toolUses, () => undefined) },
-    },
+    usage: usageMessage(usage),
+    details,
+    others: others.map(({ model, tokens }) => ({
+      model: model === '' ? '' : modelIdOf(model, tokens),
+      usage: usageMessage(tokens),
+    })),
+  };
+}
+
+function withLives(
+  { hasCacheLives }: ResponseFacts,
+  usage: TokenUsage,
+  terms: RequestTerms | undefined,
+): TokenUsage {
+  const { cacheWriteTokens, cacheWrite1hTokens } = usage;
+  if (hasCacheLives || cacheWriteTokens === 0 || terms?.writesForLong === false) return usage;
+  return { ...usage, cacheWriteTokens: 0, cacheWrite1hTokens: cacheWrite1hTokens + cacheWriteTokens };
+}
+
+function usageMessage(tokens: TokenUsage) {
+  return {
+    input: tokens.inputTokens,
+    cacheRead: tokens.cacheReadTokens,
+    cacheWrite: tokens.cacheWriteTokens,
+    cacheWrite1h: tokens.cacheWrite1hTokens,
+    output: tokens.outputTokens,
+    inputAudio: tokens.inputAudioTokens,
+    inputImage: tokens.inputImageTokens,
+    cacheReadAudio: tokens.cacheReadAudioTokens,
+    outputAudio: tokens.outputAudioTokens,
+    outputImage: tokens.outputImageTokens,
+  };
+}
+
+/** By the id of the connector that has the response. */
+export function modelIdsAt(table: () => RoutingTable | undefined): (connectorId: string) => ModelIdOf {
+  return (connectorId) => {
+    const known = table();
+    const connector = [...(known?.connectors.values() ?? [])].flat().find(({ id }) => id === connectorId);
+    return (name, tokens) => (connector ? otherModelId(name, tokens, connector, known) : '');
   };
 }

@@ -1,18 +1,31 @@
+import { AppError } from '@weighbridge/errors';
 import type { StoredPlan } from '../attempt/plan.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
 import { INPUT_ITEMS, STORED_RESPONSE } from '../formats/operation.ts';
 import type { PlanDeps, StoredResponseAction } from './planRequest.ts';
 import { connectorsOfResponse } from './storedResponses.ts';
+import type { UnfinishedResponses } from './unfinishedResponses.ts';
 
-/** Finds the connectors that may have a stored response; rejects with a 404 if the caller may not see it. */
+export interface StoredPlanDeps extends Pick<PlanDeps, 'owners'> {
+  readonly unfinished: Pick<UnfinishedResponses, 'settleNow'>;
+}
+
+/**
+ * Finds the connectors that may have a stored response; rejects with a 404 if the caller may not see it. A response that is not
+ * settled yet is settled before it is deleted.
+ */
 export async function planStored(
-  deps: Pick<PlanDeps, 'owners'>,
+  deps: StoredPlanDeps,
   key: ResolvedKey,
   { method, responseId, rest }: StoredResponseAction,
   table: RoutingTable,
 ): Promise<StoredPlan> {
   const { connectors, isOwn, isUnfinished } = await connectorsOfResponse(deps.owners, key, responseId, table);
+  const connectorId = connectors[0].id;
+  if (isUnfinished && rest === '' && method === 'DELETE') {
+    await settleFirst(deps, { responseId, connectorId, principalId: key.principalId });
+  }
   // A response that is read or cancelled comes whole, with its usage if it is final.
   const isWhole = rest === '' ? method === 'GET' : rest === '/cancel';
   return {
@@ -21,9 +34,24 @@ export async function planStored(
     responseId,
     isOwn,
     connectors,
-    unfinished: isUnfinished && isWhole ? { responseId, connectorId: connectors[0].id } : undefined,
+    unfinished: isUnfinished && isWhole ? { responseId, connectorId } : undefined,
     method,
     path: `${STORED_RESPONSE.path}/${encodeURIComponent(responseId)}${rest}`,
     hideUsage: false,
   };
+}
+
+async function settleFirst(
+  { unfinished }: StoredPlanDeps,
+  response: Parameters<UnfinishedResponses['settleNow']>[0],
+): Promise<void> {
+  const isSettled = await unfinished.settleNow(response).catch((cause: unknown) => {
+    const message =
+      'What this response cost could not be read and recorded, so it was not deleted. Retry in a moment.';
+    throw new AppError('unavailable', 'response_not_settled', message, { cause });
+  });
+  if (isSettled) return;
+  const message =
+    'The vendor still works on this response, and what it costs is not known yet, so it was not deleted. Cancel it, or wait until it is complete, and delete it then.';
+  throw new AppError('conflict', 'response_unfinished', message, { param: 'response_id' });
 }

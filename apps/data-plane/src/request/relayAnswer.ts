@@ -4,6 +4,7 @@ import type { ClientConnection } from '../attempt/clientConnection.ts';
 import { droppedText } from '../attempt/droppedFields.ts';
 import { addRequestId } from '../attempt/errorResponse.ts';
 import type { Delivered } from '../attempt/failover.ts';
+import { wroteForLong } from '../attempt/hiddenUsage.ts';
 import type { ModelRequest, Plan } from '../attempt/plan.ts';
 import { relayResponse } from '../attempt/relayResponse.ts';
 import { headerText, type ResponseHeaders } from '../attempt/responseHeaders.ts';
@@ -11,6 +12,7 @@ import type { CacheFill } from '../cache/streamCapture.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { INPUT_ITEMS } from '../formats/operation.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
+import { serverToolsOf } from '../formats/serverTools.ts';
 import { isRateHeader } from '../rates/rateHeaders.ts';
 import { appendCommonHeaders, appendVendorHeaders } from '../upstream/headers.ts';
 import type { PlanDeps } from './planRequest.ts';
@@ -33,7 +35,7 @@ export function relayAnswer(
   client: ClientConnection,
 ): Promise<void> {
   const { attempt, response } = delivered;
-  const { connector, modelRequest } = attempt.prepared;
+  const { modelRequest } = attempt.prepared;
   if (plan.kind === 'generation' && modelRequest && response.status < 300) plan.savePin(modelRequest);
   const unfinished = modelRequest?.generation.isBackground
     ? { eventId: attempt.eventId, model: modelRequest.model.id }
@@ -48,7 +50,7 @@ export function relayAnswer(
     headers: responseHeaders(request, plan, delivered, client.headers),
     ownership: ownershipOf(deps, request.key, plan, attempt, unfinished),
     store: storing(deps.responses, request.key, attempt.prepared, plan, client.memory),
-    onRead: settlesLater(deps, request, plan, unfinished && connector.id),
+    onRead: settlesLater(deps, request, plan, unfinished && modelRequest),
   });
 }
 
@@ -103,26 +105,26 @@ function ownershipOf(
 }
 
 /**
- * What becomes of the facts of a background response, when it is made (at `connectorId`) and when a client reads it: its
+ * What becomes of the facts of a background response, when it is `made` and when a client reads it: its
  * charge is corrected by them, or by what the vendor says later.
  */
 function settlesLater(
   { unfinished }: AnswerDeps,
   { key: { principalId } }: InferenceRequest,
   plan: Plan,
-  connectorId: string | undefined,
+  made: ModelRequest | undefined,
 ): ((facts: ResponseFacts) => void) | undefined {
   if (plan.kind === 'stored_response') {
     const stored = plan.unfinished;
     return stored && ((facts) => unfinished.tell({ ...stored, principalId }, facts));
   }
-  if (connectorId === undefined || !plan.generation.isStored) return undefined;
+  if (!made || !plan.generation.isStored) return undefined;
   return (facts) => {
     const { responseId } = facts;
     if (responseId === '') return;
-    const made = { responseId, connectorId, principalId };
-    unfinished.watch(made);
-    unfinished.tell(made, facts);
+    const response = { responseId, connectorId: made.connector.id, principalId };
+    unfinished.watch(response, { tools: serverToolsOf(made.generation), writesForLong: wroteForLong(made) });
+    unfinished.tell(response, facts);
   };
 }
 

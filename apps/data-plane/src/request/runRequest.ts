@@ -45,7 +45,7 @@ export interface RunDeps
   readonly memory: MemoryBudget;
   readonly inFlight: InFlightRequests;
   readonly cache: ResponseCache;
-  readonly unfinished: Pick<UnfinishedResponses, 'watch' | 'tell'>;
+  readonly unfinished: Pick<UnfinishedResponses, 'watch' | 'tell' | 'settleNow'>;
   readonly observer: Observer;
   readonly noteRefusal: NoteRefusal;
   readonly logger: Logger;

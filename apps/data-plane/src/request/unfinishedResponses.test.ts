@@ -47,6 +47,7 @@ function open(deps: Partial<UnfinishedDeps> = {}): UnfinishedResponses {
       return { result: Result.SETTLED };
     },
     listUnsettled: async () => ({ responses: [] }),
+    modelIdOf: () => (name) => `openai/${name}`,
     nowMs: () => performance.now(),
     random: () => 0.5,
     logger,
@@ -161,4 +162,60 @@ it('asks for at most four at a time, and stops when it is closed', async () => {
   const { length } = reads;
   await vi.advanceTimersByTimeAsync(HOUR_MS);
   expect(reads).toHaveLength(length);
+});
+
+it('counts the dearest that its request may have asked for, where another process served it', async () => {
+  const used = { ...DONE.usage, ...NO_TOKENS, cacheWriteTokens: 30 };
+  const facts = {
+    ...DONE,
+    usage: used,
+    toolUses: { code_interpreter: 2 },
+    others: [{ model: 'gpt-image-1', tokens: { ...NO_TOKENS, outputImageTokens: 9 } }],
+  };
+  const none = new Set<string>();
+  const terms = {
+    tools: { serverTools: new Set(['code_interpreter_4g']), freeTools: none },
+    writesForLong: false,
+  };
+  open();
+  unfinished.watch(ONE, terms);
+  unfinished.tell(ONE, facts);
+  const others = [{ model: 'openai/gpt-image-1', usage: { outputImage: 9 } }];
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(settled).toMatchObject([
+    { usage: { cacheWrite: 30, cacheWrite1h: 0 }, details: { toolUses: { code_interpreter_4g: 2 } }, others },
+  ]);
+  // The proxy that served it goes first.
+  unfinished.tell({ ...ONE, responseId: 'r-2' }, facts);
+  await vi.advanceTimersByTimeAsync(300_000);
+  expect(settled).toHaveLength(1);
+  await vi.advanceTimersByTimeAsync(70_000);
+  expect(settled[1]).toMatchObject({
+    usage: { cacheWrite: 0, cacheWrite1h: 30 },
+    details: { toolUses: { code_interpreter_64g: 2 } },
+    others,
+  });
+});
+
+it('settles a response before it is deleted, unless the vendor still works on it', async () => {
+  const states: (ResponseFacts | 'not_found')[] = [WORKING, DONE, 'not_found'];
+  open({ read: async () => states.shift() ?? 'not_found' });
+  expect(await unfinished.settleNow(ONE)).toBe(false);
+  expect(settled).toEqual([]);
+  expect(await unfinished.settleNow(ONE)).toBe(true);
+  expect(settled).toMatchObject([FINAL]);
+  expect(await unfinished.settleNow(ONE)).toBe(true);
+  expect(settled).toHaveLength(1);
+});
+
+it('does not let a response be deleted whose cost can not be read or recorded', async () => {
+  open({ read: async () => Promise.reject(new Error('the vendor is away')) });
+  await expect(unfinished.settleNow(ONE)).rejects.toThrow('the vendor is away');
+  unfinished.close();
+  open({ read: async () => DONE, settle: async () => ({ result: Result.PENDING }) });
+  const settling = expect(unfinished.settleNow(ONE)).rejects.toThrow(
+    'the ledger does not have the attempt yet',
+  );
+  await vi.advanceTimersByTimeAsync(20_000);
+  await settling;
 });

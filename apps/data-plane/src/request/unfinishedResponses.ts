@@ -7,7 +7,7 @@ import {
 } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
-import { type FinalUsage, finalUsage } from './finalUsage.ts';
+import { type FinalUsage, finalUsage, type ModelIdOf, type RequestTerms } from './finalUsage.ts';
 import type { ReadStored } from './readStored.ts';
 
 /** A response that a vendor returned before it finished it. It is charged its reservation until it is settled. */
@@ -23,6 +23,8 @@ export interface UnfinishedDeps {
   readonly settle: (
     final: MessageInitShape<typeof SettleResponseRequestSchema>,
   ) => Promise<Pick<SettleResponseResponse, 'result'>>;
+  /** For the models that used tokens beside the one that answered, at this connector. */
+  readonly modelIdOf: (connectorId: string) => ModelIdOf;
   /** What earlier processes on this spool left unsettled. */
   readonly listUnsettled: () => Promise<Pick<ListUnsettledResponsesResponse, 'responses'>>;
   /** Monotonic. */
@@ -36,17 +38,22 @@ const FIRST_PAUSE_MS = 2_000;
 const MAX_PAUSE_MS = 300_000;
 /** No vendor works on a response for longer; then its charge stays. */
 const MAX_AGE_MS = 24 * 3_600_000;
+/** Longer than the proxy waits that served it, and knows its terms. */
+const UNKNOWN_TERMS_PAUSE_MS = MAX_PAUSE_MS + 60_000;
 const TICK_MS = 500;
 const MAX_CONCURRENT = 4;
 /** More are left to the next start, or to the first client that reads them. */
 const MAX_WATCHED = 10_000;
 /** The control plane lists no more at once. */
 const MAX_LISTED = 1_000;
+/** How often the ledger is asked again for the attempt of a response that is to be deleted. */
+const MAX_PENDING = 20;
 /** A vendor that has just made a response may not find it at once. */
 const MAX_NOT_FOUND = 5;
 
 interface Watched extends UnfinishedResponse {
   readonly endsAtMs: number;
+  readonly terms: RequestTerms | undefined;
   dueAtMs: number;
   pauseMs: number;
   notFound: number;
@@ -83,8 +90,8 @@ export class UnfinishedResponses {
     this.#tickLater();
   }
 
-  /** Asks the vendor until the response is final. */
-  watch(response: UnfinishedResponse, ageMs = 0): void {
+  /** Asks the vendor until the response is final. `terms`: of its request, if this process served it. */
+  watch(response: UnfinishedResponse, terms?: RequestTerms, ageMs = 0): void {
     const key = keyOf(response);
     if (this.#closing.signal.aborted || this.#watched.has(key)) return;
     if (this.#watched.size >= MAX_WATCHED) {
@@ -100,6 +107,7 @@ export class UnfinishedResponses {
     this.#watched.set(key, {
       ...{ responseId, connectorId, principalId },
       endsAtMs: nowMs + MAX_AGE_MS - ageMs,
+      terms,
       dueAtMs: nowMs + this.#jittered(FIRST_PAUSE_MS),
       pauseMs: FIRST_PAUSE_MS,
       notFound: 0,
@@ -111,13 +119,38 @@ export class UnfinishedResponses {
 
   /** To be called with what a response reports, whoever read it. */
   tell(response: UnfinishedResponse, facts: ResponseFacts): void {
-    const final = finalUsage(facts);
-    if (!final) return;
+    const isServed = this.#watched.has(keyOf(response));
+    if (!this.#final(response, facts)) return;
     this.watch(response);
     const watched = this.#watched.get(keyOf(response));
     if (!watched) return;
-    watched.final ??= final;
-    watched.dueAtMs = this.#deps.nowMs();
+    watched.final ??= this.#final(response, facts);
+    // The proxy that served it goes first: without its terms, the dearest count.
+    watched.dueAtMs = this.#deps.nowMs() + (isServed ? 0 : UNKNOWN_TERMS_PAUSE_MS);
+  }
+
+  /**
+   * Settles a response before it is deleted: afterwards, no one can tell what it cost. False if the vendor still works on it.
+   * Rejects if that can't be known, or be recorded, now.
+   */
+  async settleNow(response: UnfinishedResponse): Promise<boolean> {
+    const facts = await this.#deps.read(response, this.#closing.signal);
+    if (facts === 'not_found') return true;
+    const final = this.#final(response, facts);
+    if (!final) return false;
+    for (let tries = 0; tries < MAX_PENDING; tries++) {
+      if (await this.#settle(response, final)) {
+        this.#watched.delete(keyOf(response));
+        return true;
+      }
+      await new Promise((resolve) => setTimeout(resolve, TICK_MS));
+    }
+    throw new Error('the ledger does not have the attempt yet');
+  }
+
+  #final(response: UnfinishedResponse, facts: ResponseFacts): FinalUsage | undefined {
+    const terms = this.#watched.get(keyOf(response))?.terms;
+    return finalUsage(facts, terms, this.#deps.modelIdOf(response.connectorId));
   }
 
   close(): void {
@@ -153,7 +186,7 @@ export class UnfinishedResponses {
     this.#listAtMs = Number.POSITIVE_INFINITY;
     try {
       const { responses } = await this.#deps.listUnsettled();
-      for (const { ageMs, ...response } of responses) this.watch(response, Number(ageMs));
+      for (const { ageMs, ...response } of responses) this.watch(response, undefined, Number(ageMs));
       const isAll = responses.length < MAX_LISTED;
       this.#listAtMs = isAll ? undefined : this.#deps.nowMs() + MAX_PAUSE_MS;
     } catch (error) {
@@ -195,11 +228,14 @@ export class UnfinishedResponses {
       return watched.notFound < MAX_NOT_FOUND ? undefined : GONE;
     }
     watched.notFound = 0;
-    return finalUsage(facts);
+    return this.#final(watched, facts);
   }
 
   /** True if nothing is left to do. */
-  async #settle({ responseId, connectorId, principalId }: Watched, final: FinalUsage): Promise<boolean> {
+  async #settle(
+    { responseId, connectorId, principalId }: UnfinishedResponse,
+    final: FinalUsage,
+  ): Promise<boolean> {
     const { result } = await this.#deps.settle({ responseId, connectorId, principalId, ...final });
     // The ledger does not have the attempt yet.
     return result !== Result.PENDING && result !== Result.UNSPECIFIED;

@@ -64,11 +64,13 @@ export function unsettledMessage(
 
 /** With `acceptsUnsigned`, a caller that names no producer may be any. */
 export function finalResponse(request: SettleResponseRequest, acceptsUnsigned: boolean): FinalResponse {
-  const { responseId, connectorId, principalId, usage, details, status, producerId } = request;
+  const { responseId, connectorId, principalId, usage, details, status, producerId, others } = request;
   return {
     ...{ responseId, connectorId, principalId, status },
     producerId: producerId === '' && acceptsUnsigned ? undefined : producerId,
     usage: usage && meteredUsage(usage, details),
+    toolUses: details?.toolUses ?? NO_TOOL_USES,
+    others: others.flatMap(({ model, usage: used }) => (used ? [{ model, tokens: tokenUsage(used) }] : [])),
     pricedModel: details?.pricedModel ?? '',
   };
 }

@@ -122,6 +122,26 @@ describe('an unfinished response', () => {
     expect(await settle(response, { usage: { input: 1 } })).toEqual({ result: Result.ALREADY_SETTLED });
   });
 
+  it('costs its tools beside its reservation, if the vendor reports them and no usage', async () => {
+    const price = { input_price: usd(1), output_price: usd(1), tool_prices: { web_search: usd(0, 10) } };
+    const price_version = await setPrice('mock/echo', price);
+    const response = await unfinished({ priceVersion: price_version });
+    const details = { toolUses: { web_search: 3 } };
+    expect(await settle(response, { status: 'cancelled', details })).toMatchObject({
+      costNanoUsd: 5_030n,
+      correctionNanoUsd: 30n,
+    });
+  });
+
+  it('costs what other models used at their prices, or at its own if they have none', async () => {
+    await setPrice('openai/gpt-image-1', { input_price: usd(10), output_price: usd(40) });
+    const others = (model: string) => [{ model, usage: { output: 100 } }];
+    const cost = async (model: string) =>
+      await settle(await unfinished(), { usage: { input: 0 }, others: others(model) });
+    expect(await cost('openai/gpt-image-1')).toMatchObject({ costNanoUsd: 4_000_000n, unpriced: [] });
+    expect((await cost('openai/never-heard-of')).unpriced).toEqual(['model:openai/never-heard-of']);
+  });
+
   it('is pending until the ledger has its attempt', async () => {
     const response = await unfinished({ isRecorded: false });
     expect(await settle(response, { usage: { input: 1 } })).toEqual({ result: Result.PENDING });

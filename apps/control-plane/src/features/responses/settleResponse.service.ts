@@ -8,7 +8,11 @@ import {
   type MeteredUsage,
   type ModelPrice,
   type NanoUsd,
+  NO_TOKENS,
   newUuid,
+  type OtherUsage,
+  STANDARD_SERVICE,
+  type ToolUses,
   totalInputTokens,
   totalTokens,
 } from '@weighbridge/domain';
@@ -32,6 +36,10 @@ export interface FinalResponse {
   readonly producerId: string | undefined;
   /** Undefined if the vendor reported none. */
   readonly usage: MeteredUsage | undefined;
+  /** What the vendor's tools did, also without usage. */
+  readonly toolUses: ToolUses;
+  /** What other models used beside `usage`, by their ids in the catalog. */
+  readonly others: readonly OtherUsage[];
   /** The model whose price applies instead of that of the attempt; empty if it is the attempt's. */
   readonly pricedModel: string;
   readonly status: string;
@@ -80,16 +88,27 @@ function isMaker({ producerId }: FinalResponse, maker: string | null): boolean {
   return producerId === undefined || maker === producerId || maker === null || !isSigningProducer(maker);
 }
 
-/** What the response cost; the charge of the attempt if the vendor reported no usage. */
-async function finalCost(tx: Tx, attempt: AttemptRow, { usage, pricedModel }: FinalResponse): Promise<Cost> {
-  if (!usage) return { costNanoUsd: attempt.cost_nano_usd, unpriced: [] };
-  const otherModel = pricedModel !== '' && pricedModel !== attempt.model ? pricedModel : undefined;
-  const ofModel = otherModel && (await newestPriceAt(tx, attempt.connector_id, otherModel));
-  const price = ofModel || (await priceOfAttempt(tx, attempt));
-  const cost = costOf(usage, price, await dearestKnownPrices(tx));
-  const unpriced = otherModel && !ofModel ? [`model:${otherModel}`, ...cost.unpriced] : cost.unpriced;
-  const { costNanoUsd } = cost;
-  return { costNanoUsd: capped(costNanoUsd), unpriced };
+/** What the response cost; the charge of the attempt, and its tools, if the vendor reported no usage. */
+async function finalCost(tx: Tx, attempt: AttemptRow, final: FinalResponse): Promise<Cost> {
+  const { usage, toolUses, pricedModel, others } = final;
+  const dearest = await dearestKnownPrices(tx);
+  const costAt = async (model: string, metered: MeteredUsage): Promise<Cost> => {
+    const isOther = model !== '' && model !== attempt.model;
+    const ofModel = isOther && (await newestPriceAt(tx, attempt.connector_id, model));
+    const cost = costOf(metered, ofModel || (await priceOfAttempt(tx, attempt)), dearest);
+    return isOther && !ofModel ? { ...cost, unpriced: [`model:${model}`, ...cost.unpriced] } : cost;
+  };
+  const tools: MeteredUsage = { tokens: NO_TOKENS, service: STANDARD_SERVICE, toolUses };
+  const main = await costAt(usage ? pricedModel : '', usage ?? tools);
+  let costNanoUsd = usage ? main.costNanoUsd : main.costNanoUsd + attempt.cost_nano_usd;
+  const unpriced = new Set(main.unpriced);
+  for (const { model, tokens } of others) {
+    const service = usage?.service ?? STANDARD_SERVICE;
+    const cost = await costAt(model, { tokens, service, toolUses: {} });
+    costNanoUsd += cost.costNanoUsd;
+    for (const name of cost.unpriced) unpriced.add(name);
+  }
+  return { costNanoUsd: capped(costNanoUsd), unpriced: [...unpriced] };
 }
 
 /** What the ledger takes. */
@@ -132,17 +151,22 @@ const MAX_STATUS = 32;
 /** Of a reason, which has at most 1,000 characters. */
 const MAX_PARTS = 800;
 
-function reasonOf({ status, usage }: FinalResponse, attempt: AttemptRow, { costNanoUsd }: Cost): string {
+function reasonOf(
+  { status, usage, toolUses: tools }: FinalResponse,
+  attempt: AttemptRow,
+  { costNanoUsd }: Cost,
+): string {
   const shown = status.slice(0, MAX_STATUS).replaceAll(/[^a-z0-9_ -]/gi, '?') || 'ended';
   const was = `it was charged ${decimalUsd(attempt.cost_nano_usd)} USD`;
   const start = `background response ${shown}: `;
-  if (!usage) return `${start}${was}`;
-  const { tokens, service, toolUses } = usage;
+  const uses = Object.entries(tools).map(([tool, count]) => `${tool} ${count} times`);
+  if (!usage) return `${start}${[...uses, was].join(', ').slice(0, MAX_PARTS)}`;
+  const { tokens, service } = usage;
   const input = totalInputTokens(tokens);
   const parts = [
     `${input} input and ${totalTokens(tokens) - input} output tokens`,
     ...Object.values(service).filter((condition) => condition !== ''),
-    ...Object.entries(toolUses).map(([tool, uses]) => `${tool} ${uses} times`),
+    ...uses,
   ];
   return `${start}${parts.join(', ').slice(0, MAX_PARTS)}, ${decimalUsd(costNanoUsd)} USD; ${was}`;
 }
