@@ -88,6 +88,21 @@ export const TOOL_CASES: readonly HostileCase[] = [
     },
   },
   {
+    row: TOOLS,
+    title: 'hard mode refuses a search that is switched on by an empty object',
+    async run({ tenant }) {
+      const tried = await tenant(hard(PLENTY));
+      for (const web_search_options of [{}, [], '']) {
+        const body = chat('openai/plain', { web_search_options, max_completion_tokens: 16 });
+        const refused = await tried.ask('/v1/chat/completions', body, {
+          script: { 'tool-uses': 'web_search=1' },
+        });
+        expect([refused.status, refused.code]).toEqual([400, 'not_allowed_in_hard_mode']);
+      }
+      expect(tried.entries()).toEqual([]);
+    },
+  },
+  {
     row: MODELS,
     title: 'allowed_models holds for fallbacks, further models and models of tools',
     async run({ tenant }) {
