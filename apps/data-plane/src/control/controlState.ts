@@ -64,7 +64,7 @@ export class ControlState {
     this.#lastContactMs = Math.max(this.#lastContactMs, sentAtMs);
   }
 
-  /** Replaces the state. Cached keys are dropped: they may be from another history, or older than a missed change. */
+  /** Replaces the state. Cached keys are outdated: they may be from another history, or older than a missed change. */
   applySnapshot(snapshot: Snapshot, nowMs: number): void {
     if (!snapshot.position) return;
     this.#keys.invalidate({ ...NO_IDS, revision: snapshot.revision, allKeys: true });
@@ -82,6 +82,7 @@ export class ControlState {
       revision: delta.toRevision,
       keyIds: new Set(delta.keyIds),
       policyIds: new Set(delta.policyIds),
+      policies: delta.policies,
       principalIds: new Set(delta.principalIds),
       allKeys: delta.allKeys,
     });

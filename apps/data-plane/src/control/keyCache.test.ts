@@ -1,11 +1,16 @@
 import { create } from '@bufbuild/protobuf';
-import { KeySchema, type ResolveResponse, ResolveResponseSchema } from '@weighbridge/contracts';
+import {
+  Enforcement,
+  KeySchema,
+  PolicySchema,
+  type ResolveResponse,
+  ResolveResponseSchema,
+} from '@weighbridge/contracts';
 import { tokenSha256 } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { describe, expect, it } from 'vitest';
 import type { ControlStatus } from './controlState.ts';
 import { createKeyCache } from './keyCache.ts';
-import { keyEntry } from './keyEntry.ts';
 import { createKeyStore } from './keyStore.ts';
 
 const SHA = tokenSha256('sk-svc-one');
@@ -64,6 +69,47 @@ function cacheWith(resolve: () => Promise<ResolveResponse>) {
   return { world, store, cache };
 }
 
+/** Keys, each with a policy of its own below one of their company; a control plane that answers all at once. */
+function companyOf(keys: number) {
+  const world = {
+    nowMs: 0,
+    revision: 1n,
+    lookUps: 0,
+    /** The most look-ups that ran at once. */
+    most: 0,
+    isHanging: false,
+    onLookUp: () => {},
+  };
+  let running = 0;
+  const hashes = Array.from({ length: keys }, (_, n) => tokenSha256(`sk-svc-${n}`));
+  const numbers = new Map(hashes.map((hash, n) => [Buffer.from(hash).toString('hex'), n]));
+  const store = createKeyStore(10_000_000);
+  const cache = createKeyCache({
+    store,
+    resolve: async (hash) => {
+      world.lookUps++;
+      world.most = Math.max(world.most, ++running);
+      const { revision } = world;
+      world.onLookUp();
+      do await new Promise((resolve) => setImmediate(resolve));
+      while (world.isHanging);
+      running--;
+      const n = numbers.get(Buffer.from(hash).toString('hex'));
+      const policies = [`pol_${n}`, 'pol_company'].map((policyId) => ({
+        bucket: { policyId, counterVersion: 1, subject: 'policy', windowStartMs: 0n },
+        structure: 7n,
+      }));
+      const key = create(KeySchema, { id: `key_${n}`, principalId: `p${n}`, policies });
+      return create(ResolveResponseSchema, { key, revision, maxAgeMs: 60_000 });
+    },
+    status: () => 'live',
+    count: () => {},
+    nowMs: () => world.nowMs,
+    clockMs: () => world.nowMs,
+  });
+  return { world, store, keyOf: async (n: number) => await cache.find(hashes[n] ?? SHA) };
+}
+
 describe('the key cache', () => {
   it('refuses every key, cached or not, while nothing may be spent', async () => {
     const { world, cache } = cacheWith(async () => response(1n));
@@ -115,12 +161,22 @@ describe('the key cache', () => {
       { ...NO_IDS, allKeys: true },
     ];
     for (const one of named) {
-      const { store, cache } = cacheWith(async () => response(1n));
+      let revision = 1n;
+      const { world, store, cache } = cacheWith(async () => response(revision));
       await cache.find(SHA);
-      store.invalidate({ ...NO_IDS, revision: 2n, keyIds: new Set(['key_2']) });
-      expect(store.size).toBe(1);
+      store.invalidate({
+        ...NO_IDS,
+        revision: 2n,
+        keyIds: new Set(['key_2']),
+        policyIds: new Set(['pol_2']),
+      });
+      await cache.find(SHA);
+      expect(world.lookUps).toBe(1);
       store.invalidate({ ...one, revision: 2n });
-      expect(store.size).toBe(0);
+      revision = 2n;
+      await cache.find(SHA);
+      await cache.find(SHA);
+      expect(world.lookUps).toBe(2);
     }
   });
 
@@ -166,14 +222,82 @@ describe('the key cache', () => {
     for (const one of refused) expect(one).toMatchObject({ reason: { code: 'too_many_look_ups' } });
   });
 
+  it('gives all keys of a policy its new settings, without a look-up', async () => {
+    const { world, store, keyOf } = companyOf(3_000);
+    for (let n = 0; n < 3_000; n++) await keyOf(n);
+    expect(world.lookUps).toBe(3_000);
+    for (let revision = 2n; revision <= 11n; revision++) {
+      const model = `mock/${revision}`;
+      const settings = { structure: 7n, allowedModels: [model], enforcement: Enforcement.ENFORCE };
+      store.invalidate({
+        ...NO_IDS,
+        revision,
+        policyIds: new Set(['pol_company']),
+        policies: [create(PolicySchema, { id: 'pol_company', settings })],
+      });
+      for (let n = 0; n < 3_000; n++) {
+        const [own, company] = (await keyOf(n))?.policies ?? [];
+        expect([own?.allows('any'), company?.allows(model), company?.allows('any')]).toEqual([
+          true,
+          true,
+          false,
+        ]);
+      }
+    }
+    expect(world.lookUps).toBe(3_000);
+  });
+
+  it('refuses none of the keys that a change makes outdated, and looks them up a few at a time', async () => {
+    const { world, store, keyOf } = companyOf(3_000);
+    for (let n = 0; n < 3_000; n++) await keyOf(n);
+    for (const change of [{ allKeys: true }, { policyIds: new Set(['pol_company']) }]) {
+      world.lookUps = 0;
+      world.revision++;
+      store.invalidate({ ...NO_IDS, ...change, revision: world.revision });
+      // Many requests of each key.
+      const found = await Promise.all(Array.from({ length: 9_000 }, (_, n) => keyOf(n % 3_000)));
+      expect(found.filter((key) => key).length).toBe(9_000);
+      expect([world.lookUps, world.most]).toEqual([3_000, 128]);
+    }
+  });
+
+  it('refuses outdated keys that wait for ten seconds, rather than serve them', async () => {
+    const { world, store, keyOf } = companyOf(300);
+    for (let n = 0; n < 300; n++) await keyOf(n);
+    world.revision++;
+    store.invalidate({ ...NO_IDS, allKeys: true, revision: world.revision });
+    world.isHanging = true;
+    const waiting = Array.from({ length: 300 }, (_, n) => keyOf(n));
+    world.nowMs = 10_001;
+    world.isHanging = false;
+    const codes = (await Promise.allSettled(waiting)).map((one) =>
+      one.status === 'rejected' ? one.reason.code : 'served',
+    );
+    expect(codes.filter((code) => code === 'served').length).toBe(128);
+    expect(codes.filter((code) => code === 'too_many_look_ups').length).toBe(172);
+  });
+
+  it('applies a change of settings that overtakes the look-up of a key', async () => {
+    const { world, store, keyOf } = companyOf(1);
+    const settings = { structure: 7n, allowedModels: ['mock/new'] };
+    world.onLookUp = () =>
+      store.invalidate({
+        ...NO_IDS,
+        revision: 2n,
+        policyIds: new Set(['pol_company']),
+        policies: [create(PolicySchema, { id: 'pol_company', settings })],
+      });
+    const [, company] = (await keyOf(0))?.policies ?? [];
+    expect([world.lookUps, company?.allows('mock/new'), company?.allows('any')]).toEqual([1, true, false]);
+  });
+
   it('is bounded in bytes', async () => {
     const store = createKeyStore(10_000);
     const lookUp = store.beginLookUp();
     const { key } = response(1n);
     if (!key) throw new Error('there is a key');
     for (let n = 0; n < 100; n++) {
-      const entry = keyEntry(key, { revision: 1n, readAtMs: 0, maxAgeMs: 1 });
-      lookUp.store(`t${n}`, entry);
+      lookUp.store(`t${n}`, key, { revision: 1n, readAtMs: 0, maxAgeMs: 1 });
     }
     expect(store.size).toBe(30);
   });

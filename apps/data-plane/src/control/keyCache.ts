@@ -1,10 +1,11 @@
 import type { ResolveResponse } from '@weighbridge/contracts';
-import { AppError } from '@weighbridge/errors';
+import { AppError, raise } from '@weighbridge/errors';
 import { LRUCache } from 'lru-cache';
 import type { ControlStatus } from './controlState.ts';
-import { type KeyEntry, keyEntry, keyMessage } from './keyEntry.ts';
+import type { KeyEntry } from './keyEntry.ts';
 import { type KeyStore, tokenIdOf } from './keyStore.ts';
 import type { KeyUses } from './keyUses.ts';
+import { LookUpQueue, tooManyLookUps } from './lookUpQueue.ts';
 import { type ResolvedKey, resolvedKey } from './resolvedKey.ts';
 
 export interface KeyCacheDeps {
@@ -36,7 +37,7 @@ export interface KeyCache {
   };
 }
 
-/** Bounds parallel look-ups: a flood of unknown tokens must not overload the database. */
+/** Bounds parallel look-ups of tokens that are not cached: a flood of unknown ones must not overload the database. */
 const MAX_LOOK_UPS = 512;
 /** How often a look-up is repeated when a change overtakes its response. */
 const MAX_TRIES = 5;
@@ -47,12 +48,20 @@ const MAX_HASHES = 4_000;
 const MAX_HEADER_LENGTH = 300;
 
 /**
- * Looks keys up: in a KeyStore, which only stores them, and else at the control plane. A key is used as it was returned
- * until the control stream invalidates it. Unknown tokens are not cached: a new key works at once. Parallel requests for
- * a key share one look-up.
+ * Looks keys up: in a KeyStore, which only stores them, and else at the control plane. A key is used as it was returned,
+ * with the current settings of its policies, until the control stream invalidates it. Unknown tokens are not cached: a new
+ * key works at once. Parallel requests for a key share one look-up.
  */
 export function createKeyCache(deps: KeyCacheDeps): KeyCache {
   return new ResolvingKeyCache(deps);
+}
+
+/** A decoded key, and the store's version at which it was last checked. */
+interface Decoded {
+  readonly key: ResolvedKey;
+  /** The revision of the settings of its policies. */
+  readonly revision: bigint;
+  version: number;
 }
 
 class ResolvingKeyCache implements KeyCache {
@@ -60,11 +69,14 @@ class ResolvingKeyCache implements KeyCache {
   readonly hashes = new TokenHashes();
   readonly #deps: KeyCacheDeps;
   readonly #pending = new Map<string, Promise<KeyEntry | undefined>>();
-  readonly #decoded = new LRUCache<KeyEntry, ResolvedKey>({ max: MAX_DECODED });
+  readonly #queue: LookUpQueue;
+  readonly #decoded = new LRUCache<KeyEntry, Decoded>({ max: MAX_DECODED });
+  #uncached = 0;
 
   constructor(deps: KeyCacheDeps) {
     this.#deps = deps;
     this.uses = deps.uses;
+    this.#queue = new LookUpQueue(deps.nowMs);
   }
 
   find(tokenSha256: Uint8Array): ResolvedKey | undefined | Promise<ResolvedKey | undefined> {
@@ -78,32 +90,50 @@ class ResolvingKeyCache implements KeyCache {
     if (refusal) return Promise.reject(refusal);
     const tokenId = tokenIdOf(tokenSha256);
     const cached = store.get(tokenId);
-    count(cached ? 'hit' : 'miss');
-    if (!cached) return this.#lookUp(tokenId, tokenSha256);
-    const key = this.#decode(cached);
+    const key = cached && this.#decode(cached);
+    count(key ? 'hit' : 'miss');
+    if (!key) return this.#lookUp(tokenId, tokenSha256);
     const ageMs = nowMs - cached.readAtMs;
     const isWindowOver = hasWindowEnded(key, ageMs, this.#deps.clockMs());
     if (ageMs < cached.maxAgeMs && !isWindowOver) return key;
-    // Refreshed in the background; only the counters of a new window are worth waiting for.
-    const refreshed = this.#entryOf(tokenId, tokenSha256).catch(() => cached);
-    return status === 'live' && isWindowOver ? refreshed.then((entry) => entry && this.#decode(entry)) : key;
+    // Only the counters of a new window are worth waiting for.
+    if (status === 'live' && isWindowOver) return this.#readAgain(tokenId, tokenSha256, cached);
+    if (!this.#queue.isFull) this.#entryOf(tokenId, tokenSha256).catch(() => {});
+    return key;
   }
 
   refresh(tokenSha256: Uint8Array): Promise<ResolvedKey | undefined> {
     return this.#lookUp(tokenIdOf(tokenSha256), tokenSha256);
   }
 
+  /** The key as it is now; as it is cached if that can't be read. */
+  async #readAgain(
+    tokenId: string,
+    tokenSha256: Uint8Array,
+    cached: KeyEntry,
+  ): Promise<ResolvedKey | undefined> {
+    const entry = await this.#entryOf(tokenId, tokenSha256).catch(() => cached);
+    // A change may have overtaken it.
+    return entry && (this.#decode(entry) ?? (await this.#lookUp(tokenId, tokenSha256)));
+  }
+
   async #lookUp(tokenId: string, tokenSha256: Uint8Array): Promise<ResolvedKey | undefined> {
     const entry = await this.#entryOf(tokenId, tokenSha256);
-    return entry && this.#decode(entry);
+    return entry && (this.#decode(entry) ?? raise(unreachable(new Error('the key changed meanwhile'))));
   }
 
   /** Joins a look-up of the same token that is already running. */
   #entryOf(tokenId: string, tokenSha256: Uint8Array): Promise<KeyEntry | undefined> {
     const pending = this.#pending.get(tokenId);
     if (pending) return pending;
-    if (this.#pending.size >= MAX_LOOK_UPS) return Promise.reject(tooManyLookUps());
-    const started = this.#resolve(tokenId, tokenSha256).finally(() => this.#pending.delete(tokenId));
+    const isKnown = this.#deps.store.peek(tokenId) !== undefined;
+    if (!isKnown && this.#uncached >= MAX_LOOK_UPS) return Promise.reject(tooManyLookUps());
+    const resolve = () => this.#resolve(tokenId, tokenSha256);
+    if (!isKnown) this.#uncached++;
+    const started = (isKnown ? this.#queue.run(resolve) : resolve()).finally(() => {
+      this.#pending.delete(tokenId);
+      if (!isKnown) this.#uncached--;
+    });
     this.#pending.set(tokenId, started);
     return started;
   }
@@ -122,8 +152,8 @@ class ResolvingKeyCache implements KeyCache {
           store.forget(tokenId);
           return undefined;
         }
-        const entry = keyEntry(key, { revision, readAtMs, maxAgeMs });
-        if (lookUp.store(tokenId, entry)) return entry;
+        const entry = lookUp.store(tokenId, key, { revision, readAtMs, maxAgeMs });
+        if (entry) return entry;
       }
       throw unreachable(new Error('the key changed faster than it could be read'));
     } finally {
@@ -131,11 +161,20 @@ class ResolvingKeyCache implements KeyCache {
     }
   }
 
-  #decode(entry: KeyEntry): ResolvedKey {
+  /** Undefined if the key must be read again first. */
+  #decode(entry: KeyEntry): ResolvedKey | undefined {
+    const { store } = this.#deps;
+    const { version } = store;
     const decoded = this.#decoded.get(entry);
-    if (decoded) return decoded;
-    const key = resolvedKey(keyMessage(entry));
-    this.#decoded.set(entry, key);
+    if (decoded?.version === version) return decoded.key;
+    if (store.isOutdated(entry)) return undefined;
+    const revision = store.settingsRevision(entry);
+    if (decoded?.revision === revision) {
+      decoded.version = version;
+      return decoded.key;
+    }
+    const key = resolvedKey(store.current(entry));
+    this.#decoded.set(entry, { key, revision, version });
     return key;
   }
 }
@@ -166,9 +205,4 @@ function hasWindowEnded(
 function unreachable(cause: unknown): AppError {
   const message = 'Keys cannot be checked right now. Try again.';
   return new AppError('unavailable', 'control_plane_unreachable', message, { cause });
-}
-
-function tooManyLookUps(): AppError {
-  const message = 'Too many keys are being looked up right now. Try again.';
-  return new AppError('unavailable', 'too_many_look_ups', message);
 }

@@ -1,46 +1,46 @@
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { WireType } from '@bufbuild/protobuf/wire';
 import { type Key, KeySchema } from '@weighbridge/contracts';
-import { LRUCache } from 'lru-cache';
+import type { PolicyChain } from './policyTable.ts';
 
 /**
- * A key at a revision, immutable: a newer response makes a new entry. A proxy caches hundreds of thousands, so an entry is
- * small: it shares what most keys have in common and leaves the rest encoded.
+ * A key at a revision: a newer response makes a new entry. A proxy caches hundreds of thousands, so an entry is small: it
+ * shares what most keys have in common and leaves the rest encoded.
  */
 export interface KeyEntry {
   /** The key in protobuf, one Latin-1 character per byte: the smallest form in V8. */
   readonly packed: string;
-  /** The ids of the policies in its chain, and of those that replace one of them when its budget is used up. */
-  readonly policyIds: readonly string[];
+  /** Its policies, and those that replace one of them when its budget is used up. */
+  readonly chain: PolicyChain;
   readonly revision: bigint;
   /** When its counters were read, monotonic, in whole milliseconds. */
   readonly readAtMs: number;
   /** The age at which they must be read again. */
   readonly maxAgeMs: number;
+  /** That of the store, which sets it; another one: the key must be read again. */
+  generation: number;
 }
+
+/** Where and when a key was read. */
+export type KeySource = Pick<KeyEntry, 'revision' | 'readAtMs' | 'maxAgeMs'>;
 
 /** The entry object and its places in the store, beside the key's bytes. */
 const ENTRY_OVERHEAD_BYTES = 300;
-const MAX_CHAINS = 10_000;
+/** A row of a policy, with its places in the table and in a chain. */
+const LINK_BYTES = 300;
 
-/** Lists of policy ids by their JSON: keys with the same chain share one list. */
-const chains = new LRUCache<string, readonly string[]>({ max: MAX_CHAINS });
 let latestRevision = 0n;
 
-export function keyEntry(key: Key, source: Pick<KeyEntry, 'revision' | 'readAtMs' | 'maxAgeMs'>): KeyEntry {
-  const counters = [key.policies, ...key.replacements.map(({ policies }) => policies)].flat();
-  const policyIds = [...new Set(counters.flatMap(({ bucket }) => bucket?.policyId ?? []))];
-  const chain = JSON.stringify(policyIds);
-  const shared = chains.get(chain) ?? policyIds;
-  chains.set(chain, shared);
+export function keyEntry(key: Key, chain: PolicyChain, source: KeySource, generation: number): KeyEntry {
   // A bigint is a heap object: entries of the same revision share it.
   if (source.revision !== latestRevision) latestRevision = source.revision;
   return {
     packed: Buffer.from(toBinary(KeySchema, key)).toString('latin1'),
-    policyIds: shared,
+    chain,
     revision: latestRevision,
     readAtMs: Math.floor(source.readAtMs),
     maxAgeMs: source.maxAgeMs,
+    generation,
   };
 }
 
@@ -84,7 +84,7 @@ function textAt(
   return { text: packed.slice(at, at + length), end: at + length };
 }
 
-/** The entry's size in the store. */
-export function entryBytes({ packed }: KeyEntry): number {
-  return packed.length + ENTRY_OVERHEAD_BYTES;
+/** The entry's size in the store; that of its chain is the first key's. */
+export function entryBytes({ packed, chain }: KeyEntry): number {
+  return packed.length + ENTRY_OVERHEAD_BYTES + (chain.keys === 1 ? LINK_BYTES * chain.links.length : 0);
 }

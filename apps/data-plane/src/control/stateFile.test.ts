@@ -3,12 +3,12 @@ import { mkdtemp, rename, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { type Key, KeySchema, SnapshotSchema } from '@weighbridge/contracts';
+import { type Key, KeySchema, PolicySchema, SnapshotSchema } from '@weighbridge/contracts';
 import { tokenSha256 } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { ControlState } from './controlState.ts';
-import { keyEntry, keyMessage } from './keyEntry.ts';
+import { keyMessage } from './keyEntry.ts';
 import { createKeyStore, tokenIdOf } from './keyStore.ts';
 import { StateFile } from './stateFile.ts';
 
@@ -55,7 +55,7 @@ function known(): ReturnType<typeof world> {
   const lookUp = written.store.beginLookUp();
   for (let n = 0; n < KEYS; n++) {
     const source = { revision: BigInt(n), readAtMs: 1_000, maxAgeMs: n };
-    lookUp.store(tokenIdOf(tokenSha256(`token ${n}`)), keyEntry(keyNumber(n), source));
+    lookUp.store(tokenIdOf(tokenSha256(`token ${n}`)), keyNumber(n), source);
   }
   lookUp.end();
   return written;
@@ -84,7 +84,7 @@ it('yields between pieces, and saves the keys that it had at its start', async (
   const saving = stateFile.save();
   const lookUp = store.beginLookUp();
   const source = { revision: 1n, readAtMs: 0, maxAgeMs: 1 };
-  lookUp.store(tokenIdOf(tokenSha256('added during the save')), keyEntry(keyNumber(1), source));
+  lookUp.store(tokenIdOf(tokenSha256('added during the save')), keyNumber(1), source);
   lookUp.end();
   await saving;
   clearInterval(counting);
@@ -104,10 +104,40 @@ it('leaves out what was revoked during the save', async () => {
   expect(later.store.size).toBe(KEYS - 1);
 });
 
+it("writes a key with its policies' newest settings, so that any release starts from it, and no outdated key", async () => {
+  const { stateFile, store } = known();
+  const policies = [
+    create(PolicySchema, { id: 'pol_☃', settings: { allowedModels: ['o3'], structure: 5n } }),
+  ];
+  const change = {
+    policyIds: new Set(['pol_☃']),
+    keyIds: new Set(['key_2499']),
+    principalIds: new Set<string>(),
+  };
+  const lookUp = store.beginLookUp();
+  const [read] = keyNumber(0).policies;
+  if (!read) throw new Error('there is a policy');
+  const key = create(KeySchema, { id: 'key_0', policies: [{ ...read, structure: 5n }] });
+  lookUp.store(tokenIdOf(tokenSha256('structured')), key, { revision: 2n, readAtMs: 1_000, maxAgeMs: 1 });
+  lookUp.end();
+  store.invalidate({ ...change, revision: 5_000n, allKeys: false, policies });
+  await stateFile.save();
+  const later = world(10_000);
+  await later.stateFile.restore();
+  // The others have no structure, so they are outdated by the change.
+  expect(later.store.size).toBe(1);
+  const entry = later.store.get(tokenIdOf(tokenSha256('structured')));
+  if (!entry) throw new Error('the key is missing');
+  expect(entry.revision).toBe(5_000n);
+  expect(keyMessage(entry).policies).toEqual([
+    { ...read, structure: 5n, allowedModels: ['o3'], limitNanoUsd: undefined },
+  ]);
+});
+
 it('keeps the last state where a save ends halfway, and takes no unfinished one', async () => {
   const { stateFile, store } = known();
   await stateFile.save();
-  const { peek } = store;
+  const peek = store.peek.bind(store);
   let read = 0;
   store.peek = (tokenId) => {
     if (++read > KEYS / 2) throw new Error('the process ends');

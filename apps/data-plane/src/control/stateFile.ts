@@ -2,11 +2,11 @@ import { type FileHandle, open, readFile, rename } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
-import { type KnownKey, KnownKeySchema, ProxyStateSchema } from '@weighbridge/contracts';
+import { KeySchema, type KnownKey, KnownKeySchema, ProxyStateSchema } from '@weighbridge/contracts';
 import { SEAL_BYTES, Sealer, unseal } from '@weighbridge/domain';
 import { ensureFolder, type Logger } from '@weighbridge/runtime';
 import type { ControlState } from './controlState.ts';
-import { keyBytes, keyEntry } from './keyEntry.ts';
+import { keyBytes } from './keyEntry.ts';
 import { type KeyStore, tokenIdOf, tokenSha256Of } from './keyStore.ts';
 
 export interface StateFileOptions {
@@ -120,7 +120,7 @@ export class StateFile {
   #restoreKeys(keys: readonly KnownKey[], readAtMs: number): void {
     const lookUp = this.#options.store.beginLookUp();
     for (const { key, tokenSha256, revision, maxAgeMs } of keys) {
-      if (key) lookUp.store(tokenIdOf(tokenSha256), keyEntry(key, { revision, readAtMs, maxAgeMs }));
+      if (key) lookUp.store(tokenIdOf(tokenSha256), key, { revision, readAtMs, maxAgeMs });
     }
     lookUp.end();
   }
@@ -132,24 +132,28 @@ const { keys: KEYS } = ProxyStateSchema.field;
 const { tokenSha256: TOKEN, key: KEY, revision: REVISION, maxAgeMs: MAX_AGE } = KnownKeySchema.field;
 
 /**
- * The state in protobuf, in pieces. Each key is copied without decoding it, unless it was dropped before its piece, and may be
- * newer than the rest: it has its own revision.
+ * The state in protobuf, in pieces. A key is left out if it is outdated by the time of its piece, and copied without decoding it
+ * unless a policy has newer settings. It may be newer than the rest: it has its own revision.
  */
 function* packState(
   head: MessageInitShape<typeof ProxyStateSchema>,
   tokenIds: readonly string[],
-  store: Pick<KeyStore, 'peek'>,
+  store: Pick<KeyStore, 'peek' | 'isOutdated' | 'current' | 'settingsRevision'>,
 ): Generator<Uint8Array> {
   yield toBinary(ProxyStateSchema, create(ProxyStateSchema, head));
   for (let at = 0; at < tokenIds.length; at += KEYS_PER_PIECE) {
     const writer = new BinaryWriter();
     for (const tokenId of tokenIds.slice(at, at + KEYS_PER_PIECE)) {
       const entry = store.peek(tokenId);
-      if (!entry) continue;
+      if (!entry || store.isOutdated(entry)) continue;
+      const revision = store.settingsRevision(entry);
+      // Any release that reads the file takes a key's policies as they are in the key.
+      const packed =
+        revision === entry.revision ? keyBytes(entry) : toBinary(KeySchema, store.current(entry));
       writer.tag(KEYS.number, WireType.LengthDelimited).fork();
       writer.tag(TOKEN.number, WireType.LengthDelimited).bytes(tokenSha256Of(tokenId));
-      writer.tag(KEY.number, WireType.LengthDelimited).bytes(keyBytes(entry));
-      writer.tag(REVISION.number, WireType.Varint).uint64(entry.revision);
+      writer.tag(KEY.number, WireType.LengthDelimited).bytes(packed);
+      writer.tag(REVISION.number, WireType.Varint).uint64(revision);
       writer.tag(MAX_AGE.number, WireType.Varint).uint32(entry.maxAgeMs);
       writer.join();
     }

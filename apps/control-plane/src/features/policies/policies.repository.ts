@@ -137,6 +137,16 @@ export async function findPolicy(db: Database, id: string): Promise<PolicyRow | 
     .executeTakeFirst();
 }
 
+/** Those of some policies that are not deleted. */
+export async function findPoliciesById(db: Database, ids: readonly string[]): Promise<PolicyRow[]> {
+  return await db
+    .selectFrom('policies')
+    .selectAll()
+    .where('id', 'in', [...ids])
+    .where('deleted_at', 'is', null)
+    .execute();
+}
+
 /** The oldest policy of a name: names may be given twice. */
 export async function findPolicyByName(db: Database, name: string): Promise<PolicyRow | undefined> {
   return await db

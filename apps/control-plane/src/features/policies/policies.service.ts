@@ -14,7 +14,7 @@ import {
 } from './policies.repository.ts';
 import { MAX_REPLACEMENTS } from './policies.ts';
 
-export { findPolicy, findPolicyOfMembers } from './policies.repository.ts';
+export { findPoliciesById, findPolicy, findPolicyOfMembers } from './policies.repository.ts';
 export type { GoverningPolicy, PolicyRow };
 
 /** The fields of a key that decide which counters its spend goes to. */

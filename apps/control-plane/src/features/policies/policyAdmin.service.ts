@@ -162,7 +162,7 @@ export async function changePolicy(
       action: 'policy.updated',
       resourceId: id,
       detail: { changed },
-      reach: reachOf(changed.default_for || row.default_for),
+      reach: reachOf(changed.default_for),
       at: now,
     });
     return toPolicy(after);
@@ -207,7 +207,7 @@ function inUse({ kind, id, replaces }: PolicyUser): string {
   return `The ${kind} ${id} has this policy. Give that ${kind} another policy first.`;
 }
 
-/** A default policy governs keys that do not name it, so its changes concern all keys. */
+/** A policy that becomes a default, or no longer is one, concerns keys that do not have it yet. */
 function reachOf(isDefault: unknown): 'own' | 'all' {
   return isDefault ? 'all' : 'own';
 }

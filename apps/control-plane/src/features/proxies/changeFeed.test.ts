@@ -10,6 +10,9 @@ function feedOnDatabase() {
     position: { databaseSystemId: 'db', timeline: 1, revision: 10n } as Position,
     changes: [] as RecordedChange[],
     snapshots: 0,
+    policies: new Map<string, { id: string; settings: { allowedModels: string[] } }>(),
+    /** The policies that were read at once. */
+    policyReads: [] as (readonly string[])[],
     /** Beside the models. */
     resources: {},
     commit(kind: string, resource_id: string, reach = 'own') {
@@ -25,6 +28,10 @@ function feedOnDatabase() {
     readPosition: async () => state.position,
     readChanges: async (after, limit) =>
       state.changes.filter(({ revision }) => revision > after).slice(0, limit),
+    readPolicies: async (ids) => {
+      state.policyReads.push(ids);
+      return ids.flatMap((id) => state.policies.get(id) ?? []);
+    },
     readSnapshot: async () => {
       state.snapshots++;
       return {
@@ -56,6 +63,43 @@ describe('the change feed', () => {
     expect(feed.deltaAfter(12n)).toMatchObject({ keyIds: ['key_1'], policyIds: [] });
     expect(feed.deltaAfter(13n)).toMatchObject({ fromRevision: 13n, toRevision: 13n, keyIds: [] });
     expect([feed.deltaAfter(9n), feed.deltaAfter(14n)]).toEqual([undefined, undefined]);
+  });
+
+  it('sends the settings of changed policies, as they are now, and none of one that is deleted', async () => {
+    const { state, feed } = feedOnDatabase();
+    await feed.advance();
+    const set = (id: string, allowedModels: string[]) => {
+      state.policies.set(id, { id, settings: { allowedModels } });
+      state.commit('policy', id);
+    };
+    set('pol_1', ['a']);
+    set('pol_2', ['a']);
+    await feed.advance();
+    set('pol_1', ['b']);
+    state.policies.delete('pol_2');
+    state.commit('policy', 'pol_2');
+    await feed.advance();
+    expect(feed.deltaAfter(10n)).toMatchObject({
+      policyIds: ['pol_1', 'pol_2'],
+      policies: [{ id: 'pol_1', settings: { allowedModels: ['b'] } }],
+    });
+  });
+
+  it('bounds the settings that it reads and sends: of further policies only the ids', async () => {
+    const { state, feed } = feedOnDatabase();
+    await feed.advance();
+    for (let n = 0; n < 300; n++) {
+      state.policies.set(`pol_${n}`, { id: `pol_${n}`, settings: { allowedModels: ['x'.repeat(20_000)] } });
+      state.commit('policy', `pol_${n}`);
+    }
+    await feed.advance();
+    const delta = feed.deltaAfter(10n);
+    expect(state.policyReads.map((ids) => ids.length)).toEqual([100]);
+    expect(delta?.policyIds.length).toBe(300);
+    // Of 20 kB each: the latest, up to 1 MiB.
+    expect(delta?.policies.map(({ id }) => id)).toEqual(
+      Array.from({ length: 52 }, (_, n) => `pol_${248 + n}`),
+    );
   });
 
   it('sends all models and connectors after a change of one of them, and none after a change of keys', async () => {

@@ -1,7 +1,9 @@
-import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import {
   type Delta,
   DeltaSchema,
+  type Policy,
+  PolicySchema,
   PositionSchema,
   type Snapshot,
   SnapshotSchema,
@@ -14,11 +16,19 @@ export interface ChangeFeedDeps {
   readonly logger: Logger;
   readonly readPosition: () => Promise<Position>;
   readonly readChanges: (after: bigint, limit: number) => Promise<readonly RecordedChange[]>;
+  /** Those of the policies that are not deleted. */
+  readonly readPolicies: (
+    ids: readonly string[],
+  ) => Promise<readonly MessageInitShape<typeof PolicySchema>[]>;
   readonly readSnapshot: () => Promise<MessageInitShape<typeof SnapshotSchema>>;
 }
 
 /** A proxy that missed more changes gets a snapshot. */
 export const MAX_CHANGES = 10_000;
+
+/** The settings of policies that are read and sent at most; for the others, proxies read their keys again. */
+const MAX_POLICIES = 100;
+const MAX_POLICY_BYTES = 1024 * 1024;
 
 /** Changes of these kinds affect only keys. All others may affect the models, connectors, profiles and aliases of every proxy. */
 const KEY_KINDS = new Set(['key', 'policy', 'principal', 'team']);
@@ -33,6 +43,8 @@ export class ChangeFeed {
   /** Contiguous, up to the position. */
   #changes: RecordedChange[] = [];
   #tables: Snapshot | undefined;
+  /** The settings, as of the position, of policies that changed lately; the latest changed last. */
+  readonly #policies = new Map<string, { readonly policy: Policy; readonly bytes: number }>();
   /** Deltas up to the position, by their first revision: most proxies need the same one. */
   #deltas = new Map<bigint, Delta>();
 
@@ -67,6 +79,7 @@ export class ChangeFeed {
       this.#tables = undefined;
       await this.#readTables();
     }
+    await this.#readPolicies(idsOf(newChanges, 'policy'));
     this.#changes = [...this.#changes, ...newChanges].slice(-MAX_CHANGES);
     this.#deltas = new Map();
     this.#position = { ...before, revision: newChanges.at(-1)?.revision ?? before.revision };
@@ -83,11 +96,13 @@ export class ChangeFeed {
     if (cached) return cached;
     const missed = this.#changes.filter((change) => change.revision > revision);
     const tables = missed.some((change) => !KEY_KINDS.has(change.kind)) ? this.#tables : undefined;
+    const policyIds = idsOf(missed, 'policy');
     const delta = create(DeltaSchema, {
       fromRevision: revision,
       toRevision: position.revision,
       keyIds: idsOf(missed, 'key'),
-      policyIds: idsOf(missed, 'policy'),
+      policyIds,
+      policies: policyIds.flatMap((id) => this.#policies.get(id)?.policy ?? []),
       principalIds: idsOf(missed, 'principal'),
       allKeys: missed.some((change) => change.reach === 'all'),
       ...(tables && { tables }),
@@ -109,8 +124,24 @@ export class ChangeFeed {
     this.#position = position;
     this.#changes = [];
     this.#tables = undefined;
+    this.#policies.clear();
     this.#deltas = new Map();
     await this.#readTables();
+  }
+
+  /** As the tables, read before the position moves. */
+  async #readPolicies(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    for (const id of ids) this.#policies.delete(id);
+    for (const row of await this.#deps.readPolicies(ids.slice(-MAX_POLICIES))) {
+      const policy = create(PolicySchema, row);
+      this.#policies.set(policy.id, { policy, bytes: toBinary(PolicySchema, policy).length });
+    }
+    let bytes = 0;
+    for (const [id, one] of [...this.#policies].reverse()) {
+      bytes += one.bytes;
+      if (bytes > MAX_POLICY_BYTES) this.#policies.delete(id);
+    }
   }
 
   async #readTables(): Promise<Snapshot> {

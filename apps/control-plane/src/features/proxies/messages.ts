@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
   BudgetMode,
@@ -9,6 +10,7 @@ import {
   type KeySchema,
   type ModelSchema,
   OnDisconnect,
+  type PolicySchema,
   type ProfileSchema,
   RecordFeedbackResponse_Result,
   Route,
@@ -33,7 +35,7 @@ import type { NegotiatedPrice } from '../connectors/connectorPrices.service.ts';
 import type { Identity, UsableConnector } from '../connectors/connectors.service.ts';
 import { headersOf, type RouteName, routesOf } from '../connectors/providers.ts';
 import type { KeyRow } from '../keys/keys.service.ts';
-import type { Counter, KeyCounters, Replacement } from '../policies/policies.service.ts';
+import type { Counter, KeyCounters, PolicyRow, Replacement } from '../policies/policies.service.ts';
 
 /** Rows of the control plane as the protobuf messages that proxies get. */
 
@@ -185,35 +187,49 @@ export function keyMessage(
 }
 
 function counterMessages(counters: readonly Counter[], now: Date) {
-  return counters.map((counter) => ({
-    ...limitsMessage(counter),
-    ...(counter.window.end && {
-      windowEndMs: BigInt(counter.window.end.getTime()),
-      windowRemainingMs: BigInt(Math.max(0, counter.window.end.getTime() - now.getTime())),
+  return counters.map(({ policy, bucket, window }) => ({
+    ...settingsMessage(policy),
+    ...(window.end && {
+      windowEndMs: BigInt(window.end.getTime()),
+      windowRemainingMs: BigInt(Math.max(0, window.end.getTime() - now.getTime())),
     }),
     bucket: {
-      policyId: counter.bucket.policyId,
-      counterVersion: counter.bucket.counterVersion,
-      subject: counter.bucket.subject,
-      windowStartMs: BigInt(counter.bucket.windowStart.getTime()),
+      policyId: bucket.policyId,
+      counterVersion: bucket.counterVersion,
+      subject: bucket.subject,
+      windowStartMs: BigInt(bucket.windowStart.getTime()),
     },
-    enforcement: ENFORCEMENT[counter.policy.enforcement],
-    ...(counter.policy.limit_nano_usd !== null && { limitNanoUsd: counter.policy.limit_nano_usd }),
-    allowedModels: counter.policy.allowed_models,
-    hardAllowFields: counter.policy.hard_allow_fields,
-    foreignObjects: FOREIGN_OBJECTS[counter.policy.foreign_objects],
-    translation: TRANSLATION[counter.policy.translation],
-    ...policyCache(counter.policy.cache as CacheSettings | null),
   }));
 }
 
-function limitsMessage({ policy }: Counter) {
+export function policyMessage(policy: PolicyRow): MessageInitShape<typeof PolicySchema> {
+  return { id: policy.id, settings: settingsMessage(policy) };
+}
+
+/** What a policy says to every key that it counts for. */
+function settingsMessage(policy: PolicyRow) {
   return {
+    enforcement: ENFORCEMENT[policy.enforcement],
     budgetMode: policy.budget_mode === 'hard' ? BudgetMode.HARD : BudgetMode.BALANCED,
+    ...(policy.limit_nano_usd !== null && { limitNanoUsd: policy.limit_nano_usd }),
     ...(policy.requests_per_minute !== null && { requestsPerMinute: policy.requests_per_minute }),
     ...(policy.tokens_per_minute !== null && { tokensPerMinute: policy.tokens_per_minute }),
     ...(policy.max_parallel !== null && { maxParallel: policy.max_parallel }),
+    allowedModels: policy.allowed_models,
+    hardAllowFields: policy.hard_allow_fields,
+    foreignObjects: FOREIGN_OBJECTS[policy.foreign_objects],
+    translation: TRANSLATION[policy.translation],
+    structure: structureOf(policy),
+    ...policyCache(policy.cache as CacheSettings | null),
   };
+}
+
+/** Equal while the policy gives its keys the same policies, counters and profile. Never 0. */
+function structureOf(policy: PolicyRow): bigint {
+  const { counter_version, parent_policy_id, profile_id, exhausted_policy_id, exhausted_profile_id } = policy;
+  const parts = [counter_version, parent_policy_id, profile_id, exhausted_policy_id, exhausted_profile_id];
+  const hash = createHash('sha256').update(JSON.stringify(parts)).digest();
+  return hash.readBigUInt64LE() || 1n;
 }
 
 function policyCache(cache: CacheSettings | null) {

@@ -16,8 +16,9 @@ import type { KeyUses } from '../keys/keyUses.service.ts';
 import { pruneOldRates } from '../leases/leases.service.ts';
 import { RECLAIMS_CHANNEL, reclaimedBucket } from '../leases/reclaims.ts';
 import type { ModelDeps } from '../models/models.service.ts';
+import { findPoliciesById } from '../policies/policies.service.ts';
 import { ChangeFeed, MAX_CHANGES } from './changeFeed.ts';
-import { connectorMessage } from './messages.ts';
+import { connectorMessage, policyMessage } from './messages.ts';
 import { assertOwnCall } from './ownCalls.ts';
 import { recordRunWatermarks, registerRun } from './producers.service.ts';
 import { countLiveProxies, pruneProxies, recordGoodbye, recordSeen } from './proxies.repository.ts';
@@ -116,6 +117,7 @@ function createWatchers(
       logger,
       readPosition: () => currentPosition(db),
       readChanges: (after, limit) => changesAfter(db, after, limit),
+      readPolicies: async (ids) => (await findPoliciesById(db, ids)).map(policyMessage),
       readSnapshot: () => readSnapshot(deps),
     }),
     evidence: evidenceFeed(deps),

@@ -30,6 +30,7 @@ function startWatchers(registerRun: () => Promise<void>): void {
       logger,
       readPosition: async () => ({ databaseSystemId: 'db', timeline: 1, revision: 1n }),
       readChanges: async () => [],
+      readPolicies: async () => [],
       readSnapshot: async () => ({ revision: 1n }),
     }),
     evidence: new EvidenceFeed({ readTypes: async () => [], readStrata: async () => [], nowMs: () => 0 }),
