@@ -258,8 +258,9 @@ function maintainLeases(
   });
 }
 
-function addMetrics({ metrics, state, keys, usage, evidence }: ProxyParts, spool: Spool, run: Run): void {
-  addControlMetrics(metrics, state, keys);
+function addMetrics(parts: ProxyParts, spool: Spool, run: Run): void {
+  const { metrics, state, keys, controlPlane, usage, evidence } = parts;
+  addControlMetrics(metrics, state, keys, controlPlane);
   addUsageMetrics(metrics, spool, usage);
   metrics.gauge(
     'weighbridge_evidence_workload_types',

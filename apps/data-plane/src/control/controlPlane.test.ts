@@ -1,9 +1,15 @@
-import { Server, ServerCredentials, status } from '@grpc/grpc-js';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { Server, ServerCredentials, type ServerDuplexStream, status } from '@grpc/grpc-js';
 import {
   type CloseEpochRequest,
   ControlService,
+  type Delta,
+  type DeltaSchema,
   grpcService,
+  type Hello,
   type WatchRequest,
+  type WatchResponse,
+  WatchResponseSchema,
 } from '@weighbridge/contracts';
 import { createLogger } from '@weighbridge/runtime';
 import { eventually, startTcpRelay } from '@weighbridge/testing';
@@ -13,6 +19,7 @@ import { ControlState } from './controlState.ts';
 import { HeartbeatState } from './heartbeatState.ts';
 import { createKeyStore } from './keyStore.ts';
 import { KeyUses } from './keyUses.ts';
+import { notReadyReason } from './readiness.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -26,7 +33,13 @@ interface Received {
 }
 
 /** A control plane that records what it receives, and can refuse every proxy. */
-async function startControlPlane({ refuses }: { readonly refuses: boolean }) {
+async function startControlPlane({
+  refuses,
+  onHello = () => {},
+}: {
+  readonly refuses: boolean;
+  readonly onHello?: (stream: ServerDuplexStream<WatchRequest, WatchResponse>, hello: Hello) => void;
+}) {
   const received: Received = { watched: [], ended: [], streams: 0 };
   const unused = async () => ({});
   const { definition, implementation } = grpcService(
@@ -36,6 +49,7 @@ async function startControlPlane({ refuses }: { readonly refuses: boolean }) {
         received.streams++;
         stream.on('data', (message: WatchRequest) => {
           received.watched.push(message);
+          if (message.message.case === 'hello') onHello(stream, message.message.value);
           if (!refuses) return;
           stream.emit('error', {
             code: status.FAILED_PRECONDITION,
@@ -70,7 +84,10 @@ async function startControlPlane({ refuses }: { readonly refuses: boolean }) {
   return { received, port };
 }
 
-function connectTo(port: number): ControlPlane {
+function connectTo(
+  port: number,
+  state = new ControlState({ keys: createKeyStore(1_000), maxStalenessMs: 1_000 }),
+): ControlPlane {
   const logger = createLogger('test');
   logger.level = 'silent';
   const controlPlane = connectControlPlane({
@@ -85,7 +102,7 @@ function connectTo(port: number): ControlPlane {
       version: '1',
       maxStalenessMs: 1_000,
     },
-    state: new ControlState({ keys: createKeyStore(1_000), maxStalenessMs: 1_000 }),
+    state,
     heartbeats: new HeartbeatState(),
     onEvidence: () => {},
     onReclaim: () => {},
@@ -164,4 +181,72 @@ it('replaces a connection on which nothing is answered any more', async () => {
   // Each takes two seconds; by default, gRPC would keep the connection for thirty.
   expect(failures).toBeGreaterThan(0);
   expect(failures).toBeLessThan(10);
+});
+
+class BuggyState extends ControlState {
+  override applyDelta(delta: Delta) {
+    if (delta.allKeys) throw new Error('a bug');
+    return super.applyDelta(delta);
+  }
+}
+
+/** Makes a change that cannot be applied, from the revision that the proxy has. */
+const UNAPPLICABLE: readonly (readonly [
+  string,
+  (from: bigint) => MessageInitShape<typeof DeltaSchema>,
+  string,
+])[] = [
+  [
+    'a table of 20 MiB',
+    (fromRevision) => ({ fromRevision, tables: { models: [{ id: 'x'.repeat(20 * 1024 ** 2) }] } }),
+    'larger than max',
+  ],
+  ['after a gap', (from) => ({ fromRevision: from + 1n }), 'a change is missing'],
+  ['that a bug refuses', (fromRevision) => ({ fromRevision, allKeys: true }), 'could not be applied'],
+];
+
+it.each(UNAPPLICABLE)('is not ready, and says why, while it is sent an update: %s', async (_, bad, why) => {
+  let isBad = false;
+  let revision = 5n;
+  const sent: Hello[] = [];
+  const { port } = await startControlPlane({
+    refuses: false,
+    onHello: (stream, hello) => {
+      sent.push(hello);
+      const from = hello.resumeFrom?.revision;
+      const position = { databaseSystemId: 'db', timeline: 1, revision };
+      const message =
+        from === undefined
+          ? { case: 'snapshot' as const, value: { revision, position } }
+          : {
+              case: 'delta' as const,
+              value: { fromRevision: from, toRevision: revision, ...(isBad && bad(from)) },
+            };
+      stream.write(create(WatchResponseSchema, { message }));
+      // As a control plane does every second.
+      stream.write(create(WatchResponseSchema, { message: { case: 'heartbeat', value: { revision } } }));
+      if (!isBad) setTimeout(() => stream.end(), 20);
+    },
+  });
+  const state = new BuggyState({ keys: createKeyStore(1_000), maxStalenessMs: 60_000 });
+  const controlPlane = connectTo(port, state);
+  const reason = () => notReadyReason({ controlPlane, state, heartbeats: new HeartbeatState() });
+  await eventually(() => expect(state.position?.revision).toBe(5n));
+  expect([reason(), controlPlane.failedUpdates()]).toEqual([undefined, 0]);
+
+  isBad = true;
+  revision = 6n;
+  await eventually(() => expect(reason()).toContain(why), { timeoutMs: 15_000 });
+  expect(controlPlane.failedUpdates()).toBeGreaterThanOrEqual(3);
+  // Nothing that it received prolongs the use of what it knows.
+  const { lastContactMs } = state;
+  const streams = sent.length;
+  await eventually(() => expect(sent.length).toBeGreaterThan(streams + 1), { timeoutMs: 15_000 });
+  expect([state.position?.revision, state.lastContactMs]).toEqual([5n, lastContactMs]);
+
+  isBad = false;
+  await eventually(() => expect([reason(), state.position?.revision]).toEqual([undefined, 6n]), {
+    timeoutMs: 15_000,
+  });
+  expect(controlPlane.failedUpdates()).toBe(0);
 });

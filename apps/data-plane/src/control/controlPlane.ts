@@ -50,6 +50,10 @@ export interface ControlPlane {
   readonly lease: (request: MessageInitShape<typeof LeaseRequestSchema>) => Promise<LeaseResponse>;
   /** Why the control plane will never serve this process again; normally undefined. */
   readonly refusal: () => Error | undefined;
+  /** Why nothing that it sends can be applied; normally undefined. */
+  readonly updateFault: () => string | undefined;
+  /** Streams in a row that ended because an update could not be applied. */
+  readonly failedUpdates: () => number;
   /** Resolves with the first snapshot; rejects after `timeoutMs`, and at once if this process is refused. */
   readonly firstTable: (timeoutMs: number) => Promise<void>;
   readonly close: () => Promise<void>;
@@ -73,8 +77,11 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     closeEpoch,
     lease: (request) => callUnary(client, method.lease, request, signed),
     refusal: () => watcher.refusal,
+    updateFault: () => watcher.updateFault,
+    failedUpdates: () => watcher.failedUpdates,
     firstTable: async (timeoutMs) => {
       const timeout = sleep(timeoutMs, undefined, { signal: watcher.closing }).then(() => {
+        if (watcher.updateFault) throw new Error(`The control plane at ${address}: ${watcher.updateFault}.`);
         throw new Error(
           `The control plane at ${address} did not answer within ${timeoutMs} ms. Check that it runs and that CONTROL_PLANE_ADDRESS is right.`,
         );

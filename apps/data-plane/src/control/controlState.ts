@@ -57,11 +57,12 @@ export class ControlState {
 
   /**
    * `sentAtMs` is when this proxy sent the status that the heartbeat answers. A heartbeat of a revision that is not applied
-   * here yet does not count: it must not prolong the use of older state.
+   * here yet does not count: it must not prolong the use of older state. Returns whether it counts.
    */
-  heartbeat(revision: bigint, sentAtMs: number): void {
-    if (!this.#position || revision > this.#position.revision) return;
+  heartbeat(revision: bigint, sentAtMs: number): boolean {
+    if (!this.#position || revision > this.#position.revision) return false;
     this.#lastContactMs = Math.max(this.#lastContactMs, sentAtMs);
+    return true;
   }
 
   /** Replaces the state. Cached keys are outdated: they may be from another history, or older than a missed change. */

@@ -257,7 +257,7 @@ describe('the key cache', () => {
       // Many requests of each key.
       const found = await Promise.all(Array.from({ length: 9_000 }, (_, n) => keyOf(n % 3_000)));
       expect(found.filter((key) => key).length).toBe(9_000);
-      expect([world.lookUps, world.most]).toEqual([3_000, 128]);
+      expect([world.lookUps, world.most]).toEqual([3_000, 64]);
     }
   });
 
@@ -273,8 +273,8 @@ describe('the key cache', () => {
     const codes = (await Promise.allSettled(waiting)).map((one) =>
       one.status === 'rejected' ? one.reason.code : 'served',
     );
-    expect(codes.filter((code) => code === 'served').length).toBe(128);
-    expect(codes.filter((code) => code === 'too_many_look_ups').length).toBe(172);
+    expect(codes.filter((code) => code === 'served').length).toBe(64);
+    expect(codes.filter((code) => code === 'too_many_look_ups').length).toBe(236);
   });
 
   it('applies a change of settings that overtakes the look-up of a key', async () => {

@@ -1,7 +1,7 @@
 import { AppError } from '@weighbridge/errors';
 
 /** Look-ups of known keys that run at once. A control plane answers some hundred a second. */
-const MAX_RUNNING = 128;
+const MAX_RUNNING = 64;
 /** No one waits longer for its turn. */
 const MAX_WAIT_MS = 10_000;
 

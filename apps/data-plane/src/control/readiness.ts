@@ -5,7 +5,7 @@ import type { ControlState } from './controlState.ts';
 import type { HeartbeatState } from './heartbeatState.ts';
 
 export interface ReadinessDeps {
-  readonly controlPlane: Pick<ControlPlane, 'refusal'>;
+  readonly controlPlane: Pick<ControlPlane, 'refusal' | 'updateFault'>;
   readonly state: ControlState;
   readonly heartbeats: HeartbeatState;
 }
@@ -16,6 +16,8 @@ export function notReadyReason({ controlPlane, state, heartbeats }: ReadinessDep
   if (refusal) return refusal.message;
   const skew = describeClockSkew(heartbeats.clockAheadMs);
   if (skew !== undefined) return skew;
+  const fault = controlPlane.updateFault();
+  if (fault !== undefined) return fault;
   const status = state.status(performance.now());
   return status === 'live' || status === 'stale'
     ? undefined

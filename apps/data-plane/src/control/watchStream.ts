@@ -22,7 +22,7 @@ export interface WatchStreamDeps {
   readonly key: ProducerKey | undefined;
   readonly status: (options?: { readonly isLast: boolean }) => MessageInitShape<typeof ProxyStatusSchema>;
   /** `helloAtMs` is when the stream began, monotonic. Returns why the stream must end; undefined to go on. */
-  readonly onMessage: (message: WatchResponse['message'], helloAtMs: number) => string | undefined;
+  readonly onMessage: (message: WatchResponse['message'], helloAtMs: number) => unknown;
 }
 
 /** Heartbeats come every second; after this silence the stream is dead, whatever the socket says. */

@@ -60,6 +60,8 @@ interface WatcherDeps extends WatcherOptions {
 
 export const RECONNECT_MAX_MS = 2_000;
 const RECONNECT_MIN_MS = 100;
+/** A change can be missed, and a stream can break, once or twice. */
+const MAX_FAILED_UPDATES = 3;
 
 /** Holds a Watch stream open, reconnects it, and applies its messages. */
 export class Watcher {
@@ -70,6 +72,8 @@ export class Watcher {
   #resolveFirst: () => void = () => {};
   #rejectFirst: (error: Error) => void = () => {};
   #refusal: Error | undefined;
+  #failedUpdates = 0;
+  #updateFault: string | undefined;
   /** Resolves with the first snapshot; rejects if the control plane refuses this process. */
   readonly firstSnapshot = new Promise<void>((resolve, reject) => {
     this.#resolveFirst = resolve;
@@ -86,6 +90,16 @@ export class Watcher {
   /** Why the control plane will never serve this process again. */
   get refusal(): Error | undefined {
     return this.#refusal;
+  }
+
+  /** Streams in a row that ended because this proxy could not apply what it was sent. */
+  get failedUpdates(): number {
+    return this.#failedUpdates;
+  }
+
+  /** Why nothing that the control plane sends can be applied, for the operator; undefined if it can. */
+  get updateFault(): string | undefined {
+    return this.#updateFault;
   }
 
   get closing(): AbortSignal {
@@ -107,6 +121,7 @@ export class Watcher {
       if (hasStatus(reason, GrpcStatus.UNAUTHENTICATED)) this.#rejectFirst(wrongToken());
       if (this.#closing.signal.aborted) return;
       if (hasStatus(reason, GrpcStatus.FAILED_PRECONDITION)) return this.#refused(reason.details);
+      if (isUnapplied(reason)) this.#noteFailedUpdate(reason);
       if (Date.now() - beganAtMs > RECONNECT_MAX_MS) pauseMs = RECONNECT_MIN_MS;
       logger.warn({ reason: String(reason) }, 'lost the stream from the control plane; reconnecting');
       // Jitter, so that a restarted control plane is not hit by all proxies at once.
@@ -160,18 +175,30 @@ export class Watcher {
   }
 
   /** Returns why the stream must be reopened. */
-  #apply(message: WatchResponse['message'], helloAtMs: number): string | undefined {
+  #apply(message: WatchResponse['message'], helloAtMs: number): unknown {
+    try {
+      return this.#applyMessage(message, helloAtMs);
+    } catch (error) {
+      return new UnappliedUpdate(`an update could not be applied: ${String(error)}`, { cause: error });
+    }
+  }
+
+  #applyMessage(message: WatchResponse['message'], helloAtMs: number): unknown {
     const { state, heartbeats } = this.#deps;
     switch (message.case) {
       case 'snapshot':
         state.applySnapshot(message.value, helloAtMs);
+        this.#noteApplied();
         this.#resolveFirst();
         break;
       case 'delta':
-        if (state.applyDelta(message.value) === 'gap') return 'a change is missing';
+        if (state.applyDelta(message.value) === 'gap') return new UnappliedUpdate('a change is missing');
+        this.#noteApplied();
         break;
       case 'heartbeat':
-        state.heartbeat(message.value.revision, Number(message.value.answersSentAtMs));
+        if (state.heartbeat(message.value.revision, Number(message.value.answersSentAtMs))) {
+          this.#noteApplied();
+        }
         this.#deps.keyUses.confirm(Number(message.value.answersSentAtMs));
         heartbeats.receive(message.value, { monotonicMs: performance.now(), wallMs: Date.now() });
         break;
@@ -194,11 +221,38 @@ export class Watcher {
     this.#stream?.sendTested(tested);
   }
 
+  #noteApplied(): void {
+    this.#failedUpdates = 0;
+    this.#updateFault = undefined;
+  }
+
+  #noteFailedUpdate(reason: Error): void {
+    this.#failedUpdates++;
+    if (this.#failedUpdates < MAX_FAILED_UPDATES) return;
+    const wasReported = this.#updateFault !== undefined;
+    this.#updateFault = `updates from the control plane cannot be applied: ${reason.message}`;
+    if (wasReported) return;
+    const message =
+      'no update from the control plane can be applied: this proxy is not ready, learns of no revocation, and serves nothing after MAX_STALENESS_MS';
+    this.#deps.logger.error({ err: reason }, message);
+  }
+
   #refused(details: string): void {
     this.#refusal = new Error(`The control plane no longer serves this process: ${details}`);
     this.#rejectFirst(this.#refusal);
     this.#deps.logger.fatal({ err: this.#refusal }, 'another process took over this proxy; stop this one');
   }
+}
+
+/** What was sent could not be applied. */
+class UnappliedUpdate extends Error {}
+
+/** How gRPC words that a message that arrived is too large, or can't be decoded. A proxy that is cut off has other errors. */
+const UNREADABLE = /^(Received message larger than max|Response message parsing error)/;
+
+function isUnapplied(reason: unknown): reason is Error {
+  if (reason instanceof UnappliedUpdate) return true;
+  return reason instanceof Error && UNREADABLE.test((reason as Partial<ServiceError>).details ?? '');
 }
 
 function hasStatus(reason: unknown, status: GrpcStatus): reason is ServiceError {

@@ -1,6 +1,8 @@
 import { type AlertCase, histogram, NAMESPACE, ofPod, onPod } from './alertCase.ts';
 
 const STATE = ofPod('weighbridge_view_state');
+const FAILED = ofPod('weighbridge_failed_updates');
+const TABLE = ofPod('weighbridge_table_bytes', 'control-plane-0');
 const REVISION = 'weighbridge_applied_revision';
 const EXPIRES = ofPod('weighbridge_certificate_expires_timestamp_seconds', 'control-plane-0');
 const CALLS = 'weighbridge_control_calls_total';
@@ -30,6 +32,27 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
       says: 'weighbridge-data-plane-0 returns 503 until its control plane is back.',
     },
     quiet: { series: { [STATE]: '2+0x10' }, at: '10m' },
+  },
+  {
+    alert: 'WeighbridgeUpdatesFail',
+    fires: {
+      series: { [FAILED]: '0x5 3x5' },
+      at: '8m',
+      labels: onPod(),
+      says: 'weighbridge-data-plane-0 is not ready and learns of no revocation. It refuses every request after MAX_STALENESS_MS.',
+    },
+    // It missed a change, and got a snapshot.
+    quiet: { series: { [FAILED]: '0x5 1 0x5' }, at: '6m' },
+  },
+  {
+    alert: 'WeighbridgeTableLarge',
+    fires: {
+      series: { [TABLE]: '11534336x5' },
+      at: '5m',
+      labels: onPod('control-plane-0'),
+      says: 'Proxies get 11MiB at each change of one of them. Writes that add to them are refused from 14 MiB on.',
+    },
+    quiet: { series: { [TABLE]: '957000x5' }, at: '5m' },
   },
   {
     alert: 'WeighbridgeProxyBehind',

@@ -120,6 +120,7 @@ export async function changeEntry(
       action: 'model.updated',
       resourceId: id,
       detail: { changed },
+      isReduction: disabled,
       at: now,
     });
     return await readWithPrice(tx, after);

@@ -1,12 +1,39 @@
 import { arrayLiteral, type Database, IN_REHEARSAL, type Tx } from '@weighbridge/database';
+import { AppError } from '@weighbridge/errors';
 import { sql } from 'kysely';
 import { type AuditedAction, recordAudits } from '../audit/audit.service.ts';
+import { tableBytesAtMost } from './tableSize.repository.ts';
 
 /** A mutation that is sent to the proxies. */
 export interface Change extends AuditedAction {
   /** `all` if it affects keys that it does not name, as a change of a default policy does. */
   readonly reach?: 'own' | 'all';
+  /** It takes something away from what proxies get, so that it is allowed however large that is. */
+  readonly isReduction?: boolean;
 }
+
+/** Changes of these kinds affect only keys. All others may affect the models, connectors, profiles and aliases of every proxy. */
+export const KEY_KINDS: ReadonlySet<string> = new Set(['key', 'policy', 'principal', 'team']);
+
+/** What a proxy accepts is 16 MiB a message, with ids of changes and policies beside the tables. */
+export const MAX_TABLE_BYTES = 14 * 1024 * 1024;
+
+/** They add nothing, or nothing that an operator could leave out. */
+const NEVER_REFUSED: ReadonlySet<string> = new Set([
+  'catalog.imported',
+  'connector.applied',
+  'connector.credential_changed',
+  'connector.deleted',
+  'connector.withdrawn',
+  'connector_price.ended',
+  'credentials.resealed',
+  'alias.deleted',
+  'model.deleted',
+  'model.restored',
+  'model_price.feed_change_rejected',
+  'model_price.reset',
+  'profile.deleted',
+]);
 
 /** Notifies all control planes of a change, without content. A missed notification costs one poll. */
 export const CHANGES_CHANNEL = 'weighbridge_changes';
@@ -25,7 +52,7 @@ export async function recordChanges(tx: Tx, changes: readonly Change[]): Promise
   if (changes.length === 0) return;
   await recordAudits(tx, changes);
   const count = changes.length;
-  const kinds = changes.map(({ action }) => action.split('.')[0] ?? action);
+  const kinds = changes.map(kindOf);
   const ids = changes.map(({ resourceId }) => resourceId);
   const reaches = changes.map(({ reach = 'own' }) => reach);
   await sql`
@@ -36,7 +63,30 @@ export async function recordChanges(tx: Tx, changes: readonly Change[]): Promise
     SELECT next.revision - ${count} + change.place, change.kind, change.resource_id, change.reach
     FROM next, unnest(${arrayLiteral(kinds)}::text[], ${arrayLiteral(ids)}::text[], ${arrayLiteral(reaches)}::text[])
       WITH ORDINALITY AS change (kind, resource_id, reach, place)`.execute(tx);
+  // After the row of the revision is locked: no other mutation adds to the tables meanwhile.
+  if (changes.some(addsToTables)) await assertTablesFit(tx);
   await sql`SELECT pg_notify(${CHANGES_CHANNEL}, '')`.execute(tx);
+}
+
+function kindOf({ action }: Change): string {
+  return action.split('.')[0] ?? action;
+}
+
+function addsToTables(change: Change): boolean {
+  return !KEY_KINDS.has(kindOf(change)) && !NEVER_REFUSED.has(change.action) && !change.isReduction;
+}
+
+/** Throws a 409 if proxies could not be sent the models, connectors, profiles and aliases: they would learn of no change at all. */
+async function assertTablesFit(tx: Tx): Promise<void> {
+  const bytes = await tableBytesAtMost(tx);
+  if (bytes <= MAX_TABLE_BYTES) return;
+  const mib = (size: number) => (size / 1024 ** 2).toFixed(1);
+  throw new AppError(
+    'conflict',
+    'table_too_large',
+    `The models, connectors, prices, profiles and aliases together would be ${mib(bytes)} MiB; proxies accept ${mib(MAX_TABLE_BYTES)} MiB. Delete or disable models, connectors, negotiated prices, profiles or aliases that are not needed, then repeat the request.`,
+    { details: { table_bytes: bytes, max_table_bytes: MAX_TABLE_BYTES } },
+  );
 }
 
 /** The newest committed revision. */

@@ -133,6 +133,7 @@ export async function changeConnector(
       action: 'connector.updated',
       resourceId: id,
       detail: { changed },
+      isReduction: !row.enabled,
       at: now,
     });
     return row;

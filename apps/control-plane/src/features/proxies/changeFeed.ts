@@ -9,7 +9,12 @@ import {
   SnapshotSchema,
 } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
-import type { Position, RecordedChange } from '../changes/changes.service.ts';
+import {
+  KEY_KINDS,
+  MAX_TABLE_BYTES,
+  type Position,
+  type RecordedChange,
+} from '../changes/changes.service.ts';
 
 /** How the feed reads the database. Every control plane reads the same there. */
 export interface ChangeFeedDeps {
@@ -30,15 +35,13 @@ export const MAX_CHANGES = 10_000;
 const MAX_POLICIES = 100;
 const MAX_POLICY_BYTES = 1024 * 1024;
 
-/** Changes of these kinds affect only keys. All others may affect the models, connectors, profiles and aliases of every proxy. */
-const KEY_KINDS = new Set(['key', 'policy', 'principal', 'team']);
-
 /**
  * The committed changes that this control plane has read, in order. States: empty → following. Another history of the
  * database, or a gap in the changes, empties it: its proxies then start again from a snapshot.
  */
 export class ChangeFeed {
   readonly #deps: ChangeFeedDeps;
+  #tableBytes = 0;
   #position: Position | undefined;
   /** Contiguous, up to the position. */
   #changes: RecordedChange[] = [];
@@ -55,6 +58,11 @@ export class ChangeFeed {
   /** The position up to which it has read; undefined before the first `advance`. */
   get position(): Position | undefined {
     return this.#position;
+  }
+
+  /** The bytes of what it sends besides keys and policies; 0 before it was read. */
+  get tableBytes(): number {
+    return this.#tableBytes;
   }
 
   /** Reads new changes; resolves with whether there were any. Rejects if the database can't be read. */
@@ -145,8 +153,18 @@ export class ChangeFeed {
   }
 
   async #readTables(): Promise<Snapshot> {
-    this.#tables ??= create(SnapshotSchema, await this.#deps.readSnapshot());
-    return this.#tables;
+    if (this.#tables) return this.#tables;
+    const tables = create(SnapshotSchema, await this.#deps.readSnapshot());
+    this.#tables = tables;
+    this.#tableBytes = toBinary(SnapshotSchema, tables).length;
+    if (this.#tableBytes > MAX_TABLE_BYTES) {
+      const bytes = { tableBytes: this.#tableBytes, maxTableBytes: MAX_TABLE_BYTES };
+      this.#deps.logger.error(
+        bytes,
+        'the models, connectors, profiles and aliases are too large for proxies; delete or disable some',
+      );
+    }
+    return tables;
   }
 }
 

@@ -110,16 +110,22 @@ function createWatchers(
       LAG_BUCKETS,
     )
     .of();
+  const feed = new ChangeFeed({
+    logger,
+    readPosition: () => currentPosition(db),
+    readChanges: (after, limit) => changesAfter(db, after, limit),
+    readPolicies: async (ids) => (await findPoliciesById(db, ids)).map(policyMessage),
+    readSnapshot: () => readSnapshot(deps),
+  });
+  metrics.gauge(
+    'weighbridge_table_bytes',
+    'Size of the models, connectors, profiles and aliases that every proxy gets.',
+    () => feed.tableBytes,
+  );
   return new Watchers({
     logger,
     now,
-    feed: new ChangeFeed({
-      logger,
-      readPosition: () => currentPosition(db),
-      readChanges: (after, limit) => changesAfter(db, after, limit),
-      readPolicies: async (ids) => (await findPoliciesById(db, ids)).map(policyMessage),
-      readSnapshot: () => readSnapshot(deps),
-    }),
+    feed,
     evidence: evidenceFeed(deps),
     assertOwn: (call) => assertOwnCall(call, acceptsUnsigned),
     recordSeen: (proxies) => recordSeen(db, proxies),
