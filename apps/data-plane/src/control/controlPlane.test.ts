@@ -236,7 +236,7 @@ it.each(UNAPPLICABLE)('is not ready, and says why, while it is sent an update: %
 
   isBad = true;
   revision = 6n;
-  await eventually(() => expect(reason()).toContain(why), { timeoutMs: 15_000 });
+  await eventually(() => expect(String(reason())).toContain(why), { timeoutMs: 15_000 });
   expect(controlPlane.failedUpdates()).toBeGreaterThanOrEqual(3);
   // Nothing that it received prolongs the use of what it knows.
   const { lastContactMs } = state;
