@@ -188,10 +188,10 @@ describe('a change of a policy above many keys', () => {
       [{ allowed_models: [] }, { 200: 30 }],
       // These decide which policies and counters a key has.
       [{ parent_policy_id: narrowPolicy }, { '403 model_not_allowed': 30 }],
-      [{ parent_policy_id: nonePolicy }, { '429 budget_exceeded': 30 }],
+      [{ parent_policy_id: nonePolicy }, { '429 budget_exhausted': 30 }],
       [{ parent_policy_id: null }, { 200: 30 }],
       [{ window: 'day' }, { 200: 30 }],
-      [{ counter_scope: 'key', limit_micro_usd: 0 }, { '429 budget_exceeded': 30 }],
+      [{ counter_scope: 'key', limit_micro_usd: 0 }, { '429 budget_exhausted': 30 }],
       [{ counter_scope: 'policy', limit_micro_usd: 40_000_000_000 }, { 200: 30 }],
     ];
     for (const [settings, outcomes] of steps) {
