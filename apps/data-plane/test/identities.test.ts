@@ -28,26 +28,25 @@ const billed = () =>
     0n,
   );
 
-/** One source of each kind: the others wait in the same place. */
+/** One source of each kind, with the requests that wait at once: they all wait in the same place. */
 const KINDS = [
-  'a client of OAuth',
-  'an application of Entra ID',
-  'a service account of Google',
-  'a role at AWS',
-];
+  ['a client of OAuth', 1_000],
+  ['an application of Entra ID', 100],
+  ['a service account of Google', 100],
+  ['a role at AWS', 100],
+] as const;
 
 it.each(KINDS)(
-  'a thousand requests that wait for the token of %s ask for it once',
-  async (name) => {
+  'requests that wait for the token of %s ask for it once, all %d of them',
+  async (name, count) => {
     const scene = await startIdentityScene(openOf(name), vendor.url);
     scene.provider.delayMs = 300;
-    const answers = await Promise.all(Array.from({ length: 1_000 }, () => scene.ask()));
+    const answers = await Promise.all(Array.from({ length: count }, () => scene.ask()));
     expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
     expect([scene.provider.issued.length, scene.refusals]).toEqual([1, []]);
     // On a busy machine the simulator itself can't pass some on at first, and gets them again.
-    expect(scene.taken()).toBeGreaterThanOrEqual(1_000);
+    expect(scene.taken()).toBeGreaterThanOrEqual(count);
   },
-  60_000,
 );
 
 describe.each(Object.entries(IDENTITIES))('a connector by %s', (_name, open) => {
