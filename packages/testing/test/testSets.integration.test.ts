@@ -16,6 +16,7 @@ const OUTSIDE = /\.(faults|image|cluster)\.ts$/;
 const PROJECTS: readonly [project: string, suffix: RegExp][] = [
   ['all', /\.all\.test\.ts$/],
   ['services', /\.(integration|e2e)\.test\.ts$/],
+  ['cost', /\.cost\.test\.ts$/],
   ['clients', /\.clients\.ts$/],
   ['unit', /\.test\.tsx?$/],
 ];

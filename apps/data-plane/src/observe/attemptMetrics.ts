@@ -38,7 +38,7 @@ interface EndedSeries {
   readonly duration: Histogram;
 }
 
-/** Counts attempts as they are settled. test/hotPath.test.ts bounds its cost. */
+/** Counts attempts as they are settled. test/hotPath.cost.test.ts bounds its cost. */
 export function createAttemptMetrics(
   metrics: Metrics,
 ): (

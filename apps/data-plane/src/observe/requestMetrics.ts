@@ -19,7 +19,7 @@ interface EndedSeries {
   readonly byModel: Map<string, Counter>;
 }
 
-/** Counts requests at their end. test/hotPath.test.ts bounds its cost. */
+/** Counts requests at their end. test/hotPath.cost.test.ts bounds its cost. */
 export function createRequestMetrics(
   metrics: Metrics,
   recentOverhead: Pick<OverheadWindow, 'observe'>,
