@@ -36,7 +36,9 @@ export function createProxies(options: ProxyOptions): DemoProxies {
   const ready = new Map<string, string>();
   return {
     async start(name) {
-      const child = fork(PROXY_MAIN, { serialization: 'advanced', env: environmentOf(name, options) });
+      // Detached, so that Ctrl-C reaches this process alone, which ends them in order.
+      const env = environmentOf(name, options);
+      const child = fork(PROXY_MAIN, { serialization: 'advanced', detached: true, env });
       children.add(child);
       child.once('exit', () => children.delete(child));
       const url = await serveRelay(child, options.stream);
