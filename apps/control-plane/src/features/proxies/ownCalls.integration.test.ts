@@ -56,9 +56,10 @@ async function start(env: Record<string, string>): Promise<Client> {
     WEIGHBRIDGE_BOOTSTRAP_KEY: mintToken(),
     ...env,
   });
+  const { db } = database;
   const { grpcAddress } = await startControlPlane(
     config,
-    { db: database.db, now: () => new Date() },
+    { pools: { writes: db, leases: db, lookups: db, reports: db }, now: () => new Date() },
     context,
   );
   const opened = new Client(grpcAddress, credentials.createInsecure());
