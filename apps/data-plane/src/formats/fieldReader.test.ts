@@ -28,7 +28,7 @@ function refusal(
 /** Lists, which are bounded by their items, and fields of which only their kind or presence matters. */
 const UNREAD = [
   ...['models', 'fallbacks', 'prompt', 'tools', 'reasoning', 'reasoning_effort', 'thinking', 'thread'],
-  ...['modalities', 'audio', 'max_tool_calls'],
+  ...['modalities', 'audio', 'max_tool_calls', 'diagnostics'],
 ];
 
 function boundFields({ requestFields, fields }: Operation): [string, Bound][] {
