@@ -192,8 +192,8 @@ export const STREAMS: readonly HostileCase[] = [
         ['/v1/chat/completions', JSON.stringify(image).replaceAll('image_url', 'image\\u005furl')],
         ['/v1/responses', file],
         ['/v1/responses', responses({ stream: true, prompt: { id: 'pmpt_1' } })],
-        ['/v1/responses', responses({ stream: true, conversation: 'conv_long' })],
-        ['/v1/responses', responses({ stream: true, input: [{ type: 'item_reference', id: 'msg_long' }] })],
+        ['/v1/responses', responses({ stream: true, conversation: 'conv_left' })],
+        ['/v1/responses', responses({ stream: true, input: [{ type: 'item_reference', id: 'msg_left' }] })],
       ] as const;
       for (const [path, body] of bodies) {
         const tried = await scene.tenant();
