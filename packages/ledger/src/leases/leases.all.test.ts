@@ -60,6 +60,11 @@ describe('the ledger', () => {
     'replaced-charged-too',
     'replacement-not-reserved',
     'replacement-leaves-parents',
+    'close-returns-quarantined',
+    'quarantined-not-charged',
+    'quarantine-lacks-number',
+    'release-counts-again',
+    'discard-counts',
   ];
   it.each(planted)('fails the simulation with the fault %s', async (fault) => {
     const size = { steps: 120, windowSteps: 90 };

@@ -31,7 +31,9 @@ export async function writeLeases(
   const moves = movesOf(changes);
   const leases = changes.filter(
     ({ before, lease, outcome }) =>
-      (lease.seq !== before?.seq || lease.returned !== before.returned) &&
+      (lease.seq !== before?.seq ||
+        lease.returned !== before.returned ||
+        lease.standing !== before.standing) &&
       (before !== undefined || (outcome !== 'stale' && outcome !== 'closed')),
   );
   if (moves.length === 0 && leases.length === 0) return;

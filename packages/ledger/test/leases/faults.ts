@@ -23,6 +23,12 @@ const FAULTS: Readonly<
   'replaced-charged-too': { mode: 'hard' },
   'replacement-not-reserved': { mode: 'hard' },
   'replacement-leaves-parents': { mode: 'hard' },
+  'close-returns-quarantined': { mode: 'hard' },
+  'quarantined-not-charged': { mode: 'hard' },
+  'quarantine-lacks-number': { mode: 'hard' },
+  'release-counts-again': { mode: 'hard' },
+  'release-settles-nothing': { mode: 'hard' },
+  'discard-counts': { mode: 'hard' },
   // The forgotten overage exceeds what is in flight only if little is in flight and the ledger is far behind.
   'forget-overage': { mode: 'balanced', calm: true, maxInFlight: 1, usageRate: 0.02 },
 };

@@ -43,7 +43,11 @@ export interface SimulatedEvent {
   readonly cost: number;
   readonly reserve: number;
   readonly admittedStep: number;
+  /** Its usage is beyond the absolute bound: it goes to quarantine, with its number. */
+  readonly refused: boolean;
 }
+
+export type Decision = 'released' | 'discarded';
 
 /** Plausible but wrong readings of the rules. Each loses money or headroom. */
 export type Fault =
@@ -64,7 +68,13 @@ export type Fault =
   | 'override-end-refunds'
   | 'replaced-charged-too'
   | 'replacement-not-reserved'
-  | 'replacement-leaves-parents';
+  | 'replacement-leaves-parents'
+  | 'close-returns-quarantined'
+  | 'quarantined-not-charged'
+  | 'quarantine-lacks-number'
+  | 'release-counts-again'
+  | 'release-settles-nothing'
+  | 'discard-counts';
 
 export interface SimulatedAnswer {
   /** Cumulative. */
@@ -108,6 +118,8 @@ export interface LeaseLedger {
     step: number,
   ): readonly SimulatedAnswer[] | Promise<readonly SimulatedAnswer[]>;
   record(event: SimulatedEvent): void | Promise<void>;
+  /** An operator decides on a quarantined event, perhaps again: the first decision counts. */
+  decide(event: SimulatedEvent, decision: Decision, step: number): void | Promise<void>;
   /** The epoch ended after this many events. */
   declareLast(holder: Holder, lastN: number, step: number): void | Promise<void>;
   setLimit(policy: PolicyName, limit: number, step: number): void | Promise<void>;

@@ -29,6 +29,10 @@ export function lockstep(reference: LeaseLedger, ledger: LeaseLedger): LeaseLedg
       await reference.record(event);
       await ledger.record(event);
     },
+    async decide(event, decision, step) {
+      await reference.decide(event, decision, step);
+      await ledger.decide(event, decision, step);
+    },
     async declareLast(holder, lastN, step) {
       await reference.declareLast(holder, lastN, step);
       await ledger.declareLast(holder, lastN, step);

@@ -1,6 +1,7 @@
 import type {
   AtRest,
   Counter,
+  Decision,
   Fault,
   Holder,
   LeaseLedger,
@@ -32,6 +33,8 @@ interface Epoch {
   lastN: number | undefined;
   closed: boolean;
   superseded: boolean;
+  /** Events in quarantine that no operator has decided on. */
+  readonly held: Set<number>;
 }
 
 /** The rules in their simplest form, in memory; the SQL is compared with it. `fault` breaks one of them. */
@@ -57,6 +60,8 @@ class ReferenceLedger implements LeaseLedger {
   readonly #leasesByCounter = new Map<string, Lease[]>();
   readonly #events = new Map<number, SimulatedEvent>();
   readonly #epochs = new Map<string, Epoch>();
+  /** By event: what was decided on it; undefined while it is held. */
+  readonly #quarantined = new Map<number, Decision | undefined>();
 
   constructor({ windowSteps, fault }: ReferenceOptions) {
     this.#windowSteps = windowSteps;
@@ -93,10 +98,8 @@ class ReferenceLedger implements LeaseLedger {
       return undefined;
     }
     // Rule 4: returns are cumulative.
-    lease.returned =
-      this.#fault === 'returns-as-deltas'
-        ? lease.returned + call.returned
-        : Math.min(Math.max(lease.returned, call.returned), lease.granted);
+    const returned = call.returned + (this.#fault === 'returns-as-deltas' ? lease.returned : 0);
+    lease.returned = Math.min(Math.max(lease.returned, returned), lease.granted);
     if (call.release) refund(lease);
     const { policy, version, window, key } = call.counter;
     const isCurrent = version === this.#versions[policy] && window === Math.floor(step / this.#windowSteps);
@@ -143,21 +146,44 @@ class ReferenceLedger implements LeaseLedger {
 
   record(event: SimulatedEvent): void {
     const epoch = this.#epochOf(event.holder);
-    epoch.recorded.add(event.n);
-    if (!this.#events.has(event.id)) {
-      this.#events.set(event.id, event);
-      for (const of of event.counters) {
-        this.#addSpent(of.key, event.cost);
-        // Rule 13: events of an earlier counter count in the newest as well.
-        const newest = this.#newestIn.get(`${of.policy}|${of.window}`) ?? of.key;
-        if (newest !== of.key) this.#addSpent(newest, event.cost);
-      }
-      for (const of of event.counters) {
-        const lease = this.#leases.get(leaseId(event.holder, of));
-        if (lease) this.#settle(lease, event);
-      }
-    }
+    if (event.refused) this.#quarantine(event, epoch);
+    else if (!this.#events.has(event.id)) this.#count(event);
+    if (!event.refused || this.#fault !== 'quarantine-lacks-number') epoch.recorded.add(event.n);
     this.#closeIfComplete(epoch);
+  }
+
+  /** Rule 17: refused usage counts as received, spends nothing and settles nothing; delivered again, it changes nothing. */
+  #quarantine(event: SimulatedEvent, epoch: Epoch): void {
+    if (this.#quarantined.has(event.id)) return;
+    this.#quarantined.set(event.id, undefined);
+    epoch.held.add(event.id);
+  }
+
+  /** Rule 18: what is released counts once, as any event does; what is discarded was not spent. Then a closed epoch holds nothing. */
+  decide(event: SimulatedEvent, decision: Decision): void {
+    const isFirst = this.#quarantined.get(event.id) === undefined;
+    const isCounted = decision === 'released' || this.#fault === 'discard-counts';
+    if (isCounted && (isFirst || this.#fault === 'release-counts-again')) this.#count(event);
+    if (!isFirst) return;
+    this.#quarantined.set(event.id, decision);
+    const epoch = this.#epochOf(event.holder);
+    epoch.held.delete(event.id);
+    if (epoch.closed) this.#closeLeases(epoch);
+  }
+
+  #count(event: SimulatedEvent): void {
+    this.#events.set(event.id, event);
+    for (const of of event.counters) {
+      this.#addSpent(of.key, event.cost);
+      // Rule 13: events of an earlier counter count in the newest as well.
+      const newest = this.#newestIn.get(`${of.policy}|${of.window}`) ?? of.key;
+      if (newest !== of.key) this.#addSpent(newest, event.cost);
+    }
+    if (event.refused && this.#fault === 'release-settles-nothing') return;
+    for (const of of event.counters) {
+      const lease = this.#leases.get(leaseId(event.holder, of));
+      if (lease) this.#settle(lease, event);
+    }
   }
 
   /** Rule 7: settle by the cost, never by the reservation. */
@@ -179,6 +205,12 @@ class ReferenceLedger implements LeaseLedger {
     if (epoch.closed || epoch.lastN === undefined) return;
     for (let n = 1; n <= epoch.lastN; n++) if (!epoch.recorded.has(n)) return;
     epoch.closed = true;
+    this.#closeLeases(epoch);
+  }
+
+  /** Rule 17: while usage is in quarantine, the leases of its epoch go on holding what the ledger lacks. */
+  #closeLeases(epoch: Epoch): void {
+    if (epoch.held.size > 0 && this.#fault !== 'close-returns-quarantined') return;
     for (const lease of this.#leases.values())
       if (sameHolder(lease.holder, epoch.holder)) lease.closed = true;
   }
@@ -287,7 +319,8 @@ class ReferenceLedger implements LeaseLedger {
     const id = holderId(holder);
     let epoch = this.#epochs.get(id);
     if (!epoch) {
-      epoch = { holder, recorded: new Set(), lastN: undefined, closed: false, superseded: false };
+      const state = { lastN: undefined, closed: false, superseded: false };
+      epoch = { holder, recorded: new Set(), held: new Set(), ...state };
       this.#epochs.set(id, epoch);
     }
     return epoch;

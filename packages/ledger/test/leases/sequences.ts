@@ -1,7 +1,7 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { expect } from 'vitest';
-import type { LedgerEvent, ReceivedRange } from '../../src/events/usage.ts';
+import type { UsageToRecord } from '../../src/events/usage.ts';
 import { recordUsage } from '../../src/recording/recordUsage.ts';
 import { lockstep } from './lockstep.ts';
 import { referenceLedger } from './referenceLedger.ts';
@@ -12,11 +12,11 @@ import { sqlLedger } from './sqlLedger.ts';
 const CONCURRENT_SIMULATIONS = 24;
 const SIZE = { steps: 60, windowSteps: 45 };
 
-type RecordEvent = (event: LedgerEvent, range: ReceivedRange) => Promise<void>;
+type RecordSome = (usage: UsageToRecord) => Promise<void>;
 
 export interface SequencesOptions {
   readonly db: Database;
-  readonly record: RecordEvent;
+  readonly record: RecordSome;
   /** A number that no other simulation on this database has. */
   readonly nextSimulation: () => number;
   readonly firstSeed: number;
@@ -45,9 +45,9 @@ export async function compareSequences(options: SequencesOptions): Promise<void>
   await Promise.all(Array.from({ length: CONCURRENT_SIMULATIONS }, worker));
 }
 
-/** Records the events of concurrent simulations in one transaction, as metering does. */
-export function recordInBatches(db: Database): RecordEvent {
-  let waiting: { event: LedgerEvent; range: ReceivedRange; done: (error?: unknown) => void }[] = [];
+/** Records the usage of concurrent simulations in one transaction, as metering does. */
+export function recordInBatches(db: Database): RecordSome {
+  let waiting: { usage: UsageToRecord; done: (error?: unknown) => void }[] = [];
   let isRecording = false;
   async function recordWaiting() {
     isRecording = true;
@@ -55,9 +55,9 @@ export function recordInBatches(db: Database): RecordEvent {
       const batch = waiting;
       waiting = [];
       const usage = {
-        events: batch.map(({ event }) => event),
-        refused: [],
-        received: batch.map(({ range }) => range),
+        events: batch.flatMap((one) => one.usage.events),
+        refused: batch.flatMap((one) => one.usage.refused),
+        received: batch.flatMap((one) => one.usage.received),
       };
       const error = await recordUsage(db, usage).then(
         () => undefined,
@@ -67,9 +67,9 @@ export function recordInBatches(db: Database): RecordEvent {
     }
     isRecording = false;
   }
-  return (event, range) =>
+  return (usage) =>
     new Promise((resolve, reject) => {
-      waiting.push({ event, range, done: (error) => (error ? reject(error) : resolve()) });
+      waiting.push({ usage, done: (error) => (error ? reject(error) : resolve()) });
       if (!isRecording) setImmediate(() => void (isRecording || recordWaiting()));
     });
 }

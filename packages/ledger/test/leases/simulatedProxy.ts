@@ -40,6 +40,8 @@ export class SimulatedProxy {
   version = 0;
   accounts = new Map<string, LeaseAccount>();
   inFlight: InFlight[] = [];
+  /** Its requests whose usage it knows to be absurd: it charged their reservations. */
+  quarantined: InFlight[] = [];
   spool: SimulatedEvent[] = [];
   n = 0;
 
@@ -72,9 +74,9 @@ export class SimulatedProxy {
     return account;
   }
 
-  /** By how much its requests in flight on a counter exceed their reservations. */
+  /** By how much its requests on a counter exceed what it charged for them: those in flight, and those that are quarantined. */
   overageInFlight(of: Counter): number {
-    return this.inFlight
+    return [...this.inFlight, ...this.quarantined]
       .filter((request) => request.admittedOn.some(({ key }) => key === of.key))
       .reduce((sum, { cost, reserve }) => sum + Math.max(0, cost - reserve), 0);
   }
@@ -84,6 +86,7 @@ export class SimulatedProxy {
     this.epoch++;
     this.accounts = new Map();
     this.inFlight = [];
+    this.quarantined = [];
     this.spool = [];
     this.n = 0;
   }

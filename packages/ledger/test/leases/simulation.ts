@@ -12,6 +12,7 @@ import {
   STANDING,
 } from './leaseLedger.ts';
 import { headroom, type InFlight, type LeaseAccount, RETRY_STEPS, SimulatedProxy } from './simulatedProxy.ts';
+import { SimulatedQuarantine } from './simulatedQuarantine.ts';
 import { leaseKey, VendorBill, windowKey } from './vendorBill.ts';
 
 export interface SimulationOptions {
@@ -47,8 +48,8 @@ const NOTHING_GRANTED = { granted: 0, standing: 0, exhausted: false };
 
 /**
  * Three proxies spend on a ledger over a network that loses, repeats and reorders messages, while processes die, spools are
- * lost, and limits and counters change. Rejects with the seed if the vendor's bill exceeds what the limits allow, or if, once
- * everything is delivered, a lease still holds something or a sum is wrong.
+ * lost, limits and counters change, and absurd usage waits in quarantine for an operator. Rejects with the seed if the vendor's
+ * bill exceeds what the limits allow, or if, once everything is delivered, a lease still holds something or a sum is wrong.
  */
 export async function runSimulation(ledger: LeaseLedger, options: SimulationOptions): Promise<void> {
   await new Simulation(ledger, options).run();
@@ -70,6 +71,7 @@ class Simulation {
   /** The newest answer to each lease. */
   readonly #answered = new Map<string, { seq: number; granted: number }>();
   readonly #recorded = new Map<number, SimulatedEvent>();
+  readonly #quarantine = new SimulatedQuarantine();
   /** Epochs whose spool is lost: what their leases hold stays held. */
   readonly #abandoned = new Set<string>();
   #step = 0;
@@ -100,6 +102,14 @@ class Simulation {
       await this.#deliverSome();
     }
     await this.#comeToRest();
+    await this.#checkQuarantineHeld();
+    while (this.#quarantine.undecided.length > 0) await this.#decide();
+    await this.#checkRest();
+    for (const proxy of this.#proxies) {
+      this.#usage.push({ is: 'end', holder: proxy.holder, lastN: proxy.n });
+      proxy.restart();
+    }
+    await this.#deliverAll();
     await this.#checkRest();
   }
 
@@ -118,6 +128,7 @@ class Simulation {
     else if (chance < 0.765) await this.#changeCounter();
     else if (chance < 0.785) await this.#changeOverride();
     else if (chance < 0.81) await this.#ledger.endDueOverrides(this.#step);
+    else if (chance < 0.83) await this.#decide();
   }
 
   async #deliverSome(): Promise<void> {
@@ -242,16 +253,25 @@ class Simulation {
     const [request] = proxy.inFlight.splice(Math.floor(this.#random() * proxy.inFlight.length), 1);
     if (!request) return;
     const { reserve, cost } = request;
+    const isAbsurd = !this.#options.calm && this.#random() < 0.12;
+    if (isAbsurd) proxy.quarantined.push(request);
     for (const of of request.admittedOn) {
       const account = proxy.account(of);
       account.reserved -= reserve;
-      account.spent += this.#options.fault === 'forget-overage' ? Math.min(cost, reserve) : cost;
+      account.spent += this.#chargeOf(request, isAbsurd);
     }
-    this.#write(proxy, request, cost);
+    this.#write(proxy, request, cost, isAbsurd);
+  }
+
+  /** Rule 17: the proxy charges the reservation of a request whose usage is beyond the bound. */
+  #chargeOf({ reserve, cost }: InFlight, isAbsurd: boolean): number {
+    const { fault } = this.#options;
+    if (isAbsurd) return fault === 'quarantined-not-charged' ? 0 : reserve;
+    return fault === 'forget-overage' ? Math.min(cost, reserve) : cost;
   }
 
   /** Writes a usage event to the spool and sends it, sometimes twice. */
-  #write(proxy: SimulatedProxy, request: InFlight, cost: number): void {
+  #write(proxy: SimulatedProxy, request: InFlight, cost: number, refused = false): void {
     const { id, reserve, admittedOn, chargedTo, admittedStep } = request;
     const counters =
       this.#options.fault === 'stamp-at-settle'
@@ -268,6 +288,7 @@ class Simulation {
       cost,
       reserve,
       admittedStep,
+      refused,
     };
     proxy.spool.push(event);
     this.#usage.push({ is: 'event', event });
@@ -357,6 +378,35 @@ class Simulation {
     return this.#overrides.get(policy)?.limit ?? this.#limits[policy];
   }
 
+  /** An operator decides on a quarantined event; one in four times on any of them, perhaps a second time. */
+  async #decide(): Promise<void> {
+    const { all, undecided } = this.#quarantine;
+    const entry = this.#pick(this.#random() < 0.25 ? all : undecided);
+    if (!entry) return;
+    const { event } = entry;
+    const decision = this.#random() < 0.5 ? 'released' : 'discarded';
+    if (!entry.decision) {
+      entry.decision = decision;
+      if (decision === 'released') this.#recorded.set(event.id, event);
+      else for (const of of event.admittedOn) this.#bill.charge(of, -event.cost);
+    }
+    await this.#ledger.decide(event, decision, this.#step);
+  }
+
+  /** Until an operator decides, each lease holds at least what was reserved for its quarantined usage, its epoch closed or not. */
+  async #checkQuarantineHeld(): Promise<void> {
+    // A request that exceeds its reservation leaves a debt in its lease.
+    if (this.#options.mode !== 'hard') return;
+    const { held } = await this.#ledger.atRest();
+    const holds = new Map(
+      held.map(({ holder, key, hold }) => [`${key}/${holder.proxy}/${holder.epoch}`, hold]),
+    );
+    for (const [lease, least] of this.#quarantine.reserved()) {
+      const hold = holds.get(lease) ?? 0;
+      if (hold < least) this.#fail(`${lease} holds ${hold}, less than the ${least} of its quarantined usage`);
+    }
+  }
+
   async #changeCounter(): Promise<void> {
     this.#version++;
     const next = counter('A', this.#version, this.#windowAt(this.#step));
@@ -375,8 +425,10 @@ class Simulation {
       queue.pop();
     }
     if (message.is === 'event') {
-      this.#recorded.set(message.event.id, message.event);
-      await this.#ledger.record(message.event);
+      const { event } = message;
+      if (!event.refused) this.#recorded.set(event.id, event);
+      else this.#quarantine.add(event);
+      await this.#ledger.record(event);
     } else if (message.is === 'end') {
       await this.#ledger.declareLast(message.holder, message.lastN, this.#step);
     } else if (message.is === 'grants') {
@@ -423,8 +475,14 @@ class Simulation {
 
   async #checkRest(): Promise<void> {
     const { buckets, held } = await this.#ledger.atRest();
+    let left = 0;
     for (const { holder, key, hold } of held) {
-      if (!this.#abandoned.has(`${holder.proxy}/${holder.epoch}`)) {
+      const isLive = this.#proxies[holder.proxy]?.epoch === holder.epoch;
+      const expected = isLive
+        ? Math.max(0, this.#quarantine.leftOfDecided(`${key}/${holder.proxy}/${holder.epoch}`))
+        : 0;
+      left += Math.min(hold, expected);
+      if (hold > expected && !this.#abandoned.has(`${holder.proxy}/${holder.epoch}`)) {
         this.#fail(`phantom: proxy ${holder.proxy} in epoch ${holder.epoch} still holds ${hold} of ${key}`);
       }
     }
@@ -441,7 +499,7 @@ class Simulation {
       if (isCurrent && bucket.spent !== expected) {
         this.#fail(`${bucket.key} has ${bucket.spent} spent; its events add up to ${expected}`);
       }
-      if (bucket.leased > 0 && this.#abandoned.size === 0) {
+      if (bucket.leased > left && this.#abandoned.size === 0) {
         this.#fail(`${bucket.key} still has ${bucket.leased} leased`);
       }
     }

@@ -4,14 +4,19 @@ import { type BucketRef, bucketKey, POLICY_SUBJECT } from '../../src/buckets/buc
 import { endDueOverrides } from '../../src/budgets/endOverrides.ts';
 import { openCounter } from '../../src/budgets/openCounter.ts';
 import { setBucketLimits } from '../../src/budgets/setBucketLimits.ts';
-import type { LedgerEvent, ReceivedRange } from '../../src/events/usage.ts';
+import type { LedgerEvent, RefusedUsage, UsageToRecord } from '../../src/events/usage.ts';
 import { answerLeaseCalls } from '../../src/leases/answerLeaseCalls.ts';
+import { closeLeases } from '../../src/leases/closeLeases.ts';
 import { closeEpoch, registerProducer } from '../../src/producers/producers.ts';
+import { discardQuarantined } from '../../src/quarantine/quarantine.ts';
+import { releaseQuarantined } from '../../src/quarantine/releaseQuarantined.ts';
 import { eventId, ledgerEvent } from '../events.ts';
 import { insertPolicy } from '../policies.ts';
+import { encodedEvent } from '../usageEvents.ts';
 import {
   type AtRest,
   type Counter,
+  type Decision,
   type Fault,
   type Holder,
   type LeaseLedger,
@@ -35,8 +40,8 @@ export interface SqlLedgerOptions {
   readonly simulation: number;
   readonly windowSteps: number;
   readonly fault?: Fault;
-  /** Records one event, possibly in a transaction with events of other simulations. */
-  readonly record: (event: LedgerEvent, range: ReceivedRange) => Promise<void>;
+  /** Records usage, possibly in a transaction with that of other simulations. */
+  readonly record: (usage: UsageToRecord) => Promise<void>;
 }
 
 /** The ledger, through the functions that the control plane and metering call. A fault is planted in SQL beside it. */
@@ -110,25 +115,87 @@ class SqlLedger implements LeaseLedger {
   }
 
   async record(event: SimulatedEvent): Promise<void> {
-    const made = ledgerEvent(0, { cost: BigInt(event.cost), admittedAt: this.#at(event.admittedStep) });
-    const origin = { ...this.#ids(event.holder), shard: 0, n: BigInt(event.n) };
-    await this.#options.record(
-      {
-        row: {
-          ...made.row,
-          event_id: eventId(this.#options.simulation * 1_000_000 + event.id),
-          producer_id: origin.producerId,
-          epoch: origin.epoch,
-          shard: origin.shard,
-          n: origin.n,
-        },
-        buckets: event.counters.map((counter) => this.#bucket(counter)),
-      },
-      { ...origin, firstN: origin.n, count: 1 },
-    );
+    const origin = this.#originOf(event);
+    const isUnnumbered = event.refused && this.#options.fault === 'quarantine-lacks-number';
+    await this.#options.record({
+      events: event.refused ? [] : [this.#ledgerEvent(event)],
+      refused: event.refused ? [this.#refusedUsage(event)] : [],
+      received: isUnnumbered ? [] : [{ ...origin, firstN: origin.n, count: 1 }],
+    });
+    await this.#refundIfClosed(event.holder);
+    if (event.refused) return;
     if (this.#options.fault === 'settle-by-reserve' && !this.#recorded.has(event.id))
       await this.#settleReserve(event);
     this.#recorded.add(event.id);
+  }
+
+  #originOf({ holder, n }: SimulatedEvent) {
+    return { ...this.#ids(holder), shard: 0, n: BigInt(n) };
+  }
+
+  #eventId({ id }: SimulatedEvent): string {
+    return eventId(this.#options.simulation * 1_000_000 + id);
+  }
+
+  #ledgerEvent(event: SimulatedEvent): LedgerEvent {
+    const made = ledgerEvent(0, { cost: BigInt(event.cost), admittedAt: this.#at(event.admittedStep) });
+    const { producerId: producer_id, ...origin } = this.#originOf(event);
+    return {
+      row: { ...made.row, event_id: this.#eventId(event), producer_id, ...origin },
+      buckets: event.counters.map((counter) => this.#bucket(counter)),
+    };
+  }
+
+  /** Its bytes are those of an event that the rules allow, so that it can be released. */
+  #refusedUsage(event: SimulatedEvent): RefusedUsage {
+    const admittedAtMs = BigInt(this.#at(event.admittedStep).getTime());
+    const payload = encodedEvent({
+      eventId: this.#eventId(event),
+      costNanoUsd: BigInt(event.cost),
+      admittedAtMs,
+      settledAtMs: admittedAtMs,
+      buckets: event.counters.map((counter) => {
+        const { windowStart, ...bucket } = this.#bucket(counter);
+        return { ...bucket, windowStartMs: BigInt(windowStart.getTime()) };
+      }),
+    });
+    return { kind: 'event', payload, reason: 'x', origin: this.#originOf(event), principalId: 'ada' };
+  }
+
+  async decide(event: SimulatedEvent, decision: Decision, step: number): Promise<void> {
+    const { db, fault } = this.#options;
+    const { producerId, n } = this.#originOf(event);
+    const { id, state } = await db
+      .selectFrom('quarantined_usage')
+      .select(['id', 'state'])
+      .where('producer_id', '=', producerId)
+      .where('epoch', '=', this.#epochId(event.holder))
+      .where('n', '=', n)
+      .executeTakeFirstOrThrow();
+    const by = { id, by: 'ada', now: this.#at(step) };
+    if (decision === 'released') await releaseQuarantined(db, by);
+    else await discardQuarantined(db, { ...by, note: 'no spend' });
+    if (fault === 'release-counts-again' && decision === 'released' && state !== 'held') {
+      const { row, buckets } = this.#ledgerEvent(event);
+      const again = { row: { ...row, event_id: eventId(900_000_000_000 + Number(id)) }, buckets };
+      await this.#options.record({ events: [again], refused: [], received: [] });
+    }
+    if (fault === 'discard-counts' && decision === 'discarded') {
+      await this.#options.record({ events: [this.#ledgerEvent(event)], refused: [], received: [] });
+    }
+    // As metering's maintenance does.
+    await closeLeases(db);
+  }
+
+  /** Only with the fault `close-returns-quarantined`. */
+  async #refundIfClosed(holder: Holder): Promise<void> {
+    if (this.#options.fault !== 'close-returns-quarantined') return;
+    const row = await this.#options.db
+      .selectFrom('producers')
+      .select('state')
+      .where('epoch', '=', this.#epochId(holder))
+      .executeTakeFirst();
+    if (row?.state === 'closed') await this.#refund({ epoch: this.#epochId(holder) });
   }
 
   async declareLast(holder: Holder, lastN: number, step: number): Promise<void> {
@@ -137,6 +204,7 @@ class SqlLedger implements LeaseLedger {
       lastN: [BigInt(lastN), 0n, 0n, 0n],
       now: this.#at(step),
     });
+    await this.#refundIfClosed(holder);
   }
 
   async setLimit(policy: PolicyName, limit: number, step: number): Promise<void> {
