@@ -138,6 +138,13 @@ export function useMetering() {
       return failures;
     },
 
+    /** Stops the worker, and starts another one. */
+    async restart(whileDown: () => Promise<void> = async () => {}): Promise<void> {
+      await stopWorkers();
+      await whileDown();
+      stopWorkers = await startWorkers(1);
+    },
+
     /** Publishes a message as its producer sends it. */
     publish: (payload: Uint8Array, inShard = shard) =>
       stream.publish(inShard, producerIn(payload), randomUUID(), payload),
