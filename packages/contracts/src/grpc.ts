@@ -51,8 +51,8 @@ export interface Service {
 export interface ServiceOptions {
   readonly onError: (error: unknown) => void;
   readonly around?: AroundCall;
-  /** Called before the handler of each unary call; throws to refuse it. */
-  readonly authorize?: (call: IncomingCall) => void;
+  /** Called before the handler of each unary call; rejects to refuse it. */
+  readonly authorize?: (call: IncomingCall) => Promise<void>;
 }
 
 /** A request as it arrived. */
@@ -174,7 +174,7 @@ function unaryHandler(
   return async (call: ServerUnaryCall<unknown, unknown>, callback: sendUnaryData<unknown>): Promise<void> => {
     try {
       const response = await around(method.localName, call.metadata, async () => {
-        authorize?.({ method, metadata: call.metadata, request: call.request as Message });
+        await authorize?.({ method, metadata: call.metadata, request: call.request as Message });
         return await handler(call.request);
       });
       callback(null, create(method.output, response as MessageInitShape<DescMessage>));

@@ -52,6 +52,7 @@ export { recordExhausted } from './leases/recordExhausted.ts';
 export { maintainPartitions, type Retention, readIdRange, retainedFrom } from './maintenance/partitions.ts';
 export { type LedgerState, type LostProducer, readLedgerState } from './maintenance/readLedgerState.ts';
 export { type RebuildResult, RebuildRunningError, rebuildBuckets } from './maintenance/rebuild.ts';
+export { countsUnsigned } from './producers/countsUnsigned.ts';
 export { findKnownEpochs } from './producers/findKnownEpochs.ts';
 export { ledgerAsOf } from './producers/ledgerAsOf.ts';
 export {

@@ -4,10 +4,9 @@ type Read = (message: Record<string, unknown>) => readonly string[];
 
 const reads = new WeakMap<DescMessage, readonly Read[]>();
 
-/** The producers that a message names: each `producer_id` in it, at any depth, but empty ones. */
+/** The producers that a message names: each `producer_id` in it, at any depth, also empty ones. */
 export function namedProducers(schema: DescMessage, message: Message): readonly string[] {
-  const found = readsOf(schema).flatMap((read) => read(message as unknown as Record<string, unknown>));
-  return found.filter((producerId) => producerId !== '');
+  return readsOf(schema).flatMap((read) => read(message as unknown as Record<string, unknown>));
 }
 
 /** Whether a message can name a producer. */

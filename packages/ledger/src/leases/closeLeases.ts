@@ -9,8 +9,9 @@ const LEASES_PER_TRANSACTION = 1_000;
 
 /**
  * Closes the leases of closed epochs: the ledger has all of their spend, so the rest is returned to the buckets. While usage of an
- * epoch is in quarantine, its leases go on holding what was reserved for it, until an operator decides. Returns how many were closed. Call it after the commit that closed an epoch: a lease call locks the epoch's row, so by then every grant
- * is visible, and none follows. Metering's maintenance calls it too, in case a process died in between.
+ * epoch is in quarantine, its leases go on holding what was reserved for it, until an operator decides. Returns how many were closed.
+ * Call it after the commit that closed an epoch: a lease call locks the epoch's row, so by then every grant is visible, and none
+ * follows. Metering's maintenance calls it too, in case a process died in between, and for what operators decided.
  */
 export async function closeLeases(db: Database): Promise<number> {
   for (let ended = 0; ; ) {

@@ -100,15 +100,15 @@ export async function registerProducer(
 
 /** Whether another producer had the epoch first: epochs are random, so it was not by chance. */
 async function isForeign(tx: Tx, { producerId, epoch }: Epoch): Promise<boolean> {
-  const { rows } = await sql<{ foreign: boolean }>`
-    SELECT EXISTS (
-      SELECT FROM producers AS other WHERE other.epoch = ${epoch} AND other.producer_id <> ${producerId}
-        AND NOT EXISTS (
-          SELECT FROM producers AS own WHERE own.producer_id = ${producerId} AND own.epoch = other.epoch
-            AND own.first_seen_at <= other.first_seen_at
-        )
-    ) AS foreign`.execute(tx);
-  return rows[0]?.foreign ?? false;
+  const first = await tx
+    .selectFrom('producers')
+    .select('producer_id')
+    .where('epoch', '=', epoch)
+    .orderBy('first_seen_at')
+    .orderBy('producer_id')
+    .limit(1)
+    .executeTakeFirst();
+  return first !== undefined && first.producer_id !== producerId;
 }
 
 export interface Watermark extends Epoch {

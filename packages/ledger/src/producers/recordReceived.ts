@@ -66,7 +66,7 @@ export async function recordReceived(
   const reached = new Map(
     rows
       .filter(({ recorded_n, last_n }) => last_n !== null && recorded_n >= last_n)
-      .map(({ producer_id, epoch }) => [epoch, { producerId: producer_id, epoch }]),
+      .map(({ producer_id, epoch }) => [`${producer_id}/${epoch}`, { producerId: producer_id, epoch }]),
   );
   let closedEpochs = 0;
   for (const epoch of reached.values()) if (await closeIfComplete(tx, epoch)) closedEpochs++;

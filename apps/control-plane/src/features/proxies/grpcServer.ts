@@ -20,7 +20,7 @@ import { createCallMetrics } from './callMetrics.ts';
 import { traceCall } from './callTrace.ts';
 import { feedbackResult } from './messages.ts';
 import { assertOwnCall } from './ownCalls.ts';
-import { closeEpoch } from './producers.service.ts';
+import { closeEpoch, unsignedCalls } from './producers.service.ts';
 import { countLiveProxies } from './proxies.repository.ts';
 import { createRefusedCalls } from './refusedCalls.ts';
 import { resolveKey } from './resolveKey.service.ts';
@@ -99,7 +99,7 @@ export async function listenGrpc(
         measure(call, () => traceCall(deps.tracing, call, metadata, run)).catch((error) => {
           throw asUnavailable(error);
         }),
-      authorize: (call) => assertOwnCall(call, options.acceptsUnsigned),
+      authorize: (call) => assertOwnCall(call, unsignedCalls(deps.lookups, options.acceptsUnsigned)),
       onError: (error) => deps.logger.error({ err: error }, 'failed to answer a proxy'),
     },
   );

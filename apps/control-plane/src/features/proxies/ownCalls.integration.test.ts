@@ -16,11 +16,14 @@ import {
   WatchRequestSchema,
 } from '@weighbridge/contracts';
 import { mintToken, newUuid } from '@weighbridge/domain';
+import { closeEpoch as endEpoch, registerProducer } from '@weighbridge/ledger';
 import { createLogger } from '@weighbridge/runtime';
 import { useDatabase } from '@weighbridge/testing';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { loadConfig } from '../../config.ts';
 import { startControlPlane } from '../../controlPlane.ts';
+import { recordRunWatermarks, servingProxies } from './producers.service.ts';
 
 /** A proxy that was taken over: it has CONTROL_PLANE_TOKEN and a key of its own, and names another proxy's producer. */
 
@@ -128,7 +131,7 @@ describe('a call that names another producer', () => {
       const requests = naming(method.input, victim.producerId);
       expect(requests.length).toBeGreaterThan(0);
       for (const request of requests) {
-        expect(namedProducers(method.input, request)).toEqual([victim.producerId]);
+        expect(namedProducers(method.input, request).filter((id) => id !== '')).toEqual([victim.producerId]);
         const bytes = toBinary(method.input, request);
         const proofs: (Proof | undefined)[] = [
           undefined,
@@ -164,13 +167,71 @@ describe('a call that names another producer', () => {
     }
   });
 
-  it('counts unsigned if it is a producer of release 0.1.0, or while ACCEPT_UNSIGNED_CALLS is set', async () => {
+  it('counts unsigned while ACCEPT_UNSIGNED_CALLS is set', async () => {
     const { method } = ControlService;
-    const ended = (producerId: string) =>
-      create(method.closeEpoch.input, { producerId, epoch: newUuid(), lastN: [0n, 0n, 0n, 0n] });
-    expect(await statusOf(client, method.closeEpoch, ended(newUuid()), undefined)).toBe(status.OK);
     const tolerant = await start({ ACCEPT_UNSIGNED_CALLS: 'true' });
-    expect(await statusOf(tolerant, method.closeEpoch, ended(victim.producerId), undefined)).toBe(status.OK);
+    for (const producerId of [victim.producerId, newUuid()]) {
+      expect(await statusOf(tolerant, method.closeEpoch, ended(producerId), undefined)).toBe(status.OK);
+    }
+  });
+});
+
+const ended = (producerId: string) =>
+  create(ControlService.method.closeEpoch.input, { producerId, epoch: newUuid(), lastN: [0n, 0n, 0n, 0n] });
+
+describe('a producer of release 0.1.0, which has no key,', () => {
+  beforeEach(() => sql`TRUNCATE producers, producer_shards, stored_responses CASCADE`.execute(database.db));
+  /** Calls that name no one, or a producer that no one knows. */
+  const unknown = () =>
+    ['', newUuid()].flatMap((producerId) =>
+      NAMING.flatMap((method) =>
+        naming(method.input, producerId).map((request) => [method, request] as const),
+      ),
+    );
+  const expectRefused = async () => {
+    for (const [method, request] of unknown()) {
+      const own = { by: attacker, path: pathOf(method), bytes: toBinary(method.input, request) };
+      // The signature of a producer that isn't named proves nothing.
+      for (const proof of [undefined, own]) {
+        expect(await statusOf(client, method, request, proof), method.name).toBe(status.PERMISSION_DENIED);
+      }
+    }
+  };
+
+  it('is refused with a new id, and with none, unless one is live; nothing is recorded or leased', async () => {
+    await expectRefused();
+    expect(await database.db.selectFrom('producers').selectAll().execute()).toEqual([]);
+    expect(await database.db.selectFrom('stored_responses').selectAll().execute()).toEqual([]);
+  });
+
+  it('counts if it is known; with a new id or none while another is live, until the last has ended', async () => {
+    const [live, epoch] = [newUuid(), newUuid()];
+    await registerProducer(database.db, {
+      producerId: live,
+      epoch,
+      name: 'old',
+      signsUsage: false,
+      now: new Date(),
+    });
+    for (const [method, request] of unknown()) {
+      expect(await statusOf(client, method, request, undefined), method.name).not.toBe(
+        status.PERMISSION_DENIED,
+      );
+    }
+    await database.db
+      .updateTable('producers')
+      .set({ state: 'closed', ended_at: new Date() })
+      .where(sql<boolean>`substr(producer_id::text, 15, 1) <> '8'`)
+      .execute();
+    await expectRefused();
+    const { closeEpoch } = ControlService.method;
+    expect(await statusOf(client, closeEpoch, ended(live), undefined)).toBe(status.OK);
+  });
+
+  it('is not made live by a producer with a key', async () => {
+    const run = { producerId: attacker.producerId, epoch: newUuid(), name: 'new', now: new Date() };
+    await registerProducer(database.db, { ...run, signsUsage: false });
+    await expectRefused();
   });
 });
 
@@ -205,7 +266,9 @@ describe('a proxy that was taken over', () => {
         )
       ).result;
     expect(await settle(attacker, 'resp_victim')).toBe(Result.UNKNOWN);
-    expect(await settle(attacker, 'resp_victim', '')).toBe(Result.UNKNOWN);
+    await expect(settle(attacker, 'resp_victim', '')).rejects.toMatchObject({
+      code: status.PERMISSION_DENIED,
+    });
     expect(await settle(victim, 'resp_victim')).toBe(Result.PENDING);
     // It claims an id that is not recorded, for the victim's attempt.
     await record(attacker, 'resp_claimed');
@@ -239,6 +302,21 @@ describe('a proxy that was taken over', () => {
     };
     expect(await hello(victim)).toBe(status.OK);
     expect(await hello(attacker)).toBe(status.PERMISSION_DENIED);
+    expect(await hello(victim)).toBe(status.OK);
+    // It ends the epoch of the victim's process as if it were its own.
+    const own = { producerId: attacker.producerId, epoch };
+    const { db } = database;
+    await endEpoch(db, { ...own, lastN: [0n, 0n, 0n, 0n], now: new Date() });
+    const hourAgo = new Date(Date.now() - 3_600_000);
+    await db
+      .updateTable('producers')
+      .set({ ended_at: hourAgo })
+      .where('producer_id', '=', own.producerId)
+      .where('epoch', '=', epoch)
+      .execute();
+    const marks = { epoch, markAt: hourAgo, seenAt: hourAgo };
+    expect(await recordRunWatermarks(db, [{ ...marks, producerId: victim.producerId }])).toEqual([]);
+    expect((await servingProxies(db)).map(({ id }) => id)).toContain(epoch);
     expect(await hello(victim)).toBe(status.OK);
   });
 });

@@ -40,6 +40,7 @@ beforeAll(async () => {
   const config = loadConfig({
     DATABASE_URL: database.url,
     CONTROL_PLANE_TOKEN: TOKEN,
+    ACCEPT_UNSIGNED_CALLS: 'true',
     PORT: '0',
     GRPC_PORT: '0',
     WEIGHBRIDGE_BOOTSTRAP_KEY: mintToken(),

@@ -3,10 +3,12 @@ import type { Database } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
 import {
   closeEpoch as closeLedgerEpoch,
+  countsUnsigned,
   recordWatermarks,
   registerProducer,
   type Watermark,
 } from '@weighbridge/ledger';
+import type { UnsignedCalls } from './ownCalls.ts';
 import { findServingProxies, findSupersededEpochs, type ServingProxy } from './proxies.repository.ts';
 
 export type { ServingProxy };
@@ -42,10 +44,11 @@ export async function recordRunWatermarks(
 ): Promise<readonly string[]> {
   if (watermarks.length === 0) return [];
   await recordWatermarks(db, watermarks);
-  return await findSupersededEpochs(
-    db,
-    watermarks.map(({ epoch }) => epoch),
-  );
+  return await findSupersededEpochs(db, watermarks);
+}
+
+export function unsignedCalls(db: Database, accepted: boolean): UnsignedCalls {
+  return { accepted, count: (producerIds) => countsUnsigned(db, producerIds) };
 }
 
 export function epochSuperseded(epoch: string): AppError {

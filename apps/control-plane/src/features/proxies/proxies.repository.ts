@@ -242,11 +242,18 @@ const IS_SUPERSEDED = sql<boolean>`(
   OR producers.state = 'closed'
     AND producers.ended_at < statement_timestamp() - make_interval(secs => ${CLOSED_GRACE_SECONDS}))`;
 
-/** Those of these epochs that are superseded. */
-export async function findSupersededEpochs(db: Database, epochs: readonly string[]): Promise<string[]> {
+/** Those of these epochs that are superseded. What another producer did under the same epoch doesn't count. */
+export async function findSupersededEpochs(
+  db: Database,
+  epochs: readonly { readonly producerId: string; readonly epoch: string }[],
+): Promise<string[]> {
   const { rows } = await sql<{ epoch: string }>`
     SELECT epoch FROM producers
-    WHERE epoch = ANY (${epochs}::uuid[]) AND ${IS_SUPERSEDED}`.execute(db);
+    JOIN unnest(
+      ${arrayLiteral(epochs.map(({ producerId }) => producerId))}::uuid[],
+      ${arrayLiteral(epochs.map(({ epoch }) => epoch))}::uuid[]
+    ) AS named (producer_id, epoch) USING (producer_id, epoch)
+    WHERE ${IS_SUPERSEDED}`.execute(db);
   return rows.map((row) => row.epoch);
 }
 
@@ -268,7 +275,11 @@ export async function findServingProxies(db: Database): Promise<ServingProxy[]> 
   const { rows } = await sql<{ id: string; applied_revision: bigint }>`
     SELECT proxies.id, proxies.applied_revision FROM proxies
     WHERE may_serve_until > clock_timestamp()
-      AND NOT EXISTS (SELECT FROM producers WHERE producers.epoch::text = proxies.id AND ${IS_SUPERSEDED})
+      AND NOT coalesce((
+        -- Of the producer that had the epoch first, whatever another one sent under it.
+        SELECT ${IS_SUPERSEDED} FROM producers WHERE producers.epoch::text = proxies.id
+        ORDER BY first_seen_at, producer_id LIMIT 1
+      ), false)
     ORDER BY proxies.id`.execute(db);
   return rows.map((row) => ({ id: row.id, appliedRevision: row.applied_revision }));
 }

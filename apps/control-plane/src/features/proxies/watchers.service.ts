@@ -20,7 +20,7 @@ import { findPoliciesById } from '../policies/policies.service.ts';
 import { ChangeFeed, MAX_CHANGES } from './changeFeed.ts';
 import { connectorMessage, policyMessage } from './messages.ts';
 import { assertOwnCall } from './ownCalls.ts';
-import { recordRunWatermarks, registerRun } from './producers.service.ts';
+import { recordRunWatermarks, registerRun, unsignedCalls } from './producers.service.ts';
 import { countLiveProxies, pruneProxies, recordGoodbye, recordSeen } from './proxies.repository.ts';
 import { OVERHEADS_CHANNEL, type ProxyOverheads } from './proxyOverheads.ts';
 import { readSnapshot } from './snapshot.service.ts';
@@ -127,7 +127,7 @@ function createWatchers(
     now,
     feed,
     evidence: evidenceFeed(deps),
-    assertOwn: (call) => assertOwnCall(call, acceptsUnsigned),
+    assertOwn: (call) => assertOwnCall(call, unsignedCalls(db, acceptsUnsigned)),
     recordSeen: (proxies) => recordSeen(db, proxies),
     recordGoodbye: (proxyId) => recordGoodbye(db, proxyId),
     registerRun: (run) => registerRun(deps, run),

@@ -34,7 +34,7 @@ function startWatchers(registerRun: () => Promise<void>): void {
       readSnapshot: async () => ({ revision: 1n }),
     }),
     evidence: new EvidenceFeed({ readTypes: async () => [], readStrata: async () => [], nowMs: () => 0 }),
-    assertOwn: () => {},
+    assertOwn: async () => {},
     recordSeen: async (proxies) => void seen.push(...proxies.map(({ id }) => id)),
     recordGoodbye: async () => {},
     registerRun,

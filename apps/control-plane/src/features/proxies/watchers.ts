@@ -23,8 +23,8 @@ export interface WatchersDeps {
   readonly now: () => Date;
   readonly feed: ChangeFeed;
   readonly evidence: EvidenceFeed;
-  /** Throws an AppError unless a message is signed by the producer that it names. */
-  readonly assertOwn: (call: IncomingCall) => void;
+  /** Rejects with an AppError unless a message is signed by the producer that it names. */
+  readonly assertOwn: (call: IncomingCall) => Promise<void>;
   /** Records the proxies as seen now, and until when each may serve. Heartbeats rely on it. */
   readonly recordSeen: (proxies: readonly SeenProxy[]) => Promise<void>;
   readonly recordGoodbye: (proxyId: string) => Promise<void>;
@@ -105,18 +105,10 @@ export class Watchers {
 
   #receive(call: WatchCall, request: WatchRequest): void {
     if (!this.#calls.has(call)) return;
-    try {
-      this.#deps.assertOwn({ method: ControlService.method.watch, metadata: call.metadata, request });
-    } catch (error) {
-      this.#refuse(call, error as AppError);
-      return;
-    }
-    const { message } = request;
-    if (message.case === 'status') this.#applyStatus(call, message.value);
-    else if (message.case === 'connectorTested') this.#applyTest(call, message.value);
-    else if (message.case === 'goodbye') this.#sayGoodbye(call);
-    else if (message.case === 'hello') {
-      this.#greet(call, message.value).catch((error) => {
+    this.#deps
+      .assertOwn({ method: ControlService.method.watch, metadata: call.metadata, request })
+      .then(() => this.#apply(call, request))
+      .catch((error) => {
         if (error instanceof AppError) return this.#refuse(call, error);
         this.#deps.logger.error(
           { err: error },
@@ -124,7 +116,15 @@ export class Watchers {
         );
         call.end();
       });
-    }
+  }
+
+  async #apply(call: WatchCall, { message }: WatchRequest): Promise<void> {
+    // It may have disconnected meanwhile.
+    if (!this.#calls.has(call)) return;
+    if (message.case === 'status') this.#applyStatus(call, message.value);
+    else if (message.case === 'connectorTested') this.#applyTest(call, message.value);
+    else if (message.case === 'goodbye') this.#sayGoodbye(call);
+    else if (message.case === 'hello') await this.#greet(call, message.value);
   }
 
   async #greet(call: WatchCall, hello: Hello): Promise<void> {
