@@ -60,7 +60,9 @@ describe('the producers that a message names', () => {
     const unfinished = { eventId: 'e', model: 'm', producerId: 'a' };
     const recorded = create(RecordResponseRequestSchema, { unfinished, producerId: 'b' });
     expect([...namedProducers(RecordResponseRequestSchema, recorded)].sort()).toEqual(['a', 'b']);
-    expect(namedProducers(RecordResponseRequestSchema, create(RecordResponseRequestSchema, {}))).toEqual(['']);
+    expect(namedProducers(RecordResponseRequestSchema, create(RecordResponseRequestSchema, {}))).toEqual([
+      '',
+    ]);
     const hello = create(WatchRequestSchema, { message: { case: 'hello', value: { producerId: 'c' } } });
     expect(namedProducers(WatchRequestSchema, hello)).toEqual(['c']);
     const status = create(WatchRequestSchema, { message: { case: 'status', value: {} } });
