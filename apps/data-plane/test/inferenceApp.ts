@@ -114,7 +114,7 @@ export async function startInferenceApp(
     },
     onUnauthorized: () => {},
     credentials: { suspect: () => {} },
-    unfinished: { watch: () => {}, tell: () => {}, settleNow: async () => true },
+    unfinished: { watch: () => {}, tell: () => {}, settleNow: async () => 'settled' },
     pins: { decide: async ({ targets }) => ({ targets, savePin: () => {} }) },
     countTokens: createTokenCounter(),
     memory,

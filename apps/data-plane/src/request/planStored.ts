@@ -45,13 +45,24 @@ async function settleFirst(
   { unfinished }: StoredPlanDeps,
   response: Parameters<UnfinishedResponses['settleNow']>[0],
 ): Promise<void> {
-  const isSettled = await unfinished.settleNow(response).catch((cause: unknown) => {
+  const settled = await unfinished.settleNow(response).catch((cause: unknown) => {
     const message =
       'What this response cost could not be read and recorded, so it was not deleted. Retry in a moment.';
     throw new AppError('unavailable', 'response_not_settled', message, { cause });
   });
-  if (isSettled) return;
+  if (settled === 'not_maker') throw settledElsewhere();
+  if (settled === 'settled') return;
   const message =
     'The vendor still works on this response, and what it costs is not known yet, so it was not deleted. Cancel it, or wait until it is complete, and delete it then.';
   throw new AppError('conflict', 'response_unfinished', message, { param: 'response_id' });
+}
+
+function settledElsewhere(): AppError {
+  const message =
+    'Another proxy made this response, and records what it cost within six minutes of its end. It was not deleted. Retry then.';
+  return new AppError('unavailable', 'response_not_settled', message, {
+    param: 'response_id',
+    headers: { 'retry-after': '30' },
+    isLogged: false,
+  });
 }

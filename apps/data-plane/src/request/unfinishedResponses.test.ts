@@ -200,12 +200,26 @@ it('counts the dearest that its request may have asked for, where another proces
 it('settles a response before it is deleted, unless the vendor still works on it', async () => {
   const states: (ResponseFacts | 'not_found')[] = [WORKING, DONE, 'not_found'];
   open({ read: async () => states.shift() ?? 'not_found' });
-  expect(await unfinished.settleNow(ONE)).toBe(false);
+  expect(await unfinished.settleNow(ONE)).toBe('unfinished');
   expect(settled).toEqual([]);
-  expect(await unfinished.settleNow(ONE)).toBe(true);
+  expect(await unfinished.settleNow(ONE)).toBe('settled');
   expect(settled).toMatchObject([FINAL]);
-  expect(await unfinished.settleNow(ONE)).toBe(true);
+  expect(await unfinished.settleNow(ONE)).toBe('settled');
   expect(settled).toHaveLength(1);
+});
+
+it('leaves a response to the proxy that made it, and does not ask the vendor again', async () => {
+  open({
+    read: async () => DONE,
+    settle: async (final) => {
+      settled.push(final);
+      return { result: Result.NOT_MAKER };
+    },
+  });
+  expect(await unfinished.settleNow(ONE)).toBe('not_maker');
+  unfinished.tell(ONE, DONE);
+  await vi.advanceTimersByTimeAsync(600_000);
+  expect([settled.length, reads.length, unfinished.size]).toEqual([2, 1, 0]);
 });
 
 it('does not let a response be deleted whose cost can not be read or recorded', async () => {

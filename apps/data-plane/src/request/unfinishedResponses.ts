@@ -34,6 +34,11 @@ export interface UnfinishedDeps {
   readonly logger: Logger;
 }
 
+/** What became of a response that is to be deleted; `not_maker`: its own proxy will settle it. */
+export type SettledNow = 'settled' | 'unfinished' | 'not_maker';
+
+/** The ledger does not have the attempt yet. */
+const RETRIED: ReadonlySet<Result> = new Set([Result.PENDING, Result.UNSPECIFIED]);
 const FIRST_PAUSE_MS = 2_000;
 const MAX_PAUSE_MS = 300_000;
 /** No vendor works on a response for longer; then its charge stays. */
@@ -130,18 +135,19 @@ export class UnfinishedResponses {
   }
 
   /**
-   * Settles a response before it is deleted: afterwards, no one can tell what it cost. False if the vendor still works on it.
-   * Rejects if that can't be known, or be recorded, now.
+   * Settles a response before it is deleted: afterwards, no one can tell what it cost. Rejects if that can't be known, or be
+   * recorded, now.
    */
-  async settleNow(response: UnfinishedResponse): Promise<boolean> {
+  async settleNow(response: UnfinishedResponse): Promise<SettledNow> {
     const facts = await this.#deps.read(response, this.#closing.signal);
-    if (facts === 'not_found') return true;
+    if (facts === 'not_found') return 'settled';
     const final = this.#final(response, facts);
-    if (!final) return false;
+    if (!final) return 'unfinished';
     for (let tries = 0; tries < MAX_PENDING; tries++) {
-      if (await this.#settle(response, final)) {
+      const result = await this.#settle(response, final);
+      if (!RETRIED.has(result)) {
         this.#watched.delete(keyOf(response));
-        return true;
+        return result === Result.NOT_MAKER ? 'not_maker' : 'settled';
       }
       await new Promise((resolve) => setTimeout(resolve, TICK_MS));
     }
@@ -201,7 +207,7 @@ export class UnfinishedResponses {
     watched.isBusy = true;
     try {
       watched.final ??= await this.#ask(watched);
-      if (watched.final && (await this.#settle(watched, watched.final))) {
+      if (watched.final && !RETRIED.has(await this.#settle(watched, watched.final))) {
         // It leaves the map below, unless it was closed meanwhile.
         this.#watched.delete(keyOf(watched));
         return;
@@ -231,14 +237,11 @@ export class UnfinishedResponses {
     return this.#final(watched, facts);
   }
 
-  /** True if nothing is left to do. */
   async #settle(
     { responseId, connectorId, principalId }: UnfinishedResponse,
     final: FinalUsage,
-  ): Promise<boolean> {
-    const { result } = await this.#deps.settle({ responseId, connectorId, principalId, ...final });
-    // The ledger does not have the attempt yet.
-    return result !== Result.PENDING && result !== Result.UNSPECIFIED;
+  ): Promise<Result> {
+    return (await this.#deps.settle({ responseId, connectorId, principalId, ...final })).result;
   }
 
   #jittered(ms: number): number {

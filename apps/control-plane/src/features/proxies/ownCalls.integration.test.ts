@@ -265,7 +265,7 @@ describe('a proxy that was taken over', () => {
           call(key),
         )
       ).result;
-    expect(await settle(attacker, 'resp_victim')).toBe(Result.UNKNOWN);
+    expect(await settle(attacker, 'resp_victim')).toBe(Result.NOT_MAKER);
     await expect(settle(attacker, 'resp_victim', '')).rejects.toMatchObject({
       code: status.PERMISSION_DENIED,
     });

@@ -109,5 +109,6 @@ const RESULTS: Record<Settlement['kind'], SettleResponseResponse_Result> = {
   settled: SettleResponseResponse_Result.SETTLED,
   already_settled: SettleResponseResponse_Result.ALREADY_SETTLED,
   pending: SettleResponseResponse_Result.PENDING,
+  not_maker: SettleResponseResponse_Result.NOT_MAKER,
   unknown: SettleResponseResponse_Result.UNKNOWN,
 };

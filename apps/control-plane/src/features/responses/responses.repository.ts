@@ -71,6 +71,18 @@ export async function findUnsettledResponses(
     .execute();
 }
 
+/** Whether a process on this spool was connected after a time. */
+export async function wasProducerSeen(tx: Tx, producerId: string, after: Date): Promise<boolean> {
+  const seen = await tx
+    .selectFrom('producers')
+    .select('epoch')
+    .where('producer_id', '=', producerId)
+    .where('last_seen_at', '>', after)
+    .limit(1)
+    .executeTakeFirst();
+  return seen !== undefined;
+}
+
 /** Deletes up to `limit` responses that were created before a time; returns how many. */
 export async function deleteStoredResponses(db: Database, before: Date, limit: number): Promise<number> {
   const { numAffectedRows } = await sql`

@@ -74,7 +74,7 @@ const MAX_OBJECTS = 1_024;
 const MAX_LOOKED_UP = 2_049;
 const MAX_ID_LENGTH = 512;
 /** No vendor works on a response for longer. */
-const MAX_UNSETTLED_MS = 24 * 3_600_000;
+export const MAX_UNSETTLED_MS = 24 * 3_600_000;
 const MAX_UNSETTLED = 1_000;
 
 /** Records the owner of what an answer names. It is no change of the control stream: proxies look it up when they need it. */

@@ -1,5 +1,6 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
+  newProducerKey,
   RecordResponseRequestSchema,
   SettleResponseResponse_Result as Result,
   SettleResponseRequestSchema,
@@ -36,13 +37,13 @@ beforeEach(async () => {
 const deps = () => ({ db: api.db, now: () => api.now });
 
 /** An unfinished response whose attempt was charged 5,000 nano-USD, if it is in the ledger. */
-async function unfinished(fields: Used & { id?: string; isRecorded?: boolean } = {}) {
+async function unfinished(fields: Used & { id?: string; isRecorded?: boolean; producerId?: string } = {}) {
   const eventId = newUuid();
   const requestId = newId('req');
-  const { id = `resp_${eventId}`, isRecorded = true, ...used } = fields;
+  const { id = `resp_${eventId}`, isRecorded = true, producerId = PRODUCER, ...used } = fields;
   const response = { responseId: id, connectorId, principalId: 'ada' };
   const model = used.model ?? 'mock/echo';
-  const request = { ...response, keyId: 'key_1', unfinished: { eventId, model, producerId: PRODUCER } };
+  const request = { ...response, keyId: 'key_1', unfinished: { eventId, model, producerId } };
   await recordObjects(deps(), ownedObjects(create(RecordResponseRequestSchema, request)));
   const attempt = { event: eventId, connector: connectorId, costNano: 5_000n, estimated: true, ...used };
   const arrive = () => recordAttempts(api.db, [{ ...attempt, request: requestId }]);
@@ -160,6 +161,29 @@ describe('an unfinished response', () => {
     await recordObjects(deps(), { ...finished, objectIds: [], areLasting: false });
     expect(await settle(finished, { usage })).toEqual(unknown);
     expect(await corrections()).toEqual([]);
+  });
+
+  it('is left to the proxy that made it, for as long as that may settle it', async () => {
+    const [made, other] = [newProducerKey().key.producerId, newProducerKey().key.producerId];
+    const epoch = newUuid();
+    const seen = { first_seen_at: NOW, last_seen_at: NOW, mark_at: NOW };
+    await api.db
+      .insertInto('producers')
+      .values({ producer_id: made, epoch, ...seen })
+      .execute();
+    const response = await unfinished({ producerId: made });
+    const by = (producerId: string) => settle(response, { producerId, usage: { input: 1 } });
+    expect(await by(other)).toEqual({ result: Result.NOT_MAKER });
+    expect(await by('')).toEqual({ result: Result.NOT_MAKER });
+    api.now = new Date(NOW.getTime() + 3_600_001);
+    expect(await by(other)).toEqual({ result: Result.UNKNOWN });
+    // It is heard of for a day, but polls no longer.
+    api.now = new Date(NOW.getTime() + 24 * 3_600_000);
+    await api.db.updateTable('producers').set({ last_seen_at: api.now }).where('epoch', '=', epoch).execute();
+    expect(await by(other)).toEqual({ result: Result.UNKNOWN });
+    expect([await corrections(), await spent()]).toEqual([[], 5_000n]);
+    expect(await by(made)).toMatchObject({ result: Result.SETTLED });
+    expect(await by(other)).toEqual({ result: Result.ALREADY_SETTLED });
   });
 
   it('is priced at the version of its attempt, with its conditions and tools', async () => {

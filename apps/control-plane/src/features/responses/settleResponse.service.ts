@@ -24,8 +24,13 @@ import {
   recordCorrection,
 } from '@weighbridge/ledger';
 import { dearestKnownPrices, newestPriceAt, priceOfVersion } from './attemptPrices.service.ts';
-import { lockStoredResponse, markSettled } from './responses.repository.ts';
-import type { ResponseDeps } from './responses.service.ts';
+import {
+  lockStoredResponse,
+  markSettled,
+  type StoredResponseRow,
+  wasProducerSeen,
+} from './responses.repository.ts';
+import { MAX_UNSETTLED_MS, type ResponseDeps } from './responses.service.ts';
 
 /** What a vendor says of a response that it will not work on any more. */
 export interface FinalResponse {
@@ -47,8 +52,8 @@ export interface FinalResponse {
 
 export type Settlement =
   | ({ readonly kind: 'settled'; readonly correctionNanoUsd: NanoUsd } & Cost)
-  /** Settled before; not in the ledger yet; no unfinished response. */
-  | { readonly kind: 'already_settled' | 'pending' | 'unknown' };
+  /** Settled before; not in the ledger yet; its maker will settle it; no unfinished response, or no one settles it. */
+  | { readonly kind: 'already_settled' | 'pending' | 'not_maker' | 'unknown' };
 
 /**
  * Corrects the charge of an unfinished response by what it cost in the end, once: the response is locked, and marked in the
@@ -58,8 +63,10 @@ export async function settleResponse({ db, now }: ResponseDeps, final: FinalResp
   return await db.transaction().execute(async (tx): Promise<Settlement> => {
     const response = await lockStoredResponse(tx, final.responseId, final.connectorId);
     if (!response?.event_id || response.principal_id !== final.principalId) return { kind: 'unknown' };
-    if (!isMaker(final, response.producer_id)) return { kind: 'unknown' };
     if (response.settled_at) return { kind: 'already_settled' };
+    if (!isMaker(final, response.producer_id)) {
+      return { kind: (await isAwaited(tx, response, now())) ? 'not_maker' : 'unknown' };
+    }
     const attempt = await lockAttempt(tx, response.event_id);
     if (!attempt) return { kind: 'pending' };
     // Whoever claims a response names its attempt, which may be another proxy's.
@@ -86,6 +93,16 @@ export async function settleResponse({ db, now }: ResponseDeps, final: FinalResp
 /** A proxy settles its own responses, and those of proxies of release 0.1.0, which have no key. */
 function isMaker({ producerId }: FinalResponse, maker: string | null): boolean {
   return producerId === undefined || maker === producerId || maker === null || !isSigningProducer(maker);
+}
+
+/** A proxy on a spool that is silent for longer is taken to be gone: what it left unsettled may be deleted. */
+const GONE_AFTER_MS = 3_600_000;
+
+/** Whether its maker may still settle a response. */
+async function isAwaited(tx: Tx, response: StoredResponseRow, at: Date): Promise<boolean> {
+  const { producer_id, created_at } = response;
+  if (producer_id === null || at.getTime() - created_at.getTime() >= MAX_UNSETTLED_MS) return false;
+  return await wasProducerSeen(tx, producer_id, new Date(at.getTime() - GONE_AFTER_MS));
 }
 
 /** What the response cost; the charge of the attempt, and its tools, if the vendor reported no usage. */
