@@ -20,8 +20,9 @@ This page is generated from the tables that the proxy checks requests against.
 
 Gemini's fields may also be written in the other spelling that Google's APIs take: \`max_output_tokens\`.
 
-A field whose value is \`null\` is the same as an absent one. An empty list, object or text is not: \`{}\` switches some tools on,
-with their defaults. A tool marked _removed_ is cut out of the
+A field whose value is \`null\` is the same as an absent one, and so is an empty list of things of which each would cost:
+\`models\`, \`fallbacks\`, \`plugins\`, \`mcp_servers\`, \`guardrails\`, \`images\`. Another empty list, object or text is not:
+\`{}\` switches some tools on, with their defaults. A tool marked _removed_ is cut out of the
 request; \`x-svc-dropped\` names it.
 `;
 

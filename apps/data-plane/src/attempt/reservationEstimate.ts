@@ -63,7 +63,7 @@ function capped({ inputTokens, outputTokens, costNanoUsd }: Estimate): Estimate 
 
 /** Most models have no tools that the vendor bills, and most requests no tools: they are not looked through. */
 function expectedToolCost(generation: GenerationRequest, target: Target): NanoUsd | undefined {
-  if (!generation.spans.has('tools')) return undefined;
+  if (!generation.spans.has('tools') && !generation.operation.namesObjects) return undefined;
   const { toolPrices } = priceAt(target.model, target.connector).price;
   const uses = expectedToolUses(generation, Object.keys(toolPrices));
   return uses && toolCost(uses, target);

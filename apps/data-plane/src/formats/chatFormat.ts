@@ -11,16 +11,20 @@ import {
   saidOf,
 } from './responseFormat.ts';
 import { responseIdOf } from './responseId.ts';
-import { usesInUsage } from './toolUses.ts';
+import { ToolItemCounter, usesInUsage } from './toolUses.ts';
 
 /** A citation of a page that the vendor searched for. */
 const isCitation = ({ type }: JsonRecord) => type === 'url_citation';
 const MESSAGE: Shape = shape({
   annotations: { items: shape({ type: 'value' }), keeps: isCitation },
   audio: { members: shape({ id: 'value' }) },
+  executed_tools: { items: shape({ type: 'value', index: 'value' }), keeps: () => true },
 });
 const isTelling = (choice: JsonRecord) =>
-  isFinished(choice) || citesPages(choice) || audioOf(choice) !== undefined;
+  isFinished(choice) ||
+  citesPages(choice) ||
+  executedTools(choice).length > 0 ||
+  audioOf(choice) !== undefined;
 const BODY = {
   id: 'value',
   model: 'value',
@@ -33,18 +37,31 @@ const RESPONSE: Shape = shape({
   x_groq: { members: shape({ usage: 'value', service_tier: 'value' }) },
   error: 'presence',
   choices: {
-    items: shape({ finish_reason: 'value', message: { members: MESSAGE }, delta: { members: MESSAGE } }),
+    items: shape({
+      index: 'value',
+      finish_reason: 'value',
+      message: { members: MESSAGE },
+      delta: { members: MESSAGE },
+    }),
     keeps: isTelling,
   },
 });
 
 /** Chat completions (https://platform.openai.com/docs/api-reference/chat), and embeddings, which report usage alike. */
 export const chatFormat: ResponseFormat = {
-  markers: [fieldMarker('usage'), fieldMarker('error'), fieldMarker('annotations'), fieldMarker('audio')],
+  markers: [
+    ...[fieldMarker('usage'), fieldMarker('error'), fieldMarker('annotations'), fieldMarker('audio')],
+    fieldMarker('executed_tools'),
+  ],
   eventShape: RESPONSE,
   bodyShape: RESPONSE,
   plainBodyShape: shape(BODY),
-  details: [Buffer.from('url_citation'), Buffer.from('x_groq'), fieldMarker('audio')],
+  details: [
+    Buffer.from('url_citation'),
+    Buffer.from('x_groq'),
+    fieldMarker('executed_tools'),
+    fieldMarker('audio'),
+  ],
 
   readEvent(chunk, facts) {
     const { choices } = chunk;
@@ -81,6 +98,7 @@ function readResponse(response: JsonRecord, facts: ResponseFacts): boolean {
   if (serviceTier !== undefined) facts.said = { serviceTier };
   const { choices } = response;
   if (choices instanceof PrunedItems && choices.kept.some(citesPages)) addToolUses(facts, ONE_SEARCH);
+  countExecuted(response, facts);
   nameAudio(response, facts);
   const reported = response.usage ?? groq.usage;
   addToolUses(facts, usesInUsage(reported));
@@ -89,6 +107,25 @@ function readResponse(response: JsonRecord, facts: ResponseFacts): boolean {
   facts.usage = usage;
   if (SEARCH_MODEL.test(facts.model)) addToolUses(facts, ONE_SEARCH);
   return true;
+}
+
+/** Tools that Groq ran (https://console.groq.com/docs/compound/built-in-tools). A stream may repeat one, with its output. */
+function countExecuted({ choices }: JsonRecord, facts: ResponseFacts): void {
+  if (!(choices instanceof PrunedItems)) return;
+  for (const choice of choices.kept) {
+    for (const { type, index } of executedTools(choice)) {
+      facts.toolItems ??= new ToolItemCounter();
+      facts.toolItems.addExecuted(type, `${choice.index} ${index}`);
+      addToolUses(facts, facts.toolItems.uses);
+    }
+  }
+}
+
+function executedTools({ message, delta }: JsonRecord): readonly JsonRecord[] {
+  for (const part of [message, delta]) {
+    if (isRecord(part) && part.executed_tools instanceof PrunedItems) return part.executed_tools.kept;
+  }
+  return [];
 }
 
 /** A later request may name it instead of what was said. */

@@ -4,6 +4,8 @@ import { readGenerationRequest } from './generationRequest.ts';
 import { type HardTerms, hardTerms } from './hardMode.ts';
 import { OPERATIONS, type Operation } from './operation.ts';
 import { RequestBody } from './requestBody.ts';
+import { type Field, type Fields, mayBeList } from './requestFields/field.ts';
+import { walkRequest } from './requestWalker.ts';
 
 const MODEL = '"model":"mock/echo"';
 const CHAT = `{${MODEL},"messages":[{"role":"user","content":"hi"}]`;
@@ -49,7 +51,9 @@ it.each([
   // Fields that refer to content elsewhere, or name other models.
   ['/chat/completions', `${CHAT},"models":["mock/dear"]}`, 'models'],
   ['/chat/completions', `${CHAT},"plugins":[{"id":"web"}]}`, 'plugins'],
-  ['/chat/completions', `${CHAT},"plugins":[]}`, 'plugins'],
+  ['/chat/completions', `${CHAT},"plugins":{}}`, 'plugins'],
+  ['/chat/completions', `${CHAT},"plugins":""}`, 'plugins'],
+  ['/chat/completions', `${CHAT},"plugins":[ null]}`, 'plugins'],
   ['/chat/completions', `${CHAT},"web_search_options":{}}`, 'web_search_options'],
   ['/chat/completions', `${CHAT},"web_search_options":{ }}`, 'web_search_options'],
   ['/chat/completions', `${CHAT},"web_search_options":""}`, 'web_search_options'],
@@ -409,4 +413,52 @@ it('takes no memory beyond the body for what it refuses or skips', () => {
   };
   // The least of three: now and then V8 has not collected yet what came before.
   expect(Math.min(growth(), growth(), growth())).toBeLessThan(48 * 1024 * 1024);
+});
+
+describe('an empty list', () => {
+  /** Fields that nothing bounds, of the request or of an item of its list of messages or inputs. */
+  const unboundedFields = (fields: Fields) =>
+    Object.entries(fields).filter(([, { cost }]) => cost === 'unbounded' || cost === 'stored');
+  const isRefused = (fields: Fields, name: string, value: unknown) => {
+    let found = false;
+    const refuse = () => {
+      found = true;
+    };
+    const body = Buffer.from(JSON.stringify({ [name]: value }, undefined, 1));
+    walkRequest(body, fields, { allows: () => false, refuse, maxToolCalls: undefined });
+    return found;
+  };
+  /** Every table of fields, at any depth. */
+  const tables = (fields: Fields, found = new Set<Fields>()): Set<Fields> => {
+    if (found.has(fields)) return found;
+    found.add(fields);
+    const into = ({ value }: Field): void => {
+      if (value.kind === 'object') tables(value.fields, found);
+      else if (value.kind === 'list' || value.kind === 'map') into(value.item);
+      else if (value.kind === 'variants') for (const one of Object.values(value.variants)) into(one);
+      else if (value.kind === 'kinds') {
+        for (const one of [value.object, value.list, value.scalar]) if (one) into(one);
+      }
+    };
+    for (const field of Object.values(fields)) into(field);
+    return found;
+  };
+
+  it('of things each of which costs asks for nothing, in each field of each table; any other empty value is refused', () => {
+    const passed = new Set<string>();
+    for (const operation of OPERATIONS) {
+      for (const fields of tables(operation.requestFields)) {
+        for (const [name, field] of unboundedFields(fields)) {
+          if (!isRefused(fields, name, [])) passed.add(name);
+          expect([name, isRefused(fields, name, [])]).toEqual([name, !mayBeList(field)]);
+          for (const value of [{}, '', [[]], [{}], 0]) {
+            expect([name, value, isRefused(fields, name, value)]).toEqual([name, value, true]);
+          }
+        }
+      }
+    }
+    expect([...passed].sort()).toEqual([
+      ...['fallbacks', 'guardrails', 'images', 'mcp_servers', 'models', 'plugins'],
+    ]);
+  });
 });

@@ -4,7 +4,7 @@ import { memberCuts } from './memberCuts.ts';
 import { findNamedModels } from './namedModels.ts';
 import { MESSAGES, OPERATIONS } from './operation.ts';
 import { RequestBody } from './requestBody.ts';
-import type { Field, Fields } from './requestFields/field.ts';
+import { type Field, type Fields, mayBeList } from './requestFields/field.ts';
 import type { RequestFindings, Violation } from './requestFindings.ts';
 import { walkRequest } from './requestWalker.ts';
 
@@ -50,7 +50,8 @@ class Reference {
     if (given === null) return;
     if (cost === 'unbounded' || cost === 'stored') {
       const isOff = value.kind === 'only' && value.values.includes(given as string);
-      if (!isOff) this.found.push(`${path} cost`);
+      const isNone = mayBeList(field) && Array.isArray(given) && given.length === 0;
+      if (!isOff && !isNone) this.found.push(`${path} cost`);
       return;
     }
     if (value.kind === 'object') this.object(given, value.fields, value.requires, path);

@@ -10,14 +10,15 @@ import {
 } from '@weighbridge/dialects';
 import { sizedTool } from '@weighbridge/domain';
 import { mostItems, parseSmall, tooManyItems } from './fieldReader.ts';
-import type {
-  Field,
-  Fields,
-  ListValue,
-  Literal,
-  ObjectValue,
-  ServerTool,
-  VariantsValue,
+import {
+  type Field,
+  type Fields,
+  type ListValue,
+  type Literal,
+  mayBeList,
+  type ObjectValue,
+  type ServerTool,
+  type VariantsValue,
 } from './requestFields/field.ts';
 import type { RequestFindings, Violation, WalkRules } from './requestFindings.ts';
 
@@ -145,12 +146,24 @@ class RequestWalker {
     }
   }
 
-  /** A value that costs what nothing bounds: an empty one too, as `{}` switches on a search with its defaults. */
+  /** A value that costs what nothing bounds. An empty list asks for nothing, but `{}` switches on a search with its defaults. */
   #nothing(field: Field): void {
     const { start, end } = this.#skipped();
     const { value } = field;
+    if (mayBeList(field) && this.#isEmptyList(start)) return;
     if (value.kind === 'only' && this.#isOneOf(value.values, start, end)) return;
     this.#refuse('cost', field, start, end);
+  }
+
+  #isEmptyList(start: number): boolean {
+    const cursor = this.#cursor;
+    if (cursor.bytes[start] !== OPEN_ARRAY) return false;
+    const { at } = cursor;
+    cursor.at = start + 1;
+    cursor.space();
+    const isEmpty = cursor.peek() === CLOSE_ARRAY;
+    cursor.at = at;
+    return isEmpty;
   }
 
   #isOneOf(values: readonly Literal[], start: number, end: number): boolean {

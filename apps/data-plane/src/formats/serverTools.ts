@@ -24,9 +24,12 @@ export function expectedToolUses(
   tools: readonly string[],
 ): ToolUses | undefined {
   const span = spans.get('tools');
-  if (!span || tools.length === 0) return undefined;
+  if (tools.length === 0) return undefined;
   return body.read((bytes) => {
-    const sent = bytes.subarray(span.start, span.end);
+    // Items of the input may have tools as well.
+    const isWhole = operation.namesObjects && (bytes.includes(MORE_TOOLS) || hasEscapedLetter(bytes));
+    if (!span && !isWhole) return undefined;
+    const sent = span && !isWhole ? bytes.subarray(span.start, span.end) : bytes;
     if (!tools.some((tool) => isNamed(sent, tool)) && !hasEscapedLetter(sent)) return undefined;
     const { toolUses, serverTools } = walkRequest(bytes, operation.requestFields, LOOKS);
     const uses: Record<string, number> = { ...toolUses };
@@ -34,6 +37,8 @@ export function expectedToolUses(
     return uses;
   });
 }
+
+const MORE_TOOLS = '"additional_tools"';
 
 /** Under its name in prices, or that name as Gemini's clients write it: `googleSearch`. */
 function isNamed(tools: Buffer, tool: string): boolean {

@@ -47,6 +47,17 @@ export class ToolItemCounter {
     this.count(tool);
   }
 
+  /** To be called with a tool that Groq ran, as often as it reports it: `place` says which one it is, if it has an index. */
+  addExecuted(type: unknown, place: string): void {
+    const tool = executedTool(type);
+    const name = `${tool} ${place}`;
+    if (!place.endsWith(' undefined')) {
+      if (this.#containers.has(name)) return;
+      if (this.#containers.size < MAX_CONTAINERS) this.#containers.add(name);
+    }
+    this.count(tool);
+  }
+
   count(tool: string): void {
     this.#uses[tool] = (this.#uses[tool] ?? 0) + 1;
   }
@@ -57,6 +68,21 @@ export class ToolItemCounter {
 }
 
 const MAX_CONTAINERS = 1_024;
+
+/** What Groq names differently in its answers than in requests and prices. */
+const EXECUTED: ReadonlyMap<unknown, string> = new Map([
+  ['search', 'web_search'],
+  ['python', 'code_execution'],
+  ['visit', 'visit_website'],
+]);
+
+/** By its name in prices. The parts of a browser search are `browser.search`, `browser.open` and `browser.find`. */
+function executedTool(type: unknown): string {
+  const known = EXECUTED.get(type);
+  if (known !== undefined) return known;
+  if (typeof type !== 'string' || !TOOL_NAME.test(type)) return 'server_side_tool';
+  return type.startsWith('browser.') ? 'browser_search' : type;
+}
 
 /** A call of a shell that does not say where it runs: the request does. */
 export const UNPLACED_SHELL = 'shell_call';

@@ -7,11 +7,15 @@ import {
   RESPONSES,
 } from '../../src/formats/operation.ts';
 
-/** A line of a vendor's price list, as a person entered it. */
+/** A line of a vendor's price list: see `about` in the list. */
 interface PriceLine {
   readonly vendor: string;
   readonly page: string;
-  readonly date: string;
+  readonly checked: boolean;
+  /** Where it was checked. */
+  readonly source?: string;
+  /** Why it was not. */
+  readonly reason?: string;
 }
 interface ToolLine extends PriceLine {
   readonly item: string;
@@ -54,6 +58,7 @@ export function simulateTool(vendor: string, tool: string, model: string): Simul
   if (vendor === 'openai') return openai(tool, model);
   if (vendor === 'anthropic') return anthropic(tool);
   if (vendor === 'gemini') return gemini(tool, model);
+  if (vendor === 'groq') return groq(tool, model);
   return vendor === 'xai' ? xai(tool) : undefined;
 }
 
@@ -159,6 +164,33 @@ function gemini(tool: string, model: string): Simulated {
     };
   }
   return answered({}, tool === 'url_context' ? { urlContext: {} } : { codeExecution: {} }, 1, nothing);
+}
+
+/** By the types of executed tools. */
+const GROQ: Readonly<Record<string, readonly [type: string, item: string]>> = {
+  web_search: ['search', 'advanced search'],
+  browser_search: ['browser.search', 'advanced search'],
+  visit_website: ['visit', 'visit website'],
+  code_execution: ['python', 'code execution'],
+  code_interpreter: ['code_interpreter', 'code execution'],
+  browser_automation: ['browser_automation', 'browser automation'],
+};
+
+function groq(tool: string, model: string): Simulated | undefined {
+  const [type, item] = GROQ[tool] ?? [];
+  if (type === undefined || item === undefined) return undefined;
+  const executed_tools = times({}).map((_, index) => ({ index, type, arguments: '{}', output: 'weighed' }));
+  return {
+    operation: CHAT_COMPLETIONS,
+    request: { messages: [], tools: [{ type: tool }] },
+    answer: {
+      model,
+      choices: [{ index: 0, finish_reason: 'stop', message: { content: 'weighed', executed_tools } }],
+      usage: { prompt_tokens: 1, completion_tokens: 1 },
+    },
+    units: USES,
+    item,
+  };
 }
 
 const XAI_ITEMS: readonly (readonly [RegExp, string])[] = [

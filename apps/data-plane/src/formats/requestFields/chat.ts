@@ -24,6 +24,7 @@ import {
   textOr,
   toolChoice,
   unbounded,
+  unboundedList,
   unboundedOutput,
   variants,
 } from './field.ts';
@@ -69,7 +70,7 @@ export const CHAT_MESSAGE = object({
   ...freeFields('reasoning', 'reasoning_content', 'reasoning_details', 'annotations', 'prefix', 'id'),
   // Messages of earlier responses, which clients send back as they are.
   ...freeFields('parsed', 'executed_tools', 'extra_content', 'citations'),
-  images: unbounded(MEDIA),
+  images: unboundedList(MEDIA),
 });
 
 /** What a chat's tools may be. */
@@ -173,7 +174,7 @@ function vendorFields() {
     }),
     // Mistral.
     ...freeFields('safe_prompt', 'prompt_mode'),
-    guardrails: unbounded('checks that the vendor may bill'),
+    guardrails: unboundedList('checks that the vendor may bill'),
     // xAI.
     search_parameters: unbounded('each source is billed, and nothing bounds their number'),
     deferred: {
@@ -190,7 +191,7 @@ function vendorFields() {
     models: unboundedOutput('other models may answer, at other prices', OTHER_MODELS),
     preset: unbounded('the preset may name other models and tools'),
     provider: unboundedOutput('other providers of the model have other prices'),
-    plugins: unbounded('plugins search and read files, which is billed'),
+    plugins: unboundedList('plugins search and read files, which is billed'),
     ...freeFields('transforms', 'usage', 'session_id', 'debug'),
     route: unboundedOutput('another model may answer'),
     // Gemini's compatible endpoint.

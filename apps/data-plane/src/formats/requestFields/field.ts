@@ -37,6 +37,8 @@ export interface Field<V extends Value = Value> {
    * content too; `with_item`, if an item of the request has this id; `always`. Another principal's is refused all the same.
    */
   readonly inline?: 'with_content' | 'with_item' | 'always';
+  /** A list of things each of which costs: an empty one costs nothing. Lists that `value` describes need not say so. */
+  readonly isList?: boolean;
   /** Set for an item with an id. */
   readonly content?: ItemContent;
   /** This is another spelling of the field of this name. */
@@ -74,7 +76,7 @@ export interface ItemContent {
 export type Fields = Readonly<Record<string, Field>>;
 export type Literal = string | number | boolean;
 
-/** What a value may be. `null` is the same as an absent field; an empty list, object or text is not. */
+/** What a value may be. `null` is the same as an absent field; an empty object or text is not. */
 export type Value =
   | { readonly kind: 'any' }
   | { readonly kind: 'only'; readonly values: readonly Literal[] }
@@ -169,6 +171,16 @@ export function unbounded<V extends Value = Value>(note: string, value: V = ANY 
 /** The same of what adds nothing to the input. */
 export function unboundedOutput<V extends Value = Value>(note: string, value: V = ANY as V): Field<V> {
   return { ...unbounded(note, value), isOutput: true };
+}
+
+/** A list whose items the service does not read, and of which each costs: an empty one passes. */
+export function unboundedList(note: string): Field {
+  return { ...unbounded(note), isList: true };
+}
+
+/** Whether a value of this field may be a list of things. */
+export function mayBeList({ isList, value }: Field): boolean {
+  return isList === true || value.kind === 'list' || (value.kind === 'kinds' && value.list !== undefined);
 }
 
 /** What costs something only if it is switched on: `false` passes. */

@@ -20,6 +20,7 @@ import {
   textOr,
   toolChoice,
   unbounded,
+  unboundedList,
   unboundedOutput,
   variants,
 } from './field.ts';
@@ -198,7 +199,7 @@ export const MESSAGES_FIELDS = {
   }),
   // The vendor compares prompts: it adds nothing to this one.
   diagnostics: refersTo({ previous_message_id: storedId }, free),
-  mcp_servers: unbounded('the vendor calls servers, and nothing bounds how often or what they add'),
+  mcp_servers: unboundedList('the vendor calls servers, and nothing bounds how often or what they add'),
   stream: flag,
   tool_choice: toolChoice,
   ...freeFields(

@@ -25,6 +25,7 @@ import {
   textOr,
   toolChoice,
   unbounded,
+  unboundedList,
   unboundedOutput,
   variants,
   withItemId,
@@ -256,6 +257,6 @@ export const RESPONSES_FIELDS = {
   search_parameters: unbounded('each source is billed, and nothing bounds their number'),
   models: unboundedOutput('other models may answer, at other prices', OTHER_MODELS),
   provider: unboundedOutput('other providers of the model have other prices'),
-  plugins: unbounded('plugins search and read files, which is billed'),
+  plugins: unboundedList('plugins search and read files, which is billed'),
   preset: unbounded('the preset may name other models and tools'),
 } as const;
