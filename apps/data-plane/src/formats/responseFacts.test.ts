@@ -101,6 +101,21 @@ describe('a chat completion', () => {
     const model = 'gpt-4o-search-preview-2025-03-11';
     expect(factsOfBody(chatFormat, { model, usage: chatUsage }).toolUses).toEqual(searched);
   });
+
+  it('counts each tool that Groq ran once, in a document and in a stream that repeats it', () => {
+    const tools = ['search', 'search', 'python', 'browser.open', 'weigh_bridge', '?'];
+    const executed_tools = tools.map((type, index) => ({ index, type }));
+    const toolUses = {
+      ...{ web_search: 2, code_execution: 1, browser_search: 1 },
+      ...{ weigh_bridge: 1, server_side_tool: 1 },
+    };
+    const body = { choices: [{ index: 0, message: { executed_tools } }], usage: chatUsage };
+    expect(factsOfBody(chatFormat, body).toolUses).toEqual(toolUses);
+    const chunk = (executed: object[]) => ({ choices: [{ index: 0, delta: { executed_tools: executed } }] });
+    const each = executed_tools.flatMap((tool) => [chunk([tool]), chunk([{ ...tool, output: 'weighed' }])]);
+    const chunks = [...each, { choices: [], usage: chatUsage }];
+    expect(factsOfStream(chatFormat, chunks).toolUses).toEqual(toolUses);
+  });
 });
 
 describe('a response', () => {
