@@ -9,13 +9,14 @@ export {
   COMMA,
   JsonCursor,
   JsonScanError,
+  LongValues,
   OPEN_ARRAY,
   OPEN_OBJECT,
   QUOTE,
   type Span,
+  TooManyItems,
 } from './json/jsonCursor.ts';
 export { KeyWatch, type MarkedValues } from './json/keyWatch.ts';
-export { TooManyItems } from './json/parseBody.ts';
 export type { ResponseStorage } from './loss/fields.ts';
 export { type Loss, type LossPolicy, lossPattern, type Verdict } from './loss/losses.ts';
 export { withCapabilities } from './quirks/capabilities.ts';

@@ -44,14 +44,14 @@ const USUAL_LIVES: ReadonlySet<string | undefined> = new Set(['5m', '30m']);
 
 /** The request asked the vendor to keep a part of the prompt in its cache for longer than usual, which costs more. */
 export function wroteForLong({ generation }: ModelRequest): boolean {
-  return generation.body.readJoined((body) => hasMember(body, 'ttl', (value) => !USUAL_LIVES.has(value)));
+  return generation.body.readJoined((body) => hasMember(body, ['ttl'], (value) => !USUAL_LIVES.has(value)));
 }
 
 /** The vendor may write the input to its cache at another price: it was asked to, or does so unasked. */
 export function mayWriteToCache({ model, connector, generation }: ModelRequest): boolean {
   const { price } = priceAt(model, connector);
   if (CACHES_UNASKED.has(connector.provider) && price.cacheWrite > price.input) return true;
-  return generation.body.readJoined((body) => CACHE_MARKS.some((name) => hasMember(body, name)));
+  return generation.body.readJoined((body) => hasMember(body, CACHE_MARKS));
 }
 
 const CACHES_UNASKED: ReadonlySet<string> = new Set(['openai', 'azure']);

@@ -1,4 +1,4 @@
-import { JsonCursor, QUOTE } from '@weighbridge/dialects';
+import { JsonCursor, QUOTE, type Span } from '@weighbridge/dialects';
 import { parseSmall } from './fieldReader.ts';
 
 const ESCAPE = Buffer.from('\\u00');
@@ -15,24 +15,28 @@ export function hasEscapedLetter(bytes: Buffer): boolean {
 }
 
 /**
- * Whether some object in a JSON document has a member of this name, however it is written, with a value that `accepts` takes: a
- * short text, or undefined for any other value.
+ * Whether some object in a JSON document has a member of one of these names, however it is written, with a value that `accepts`
+ * takes: a short text, or undefined for any other value.
  */
 export function hasMember(
   bytes: Buffer,
-  name: string,
+  names: readonly string[],
   accepts: (value: string | undefined) => boolean = () => true,
 ): boolean {
-  if (!bytes.includes(`"${name}"`) && !hasEscapedLetter(bytes)) return false;
+  if (!names.some((name) => bytes.includes(`"${name}"`)) && !hasEscapedLetter(bytes)) return false;
   const cursor = new JsonCursor(bytes);
   for (;;) {
     const start = bytes.indexOf(QUOTE, cursor.at);
     if (start < 0) return false;
     cursor.at = start;
-    const text = textAt(cursor);
+    const isEscaped = cursor.string();
+    const { at: end } = cursor;
     cursor.space();
-    if (cursor.peek() !== COLON || text !== name) continue;
+    // Most texts are no names, and are not decoded.
+    if (cursor.peek() !== COLON) continue;
     cursor.at++;
+    const name = textOf(bytes, { start, end }, isEscaped);
+    if (name === undefined || !names.includes(name)) continue;
     cursor.space();
     if (accepts(cursor.peek() === QUOTE ? textAt(cursor) : undefined)) return true;
   }
@@ -42,9 +46,12 @@ export function hasMember(
 function textAt(cursor: JsonCursor): string | undefined {
   const start = cursor.at;
   const isEscaped = cursor.string();
-  const end = cursor.at;
+  return textOf(cursor.bytes, { start, end: cursor.at }, isEscaped);
+}
+
+function textOf(bytes: Buffer, { start, end }: Span, isEscaped: boolean): string | undefined {
   if (end - start > MAX_VALUE_BYTES) return undefined;
-  if (!isEscaped) return cursor.bytes.toString('utf8', start + 1, end - 1);
-  const text = parseSmall(cursor.bytes, { start, end }, MAX_VALUE_BYTES);
+  if (!isEscaped) return bytes.toString('utf8', start + 1, end - 1);
+  const text = parseSmall(bytes, { start, end }, MAX_VALUE_BYTES);
   return typeof text === 'string' ? text : undefined;
 }

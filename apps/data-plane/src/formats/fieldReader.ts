@@ -1,13 +1,14 @@
 import {
   CLOSE_ARRAY,
   COMMA,
-  JsonCursor,
+  type JsonCursor,
   OPEN_ARRAY,
   OPEN_OBJECT,
   QUOTE,
   type Span,
 } from '@weighbridge/dialects';
 import { AppError } from '@weighbridge/errors';
+import { cursorOver } from './longValues.ts';
 import { type Bound, type Fields, type ListValue, MAX_ITEMS } from './requestFields/field.ts';
 
 const BACKSLASH = 0x5c;
@@ -124,7 +125,7 @@ export class ListItems {
   index = -1;
 
   constructor(bytes: Buffer, start: number, list: ListValue, path: string) {
-    this.cursor = new JsonCursor(bytes);
+    this.cursor = cursorOver(bytes);
     this.cursor.at = start + 1;
     this.#list = list;
     this.#path = path;

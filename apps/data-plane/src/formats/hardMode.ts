@@ -54,6 +54,7 @@ export function hardTerms(operation: Operation, body: Buffer, allowed: AllowedFi
       const isDuplicate = violation.problem === 'duplicate';
       if (isDuplicate || !isAllowed(allowed, violation.pattern, violation.given)) throw refusal(violation);
     },
+    isBounded: true,
     maxToolCalls,
   });
   return termsOf(findings, body, maxToolCalls ?? 0);

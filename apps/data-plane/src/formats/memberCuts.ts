@@ -1,8 +1,9 @@
-import { CLOSE_OBJECT, COMMA, JsonCursor, type Span } from '@weighbridge/dialects';
+import { CLOSE_OBJECT, COMMA, type Span } from '@weighbridge/dialects';
+import { cursorOver } from './longValues.ts';
 
 /** What to cut out of a JSON object, so that it lacks these fields: spans that do not overlap. */
 export function memberCuts(bytes: Buffer, names: ReadonlySet<string>): Span[] {
-  const cursor = new JsonCursor(bytes);
+  const cursor = cursorOver(bytes);
   const cuts: Span[] = [];
   cursor.space();
   cursor.at++;

@@ -2,12 +2,13 @@ import {
   CLOSE_ARRAY,
   CLOSE_OBJECT,
   COMMA,
-  JsonCursor,
+  type JsonCursor,
   OPEN_ARRAY,
   OPEN_OBJECT,
   QUOTE,
 } from '@weighbridge/dialects';
 import { mostItems, parseSmall, readText, tooManyItems } from './fieldReader.ts';
+import { cursorOver } from './longValues.ts';
 import {
   type Field,
   type Fields,
@@ -186,7 +187,7 @@ class NameWalker {
   #inline: Inline = 'none';
 
   constructor(bytes: Buffer, tables: NamingTables, onName: OnName) {
-    this.#cursor = new JsonCursor(bytes);
+    this.#cursor = cursorOver(bytes);
     this.#tables = tables;
     this.#onName = onName;
   }

@@ -1,5 +1,6 @@
 import { getDefaultHighWaterMark } from 'node:stream';
 import type { BodyMemory } from './bodyMemory.ts';
+import { keepLongValues } from './longValues.ts';
 import type { Span } from './scanJson.ts';
 
 /** Replaces a span of a body by a text. */
@@ -64,10 +65,10 @@ export class RequestBody {
 
   #whole(): Buffer {
     const [first] = this.#pieces;
-    if (this.#pieces.length === 1 && first) return first;
-    const joined = Buffer.concat(this.#pieces, this.length);
-    this.#pieces = [joined];
-    return joined;
+    const whole = this.#pieces.length === 1 && first ? first : Buffer.concat(this.#pieces, this.length);
+    if (whole !== first) this.#pieces = [whole];
+    keepLongValues(whole);
+    return whole;
   }
 
   /** Passes the bytes to `read`, which must not retain them: they are freed with the request, or the next body overwrites them. */

@@ -53,6 +53,8 @@ export interface WalkRules {
   readonly refuse: ((violation: Violation) => void) | undefined;
   /** True if the policy allows the field of this pattern, or this value of it. */
   readonly allows: (pattern: string, value: string) => boolean;
+  /** More members or items than a table allows are refused: not once the request is with its vendor, and has to be charged. */
+  readonly isBounded: boolean;
   /** The request's own limit of uses of the vendor's tools. */
   readonly maxToolCalls: number | undefined;
 }

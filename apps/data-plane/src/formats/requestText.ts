@@ -2,13 +2,14 @@ import {
   CLOSE_ARRAY,
   CLOSE_OBJECT,
   COMMA,
-  JsonCursor,
+  type JsonCursor,
   OPEN_ARRAY,
   OPEN_OBJECT,
   QUOTE,
 } from '@weighbridge/dialects';
 import { readText } from './fieldReader.ts';
 import { findFields } from './jsonFields.ts';
+import { cursorOver } from './longValues.ts';
 import { MAX_COUNTED_CHARACTERS } from './tokenCounter.ts';
 
 /** Chat formats add tokens around each message, and around the prompt. */
@@ -20,6 +21,9 @@ const MAX_DEPTH = 64;
 /** The rest of a longer text is not decoded: its characters say enough. */
 const MAX_TEXT_BYTES = 256 * 1024;
 const ANY_TEXT = { bytes: MAX_TEXT_BYTES, accepts: 'text' };
+/** Without `data:` in front, media is never shorter. */
+const MIN_MEDIA_BYTES = 1_024;
+const LOWER_D = 0x64;
 /** As much as tells media from text. */
 const MEDIA_BYTES = 1_100;
 
@@ -95,7 +99,7 @@ class TextReader {
   #depth = 0;
 
   constructor(body: Buffer) {
-    this.#cursor = new JsonCursor(body);
+    this.#cursor = cursorOver(body);
   }
 
   read(start: number, hasMessages: boolean): void {
@@ -117,6 +121,11 @@ class TextReader {
     const isEscaped = this.#cursor.string();
     const end = this.#cursor.at;
     const isCounted = this.#counted < MAX_COUNTED_CHARACTERS;
+    // A short text can only be media by how it begins.
+    if (!isCounted && end - at < MIN_MEDIA_BYTES && bytes[at + 1] !== LOWER_D) {
+      this.uncounted += charactersIn(bytes, at, end - 1);
+      return;
+    }
     const most = isCounted ? MAX_TEXT_BYTES : MEDIA_BYTES;
     const isWhole = isCounted && end - at - 2 <= most;
     const text =

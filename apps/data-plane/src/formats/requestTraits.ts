@@ -12,5 +12,5 @@ export function asksForMedia({
 }: Pick<GenerationRequest, 'operation' | 'body' | 'spans'>): boolean {
   if (spans.has('modalities')) return true;
   if (operation.format !== 'gemini') return false;
-  return body.read((bytes) => MODALITIES.some((name) => hasMember(bytes, name)));
+  return body.read((bytes) => hasMember(bytes, MODALITIES));
 }

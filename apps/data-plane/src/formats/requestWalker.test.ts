@@ -18,6 +18,7 @@ function walk(text: string, fields: Fields): Walked {
   const findings = walkRequest(Buffer.from(text), fields, {
     refuse: (violation) => violations.push(violation),
     allows: () => false,
+    isBounded: true,
     maxToolCalls: undefined,
   });
   return { violations, findings };

@@ -2,7 +2,7 @@ import {
   CLOSE_ARRAY,
   CLOSE_OBJECT,
   COMMA,
-  JsonCursor,
+  type JsonCursor,
   OPEN_ARRAY,
   OPEN_OBJECT,
   QUOTE,
@@ -10,6 +10,7 @@ import {
 } from '@weighbridge/dialects';
 import { sizedTool } from '@weighbridge/domain';
 import { mostItems, parseSmall, tooManyItems } from './fieldReader.ts';
+import { cursorOver } from './longValues.ts';
 import {
   type Field,
   type Fields,
@@ -33,6 +34,16 @@ const MAX_USES = 1_000_000;
 const NULL = 0x6e;
 /** What a container without a size has, as vendors spell it. */
 const SMALLEST = '1g';
+
+/** What is read of a tool beside its type. */
+const TOOL_MEMBERS: ReadonlySet<string> = new Set([
+  'name',
+  'max_uses',
+  'container',
+  'container_id',
+  'memory_limit',
+]);
+type Found = ReadonlyMap<string, Span>;
 
 /**
  * Checks the body of a request against the table of its operation. It goes over the bytes without building a tree: memory
@@ -93,7 +104,7 @@ class RequestWalker {
   readonly #seen: Set<string>[] = [];
 
   constructor(bytes: Buffer, rules: WalkRules) {
-    this.#cursor = new JsonCursor(bytes);
+    this.#cursor = cursorOver(bytes);
     this.#rules = rules;
   }
 
@@ -223,8 +234,8 @@ class RequestWalker {
     const meant = field?.sameAs ?? name;
     // Vendors differ in which of two they read.
     if (seen.has(meant)) this.#refuse('duplicate', undefined, at, at);
-    if (seen.size >= MAX_MEMBERS) throw tooManyItems(this.#pathText(false), MAX_MEMBERS);
-    seen.add(meant);
+    if (seen.size < MAX_MEMBERS) seen.add(meant);
+    else if (this.#rules.isBounded) throw tooManyItems(this.#pathText(false), MAX_MEMBERS);
     if (field?.tool) return this.#memberTool(field, field.tool, meant);
     if (field) {
       if (name === 'tools' || name === 'functions') this.findings.hasTools = true;
@@ -265,7 +276,7 @@ class RequestWalker {
     const cuts = new Cuts(cursor.at);
     while (cursor.peek() !== CLOSE_ARRAY) {
       const most = mostItems(list, cursor.peek());
-      if (index >= most) throw tooManyItems(this.#pathText(false), most);
+      if (index >= most && this.#rules.isBounded) throw tooManyItems(this.#pathText(false), most);
       this.#path.push(index++);
       const start = cursor.at;
       const isRemoved = this.#value(list.item, true);
@@ -307,11 +318,13 @@ class RequestWalker {
   #tool(field: Field, tool: ServerTool, type: string, isItem: boolean): boolean {
     const { findings } = this;
     const { uses } = tool;
-    const name = tool.sizedBy ? sizedTool(tool.name, this.#sizeOf(tool.sizedBy, field)) : tool.name;
+    const members = this.#findAll(TOOL_MEMBERS);
+    const name = tool.sizedBy ? sizedTool(tool.name, this.#sizeOf(tool.sizedBy, field, members)) : tool.name;
     findings.serverTools.add(name);
     if (tool.frees !== undefined) findings.freeTools.add(tool.frees);
-    const most = uses === 'max_uses' ? this.#countIn('max_uses') : uses && this.#rules.maxToolCalls;
-    const named = this.#find('name');
+    const most =
+      uses === 'max_uses' ? this.#countAt(members.get('max_uses')) : uses && this.#rules.maxToolCalls;
+    const named = members.get('name');
     const names = [type, (named && this.#text(named)) ?? type];
     const start = this.#cursor.at;
     if (most !== undefined) {
@@ -332,23 +345,25 @@ class RequestWalker {
     return false;
   }
 
-  /** The size of the container that the object at the cursor asks for; undefined for what has none, or may be any. */
-  #sizeOf(by: ServerTool['sizedBy'], { value }: Field): unknown {
+  /** The size of the container that a tool with these members asks for; undefined for what has none, or may be any. */
+  #sizeOf(by: ServerTool['sizedBy'], { value }: Field, members: Found): unknown {
     const cursor = this.#cursor;
     const opened = cursor.at;
     let fields = value.kind === 'object' ? value.fields : {};
+    let found = members;
     if (by === 'container') {
-      const container = this.#find('container');
+      const container = members.get('container');
       if (!container || cursor.bytes[container.start] === NULL) return SMALLEST;
       if (cursor.bytes[container.start] !== OPEN_OBJECT) return undefined;
       const inner = fields.container?.value;
       fields =
         inner?.kind === 'kinds' && inner.object?.value.kind === 'object' ? inner.object.value.fields : {};
       cursor.at = container.start;
+      found = this.#findAll(TOOL_MEMBERS);
     }
     // A container that exists already; or a field that may change the price.
-    const isKnown = !this.#find('container_id') && this.#hasOnly(fields);
-    const size = this.#find('memory_limit');
+    const isKnown = !found.has('container_id') && this.#hasOnly(fields);
+    const size = found.get('memory_limit');
     cursor.at = opened;
     if (!isKnown) return undefined;
     return size && cursor.bytes[size.start] !== NULL ? this.#text(size) : SMALLEST;
@@ -395,8 +410,24 @@ class RequestWalker {
     return found;
   }
 
-  #countIn(name: string): number | undefined {
-    const span = this.#find(name);
+  /** The values of some members of the object at the cursor, which does not move: of each name the first. */
+  #findAll(names: ReadonlySet<string>): Found {
+    const cursor = this.#cursor;
+    const opened = cursor.at;
+    const found = new Map<string, Span>();
+    cursor.at++;
+    cursor.space();
+    while (cursor.peek() !== CLOSE_OBJECT) {
+      const name = cursor.key();
+      const span = this.#skipped();
+      if (names.has(name) && !found.has(name)) found.set(name, span);
+      this.#next();
+    }
+    cursor.at = opened;
+    return found;
+  }
+
+  #countAt(span: Span | undefined): number | undefined {
     if (!span || span.end - span.start > 16) return undefined;
     const text = this.#cursor.bytes.toString('latin1', span.start, span.end);
     return COUNT.test(text) && Number(text) <= MAX_USES ? Number(text) : undefined;

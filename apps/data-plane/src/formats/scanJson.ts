@@ -2,11 +2,12 @@ import type { KeyWatch } from '@weighbridge/dialects';
 import {
   CLOSE_OBJECT,
   COMMA,
-  JsonCursor,
+  type JsonCursor,
   JsonScanError,
   OPEN_OBJECT,
   type Span,
 } from '@weighbridge/dialects';
+import { cursorOver } from './longValues.ts';
 
 export { JsonScanError, type Span } from '@weighbridge/dialects';
 
@@ -29,7 +30,7 @@ export function scanObject(
   wanted: ReadonlySet<string>,
   options: ScanOptions = {},
 ): Map<string, Span> {
-  const cursor = new JsonCursor(bytes, options.watch);
+  const cursor = cursorOver(bytes, options.watch);
   cursor.space();
   if (cursor.peek() !== OPEN_OBJECT) throw cursor.error('expected an object');
   cursor.at++;

@@ -5,7 +5,12 @@ import type { RequestFindings, WalkRules } from './requestFindings.ts';
 import { walkRequest } from './requestWalker.ts';
 
 /** Nothing is refused: what a request may cost is only looked for. */
-const LOOKS: WalkRules = { allows: () => false, refuse: undefined, maxToolCalls: undefined };
+const LOOKS: WalkRules = {
+  allows: () => false,
+  refuse: undefined,
+  isBounded: false,
+  maxToolCalls: undefined,
+};
 
 /** The tools of a request that its vendor would run. */
 export type ServerTools = Pick<RequestFindings, 'serverTools' | 'freeTools'>;
@@ -14,6 +19,8 @@ export type ServerTools = Pick<RequestFindings, 'serverTools' | 'freeTools'>;
 export function serverToolsOf({ operation, body }: GenerationRequest): ServerTools {
   return body.readJoined((bytes) => walkRequest(bytes, operation.requestFields, LOOKS));
 }
+
+const MAX_SEARCHED_BYTES = 256 * 1024;
 
 /**
  * How often the vendor's tools are expected to be used: as often as the request allows, or once. Undefined if none of the
@@ -30,8 +37,11 @@ export function expectedToolUses(
     const isWhole = operation.namesObjects && (bytes.includes(MORE_TOOLS) || hasEscapedLetter(bytes));
     if (!span && !isWhole) return undefined;
     const sent = span && !isWhole ? bytes.subarray(span.start, span.end) : bytes;
-    if (!tools.some((tool) => isNamed(sent, tool)) && !hasEscapedLetter(sent)) return undefined;
+    // Looking for each of many names would take longer than going over larger ones once.
+    const isShort = sent.length <= MAX_SEARCHED_BYTES;
+    if (isShort && !tools.some((tool) => isNamed(sent, tool)) && !hasEscapedLetter(sent)) return undefined;
     const { toolUses, serverTools } = walkRequest(bytes, operation.requestFields, LOOKS);
+    if (serverTools.size === 0) return undefined;
     const uses: Record<string, number> = { ...toolUses };
     for (const tool of serverTools) uses[tool] ??= 1;
     return uses;

@@ -85,3 +85,36 @@ it('counts the text that a model reads, in any dialect', () => {
   expect(text({ input: [5, 6] })).toEqual({ text: '', framingTokens: 2 });
   expect(text({ input: 'a"\n€' }).text).toBe('a"\n€');
 });
+
+/** The longest time of the processor that others wait for their turn. */
+async function longestSliceMs(work: Promise<unknown>): Promise<number> {
+  let isOver = false;
+  void work.then(() => {
+    isOver = true;
+  });
+  let longest = 0;
+  while (!isOver) {
+    const began = process.cpuUsage();
+    await new Promise((resolve) => setImmediate(resolve));
+    longest = Math.max(longest, process.cpuUsage(began).user / 1_000);
+  }
+  return longest;
+}
+
+/** A megabyte of letters of a rare script, in no order: the tokenizer knows none of their sequences. */
+function rareText(seed: number): string {
+  let state = seed;
+  let text = '';
+  for (let at = 0; at < 250_000; at++) {
+    state = (state * 1_664_525 + 1_013_904_223) % 2 ** 32;
+    text += String.fromCodePoint(0x20_000 + ((state >>> 8) % 42_000));
+  }
+  return text;
+}
+
+it('holds others up for no more than 50 ms while it counts a megabyte of rare characters', async () => {
+  await count('The encoding is loaded first.');
+  const slices = [];
+  for (const seed of [1, 2, 3]) slices.push(await longestSliceMs(count(rareText(seed))));
+  expect(Math.min(...slices)).toBeLessThan(50);
+});

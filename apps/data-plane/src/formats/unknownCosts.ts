@@ -29,6 +29,7 @@ export function unknownCosts({
       refuse: (violation) => {
         costs[partOf(violation)] = true;
       },
+      isBounded: false,
       maxToolCalls: undefined,
     }),
   );

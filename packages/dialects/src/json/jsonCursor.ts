@@ -21,6 +21,9 @@ export class JsonScanError extends Error {
   }
 }
 
+/** A body has more items in the lists of its shape, more values in all, or deeper ones than its caller allows. */
+export class TooManyItems extends Error {}
+
 export const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 export const OPEN_OBJECT = 0x7b;
@@ -67,6 +70,28 @@ class Finder {
   }
 }
 
+/** Shorter values are skipped again as fast as they are looked up. */
+const LONG_VALUE_BYTES = 64 * 1024;
+/** As deep as a table leads. */
+const MAX_LONG_DEPTH = 32;
+const MAX_LONG_VALUES = 4_096;
+/** Where the open containers of a skipped value start, by depth. Skips do not overlap, so they share it. */
+const STARTS = new Float64Array(MAX_LONG_DEPTH);
+
+/** Where long lists and objects of some bytes end, by where they start: later cursors need not go over them. */
+export class LongValues {
+  readonly #ends = new Map<number, number>();
+
+  endOf(start: number): number | undefined {
+    return this.#ends.get(start);
+  }
+
+  add(start: number, end: number): void {
+    if (end - start < LONG_VALUE_BYTES || this.#ends.size >= MAX_LONG_VALUES) return;
+    this.#ends.set(start, end);
+  }
+}
+
 /** Moves over the tokens of JSON bytes, without parsing values: memory stays flat however large or deeply nested they are. */
 export class JsonCursor {
   readonly bytes: Buffer;
@@ -75,6 +100,8 @@ export class JsonCursor {
   at = 0;
   /** How many values were skipped, those within others included. */
   skipped = 0;
+  /** Skipping more throws `TooManyItems`. */
+  maxSkipped = Number.POSITIVE_INFINITY;
   /** How deep the deepest of them was nested, below the value that was skipped. */
   deepest = 0;
   /** One bit per open container below the top level: set for an object. Unlike recursion, it cannot overflow. */
@@ -82,9 +109,12 @@ export class JsonCursor {
   #depth = 0;
 
   readonly #watch: KeyWatch | undefined;
+  readonly #longValues: LongValues | undefined;
 
-  constructor(bytes: Uint8Array, watch?: KeyWatch) {
+  /** `longValues`: of the same bytes. What is skipped by them is not counted in `skipped` and `deepest`. */
+  constructor(bytes: Uint8Array, watch?: KeyWatch, longValues?: LongValues) {
     this.#watch = watch;
+    this.#longValues = longValues;
     this.bytes = Buffer.isBuffer(bytes)
       ? bytes
       : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -112,15 +142,22 @@ export class JsonCursor {
 
   /** Skips one value of any kind, without recursion. */
   skipValue(): void {
+    // A watch has to see each key.
+    const end = this.#watch ? undefined : this.#longValues?.endOf(this.at);
+    if (end !== undefined) {
+      this.at = end;
+      return;
+    }
     const floor = this.#depth;
     for (;;) {
-      this.skipped++;
-      const byte = this.bytes[this.at];
+      if (++this.skipped > this.maxSkipped) throw new TooManyItems();
+      const start = this.at;
+      const byte = this.bytes[start];
       if (byte === OPEN_OBJECT) {
         this.at++;
         this.space();
         if (this.bytes[this.at] !== CLOSE_OBJECT) {
-          this.#push(true);
+          this.#push(true, start);
           this.#skipKey();
           continue;
         }
@@ -129,7 +166,7 @@ export class JsonCursor {
         this.at++;
         this.space();
         if (this.bytes[this.at] !== CLOSE_ARRAY) {
-          this.#push(false);
+          this.#push(false, start);
           continue;
         }
         this.at++;
@@ -154,6 +191,9 @@ export class JsonCursor {
         throw this.error(`expected "," or "${inObject ? '}' : ']'}"`, this.at - 1);
       }
       this.#depth--;
+      if (this.#longValues && this.#depth < MAX_LONG_DEPTH) {
+        this.#longValues.add(STARTS[this.#depth] ?? 0, this.at);
+      }
     }
     return true;
   }
@@ -259,7 +299,8 @@ export class JsonCursor {
     this.at = at;
   }
 
-  #push(isObject: boolean): void {
+  #push(isObject: boolean, start: number): void {
+    if (this.#depth < MAX_LONG_DEPTH) STARTS[this.#depth] = start;
     const index = this.#depth >> 3;
     if (index === this.#stack.length) {
       const larger = new Uint8Array(this.#stack.length * 2);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonText } from '../ir/request.ts';
-import { type KeptShape, parseBody, TooManyItems } from './parseBody.ts';
+import { TooManyItems } from './jsonCursor.ts';
+import { type KeptShape, parseBody } from './parseBody.ts';
 import { Raw, writeJson } from './writeJson.ts';
 
 const SHAPE: KeptShape = { members: { tools: { items: { members: { input: 'kept' } } } } };

@@ -8,6 +8,7 @@ import {
   OPEN_ARRAY,
   OPEN_OBJECT,
   type Span,
+  TooManyItems,
 } from './jsonCursor.ts';
 
 /** Which values of a body are kept as they were written: the members and items that lead to them. */
@@ -15,14 +16,10 @@ export type KeptShape =
   | 'kept'
   | { readonly members?: Readonly<Record<string, KeptShape>>; readonly items?: KeptShape };
 
-/** A body has more items in the lists of its shape, more values in all, or deeper ones than its caller allows. */
-export class TooManyItems extends Error {}
-
 interface Walk {
   readonly spans: Span[];
   /** How many more items may come. */
   itemsLeft: number;
-  readonly maxValues: number;
   readonly maxDepth: number;
 }
 
@@ -52,7 +49,8 @@ export function parseBody(
   { maxItems = ANY, maxValues = ANY, maxDepth = ANY }: ParseLimits = {},
 ): ParsedBody | undefined {
   const cursor = new JsonCursor(bytes);
-  const state: Walk = { spans: [], itemsLeft: maxItems, maxValues, maxDepth };
+  cursor.maxSkipped = maxValues;
+  const state: Walk = { spans: [], itemsLeft: maxItems, maxDepth };
   const { spans } = state;
   try {
     cursor.space();
@@ -87,7 +85,7 @@ function walk(cursor: JsonCursor, shape: KeptShape | undefined, state: Walk): vo
   } else if (shape?.members && cursor.peek() === OPEN_OBJECT) walkMembers(cursor, shape.members, state);
   else if (shape?.items && cursor.peek() === OPEN_ARRAY) walkItems(cursor, shape.items, state);
   else cursor.skipValue();
-  if (cursor.skipped > state.maxValues || cursor.deepest > state.maxDepth) throw new TooManyItems();
+  if (cursor.deepest > state.maxDepth) throw new TooManyItems();
 }
 
 function walkMembers(cursor: JsonCursor, members: Readonly<Record<string, KeptShape>>, state: Walk): void {
