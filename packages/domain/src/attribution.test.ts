@@ -130,3 +130,41 @@ describe('attribution', () => {
     );
   });
 });
+
+/** As much as all headers of a request may have. */
+const ALL_BYTES = 128 * 1024;
+
+describe('headers of as many bytes as a request may have', () => {
+  const filled = (text: string) => text.repeat(Math.ceil(ALL_BYTES / text.length)).slice(0, ALL_BYTES);
+  const numbered = Array.from({ length: 12_000 }, (_, at) => `k${at}=v${at}`).join();
+
+  it.each([
+    ['commas', filled(',')],
+    ['pairs', filled('a=b,')],
+    ['different keys', numbered],
+    ['one long value', `a=${filled('x')}`],
+    ['one long key', filled('x')],
+    ['equals signs', filled('=')],
+    ['spaces', `a=b${filled(' ')}c`],
+    ['quotes and percent signs', filled('"%')],
+    ['bytes that are not UTF-8', filled('\u00ff')],
+    ['characters of four bytes', `a=${filled('\u00f0\u009f\u0098\u0080')}`],
+    ['names of objects', filled('__proto__=1,constructor=2,')],
+  ])('made of %s are cut, and cost little', (_, text) => {
+    const names = ['user', 'team', 'labels', 'session-id', 'workload-type', 'pod'];
+    const times = [];
+    for (let at = 0; at < 3; at++) {
+      const began = process.cpuUsage();
+      for (const name of names) {
+        const { labels, session, workloadType, ...plain } = parseAttribution({ [`x-svc-${name}`]: text });
+        expect(Object.keys(labels).length).toBeLessThanOrEqual(32);
+        const values = [...Object.entries(labels).flat(), ...Object.values(plain), session?.text ?? ''];
+        for (const value of [...values, workloadType?.text ?? '']) {
+          expect(Array.from(String(value)).length).toBeLessThanOrEqual(256);
+        }
+      }
+      times.push(process.cpuUsage(began).user / 1_000);
+    }
+    expect(Math.min(...times)).toBeLessThan(250);
+  });
+});

@@ -101,13 +101,13 @@ async function longestSliceMs(work: Promise<unknown>): Promise<number> {
   return longest;
 }
 
-/** A megabyte of letters of a rare script, in no order: the tokenizer knows none of their sequences. */
+/** A megabyte of syllables in no order: the tokenizer knows none of their sequences. */
 function rareText(seed: number): string {
   let state = seed;
   let text = '';
-  for (let at = 0; at < 250_000; at++) {
+  for (let at = 0; at < 340_000; at++) {
     state = (state * 1_664_525 + 1_013_904_223) % 2 ** 32;
-    text += String.fromCodePoint(0x20_000 + ((state >>> 8) % 42_000));
+    text += String.fromCodePoint(0xac00 + ((state >>> 8) % 11_000));
   }
   return text;
 }

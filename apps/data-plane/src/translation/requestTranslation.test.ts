@@ -7,8 +7,10 @@ import type { Target } from '../control/target.ts';
 import { readGeminiRequest } from '../formats/geminiRequest.ts';
 import { readGenerationRequest } from '../formats/generationRequest.ts';
 import {
+  CHAT_COMPLETIONS,
   COUNT_CONTENT,
   COUNT_TOKENS,
+  GENERATE_CONTENT,
   INPUT_TOKENS,
   MESSAGES,
   type Operation,
@@ -123,6 +125,48 @@ describe('a translation', () => {
     parts(19_999).translate(at(OPENAI), RESPONSES, 'gpt');
     const { kind, message } = refusal(() => parts(20_000).translate(at(OPENAI), RESPONSES, 'gpt'));
     expect([kind, message]).toEqual(['invalid_request', expect.stringContaining('20000')]);
+  });
+
+  const deep = (levels: number): unknown => JSON.parse('['.repeat(levels) + ']'.repeat(levels));
+  it.each([
+    [COUNT_TOKENS, INPUT_TOKENS, OPENAI, { messages: [said('x')] }],
+    [MESSAGES, RESPONSES, OPENAI, { max_tokens: 9, messages: [said('x')] }],
+    [RESPONSES, MESSAGES, ANTHROPIC, { input: 'x' }],
+    [CHAT_COMPLETIONS, MESSAGES, ANTHROPIC, { messages: [{ role: 'user', content: 'x' }] }],
+    [GENERATE_CONTENT, MESSAGES, ANTHROPIC, { contents: [{ role: 'user', parts: [{ text: 'x' }] }] }],
+  ])(
+    'of too many values, or of too deep ones, is refused with its bounds: %#',
+    (asked, instead, target, body) => {
+      const translated = (more: unknown) =>
+        translation(asked, { ...body, x_more: more }).one.translate(at(target), instead, 'other');
+      for (const value of [new Array(250_000).fill(0), deep(200)]) {
+        const { kind, code, message } = refusal(() => translated(value));
+        expect([kind, code]).toEqual(['invalid_request', 'not_translatable']);
+        expect(message).toMatch(/20000 .*250000 .*128 deep.* Shorten it, or use a model/);
+      }
+      translated(new Array(200_000).fill(0));
+      translated(deep(100));
+    },
+  );
+
+  it('of a long conversation with tools and images is made', () => {
+    const image = { type: 'base64', media_type: 'image/png', data: 'A'.repeat(1_000_000) };
+    const turns = Array.from({ length: 500 }, (_, at) => [
+      said(`Weigh ${at}.`),
+      { role: 'assistant', content: [{ type: 'tool_use', id: `t${at}`, name: 'weigh', input: { at } }] },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: `t${at}`, content: '40' }] },
+      { role: 'assistant', content: [{ type: 'text', text: 'It weighs 40.' }] },
+    ]).flat();
+    const look = { role: 'user', content: [1, 2, 3].map(() => ({ type: 'image', source: image })) };
+    const schema = { type: 'object', properties: { at: { type: 'integer' } } };
+    const tools = Array.from({ length: 100 }, (_, at) => ({ name: `t${at}`, input_schema: schema }));
+    tools.push({ name: 'weigh', input_schema: schema });
+    const { one } = translation(MESSAGES, { max_tokens: 9, messages: [...turns, look], tools });
+    const { generation } = one.translate(at(OPENAI), RESPONSES, 'gpt');
+    const sent = JSON.parse(generation.body.toBuffer().toString());
+    expect(sent.tools).toHaveLength(101);
+    expect(sent.input).toHaveLength(2_001);
+    expect(generation.body.length).toBeGreaterThan(3_000_000);
   });
 
   it('that is strict is refused for what would be dropped', () => {
