@@ -425,7 +425,7 @@ describe('an empty list', () => {
       found = true;
     };
     const body = Buffer.from(JSON.stringify({ [name]: value }, undefined, 1));
-    walkRequest(body, fields, { allows: () => false, refuse, maxToolCalls: undefined });
+    walkRequest(body, fields, { allows: () => false, refuse, maxToolCalls: undefined, isBounded: true });
     return found;
   };
   /** Every table of fields, at any depth. */
