@@ -6,7 +6,7 @@ import { type RunningProcess, startApp } from '../processes.ts';
 import { Outages } from './outages.ts';
 
 const FAULT_POINTS = fileURLToPath(new URL('faultPoints.mjs', import.meta.url));
-const MEMORY_PROBE = fileURLToPath(new URL('memoryProbe.mjs', import.meta.url));
+export const MEMORY_PROBE = fileURLToPath(new URL('memoryProbe.mjs', import.meta.url));
 const HELD_TIMEOUT_MS = 30_000;
 
 /** What a process retains after garbage collection. */
