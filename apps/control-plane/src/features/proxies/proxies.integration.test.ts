@@ -2,7 +2,7 @@ import { newUuid } from '@weighbridge/domain';
 import { closeEpoch, markLost, recordUsage, recordWatermarks, registerProducer } from '@weighbridge/ledger';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Json, outcome, startTestApi, type TestApi } from '../../../test/testApi.ts';
-import { recordSeen } from './proxies.repository.ts';
+import { findServingProxies, recordSeen, sumProxies } from './proxies.repository.ts';
 
 let api: TestApi;
 beforeAll(async () => {
@@ -153,6 +153,16 @@ describe('the list of proxies', () => {
     expect((await list()).find(({ id }) => id === silent.epoch)).toMatchObject({
       usage: { superseded_by: successor.epoch, advice: expect.stringContaining(successor.epoch) },
     });
+  });
+
+  it('counts a killed proxy no longer once another process has its spool', async () => {
+    const killed = await startRun();
+    await recordSeen(api.db, [watching(killed.epoch)]);
+    expect(await sumProxies(api.db)).toMatchObject({ serving: 1, waitingBytes: 9 });
+    const successor = await startRun(0, killed.producerId);
+    await recordSeen(api.db, [watching(successor.epoch)]);
+    expect(await sumProxies(api.db)).toMatchObject({ serving: 1, waitingBytes: 9 });
+    expect(await findServingProxies(api.db)).toEqual([{ id: successor.epoch, appliedRevision: 0n }]);
   });
 });
 

@@ -88,7 +88,26 @@ export async function recordGoodbye(db: Database, id: string): Promise<void> {
     .execute();
 }
 
-const isServing = sql<boolean>`may_serve_until > clock_timestamp()`;
+/** A process that closed its own epoch ends its stream sooner than this. */
+const CLOSED_GRACE_SECONDS = 10;
+
+/**
+ * An SQL condition on `producers`: the epoch is superseded. Another process writes to its spool, or a copy of it was replayed
+ * and closed the epoch while its process still runs.
+ */
+const IS_SUPERSEDED = sql<boolean>`(
+  producers.superseded_by IS NOT NULL
+  OR producers.state = 'closed'
+    AND producers.ended_at < statement_timestamp() - make_interval(secs => ${CLOSED_GRACE_SECONDS}))`;
+
+/** An SQL condition on `proxies`: it may serve now. A superseded run serves no longer, although its right to serve may not have ended yet. */
+const IS_SERVING = sql<boolean>`(
+  may_serve_until > clock_timestamp()
+  AND NOT coalesce((
+    -- Of the producer that had the epoch first, whatever another one sent under it.
+    SELECT ${IS_SUPERSEDED} FROM producers WHERE producers.epoch::text = proxies.id
+    ORDER BY first_seen_at, producer_id LIMIT 1
+  ), false))`;
 
 /** How many proxies may serve and were seen in the last five seconds. */
 export async function countLiveProxies(db: Database): Promise<number> {
@@ -121,7 +140,7 @@ export async function findReportedConnectors(
     FROM proxies
     CROSS JOIN LATERAL jsonb_to_recordset(proxies.connectors)
       AS reported (connector_id text, state text, down_for_ms bigint)
-    WHERE ${isServing} AND reported.connector_id = ANY (${arrayLiteral(connectorIds)}::text[])
+    WHERE ${IS_SERVING} AND reported.connector_id = ANY (${arrayLiteral(connectorIds)}::text[])
     ORDER BY array_position(ARRAY['dead', 'open', 'half_open'], reported.state), reported.down_for_ms DESC, proxies.id`.execute(
     db,
   );
@@ -147,7 +166,7 @@ export async function sumProxies(db: Database): Promise<ProxySums> {
       count(*) FILTER (WHERE last_seen_at < clock_timestamp() - interval '10 seconds')::integer AS silent,
       coalesce(sum(waiting_usage_bytes), 0)::float8 AS "waitingBytes",
       coalesce((array_agg(name ORDER BY id) FILTER (WHERE ${isFilling}))[1:10], '{}') AS filling
-    FROM proxies WHERE ${isServing}`.execute(db);
+    FROM proxies WHERE ${IS_SERVING}`.execute(db);
   const [row] = rows;
   if (!row) throw new Error('an aggregate returned no row');
   return row;
@@ -230,18 +249,6 @@ async function proxiesOf(db: Database, ids: RawBuilder<unknown>): Promise<ProxyR
   return rows;
 }
 
-/** A process that closed its own epoch ends its stream sooner than this. */
-const CLOSED_GRACE_SECONDS = 10;
-
-/**
- * An SQL condition on `producers`: the epoch is superseded. Another process writes to its spool, or a copy of it was replayed
- * and closed the epoch while its process still runs.
- */
-const IS_SUPERSEDED = sql<boolean>`(
-  producers.superseded_by IS NOT NULL
-  OR producers.state = 'closed'
-    AND producers.ended_at < statement_timestamp() - make_interval(secs => ${CLOSED_GRACE_SECONDS}))`;
-
 /** Those of these epochs that are superseded. What another producer did under the same epoch doesn't count. */
 export async function findSupersededEpochs(
   db: Database,
@@ -270,16 +277,8 @@ export interface ServingProxy {
   readonly appliedRevision: bigint;
 }
 
-/** A superseded run serves no longer, although its right to serve may not have ended yet. */
 export async function findServingProxies(db: Database): Promise<ServingProxy[]> {
   const { rows } = await sql<{ id: string; applied_revision: bigint }>`
-    SELECT proxies.id, proxies.applied_revision FROM proxies
-    WHERE may_serve_until > clock_timestamp()
-      AND NOT coalesce((
-        -- Of the producer that had the epoch first, whatever another one sent under it.
-        SELECT ${IS_SUPERSEDED} FROM producers WHERE producers.epoch::text = proxies.id
-        ORDER BY first_seen_at, producer_id LIMIT 1
-      ), false)
-    ORDER BY proxies.id`.execute(db);
+    SELECT id, applied_revision FROM proxies WHERE ${IS_SERVING} ORDER BY id`.execute(db);
   return rows.map((row) => ({ id: row.id, appliedRevision: row.applied_revision }));
 }
