@@ -4,6 +4,9 @@ import OpenAI from 'openai';
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { type MockVendor, startMockVendor } from './index.ts';
 
+/** On a busy machine, too. */
+const PATIENTLY = { timeout: 60_000 };
+
 let vendor: MockVendor;
 let openai: OpenAI;
 
@@ -171,7 +174,7 @@ test('generation ends when the client disconnects; the bill has what was generat
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect(vendor.bill[0]?.outputTokens).toBe(before);
     return vendor.bill[0];
-  });
+  }, PATIENTLY);
   expect(settled).toMatchObject({ completed: false });
   expect(settled?.outputTokens).toBeGreaterThanOrEqual(10);
   expect(settled?.outputTokens).toBeLessThan(100);
@@ -190,7 +193,7 @@ test('a client that does not read stops generation', async () => {
     expect(before).toBeGreaterThan(0);
     await new Promise((resolve) => setTimeout(resolve, 100));
     expect(vendor.bill[0]?.outputTokens).toBe(before);
-  });
+  }, PATIENTLY);
   expect(vendor.bill[0]?.outputTokens).toBeLessThan(128_000);
   socket.destroy();
 });

@@ -1,6 +1,6 @@
 import { createLogger, createMetrics } from '@weighbridge/runtime';
-import { type FeedServer, startFeedServer } from '@weighbridge/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { eventually, type FeedServer, startFeedServer } from '@weighbridge/testing';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Json, outcome, startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { readCatalogFiles } from '../catalog/catalogFile.ts';
 import { importCatalog } from '../catalog/catalogImport.service.ts';
@@ -430,7 +430,7 @@ describe('the daily fetch', () => {
     logger.level = 'silent';
     const deps = { db: api.db, now: () => api.now, feedSource: source, logger, metrics };
     watchFeed(deps, { onShutdown: (_name, stop) => stops.push(stop as () => Promise<void>) });
-    await vi.waitFor(async () => expect(await metrics.text()).toContain('origin="feed"'));
+    await eventually(async () => expect(await metrics.text()).toContain('origin="feed"'));
     for (const stop of stops) await stop();
     const text = await metrics.text();
     expect(text).toMatch(/weighbridge_price_age_seconds\{origin="catalog"\} [1-9]\d+/);
