@@ -110,6 +110,7 @@ describe('items with their content', () => {
         responseId: `resp_${connectorId}`,
         objectIds: [`msg_${connectorId}`],
         areLasting: false,
+        containerGb: 0,
         connectorId,
         key: { principalId: 'alice' } as TestProxy['recorded'][number]['key'],
         unfinished: undefined,

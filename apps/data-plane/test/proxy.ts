@@ -380,6 +380,7 @@ function ownersOf(proxy: TestProxy): ObjectOwners {
       ? {
           kind: 'own',
           connectorId: found.connectorId,
+          containerGb: found.containerGb,
           isUnfinished: found.unfinished !== undefined,
           isClaim: !made,
         }

@@ -60,8 +60,8 @@ function shown({ status, text, headers }: Awaited<ReturnType<typeof read>>) {
 
 function own(proxy: TestProxy, principalId: string): void {
   const key = { id: 'key', principalId } as ResolvedKey;
-  const made = { objectIds: [], areLasting: false, connectorId: 'con_0', key, unfinished: undefined };
-  proxy.recorded.push({ responseId: 'resp_1', ...made });
+  const made = { objectIds: [], areLasting: false, containerGb: 0, connectorId: 'con_0', key };
+  proxy.recorded.push({ responseId: 'resp_1', ...made, unfinished: undefined });
 }
 
 it.each<[Account, number, string?]>([

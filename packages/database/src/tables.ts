@@ -491,6 +491,7 @@ export interface SpendBuckets {
 
 export interface StoredObjects {
   connector_id: string;
+  container_gb: Generated<number>;
   expires_at: Timestamp;
   object_hash: Buffer;
   owner_hash: Buffer;
@@ -498,6 +499,7 @@ export interface StoredObjects {
 
 export interface StoredResponses {
   connector_id: string;
+  container_gb: Generated<number>;
   created_at: Timestamp;
   event_id: string | null;
   key_id: string;

@@ -4,7 +4,14 @@ import { standardUsage } from './meteredUsage.ts';
 import type { ModelPrice } from './modelPrice.ts';
 import { costOf } from './pricing.ts';
 import { NO_TOKENS } from './tokenUsage.ts';
-import { CONTAINER_SIZES, sizedTool, toolOfSized, withSizes } from './toolSizes.ts';
+import {
+  CONTAINER_SIZES,
+  inContainerOf,
+  largestContainerGb,
+  sizedTool,
+  toolOfSized,
+  withSizes,
+} from './toolSizes.ts';
 
 const rates = { input: 1n, output: 1n, cacheRead: 1n, cacheWrite: 1n, cacheWrite1h: 1n };
 const price = (toolPrices: ModelPrice['toolPrices']): ModelPrice => ({
@@ -51,6 +58,20 @@ describe('a tool in a container', () => {
     expect(costOfUse('shell_4g', price({ shell: 500_000_000n })).costNanoUsd).toBe(500_000_000n);
     const other = price({ shell_64g: 3_000_000_000n });
     expect(costOfUse('shell_64g', price({ web_search: 1n }), [other]).costNanoUsd).toBe(3_000_000_000n);
+  });
+
+  it('runs in a larger one if that is there', () => {
+    const names = ['shell', 'code_interpreter_16g', 'shell_64g', 'web_search', 'web_search_4g'];
+    expect(names.map((name) => inContainerOf(name, 16))).toEqual([
+      'shell_16g',
+      'code_interpreter_16g',
+      'shell_64g',
+      'web_search',
+      'web_search_4g',
+    ]);
+    expect(names.map((name) => inContainerOf(name, 0))).toEqual(names);
+    expect(inContainerOf('shell', 128)).toBe('shell_64g');
+    expect([largestContainerGb(names), largestContainerGb(['shell', 'web_search_4g'])]).toEqual([64, 0]);
   });
 
   it('does not set the price of a tool that no one knows', () => {

@@ -25,6 +25,24 @@ export function toolOfSized(name: string): string | undefined {
   return tool !== undefined && SIZED_TOOLS.has(tool) ? tool : undefined;
 }
 
+/** The memory in GB of the largest container that tools with these names run in; 0: they run in none, or in the smallest. */
+export function largestContainerGb(names: Iterable<string>): number {
+  let most = 0;
+  for (const name of names) most = Math.max(most, containerGbOf(name));
+  return most;
+}
+
+/** The name of the same tool in a container of at least this memory; a tool that runs in none keeps its name. */
+export function inContainerOf(name: string, leastGb: number): string {
+  const tool = SIZED_TOOLS.has(name) ? name : toolOfSized(name);
+  return tool === undefined || containerGbOf(name) >= leastGb ? name : sizedTool(tool, `${leastGb}g`);
+}
+
+function containerGbOf(name: string): number {
+  const size = OTHER_SIZES.find((one) => name.endsWith(`_${one}`));
+  return size !== undefined && toolOfSized(name) !== undefined ? Number.parseInt(size, 10) : 0;
+}
+
 /**
  * Uses with the sizes of their containers, as the request or its echo has them, by `names`. Of several sizes, the dearest
  * counts, and without any: an answer does not say which of them ran, and another request may have made the container.

@@ -57,6 +57,42 @@ export const CONTAINERS: readonly HostileCase[] = [
   },
   {
     row: ROW,
+    title: 'a container that an earlier response left is charged at its size, whatever size is asked for',
+    async run({ tenant }) {
+      const tried = await tenant();
+      const ask = async (fields: object) => {
+        const { status, json } = await tried.ask('/v1/responses', responses(fields), { script: RUNS });
+        expect(status).toBe(200);
+        return json as { id: string; output: { type: string }[] };
+      };
+      const small = [code(auto('1g'))];
+      const first = await ask({ tools: [code(auto('16g'))] });
+      const second = await ask({ tools: small, previous_response_id: first.id });
+      // The container outlives a response without tools, and a smaller one takes its place nowhere.
+      const third = await ask({ tools: [], previous_response_id: second.id });
+      await ask({ tools: small, previous_response_id: third.id });
+      const called = first.output.filter(({ type }) => type === 'code_interpreter_call');
+      await ask({ tools: small, input: [...called, { role: 'user', content: 'weigh' }] });
+      await expectExact(tried, 5);
+
+      const limit = 8_000_000;
+      const held = await tenant(hard(limit));
+      const bounded = { model: 'openai/small', max_tool_calls: 3, max_output_tokens: 16 };
+      const asked = (fields: object) =>
+        held.ask('/v1/responses', responses({ ...bounded, ...fields }), {
+          script: { 'tool-uses': 'code_interpreter=3' },
+        });
+      const { json } = await asked({ tools: [code(auto('64g'))] });
+      const items = [...(json.output as object[]), { role: 'user', content: 'weigh' }];
+      for (const reused of [{ previous_response_id: json.id }, { input: items }]) {
+        const { status } = await asked({ tools: small, ...reused });
+        expect([400, 429]).toContain(status);
+      }
+      expect(held.billed()).toBeLessThanOrEqual(limit);
+    },
+  },
+  {
+    row: ROW,
     title: 'a hard limit reserves the container that is asked for, and holds',
     async run({ tenant }) {
       const limit = 300_000;

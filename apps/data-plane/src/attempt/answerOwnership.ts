@@ -1,7 +1,7 @@
 import { claimOf, type NewObjects, type ObjectOwners } from '../control/objectOwners.ts';
 import type { NamedFacts, NamedInAnswer } from '../formats/responseFormat.ts';
 
-export interface Answered extends Pick<NewObjects, 'connectorId' | 'key' | 'unfinished'> {
+export interface Answered extends Pick<NewObjects, 'connectorId' | 'containerGb' | 'key' | 'unfinished'> {
   /** The vendor stores the response itself. Otherwise, what it names may still be there, and is recorded too. */
   readonly isStored: boolean;
   /** The id of the response is one of a stored object, if it is stored. */
@@ -41,12 +41,13 @@ export class AnswerOwnership {
     const ids = objects ? this.#newIds(objects) : [];
     this.#savedObjects += ids.length;
     this.#isResponseSaved ||= isNewResponse;
-    const { connectorId, key, unfinished, readId } = this.#answered;
+    const { connectorId, containerGb, key, unfinished, readId } = this.#answered;
     const named = {
       // The control plane takes the answer by one id of it.
       responseId: namesResponse && responseId !== '' ? responseId : (readId ?? ids[0] ?? ''),
       objectIds: ids,
       areLasting: objects?.areLasting ?? false,
+      containerGb,
       connectorId,
       key,
       unfinished,

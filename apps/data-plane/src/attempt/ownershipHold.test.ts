@@ -28,7 +28,14 @@ function open(isStored: boolean, fails = false) {
   };
   const ownership = new AnswerOwnership(
     { record, recordSoon: (objects) => record(objects).catch(() => {}) },
-    { isStored, namesResponse: true, connectorId: 'con_1', key: {} as ResolvedKey, unfinished: undefined },
+    {
+      isStored,
+      namesResponse: true,
+      connectorId: 'con_1',
+      containerGb: 0,
+      key: {} as ResolvedKey,
+      unfinished: undefined,
+    },
   );
   const tap = new StreamTap({ format: RESPONSES.responseFormat, hideUsage: false });
   const hold = new OwnershipHold(tap, ownership);

@@ -56,6 +56,8 @@ export interface StoredPlan extends AnyPlan {
   readonly responseId: string;
   /** The caller made it. */
   readonly isOwn: boolean;
+  /** The memory of the largest container that was recorded with it. */
+  readonly containerGb: number;
   /** In the order in which they are asked. */
   readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
 }
@@ -68,6 +70,8 @@ export interface ObjectAccess {
   readonly others: readonly NamedObject[];
   /** The ids of all that the caller is not on record as the maker of: if the answer has one, it repeats it. */
   readonly repeatable: ReadonlySet<string>;
+  /** The memory of the largest container that a vendor may reuse for it; 0: none, or of 1 GB. */
+  readonly containerGb: number;
   /** False: all that it names is there as a whole, so that the answer depends on no object. */
   readonly isReading: boolean;
   /** The one 404 for those that do not exist, are another principal's, or are refused by a policy; undefined without `others`. */

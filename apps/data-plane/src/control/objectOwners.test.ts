@@ -12,13 +12,16 @@ type Find = MessageInitShape<typeof FindResponseRequestSchema>;
 const OWNERSHIP: Record<string, Ownership> = { mine: Ownership.OWN, theirs: Ownership.FOREIGN };
 const ownerOf = (id: string) => {
   const ownership = OWNERSHIP[id] ?? Ownership.UNKNOWN;
-  return { ownership, connectorId: ownership === Ownership.OWN ? 'con_1' : '' };
+  return ownership === Ownership.OWN
+    ? { ownership, connectorId: 'con_1', containerGb: 16 }
+    : { ownership, connectorId: '', containerGb: 0 };
 };
 const key = { id: 'key_1', principalId: 'ada' } as ResolvedKey;
 const answer: NewObjects = {
   responseId: 'resp_1',
   objectIds: ['msg_1'],
   areLasting: false,
+  containerGb: 0,
   connectorId: 'con_1',
   key,
   unfinished: undefined,
@@ -44,7 +47,7 @@ function controlPlane(release: 'this' | 'earlier') {
 
 describe('the owners of several objects', () => {
   const OWNERS = [
-    { kind: 'own', connectorId: 'con_1', isUnfinished: false, isClaim: false },
+    { kind: 'own', connectorId: 'con_1', containerGb: 16, isUnfinished: false, isClaim: false },
     { kind: 'foreign', isClaim: false },
     { kind: 'unknown' },
   ];

@@ -16,6 +16,8 @@ export interface NewObjects {
   readonly objectIds: readonly string[];
   /** The vendor keeps the objects until someone deletes them. */
   readonly areLasting: boolean;
+  /** The memory of the largest container that a request naming one of these may reuse; 0: none, or of 1 GB. */
+  readonly containerGb: number;
   readonly connectorId: string;
   readonly key: ResolvedKey;
   /** Set if the vendor works on it in the background: the attempt that made it, which is charged its reservation. */
@@ -27,6 +29,8 @@ export type Owner =
   | {
       readonly kind: 'own';
       readonly connectorId: string;
+      /** As recorded; of a control plane that doesn't know, 0. */
+      readonly containerGb: number;
       /** A response whose final usage is not known yet. */
       readonly isUnfinished: boolean;
       /** The owner only claims the object: see `claimOf`. */
@@ -136,8 +140,8 @@ class ControlPlaneOwners implements ObjectOwners {
   async #findSome(ids: readonly string[], principalId: string): Promise<readonly Owner[]> {
     const { objects } = await this.#ask({ principalId, objectIds: [...ids, ...ids.map(claimOf)] });
     if (objects.length === 2 * ids.length) {
-      const found = objects.map(({ ownership, connectorId }, at) =>
-        ownerOf({ ownership, connectorId, unfinished: undefined }, at >= ids.length),
+      const found = objects.map((owner, at) =>
+        ownerOf({ ...owner, unfinished: undefined }, at >= ids.length),
       );
       return ids.map(
         (_, at) => (found[at]?.kind === 'unknown' ? found[at + ids.length] : found[at]) ?? UNKNOWN,
@@ -204,12 +208,13 @@ function ownerOf(
   {
     ownership,
     connectorId,
+    containerGb,
     unfinished,
-  }: Pick<FindResponseResponse, 'ownership' | 'connectorId' | 'unfinished'>,
+  }: Pick<FindResponseResponse, 'ownership' | 'connectorId' | 'containerGb' | 'unfinished'>,
   isClaim = false,
 ): Owner {
   if (ownership === Ownership.OWN) {
-    return { kind: 'own', connectorId, isUnfinished: unfinished !== undefined, isClaim };
+    return { kind: 'own', connectorId, containerGb, isUnfinished: unfinished !== undefined, isClaim };
   }
   return ownership === Ownership.FOREIGN ? { kind: 'foreign', isClaim } : UNKNOWN;
 }

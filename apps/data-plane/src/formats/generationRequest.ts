@@ -50,6 +50,11 @@ export interface GenerationRequest {
   readonly asksToReason: boolean;
   /** Another model than `model` may answer. */
   readonly namesSeveralModels: boolean;
+  /**
+   * The memory of the largest container that belongs to an object that the request names: the vendor may reuse it, whatever size
+   * the request asks for. Default: none, or of 1 GB.
+   */
+  readonly containerGb?: number;
   /** Only set under a hard budget. */
   readonly hard?: HardLimits;
 }

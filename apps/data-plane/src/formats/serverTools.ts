@@ -1,4 +1,10 @@
-import { type ToolUses, toolOfSized } from '@weighbridge/domain';
+import {
+  inContainerOf,
+  largestContainerGb,
+  SIZED_TOOLS,
+  type ToolUses,
+  toolOfSized,
+} from '@weighbridge/domain';
 import { hasEscapedLetter } from './decodedMembers.ts';
 import type { GenerationRequest } from './generationRequest.ts';
 import type { RequestFindings, WalkRules } from './requestFindings.ts';
@@ -16,8 +22,31 @@ const LOOKS: WalkRules = {
 export type ServerTools = Pick<RequestFindings, 'serverTools' | 'freeTools'>;
 
 /** Looks through the whole body, by the table of its operation. */
-export function serverToolsOf({ operation, body }: GenerationRequest): ServerTools {
-  return body.readJoined((bytes) => walkRequest(bytes, operation.requestFields, LOOKS));
+export function serverToolsOf({ operation, body, containerGb = 0 }: GenerationRequest): ServerTools {
+  const { serverTools, freeTools } = body.readJoined((bytes) =>
+    walkRequest(bytes, operation.requestFields, LOOKS),
+  );
+  return {
+    serverTools: new Set([...serverTools].map((name) => inContainerOf(name, containerGb))),
+    freeTools,
+  };
+}
+
+/** Uses in the containers that they may run in: one that the vendor reuses may be larger than the one that is asked for. */
+export function inReusedContainers(uses: ToolUses, { containerGb = 0 }: GenerationRequest): ToolUses {
+  if (containerGb === 0) return uses;
+  const reused: Record<string, number> = {};
+  for (const [name, count] of Object.entries(uses)) {
+    const larger = inContainerOf(name, containerGb);
+    reused[larger] = (reused[larger] ?? 0) + count;
+  }
+  return reused;
+}
+
+/** The memory of the largest container that a request may leave to a later one; 0: none, or of 1 GB. */
+export function reusableContainerGb(generation: GenerationRequest): number {
+  const uses = expectedToolUses(generation, [...SIZED_TOOLS]);
+  return Math.max(generation.containerGb ?? 0, uses ? largestContainerGb(Object.keys(uses)) : 0);
 }
 
 const MAX_SEARCHED_BYTES = 256 * 1024;
@@ -27,9 +56,10 @@ const MAX_SEARCHED_BYTES = 256 * 1024;
  * given tools is in the request. Only a request that may have one of their names is looked through.
  */
 export function expectedToolUses(
-  { operation, body, spans }: GenerationRequest,
+  generation: GenerationRequest,
   tools: readonly string[],
 ): ToolUses | undefined {
+  const { operation, body, spans } = generation;
   const span = spans.get('tools');
   if (tools.length === 0) return undefined;
   return body.read((bytes) => {
@@ -44,7 +74,7 @@ export function expectedToolUses(
     if (serverTools.size === 0) return undefined;
     const uses: Record<string, number> = { ...toolUses };
     for (const tool of serverTools) uses[tool] ??= 1;
-    return uses;
+    return inReusedContainers(uses, generation);
   });
 }
 

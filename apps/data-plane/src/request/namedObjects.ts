@@ -30,6 +30,7 @@ export async function accessToObjects(
   return {
     connectorId: accountOf(read, ownerOf),
     repeatable: new Set(named.flatMap((object) => (isMaker(ownerOf.get(object)) ? [] : [object.id]))),
+    containerGb: Math.max(0, ...found.map((owner) => (owner.kind === 'own' ? owner.containerGb : 0))),
     isReading: read.length > 0,
     others,
     // Of several, the first is named, whichever of them is whose.

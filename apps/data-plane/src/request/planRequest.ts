@@ -19,6 +19,7 @@ import { type GenerationRequest, readGenerationRequest, upstreamBody } from '../
 import { type HardTerms, hardTerms } from '../formats/hardMode.ts';
 import { type Operation, RESPONSES } from '../formats/operation.ts';
 import type { RequestBody } from '../formats/requestBody.ts';
+import { inReusedContainers } from '../formats/serverTools.ts';
 import { findProfile, profileWithId } from '../routing/profileTargets.ts';
 import { inTranslation } from '../translation/notTranslatable.ts';
 import {
@@ -96,7 +97,7 @@ export function planGeneration(
 class GenerationPlanner {
   readonly #deps: PlanDeps;
   readonly #sender: Sender;
-  readonly #generation: GenerationRequest;
+  #generation: GenerationRequest;
   readonly #streamsArray: boolean;
   readonly #table: RoutingTable;
   /** What the requested name stands for: the id of a model, or `router/<profile>`. */
@@ -155,6 +156,8 @@ class GenerationPlanner {
   }
 
   #planFor({ targets: chosen, savePin, isPinned, objects }: ChosenTargets): GenerationPlan {
+    const containerGb = objects?.containerGb ?? 0;
+    if (containerGb > 0) this.#generation = { ...this.#generation, containerGb };
     const generation = this.#generation;
     const { operation } = generation;
     const isEstimated = isUncounted(chosen[0].connector, operation);
@@ -283,8 +286,10 @@ function countingTargets([first, ...others]: Targets, operation: Operation): Tar
   return [first, ...others.filter(({ connector }) => !isUncounted(connector, operation))];
 }
 
-function termsOf({ operation, body }: GenerationRequest, { hardAllowFields }: ResolvedKey): HardTerms {
-  return body.readJoined((bytes) => hardTerms(operation, bytes, hardAllowFields));
+function termsOf(generation: GenerationRequest, { hardAllowFields }: ResolvedKey): HardTerms {
+  const { operation, body } = generation;
+  const terms = body.readJoined((bytes) => hardTerms(operation, bytes, hardAllowFields));
+  return { ...terms, toolUses: inReusedContainers(terms.toolUses, generation) };
 }
 
 /** An output limit that this service sets would cut what no one waits for. */

@@ -21,7 +21,8 @@ export async function planStored(
   { method, responseId, rest }: StoredResponseAction,
   table: RoutingTable,
 ): Promise<StoredPlan> {
-  const { connectors, isOwn, isUnfinished } = await connectorsOfResponse(deps.owners, key, responseId, table);
+  const stored = await connectorsOfResponse(deps.owners, key, responseId, table);
+  const { connectors, isOwn, isUnfinished, containerGb } = stored;
   const connectorId = connectors[0].id;
   if (isUnfinished && rest === '' && method === 'DELETE') {
     await settleFirst(deps, { responseId, connectorId, principalId: key.principalId });
@@ -33,6 +34,7 @@ export async function planStored(
     operation: rest === '/input_items' ? INPUT_ITEMS : STORED_RESPONSE,
     responseId,
     isOwn,
+    containerGb,
     connectors,
     unfinished: isUnfinished && isWhole ? { responseId, connectorId } : undefined,
     method,

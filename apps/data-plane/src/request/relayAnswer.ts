@@ -12,7 +12,7 @@ import type { CacheFill } from '../cache/streamCapture.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { INPUT_ITEMS } from '../formats/operation.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
-import { serverToolsOf } from '../formats/serverTools.ts';
+import { reusableContainerGb, serverToolsOf } from '../formats/serverTools.ts';
 import { isRateHeader } from '../rates/rateHeaders.ts';
 import { appendCommonHeaders, appendVendorHeaders } from '../upstream/headers.ts';
 import type { PlanDeps } from './planRequest.ts';
@@ -82,11 +82,12 @@ function ownershipOf(
   if (plan.kind === 'stored_response') {
     if (!plan.isOwn) return undefined;
     // What the vendor did in the background is named when it is read, and so is the input.
-    const { responseId: readId } = plan;
+    const { responseId: readId, containerGb } = plan;
     return new AnswerOwnership(owners, {
       isStored: false,
       namesResponse: false,
       connectorId,
+      containerGb,
       key,
       unfinished,
       readId,
@@ -101,7 +102,15 @@ function ownershipOf(
   // Of messages, the vendor stores those of a thread, and remembers the prompts of those that ask for diagnostics.
   const namesResponse = isStored || operation.isStored || spans.has('diagnostics');
   const repeated = plan.objects?.repeatable;
-  return new AnswerOwnership(owners, { isStored, namesResponse, connectorId, key, unfinished, repeated });
+  return new AnswerOwnership(owners, {
+    isStored,
+    namesResponse,
+    connectorId,
+    containerGb: reusableContainerGb(modelRequest.generation),
+    key,
+    unfinished,
+    repeated,
+  });
 }
 
 /**

@@ -14,6 +14,8 @@ interface StoredAt {
   readonly isOwn: boolean;
   /** The vendor may still work on it. */
   readonly isUnfinished: boolean;
+  /** The memory of the largest container that was recorded with it. */
+  readonly containerGb: number;
 }
 
 /**
@@ -32,14 +34,15 @@ export async function connectorsOfResponse(
   const enabled = [...table.connectors.values()].flat();
   if (owner.kind === 'own') {
     const owning = enabled.find((connector) => connector.id === owner.connectorId);
-    return { connectors: [owning ?? raise(ownerGone())], isOwn: true, isUnfinished: owner.isUnfinished };
+    const { isUnfinished, containerGb } = owner;
+    return { connectors: [owning ?? raise(ownerGone())], isOwn: true, isUnfinished, containerGb };
   }
   if (key.refusesForeignObjects) throw responseNotFound();
   const [first, ...others] = enabled
     .filter((connector) => servesRoute(connector, Route.RESPONSES) && reachesModel(connector, key, table))
     .sort((a, b) => a.priority - b.priority);
   if (!first) throw responseNotFound();
-  return { connectors: [first, ...others], isOwn: false, isUnfinished: false };
+  return { connectors: [first, ...others], isOwn: false, isUnfinished: false, containerGb: 0 };
 }
 
 /** A connector is allowed if one of its models is. */

@@ -16,7 +16,7 @@ import {
   usageOf,
 } from './responsesBody.ts';
 import { ItemWriter, type Send, sendItem } from './responsesItems.ts';
-import { parseResponsesRequest, type ResponsesRequest } from './responsesRequest.ts';
+import { containersIn, parseResponsesRequest, type ResponsesRequest } from './responsesRequest.ts';
 
 /** `POST /v1/responses`. */
 export async function responses(exchange: Exchange): Promise<void> {
@@ -154,6 +154,7 @@ function keep(
     response,
     inputItems: request.inputItems,
     messages,
+    containers: [...request.containers, ...containersIn(response.output)],
     readyAt: request.background ? now + behaviour.backgroundMs : now,
     queued: pending(begun, 'queued', behaviour),
     inProgress: pending(begun, 'in_progress', behaviour),

@@ -136,8 +136,11 @@ function customCall({ toolName, text }: ModelOutput, status: string, namespace: 
 
 /** The output items of server-side tools. */
 function toolItems({ asked }: ResponsesRequest, { serving }: ModelOutput): object[] {
-  const containerOf = (tool: string) =>
-    asked.serverTools.find(({ name }) => name === tool)?.container ?? newId('cntr_');
+  const containerOf = (name: string) => {
+    const tool = asked.serverTools.find((one) => one.name === name);
+    const size = /_(\d+g)$/.exec(tool?.billedAs ?? '')?.[1] ?? '1g';
+    return tool?.container ?? newId(`cntr_${size}_`);
+  };
   return Object.entries(serving.toolUses).flatMap(([name, uses]) =>
     Array.from({ length: uses }, () => ({
       id: newId(`${name.slice(0, 2)}_`),
@@ -158,7 +161,12 @@ function toolItems({ asked }: ResponsesRequest, { serving }: ModelOutput): objec
 
 /** What server-side tools used, beside the usage of the model. */
 function toolUsage({ serving }: ModelOutput) {
-  const { web_search: searches = 0, file_search: files = 0, code_interpreter: runs = 0 } = serving.toolUses;
+  const { web_search: searches = 0, file_search: files = 0 } = serving.toolUses;
+  // Code is billed by its containers, whatever their sizes.
+  const inContainers = Object.entries(serving.billedUses).filter(([name]) =>
+    name.startsWith('code_interpreter'),
+  );
+  const runs = inContainers.reduce((sum, [, uses]) => sum + uses, 0);
   const { image_gen: image } = serving.extra;
   if (searches + files + runs === 0 && !image) return {};
   return {

@@ -7,7 +7,7 @@ import {
   type Tool,
   type ToolChoice,
 } from '../model/conversation.ts';
-import type { ResponseStore } from '../records/responseStore.ts';
+import type { ResponseStore, StoredResponse } from '../records/responseStore.ts';
 import { newId } from '../shared/ids.ts';
 import { assertKnown, RESPONSES_FIELDS, toolName } from '../shared/knownFields.ts';
 import {
@@ -34,6 +34,8 @@ export interface ResponsesRequest extends Conversation {
   readonly instructions: string | null;
   /** In the form in which they are retrieved. */
   readonly inputItems: readonly unknown[];
+  /** Where the tools of earlier responses ran; the newest last. */
+  readonly containers: readonly string[];
 }
 
 /** Parses and validates a body like OpenAI; unknown parameters are ignored unless the vendor is strict. */
@@ -48,11 +50,17 @@ export function parseResponsesRequest(
   if (input === undefined) throw missingParameter('input');
   const items = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
   if (!Array.isArray(items)) throw invalidType('input', 'a string or an array of objects');
-  const previous = typeof previousId === 'string' ? previousMessages(previousId, stored) : [];
+  const previous = typeof previousId === 'string' ? previousResponse(previousId, stored) : undefined;
+  const containers = [...(previous?.containers ?? []), ...containersIn(items)];
   const system = typeof instructions === 'string' ? [{ role: 'system', text: instructions }] : [];
   return {
     model: parseModel(request),
-    messages: [...system, ...previous, ...items.map((item: unknown, at) => parseItem(item, `input[${at}]`))],
+    messages: [
+      ...system,
+      ...(previous?.messages ?? []),
+      ...items.map((item: unknown, at) => parseItem(item, `input[${at}]`)),
+    ],
+    containers,
     tools: [
       ...parseTools(request.tools),
       ...items.filter(isRecord).flatMap(({ tools }) => parseTools(tools)),
@@ -60,7 +68,7 @@ export function parseResponsesRequest(
     toolChoice: parseToolChoice(request.tool_choice),
     choices: 1,
     maxOutputTokens: optionalInteger(request, 'max_output_tokens'),
-    asked: parseAsked(request, items.filter(isRecord)),
+    asked: parseAsked(request, items.filter(isRecord), containers.at(-1)),
     answerFormat: answerFormat(isRecord(request.text) ? request.text.format : undefined),
     body: request,
     stream: optionalBoolean(request, 'stream') ?? false,
@@ -96,23 +104,24 @@ const SERVER_TOOLS = new Set([
   'shell',
 ]);
 
-function parseAsked(request: JsonRecord, items: readonly JsonRecord[]): Asked {
+function parseAsked(request: JsonRecord, items: readonly JsonRecord[], reusable: string | undefined): Asked {
   const lists = [request.tools, ...items.map(({ tools }) => tools)];
   const tools = lists.flatMap((list) => (Array.isArray(list) ? list.filter(isRecord) : []));
   return {
     ...NOTHING_ASKED,
     serviceTier: optionalText(request, 'service_tier'),
-    serverTools: tools.flatMap(parseServerTool),
+    serverTools: tools.flatMap((tool) => parseServerTool(tool, reusable)),
     maxToolCalls: optionalInteger(request, 'max_tool_calls'),
   };
 }
 
-function parseServerTool(tool: JsonRecord): ServerTool[] {
+function parseServerTool(tool: JsonRecord, reusable: string | undefined): ServerTool[] {
   const { type, model } = tool;
   const name = typeof type === 'string' ? toolName(type) : '';
   if (!SERVER_TOOLS.has(name)) return [];
-  if (name === 'code_interpreter') return [inContainer(name, tool.container)];
-  if (name === 'shell') return isHosted(tool.environment) ? [inContainer(name, tool.environment)] : [];
+  if (name === 'code_interpreter') return [inContainer(name, tool.container, reusable)];
+  if (name === 'shell')
+    return isHosted(tool.environment) ? [inContainer(name, tool.environment, reusable)] : [];
   const painter = name === 'image_generation' ? 'gpt-image-1' : undefined;
   return [{ name, maxUses: undefined, model: typeof model === 'string' ? model : painter }];
 }
@@ -121,23 +130,49 @@ function isHosted(environment: unknown): boolean {
   return isRecord(environment) && environment.type !== 'local';
 }
 
-/** It is billed by the memory of its container: the id of one that exists has its size, such as `cntr_64g_1`. */
-function inContainer(name: string, container: unknown): ServerTool {
+/**
+ * It is billed by the memory of its container, whose id has its size, such as `cntr_64g_1`. Unless the request names one, it is
+ * that of earlier calls, whatever size is asked for; without earlier calls, each call gets a new one.
+ */
+function inContainer(name: string, container: unknown, reusable: string | undefined): ServerTool {
   const asked = isRecord(container) ? container : { container_id: container };
-  const id = typeof asked.container_id === 'string' ? asked.container_id : undefined;
-  const size = id === undefined ? (asked.memory_limit ?? '1g') : (/^cntr_(\d+g)_/.exec(id)?.[1] ?? '1g');
-  const billedAs = size === '1g' ? name : `${name}_${String(size)}`;
-  return { name, maxUses: undefined, model: undefined, billedAs, ...(id !== undefined && { container: id }) };
+  const named = typeof asked.container_id === 'string' ? asked.container_id : reusable;
+  const size = named === undefined ? String(asked.memory_limit ?? '1g') : sizeOf(named);
+  const billedAs = size === '1g' ? name : `${name}_${size}`;
+  const tool = { name, maxUses: undefined, model: undefined, billedAs };
+  return named === undefined ? tool : { ...tool, container: named, isBilledOnce: true };
 }
 
-function previousMessages(id: string, stored: ResponseStore): readonly Message[] {
+function sizeOf(container: string): string {
+  return /^cntr_(\d+g)_/.exec(container)?.[1] ?? '1g';
+}
+
+/** The containers that items of the conversation name. */
+export function containersIn(items: readonly unknown[]): string[] {
+  return items.filter(isRecord).flatMap(({ container_id: own, environment }) => {
+    const id = isRecord(environment) ? environment.container_id : own;
+    return typeof id === 'string' ? [id] : [];
+  });
+}
+
+function previousResponse(id: string, stored: ResponseStore): StoredResponse {
   const previous = stored.get(id);
-  if (previous) return previous.messages;
+  if (previous) return previous;
   throw new VendorError(400, `Previous response with id '${id}' not found.`, {
     param: 'previous_response_id',
     code: 'previous_response_not_found',
   });
 }
+
+/** Items of the assistant without text. */
+const SAY_NOTHING = new Set([
+  'function_call',
+  'custom_tool_call',
+  'code_interpreter_call',
+  'item_reference',
+  'reasoning',
+  'compaction',
+]);
 
 function parseItem(item: unknown, param: string): Message {
   if (!isRecord(item)) throw invalidType(param, 'an object');
@@ -148,7 +183,7 @@ function parseItem(item: unknown, param: string): Message {
       text: Array.isArray(item.output) ? textOf(item.output, param) : String(item.output),
     };
   }
-  if (['function_call', 'custom_tool_call', 'item_reference', 'reasoning', 'compaction'].includes(type)) {
+  if (SAY_NOTHING.has(type)) {
     return { role: 'assistant', text: '' };
   }
   // Tools of a developer, among the messages.

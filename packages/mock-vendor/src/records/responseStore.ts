@@ -12,6 +12,8 @@ export interface StoredResponse {
   readonly inputItems: readonly unknown[];
   /** The conversation so far, including the output. */
   readonly messages: readonly Message[];
+  /** Where its tools ran, and those of the responses before it; the newest last. */
+  readonly containers: readonly string[];
 }
 
 export interface ResponseStore {

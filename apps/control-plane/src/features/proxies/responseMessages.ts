@@ -23,8 +23,9 @@ import type { FinalResponse, Settlement } from '../responses/settleResponse.serv
 /** Stored responses as the protobuf messages of proxies. */
 
 export function ownedObjects(request: RecordResponseRequest): OwnedObjects {
-  const { responseId, connectorId, principalId, keyId, unfinished, objectIds, areLasting } = request;
-  return { responseId, connectorId, principalId, keyId, unfinished, objectIds, areLasting };
+  const { responseId, connectorId, principalId, keyId, unfinished, objectIds, areLasting, containerGb } =
+    request;
+  return { responseId, connectorId, principalId, keyId, unfinished, objectIds, areLasting, containerGb };
 }
 
 /** `objects` are the owners of the other ids of the request. */
@@ -33,8 +34,8 @@ export function ownershipMessage(
   objects: readonly Ownership[],
 ): MessageInitShape<typeof FindResponseResponseSchema> {
   const owners = objects.map((one) => {
-    const { ownership, connectorId } = ownerMessage(one);
-    return { ownership, connectorId };
+    const { ownership, connectorId, containerGb } = ownerMessage(one);
+    return { ownership, connectorId, containerGb };
   });
   return { ...ownerMessage(owner), objects: owners };
 }
@@ -42,17 +43,18 @@ export function ownershipMessage(
 function ownerMessage(owner: Ownership) {
   switch (owner.kind) {
     case 'own': {
-      const { connectorId, unfinished } = owner;
+      const { connectorId, containerGb, unfinished } = owner;
       return {
         ownership: FindResponseResponse_Ownership.OWN,
         connectorId,
+        containerGb,
         ...(unfinished && { unfinished }),
       };
     }
     case 'foreign':
-      return { ownership: FindResponseResponse_Ownership.FOREIGN, connectorId: '' };
+      return { ownership: FindResponseResponse_Ownership.FOREIGN, connectorId: '', containerGb: 0 };
     case 'unknown':
-      return { ownership: FindResponseResponse_Ownership.UNKNOWN, connectorId: '' };
+      return { ownership: FindResponseResponse_Ownership.UNKNOWN, connectorId: '', containerGb: 0 };
   }
 }
 

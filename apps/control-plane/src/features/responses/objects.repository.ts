@@ -7,6 +7,7 @@ export interface StoredObjectRow {
   readonly object_hash: Buffer;
   readonly connector_id: string;
   readonly owner_hash: Buffer;
+  readonly container_gb: number;
 }
 
 const HASH_BYTES = 16;
@@ -16,20 +17,31 @@ export function hashOf(id: string): Buffer {
   return createHash('sha256').update(id, 'utf8').digest().subarray(0, HASH_BYTES);
 }
 
-/** Stores the owner of objects; null: until someone deletes them at the vendor. The first owner of an id at a connector stays. */
+/**
+ * Stores the owner of objects; null: until someone deletes them at the vendor. The first owner of an id at a connector stays, and
+ * the largest container of those that it was recorded with.
+ */
 export async function insertStoredObjects(
   db: Database,
   objects: readonly string[],
-  owner: { readonly connectorId: string; readonly principalId: string; readonly expiresAt: Date | null },
+  owner: {
+    readonly connectorId: string;
+    readonly principalId: string;
+    readonly containerGb: number;
+    readonly expiresAt: Date | null;
+  },
 ): Promise<void> {
   // In one order in all transactions, so that none waits for another one that waits for it.
   const hashes = objects.map(hashOf).sort(Buffer.compare);
   await sql`
-    INSERT INTO stored_objects (object_hash, connector_id, owner_hash, expires_at)
+    INSERT INTO stored_objects (object_hash, connector_id, owner_hash, expires_at, container_gb)
     SELECT object_hash, ${owner.connectorId}, ${hashOf(owner.principalId)},
-           coalesce(${owner.expiresAt}::timestamptz, 'infinity')
+           coalesce(${owner.expiresAt}::timestamptz, 'infinity'), ${owner.containerGb}
     FROM unnest(${hashes}::bytea[]) AS object_hash
-    ON CONFLICT DO NOTHING`.execute(db);
+    ON CONFLICT (object_hash, connector_id) DO UPDATE SET container_gb = excluded.container_gb
+    WHERE stored_objects.owner_hash = excluded.owner_hash AND stored_objects.container_gb < excluded.container_gb`.execute(
+    db,
+  );
 }
 
 export async function findStoredObjects(db: Database, ids: readonly string[]): Promise<StoredObjectRow[]> {
@@ -38,7 +50,7 @@ export async function findStoredObjects(db: Database, ids: readonly string[]): P
     SELECT stored.*
     FROM (SELECT DISTINCT unnest(${ids.map(hashOf)}::bytea[])) AS wanted (hash)
     CROSS JOIN LATERAL (
-      SELECT object_hash, connector_id, owner_hash FROM stored_objects WHERE object_hash = wanted.hash OFFSET 0
+      SELECT object_hash, connector_id, owner_hash, container_gb FROM stored_objects WHERE object_hash = wanted.hash OFFSET 0
     ) AS stored`.execute(db);
   return rows;
 }

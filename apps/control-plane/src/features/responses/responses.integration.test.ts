@@ -35,6 +35,7 @@ const record = (fields: Partial<OwnedObjects> = {}) =>
         ...(fields.connectorId !== undefined && { connectorId: fields.connectorId }),
         ...(fields.principalId !== undefined && { principalId: fields.principalId }),
         ...(fields.areLasting !== undefined && { areLasting: fields.areLasting }),
+        ...(fields.containerGb !== undefined && { containerGb: fields.containerGb }),
       }),
     ),
   );
@@ -57,13 +58,33 @@ const rows = async () => {
 };
 
 describe('the book of stored objects', () => {
+  it('keeps the largest container of each object, whoever else names it', async () => {
+    const sizes = async (principal: string) =>
+      (await ownersOfObjects(deps(), ['resp_1', 'msg_1'], principal)).map((owner) =>
+        owner.kind === 'own' ? owner.containerGb : owner.kind,
+      );
+    await record({ containerGb: 16 });
+    expect(await sizes('ada')).toEqual([16, 16]);
+    await record({ containerGb: 4 });
+    await record({ containerGb: 64, principalId: 'bob' });
+    expect([await sizes('ada'), await sizes('bob')]).toEqual([
+      [16, 16],
+      ['foreign', 'foreign'],
+    ]);
+    await record({ containerGb: 64 });
+    expect(await sizes('ada')).toEqual([64, 64]);
+    // A number that no vendor has does not make the record fail.
+    await record({ responseId: 'resp_2', objectIds: ['msg_2'], containerGb: 1_000_000 });
+    expect(await kinds('ada', 'resp_2', 'msg_2')).toEqual(['own', 'own']);
+  });
+
   it('knows a response and all that its answer named, at its connector', async () => {
     await record();
     const owned = await ownersOfObjects(deps(), ['msg_1', 'resp_1', 'rs_1', 'msg_2'], 'ada');
     expect(owned).toEqual([
-      { kind: 'own', connectorId: 'con_1', unfinished: undefined },
-      { kind: 'own', connectorId: 'con_1', unfinished: undefined },
-      { kind: 'own', connectorId: 'con_1', unfinished: undefined },
+      { kind: 'own', connectorId: 'con_1', containerGb: 0, unfinished: undefined },
+      { kind: 'own', connectorId: 'con_1', containerGb: 0, unfinished: undefined },
+      { kind: 'own', connectorId: 'con_1', containerGb: 0, unfinished: undefined },
       { kind: 'unknown' },
     ]);
     expect(await kinds('bob', 'msg_1', 'resp_1', 'rs_1', 'msg_2')).toEqual([
@@ -92,7 +113,7 @@ describe('the book of stored objects', () => {
     expect(await rows()).toEqual([0, 3]);
     expect(await kinds('bob', 'resp_1', 'msg_1')).toEqual(['foreign', 'foreign']);
     expect(await ownersOfObjects(deps(), ['resp_1'], 'ada')).toEqual([
-      { kind: 'own', connectorId: 'con_1', unfinished: undefined },
+      { kind: 'own', connectorId: 'con_1', containerGb: 0, unfinished: undefined },
     ]);
     await pass(3 * 365 - 95);
     expect(await kinds('bob', 'resp_1', 'msg_1')).toEqual(['foreign', 'foreign']);

@@ -3,12 +3,18 @@ import { type Selectable, sql } from 'kysely';
 
 export type StoredResponseRow = Selectable<StoredResponses>;
 
-/** Stores the owner of a response. The first owner of an id at a connector stays. */
+/** Stores the owner of a response. The first owner of an id at a connector stays, and the largest container that it was recorded with. */
 export async function insertStoredResponse(db: Database, row: StoredResponseRow): Promise<void> {
   await db
     .insertInto('stored_responses')
     .values(row)
-    .onConflict((conflict) => conflict.columns(['response_id', 'connector_id']).doNothing())
+    .onConflict((conflict) =>
+      conflict
+        .columns(['response_id', 'connector_id'])
+        .doUpdateSet((eb) => ({ container_gb: eb.ref('excluded.container_gb') }))
+        .whereRef('stored_responses.principal_id', '=', 'excluded.principal_id')
+        .whereRef('stored_responses.container_gb', '<', 'excluded.container_gb'),
+    )
     .execute();
 }
 

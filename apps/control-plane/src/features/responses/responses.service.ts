@@ -33,6 +33,8 @@ export interface OwnedObjects extends OwnedResponse {
   readonly objectIds: readonly string[];
   /** The vendor keeps the other objects until someone deletes them. */
   readonly areLasting: boolean;
+  /** The memory of the largest container that a request naming one of these may reuse; 0: none, or of 1 GB. */
+  readonly containerGb: number;
 }
 
 /** A response that a vendor returned before it finished it: its attempt is charged a reservation until it is settled. */
@@ -53,6 +55,8 @@ export type Ownership =
   | {
       readonly kind: 'own';
       readonly connectorId: string;
+      /** As recorded. */
+      readonly containerGb: number;
       /** Set until the response is settled. */
       readonly unfinished: UnfinishedResponse | undefined;
     }
@@ -73,6 +77,8 @@ const MAX_BATCHES = 20;
 const MAX_OBJECTS = 1_024;
 const MAX_LOOKED_UP = 2_049;
 const MAX_ID_LENGTH = 512;
+/** The column takes no more, and no vendor has so large a container. */
+const MAX_CONTAINER_GB = 32_767;
 /** No vendor works on a response for longer. */
 export const MAX_UNSETTLED_MS = 24 * 3_600_000;
 const MAX_UNSETTLED = 1_000;
@@ -80,6 +86,7 @@ const MAX_UNSETTLED = 1_000;
 /** Records the owner of what an answer names. It is no change of the control stream: proxies look it up when they need it. */
 export async function recordObjects({ db, now }: ResponseDeps, owned: OwnedObjects): Promise<void> {
   const { responseId, connectorId, principalId, keyId, unfinished, areLasting } = owned;
+  const containerGb = Math.min(owned.containerGb, MAX_CONTAINER_GB);
   const at = now();
   const response = {
     response_id: responseId,
@@ -91,6 +98,7 @@ export async function recordObjects({ db, now }: ResponseDeps, owned: OwnedObjec
     model: unfinished?.model ?? null,
     producer_id: unfinished?.producerId ?? null,
     settled_at: null,
+    container_gb: containerGb,
   };
   const ids = new Set(owned.objectIds.filter((id) => id !== '' && id.length <= MAX_ID_LENGTH));
   if (ids.size === 0) return await insertStoredResponse(db, response);
@@ -98,7 +106,7 @@ export async function recordObjects({ db, now }: ResponseDeps, owned: OwnedObjec
   const expiresAt = areLasting ? null : yearsAfter(at, HASH_RETENTION_YEARS);
   await db.transaction().execute(async (tx) => {
     await insertStoredResponse(tx, response);
-    await insertStoredObjects(tx, objects, { connectorId, principalId, expiresAt });
+    await insertStoredObjects(tx, objects, { connectorId, principalId, containerGb, expiresAt });
   });
 }
 
@@ -126,11 +134,15 @@ export async function ownersOfObjects(
     const records = responses.get(id) ?? [];
     const record = records.find((row) => row.principal_id === principalId);
     if (record) {
-      return { kind: 'own', connectorId: record.connector_id, unfinished: unfinishedOf(record) };
+      const { connector_id: connectorId, container_gb: containerGb } = record;
+      return { kind: 'own', connectorId, containerGb, unfinished: unfinishedOf(record) };
     }
     const hashed = objects.get(hashOf(id).toString('hex')) ?? [];
     const own = hashed.find((row) => row.owner_hash.equals(owner));
-    if (own) return { kind: 'own', connectorId: own.connector_id, unfinished: undefined };
+    if (own) {
+      const { connector_id: connectorId, container_gb: containerGb } = own;
+      return { kind: 'own', connectorId, containerGb, unfinished: undefined };
+    }
     return records.length + hashed.length > 0 ? FOREIGN : UNKNOWN;
   });
 }

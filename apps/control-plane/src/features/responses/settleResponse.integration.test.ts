@@ -158,7 +158,7 @@ describe('an unfinished response', () => {
     expect(await settle({ ...response, connectorId: 'con_other' }, { usage })).toEqual(unknown);
     expect(await settle({ ...response, responseId: 'resp_other' }, { usage })).toEqual(unknown);
     const finished = { ...response, responseId: 'resp_finished', keyId: 'key_1' };
-    await recordObjects(deps(), { ...finished, objectIds: [], areLasting: false });
+    await recordObjects(deps(), { ...finished, objectIds: [], areLasting: false, containerGb: 0 });
     expect(await settle(finished, { usage })).toEqual(unknown);
     expect(await corrections()).toEqual([]);
   });
