@@ -131,7 +131,7 @@ function ofConditions(conditions: readonly NewWebhookEvent[]): Finding[] {
         kind: 'prices_old',
         level: 'look',
         count: Number(models),
-        message: `Nothing confirmed ${some(Number(models), 'price', 'prices')} (${text(origin)}) for ${text(age_days)} days.`,
+        message: `Not confirmed for ${text(age_days)} days: ${some(Number(models), 'price', 'prices')} (${text(origin)}).`,
         resource_ids: [text(model)],
       }),
     ),
