@@ -1,7 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { readGenerationRequest } from './generationRequest.ts';
-import { CHAT_COMPLETIONS, MESSAGES, OPERATIONS, type Operation, RESPONSES } from './operation.ts';
+import {
+  CHAT_COMPLETIONS,
+  GEMINI_OPERATIONS,
+  MESSAGES,
+  OPERATIONS,
+  type Operation,
+  RESPONSES,
+} from './operation.ts';
 import { RequestBody } from './requestBody.ts';
+import type { Field } from './requestFields/field.ts';
 import { findNamedObjects, isObjectId } from './storedObjects.ts';
 
 /** The objects that a body names, by path, as the plan of a request finds them. */
@@ -264,6 +272,27 @@ describe('an id', () => {
     expect(() => findNamedObjects(body, RESPONSES.requestFields)).toThrow(
       expect.objectContaining({ code: 'field_out_of_bounds' }),
     );
+  });
+  it('stand in lists of at most 2,048, in every table', () => {
+    const seen = new Set<Field>();
+    const lists: number[] = [];
+    const visit = (field: Field | undefined): void => {
+      if (!field || seen.has(field)) return;
+      seen.add(field);
+      const { value, refers = {} } = field;
+      Object.values(refers).forEach(visit);
+      if (value.kind === 'list') {
+        if (value.item.cost === 'stored') lists.push(value.most ?? Number.POSITIVE_INFINITY);
+        visit(value.item);
+      } else if (value.kind === 'map') visit(value.item);
+      else if (value.kind === 'object') Object.values(value.fields).forEach(visit);
+      else if (value.kind === 'variants') [...Object.values(value.variants), value.untagged].forEach(visit);
+      else if (value.kind === 'kinds') [value.scalar, value.list, value.object].forEach(visit);
+    };
+    for (const { requestFields } of [...OPERATIONS, ...GEMINI_OPERATIONS])
+      Object.values(requestFields).forEach(visit);
+    expect(lists.length).toBeGreaterThan(5);
+    expect(lists.filter((most) => most > 2_048)).toEqual([]);
   });
   it('may not have more than 512 bytes', () => {
     const id = 'x'.repeat(513);

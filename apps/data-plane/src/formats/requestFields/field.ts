@@ -244,7 +244,12 @@ export function count(note: string, most: number = Number.MAX_SAFE_INTEGER): Fie
   return { ...bounded(note, { kind: 'count', most }), bound: NUMBER };
 }
 
-export function list(item: Field, most: number = MAX_ITEMS, mostTokens: number = most): Field {
+/** Ids of stored objects are looked up, so a list of them is short, wherever it stands. */
+export function list(
+  item: Field,
+  most: number = item.cost === 'stored' ? MAX_IDS : MAX_ITEMS,
+  mostTokens: number = most,
+): Field {
   return { cost: 'free', value: { kind: 'list', item, most, mostTokens } };
 }
 
@@ -256,7 +261,7 @@ export function textsOrTokens(): Field {
 
 /** Ids of stored objects that are made outside the service. */
 export function outsideIds(): Field {
-  return list(outsideId, MAX_IDS);
+  return list(outsideId);
 }
 
 /** Other models that may answer. */
