@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
+import type { BucketRef } from '@weighbridge/budget';
 import type { Database } from '@weighbridge/database';
 import { newId, newUuid, workloadTypeKey } from '@weighbridge/domain';
 import { addEvidence } from '@weighbridge/evidence';
-import { type BucketRef, recordUsage } from '@weighbridge/ledger';
+import { recordUsage } from '@weighbridge/ledger';
 
 export interface Used {
   readonly event?: string;

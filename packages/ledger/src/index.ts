@@ -1,13 +1,4 @@
 export {
-  type BucketRef,
-  bucketKey,
-  bucketOfKey,
-  keySubject,
-  POLICY_SUBJECT,
-  principalBucket,
-  principalSubject,
-} from './buckets/bucketRef.ts';
-export {
   type OverriddenCounter,
   type OverrideInForce,
   type OverrideRow,

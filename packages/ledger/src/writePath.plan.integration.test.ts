@@ -1,3 +1,4 @@
+import { bucketKey } from '@weighbridge/budget';
 import type { Database } from '@weighbridge/database';
 import { createExplainedDatabase, createTestDatabase, type ExplainedStatement } from '@weighbridge/testing';
 import { sql } from 'kysely';
@@ -13,7 +14,6 @@ import {
   NOW,
   principalOf,
 } from '../test/grownLedger.ts';
-import { bucketKey } from './buckets/bucketRef.ts';
 import { lockCounters } from './buckets/successors.ts';
 import { setBucketLimits } from './budgets/setBucketLimits.ts';
 import type { UsageToRecord } from './events/usage.ts';

@@ -1,7 +1,7 @@
+import { type BucketRef, keySubject, POLICY_SUBJECT } from '@weighbridge/budget';
 import type { Database } from '@weighbridge/database';
 import type { ExplainedStatement } from '@weighbridge/testing';
 import { sql } from 'kysely';
-import { type BucketRef, keySubject, POLICY_SUBJECT } from '../src/buckets/bucketRef.ts';
 import { openMonth } from './ledger.ts';
 
 export const NOW = new Date('2026-11-10T12:00:00Z');

@@ -1,6 +1,6 @@
+import { type BucketRef, bucketKey } from '@weighbridge/budget';
 import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
-import { type BucketRef, bucketKey } from '../src/buckets/bucketRef.ts';
 
 /** The spend of each bucket in nano-USD; 0 for a bucket without a row. */
 export async function readSpent(db: Database, buckets: readonly BucketRef[]): Promise<Map<string, NanoUsd>> {

@@ -1,7 +1,7 @@
+import type { BucketRef } from '@weighbridge/budget';
 import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { CompiledQuery } from 'kysely';
 import { boundedSumText } from './boundedSum.ts';
-import type { BucketRef } from './bucketRef.ts';
 
 /** An amount, and the buckets that it adds to, by key. */
 export interface CountedAmount {

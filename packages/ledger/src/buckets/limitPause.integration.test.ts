@@ -1,3 +1,4 @@
+import { bucketKey, POLICY_SUBJECT } from '@weighbridge/budget';
 import { isUnavailable } from '@weighbridge/database';
 import { expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
@@ -6,7 +7,6 @@ import { insertPolicy } from '../../test/policies.ts';
 import { answerLeaseCalls } from '../leases/answerLeaseCalls.ts';
 import { registerProducer } from '../producers/producers.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
-import { bucketKey, POLICY_SUBJECT } from './bucketRef.ts';
 
 const ledger = useLedger();
 const now = new Date('2026-11-10T12:00:00Z');

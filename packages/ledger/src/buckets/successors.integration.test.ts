@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
 import { createDb, type Database } from '@weighbridge/database';
 import { WINDOW_KINDS, windowAt } from '@weighbridge/domain';
 import { createTestDatabase } from '@weighbridge/testing';
@@ -11,7 +12,6 @@ import { openCounter } from '../budgets/openCounter.ts';
 import type { LedgerEvent } from '../events/usage.ts';
 import { rebuildBuckets } from '../maintenance/rebuild.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
-import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from './bucketRef.ts';
 
 const NOW = new Date('2026-11-20T09:40:00Z');
 const CREATED = new Date('2026-11-01T00:00:00Z');

@@ -1,7 +1,7 @@
+import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
 import type { Policies, Tx } from '@weighbridge/database';
 import { type WindowKind, windowAt } from '@weighbridge/domain';
 import { type Selectable, sql } from 'kysely';
-import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from './bucketRef.ts';
 import { limitedPause } from './limitPause.ts';
 
 /** An event or a correction: who pays, when, and on which counters. */

@@ -1,8 +1,8 @@
+import { POLICY_SUBJECT } from '@weighbridge/budget';
 import type { Tx } from '@weighbridge/database';
 import { type Window, type WindowKind, windowAt } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { boundedSum } from '../buckets/boundedSum.ts';
-import { POLICY_SUBJECT } from '../buckets/bucketRef.ts';
 import { lockCounters } from '../buckets/successors.ts';
 import { carryLeases } from '../leases/carryLeases.ts';
 

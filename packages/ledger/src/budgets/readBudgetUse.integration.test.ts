@@ -1,9 +1,9 @@
+import { keySubject, POLICY_SUBJECT } from '@weighbridge/budget';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, useLedger } from '../../test/ledger.ts';
 import { insertPolicy } from '../../test/policies.ts';
-import { keySubject, POLICY_SUBJECT } from '../buckets/bucketRef.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
 import { readBudgetUse } from './readBudgetUse.ts';
 

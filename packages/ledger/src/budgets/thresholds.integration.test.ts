@@ -1,9 +1,9 @@
+import { type BucketRef, bucketKey, POLICY_SUBJECT } from '@weighbridge/budget';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, useLedger, uuidAt } from '../../test/ledger.ts';
 import { insertPolicy } from '../../test/policies.ts';
-import { type BucketRef, bucketKey, POLICY_SUBJECT } from '../buckets/bucketRef.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
 import { recordCorrection } from '../requests/corrections.ts';
 import { recordOverdueThresholds } from './thresholds.ts';

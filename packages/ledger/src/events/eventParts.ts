@@ -1,6 +1,6 @@
+import type { BucketRef } from '@weighbridge/budget';
 import type { Attribution, UsageEvent } from '@weighbridge/contracts';
 import { workloadTypeKey } from '@weighbridge/domain';
-import type { BucketRef } from '../buckets/bucketRef.ts';
 import type { LedgerEvent, WorkloadType } from './usage.ts';
 import { atMost, checkedId, checkedTime, checkText, MAX_INTEGER } from './validation.ts';
 

@@ -1,6 +1,6 @@
+import type { BucketRef } from '@weighbridge/budget';
 import type { UsageEvents } from '@weighbridge/database';
 import type { Insertable } from 'kysely';
-import type { BucketRef } from '../buckets/bucketRef.ts';
 
 /** Larger transactions are no faster, and hold their locks longer. */
 export const MAX_EVENTS_PER_TRANSACTION = 2_000;

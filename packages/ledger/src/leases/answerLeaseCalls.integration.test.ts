@@ -1,16 +1,10 @@
+import { type BucketRef, bucketKey, keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
 import { untilLockWaits } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
 import { allowPauses, eventsOnly, useLedger } from '../../test/ledger.ts';
 import { insertKey, insertPolicy, type PolicyRow } from '../../test/policies.ts';
-import {
-  type BucketRef,
-  bucketKey,
-  keySubject,
-  POLICY_SUBJECT,
-  principalSubject,
-} from '../buckets/bucketRef.ts';
 import { endDueOverrides } from '../budgets/endOverrides.ts';
 import { openCounter } from '../budgets/openCounter.ts';
 import { setBucketLimits } from '../budgets/setBucketLimits.ts';

@@ -1,6 +1,6 @@
+import { type BucketRef, bucketKey } from '@weighbridge/budget';
 import type { Database, Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
-import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
 import { lockCounters } from '../buckets/successors.ts';
 import {
   type BucketState,

@@ -1,6 +1,6 @@
+import { type BucketRef, bucketKey } from '@weighbridge/budget';
 import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
-import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
 import type { BucketState } from './decideGrant.ts';
 
 /** Locks the buckets that exist until the transaction ends, in the order that every writer uses. */

@@ -1,9 +1,9 @@
+import { type BucketRef, bucketKey, POLICY_SUBJECT } from '@weighbridge/budget';
 import { createDb, isUnavailable } from '@weighbridge/database';
 import { expect, it } from 'vitest';
 import { type Fault, type FaultyConnection, openFaultyConnection } from '../../test/faultyConnection.ts';
 import { useLedger } from '../../test/ledger.ts';
 import { insertPolicy } from '../../test/policies.ts';
-import { type BucketRef, bucketKey, POLICY_SUBJECT } from '../buckets/bucketRef.ts';
 import { registerProducer } from '../producers/producers.ts';
 import { answerLeaseCalls } from './answerLeaseCalls.ts';
 

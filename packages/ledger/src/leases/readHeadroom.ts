@@ -1,7 +1,7 @@
+import { type BucketRef, bucketKey } from '@weighbridge/budget';
 import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
-import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
 import { limitAt } from '../buckets/overrides.ts';
 
 /**

@@ -1,6 +1,6 @@
+import { bucketOfKey } from '@weighbridge/budget';
 import type { Database } from '@weighbridge/database';
 import { microFromNano } from '@weighbridge/domain';
-import { bucketOfKey } from '../buckets/bucketRef.ts';
 import { counterOf } from '../webhookEvents/counterOf.ts';
 import { recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
 import type { BucketState } from './decideGrant.ts';

@@ -1,9 +1,9 @@
+import { type BucketRef, bucketKey } from '@weighbridge/budget';
 import { arrayLiteral, BIGINT, binaryArray, type Tx, UUID } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { addToLeased } from '../buckets/addToLeased.ts';
 import { boundedSum } from '../buckets/boundedSum.ts';
-import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
 import { lockedLeaseOf } from './leaseOf.ts';
 
 /** The parts of a new event that its leases need. */

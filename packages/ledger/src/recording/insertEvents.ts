@@ -1,3 +1,4 @@
+import type { BucketRef } from '@weighbridge/budget';
 import type { Tx } from '@weighbridge/database';
 import {
   arrayLiteral,
@@ -12,7 +13,6 @@ import {
   UUID,
 } from '@weighbridge/database';
 import { CompiledQuery } from 'kysely';
-import type { BucketRef } from '../buckets/bucketRef.ts';
 import type { LedgerEvent } from '../events/usage.ts';
 
 /** An event with every bucket that it counts in, by key. */

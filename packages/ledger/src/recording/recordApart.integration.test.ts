@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { BucketRef } from '@weighbridge/budget';
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
@@ -6,7 +7,6 @@ import { ledgerEvent } from '../../test/events.ts';
 import { useLedger, uuidAt } from '../../test/ledger.ts';
 import { insertPolicy } from '../../test/policies.ts';
 import { MAX_SUM_NANO_USD } from '../buckets/boundedSum.ts';
-import type { BucketRef } from '../buckets/bucketRef.ts';
 import type { LedgerEvent } from '../events/usage.ts';
 import { answerLeaseCalls } from '../leases/answerLeaseCalls.ts';
 import { closeLeases } from '../leases/closeLeases.ts';

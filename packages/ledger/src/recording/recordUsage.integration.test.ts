@@ -1,12 +1,12 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type BucketRef, keySubject, principalSubject } from '@weighbridge/budget';
 import { createDb } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, rangesOnly, useLedger, uuidAt } from '../../test/ledger.ts';
 import { readSpent } from '../../test/readSpent.ts';
-import { type BucketRef, keySubject, principalSubject } from '../buckets/bucketRef.ts';
 import type { LedgerEvent, ReceivedRange } from '../events/usage.ts';
 import { closeEpoch } from '../producers/producers.ts';
 import { readAcks } from '../producers/readAcks.ts';

@@ -1,6 +1,6 @@
+import { type BucketRef, bucketKey, countersOf } from '@weighbridge/budget';
 import type { Database, Tx } from '@weighbridge/database';
 import { addToBuckets } from '../buckets/addToBuckets.ts';
-import { type BucketRef, bucketKey, countersOf } from '../buckets/bucketRef.ts';
 import { findSuccessors } from '../buckets/successors.ts';
 import { recordThresholds, type ThresholdReached } from '../budgets/thresholds.ts';
 import {

@@ -1,5 +1,5 @@
+import { bucketKey } from '@weighbridge/budget';
 import type { Tx } from '@weighbridge/database';
-import { bucketKey } from '../buckets/bucketRef.ts';
 import { type ExhaustedCounter, recordExhausted } from '../leases/recordExhausted.ts';
 import type { RefusalRow } from './refusal.ts';
 

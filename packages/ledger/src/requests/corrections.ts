@@ -1,8 +1,8 @@
+import { bucketOfKey, countersOf } from '@weighbridge/budget';
 import type { Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { addToBuckets } from '../buckets/addToBuckets.ts';
-import { bucketOfKey, countersOf } from '../buckets/bucketRef.ts';
 import { findSuccessors } from '../buckets/successors.ts';
 import { addToHours } from '../spend/usageByHour.ts';
 import type { AttemptRow } from './requests.ts';

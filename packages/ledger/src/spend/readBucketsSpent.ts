@@ -1,7 +1,7 @@
+import { type BucketRef, bucketKey } from '@weighbridge/budget';
 import { arrayLiteral, type Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
-import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
 import { unattributed } from '../leases/readUnattributed.ts';
 
 /** What each bucket has spent, by key; as in `readSpend`, with what lost proxies' leases hold. A bucket without spend has 0. */

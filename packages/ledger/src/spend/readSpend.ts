@@ -1,7 +1,7 @@
+import { type BucketRef, bucketKey, principalBucket } from '@weighbridge/budget';
 import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
-import { type BucketRef, bucketKey, principalBucket } from '../buckets/bucketRef.ts';
 import { unattributed } from '../leases/readUnattributed.ts';
 import { LEDGER_AS_OF } from '../producers/ledgerAsOf.ts';
 

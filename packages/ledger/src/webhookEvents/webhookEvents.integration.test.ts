@@ -1,10 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto';
+import { type BucketRef, keySubject } from '@weighbridge/budget';
 import { sql } from 'kysely';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, useLedger } from '../../test/ledger.ts';
 import { insertPolicy } from '../../test/policies.ts';
-import { type BucketRef, keySubject } from '../buckets/bucketRef.ts';
 import { answerLeaseCalls } from '../leases/answerLeaseCalls.ts';
 import { markLost, registerProducer } from '../producers/producers.ts';
 import { recordUsage } from '../recording/recordUsage.ts';

@@ -1,6 +1,6 @@
+import { type BucketRef, bucketKey, POLICY_SUBJECT } from '@weighbridge/budget';
 import type { Database, Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
-import { type BucketRef, bucketKey, POLICY_SUBJECT } from '../../src/buckets/bucketRef.ts';
 import { endDueOverrides } from '../../src/budgets/endOverrides.ts';
 import { openCounter } from '../../src/budgets/openCounter.ts';
 import { setBucketLimits } from '../../src/budgets/setBucketLimits.ts';

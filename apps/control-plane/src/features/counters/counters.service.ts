@@ -1,13 +1,11 @@
+import { keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
 import type { Database } from '@weighbridge/database';
 import { microFromNano, windowAt } from '@weighbridge/domain';
 import {
   type CounterRow,
-  keySubject,
   ledgerAsOf,
   type OverrideInForce,
   overrideKey,
-  POLICY_SUBJECT,
-  principalSubject,
   readCounters,
   readOverrides,
 } from '@weighbridge/ledger';

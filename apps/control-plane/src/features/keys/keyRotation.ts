@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
+import { bucketKey } from '@weighbridge/budget';
 import type { Tx } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
-import { bucketKey } from '@weighbridge/ledger';
 import { type Caller, credentialName, isCallingKey, isOperator } from '../../shared/caller.ts';
 import type { Scope } from '../../shared/scopes.ts';
 import { type CountedKey, countersOf, type GoverningPolicy } from '../policies/policies.service.ts';

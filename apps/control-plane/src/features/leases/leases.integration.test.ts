@@ -1,8 +1,9 @@
 import { create } from '@bufbuild/protobuf';
+import { POLICY_SUBJECT } from '@weighbridge/budget';
 import { BudgetLease_Outcome, LeaseRequestSchema } from '@weighbridge/contracts';
 import { listen } from '@weighbridge/database';
 import { newUuid } from '@weighbridge/domain';
-import { markLost, POLICY_SUBJECT, readSpend, registerProducer } from '@weighbridge/ledger';
+import { markLost, readSpend, registerProducer } from '@weighbridge/ledger';
 import { eventually } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, it } from 'vitest';

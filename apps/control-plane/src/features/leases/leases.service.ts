@@ -1,4 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
+import { type BucketRef, bucketKey } from '@weighbridge/budget';
 import {
   type BudgetCall,
   BudgetLease_Outcome,
@@ -11,8 +12,6 @@ import { type Database, isStatementTimeout } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
 import {
   answerLeaseCalls,
-  type BucketRef,
-  bucketKey,
   grantRates,
   type LeaseOutcome,
   type LeaseResult,

@@ -1,5 +1,5 @@
+import type { BucketRef } from '@weighbridge/budget';
 import type { Database, Tx } from '@weighbridge/database';
-import type { BucketRef } from '@weighbridge/ledger';
 import { sql } from 'kysely';
 
 /** Notifies all control planes that leases on a bucket are reclaimed. A missed notification costs a second. */

@@ -1,15 +1,8 @@
+import { keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
 import type { Database, Tx } from '@weighbridge/database';
 import { isId, isPrincipalId, microFromNano, nanoFromMicro, newId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import {
-  endDueOverrides,
-  keySubject,
-  markDueOverrides,
-  type OverrideRow,
-  POLICY_SUBJECT,
-  principalSubject,
-  setBucketLimits,
-} from '@weighbridge/ledger';
+import { endDueOverrides, markDueOverrides, type OverrideRow, setBucketLimits } from '@weighbridge/ledger';
 import { type Caller, readsAllSpend, visibleObjects } from '../../shared/caller.ts';
 import { parseDateTime } from '../../shared/dateTime.ts';
 import { fieldChanges } from '../../shared/fieldChanges.ts';

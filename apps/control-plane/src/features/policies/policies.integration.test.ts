@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { POLICY_SUBJECT } from '@weighbridge/budget';
 import { newId } from '@weighbridge/domain';
-import { answerLeaseCalls, POLICY_SUBJECT, registerProducer } from '@weighbridge/ledger';
+import { answerLeaseCalls, registerProducer } from '@weighbridge/ledger';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type Json, outcome, startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { recordAttempts } from '../../../test/usage.ts';

@@ -1,7 +1,7 @@
+import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
 import type { Database, Tx } from '@weighbridge/database';
 import { isId, nanoFromMicro, newId, type Window, windowAt } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
-import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/ledger';
 import {
   findBindingPolicies,
   findGoverningPolicy,

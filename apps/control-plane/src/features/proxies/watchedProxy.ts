@@ -1,5 +1,6 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import type { ServerDuplexStream } from '@grpc/grpc-js';
+import type { BucketRef } from '@weighbridge/budget';
 import {
   type ConnectorCondition,
   ConnectorState,
@@ -11,7 +12,7 @@ import {
   WatchResponseSchema,
 } from '@weighbridge/contracts';
 import { isId } from '@weighbridge/domain';
-import type { BucketRef, ModelOutput, Watermark } from '@weighbridge/ledger';
+import type { ModelOutput, Watermark } from '@weighbridge/ledger';
 import type { EvidenceFeed } from '../evidence/evidenceFeed.ts';
 import type { ChangeFeed } from './changeFeed.ts';
 import { type ReportedOverhead, reportedOverhead } from './overheads.ts';

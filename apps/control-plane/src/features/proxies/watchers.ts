@@ -1,3 +1,4 @@
+import type { BucketRef } from '@weighbridge/budget';
 import {
   type ConnectorTested,
   ControlService,
@@ -8,7 +9,7 @@ import {
   type WatchRequest,
 } from '@weighbridge/contracts';
 import { AppError, toGrpcError } from '@weighbridge/errors';
-import type { BucketRef, ModelOutput, Watermark } from '@weighbridge/ledger';
+import type { ModelOutput, Watermark } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
 import type { ProxyFinding } from '../connectors/proxyTests.ts';
 import type { EvidenceFeed } from '../evidence/evidenceFeed.ts';

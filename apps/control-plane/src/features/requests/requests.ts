@@ -1,14 +1,8 @@
+import { type BucketRef, bucketOfKey } from '@weighbridge/budget';
 import { isId, microFromNano } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
 import type { FeedbackRow } from '@weighbridge/evidence';
-import {
-  type AttemptRow,
-  type BillingDetails,
-  type BucketRef,
-  bucketOfKey,
-  detailsOf,
-  type RequestPosition,
-} from '@weighbridge/ledger';
+import { type AttemptRow, type BillingDetails, detailsOf, type RequestPosition } from '@weighbridge/ledger';
 import { part } from '../../shared/paging.ts';
 import type { Correction } from './corrections.schemas.ts';
 import type { FoundRequest, RequestNames } from './foundRequests.ts';

@@ -1,13 +1,10 @@
+import { type BucketRef, bucketKey, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
 import { microFromNano, windowAt } from '@weighbridge/domain';
 import {
-  type BucketRef,
-  bucketKey,
   type CounterUse,
   ledgerAsOf,
   type OverrideInForce,
   overrideKey,
-  POLICY_SUBJECT,
-  principalSubject,
   readCounterUse,
   readOverrides,
   readPolicyUse,

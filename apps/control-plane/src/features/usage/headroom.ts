@@ -1,6 +1,7 @@
+import { bucketKey } from '@weighbridge/budget';
 import type { Database } from '@weighbridge/database';
 import { microFromNano, type NanoUsd } from '@weighbridge/domain';
-import { bucketKey, type OverrideInForce, overrideKey, readBucketsSpent } from '@weighbridge/ledger';
+import { type OverrideInForce, overrideKey, readBucketsSpent } from '@weighbridge/ledger';
 import { limitOf } from '../policies/limitOverride.ts';
 import type { Counter } from '../policies/policies.service.ts';
 import type { HeadroomCounter } from './usage.schemas.ts';
