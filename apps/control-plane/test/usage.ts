@@ -49,7 +49,7 @@ export async function recordAttempts(db: Database, attempts: readonly Used[]): P
         policyId,
         counterVersion: 1,
         subject: 'policy',
-        windowStart: new Date('2026-11-01T00:00:00Z'),
+        windowStartMs: BigInt(Date.parse('2026-11-01T00:00:00Z')),
       }));
     const workloadType = workloadTypeOf(used.workloadType);
     return {

@@ -1,10 +1,10 @@
 import { create } from '@bufbuild/protobuf';
+import { bucketKey } from '@weighbridge/budget';
 import { BucketRefSchema } from '@weighbridge/contracts';
 import { createMetrics } from '@weighbridge/runtime';
 import { expect, it } from 'vitest';
 import { headOf, newPlace, tailOf } from '../test/spoolFixture.ts';
 import { HeartbeatState } from './control/heartbeatState.ts';
-import { bucketKey } from './control/keyPolicies.ts';
 import { createLimits } from './limits.ts';
 
 it('calls for leases only after the ends of earlier attempts are in the spool', async () => {

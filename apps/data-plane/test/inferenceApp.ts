@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
+import type { BucketRef } from '@weighbridge/budget';
 import {
-  type BucketRef,
   Dialect,
   Enforcement,
   type Key,

@@ -1,6 +1,6 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { type BucketRef, bucketKey } from '@weighbridge/budget';
 import {
-  type BucketRef,
   BucketRefSchema,
   BudgetLease_Outcome,
   type LeaseRequestSchema,
@@ -8,7 +8,7 @@ import {
   LeaseResponseSchema,
 } from '@weighbridge/contracts';
 import { LeaseBook, type LeaseBookDeps } from '../src/budget/leaseBook.ts';
-import { type BudgetedPolicy, bucketKey } from '../src/control/keyPolicies.ts';
+import type { BudgetedPolicy } from '../src/control/keyPolicies.ts';
 
 function bucket(policyId: string): BucketRef {
   return create(BucketRefSchema, { policyId, counterVersion: 1, subject: 'policy', windowStartMs: 0n });

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import { type BucketRef, BudgetLease_Outcome, LeaseResponseSchema } from '@weighbridge/contracts';
+import type { BucketRef } from '@weighbridge/budget';
+import { BudgetLease_Outcome, LeaseResponseSchema } from '@weighbridge/contracts';
 import { LeaseBook, type LeaseBookDeps } from '../src/budget/leaseBook.ts';
 import { RateBook } from '../src/rates/rateBook.ts';
 

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
+import { bucketKey } from '@weighbridge/budget';
 import { BucketRefSchema } from '@weighbridge/contracts';
 import { tokenSha256 } from '@weighbridge/domain';
-import { bucketKey } from '../src/control/keyPolicies.ts';
 import type { ResolvedKey } from '../src/control/resolvedKey.ts';
 
 export const ALICE = `sk-svc-alice-${'a'.repeat(32)}`;

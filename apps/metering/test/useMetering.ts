@@ -178,7 +178,7 @@ export function useMetering() {
           policyId: 'pol_1',
           counterVersion: 1,
           subject: 'policy',
-          windowStart: new Date(Number(WINDOW_START_MS)),
+          windowStartMs: WINDOW_START_MS,
         },
         principalId,
       ),

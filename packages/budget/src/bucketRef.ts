@@ -1,11 +1,15 @@
-/** Names one counter in one window. Its spend is a row of `spend_buckets`. */
+/**
+ * Names one counter in one window, in the shape of the wire: a message of `contracts` is one. Its spend is a row of
+ * `spend_buckets`.
+ */
 export interface BucketRef {
   readonly policyId: string;
   /** Incremented when the policy's window, time zone or counter scope changes, which starts new counters. */
   readonly counterVersion: number;
   /** Whose spend it counts: a `keySubject`, a `principalSubject` or `POLICY_SUBJECT`. */
   readonly subject: string;
-  readonly windowStart: Date;
+  /** Unix milliseconds; 0 if the window never ends. */
+  readonly windowStartMs: bigint;
 }
 
 /** The subject of a counter that everyone governed by the policy shares. */
@@ -19,19 +23,33 @@ export function principalSubject(principalId: string): string {
   return `principal:${principalId}`;
 }
 
-/** The subject is last, since a principal's id may contain any character. */
-export function bucketKey(bucket: BucketRef): string {
-  return `${bucket.policyId}/${bucket.counterVersion}/${bucket.windowStart.getTime()}/${bucket.subject}`;
+/** The bucket of a counter in the window that starts then. */
+export function bucketAt(counter: Omit<BucketRef, 'windowStartMs'>, windowStart: Date): BucketRef {
+  const { policyId, counterVersion, subject } = counter;
+  return { policyId, counterVersion, subject, windowStartMs: BigInt(windowStart.getTime()) };
+}
+
+/** As SQL takes it. */
+export function windowStartOf({ windowStartMs }: Pick<BucketRef, 'windowStartMs'>): Date {
+  return new Date(Number(windowStartMs));
+}
+
+/**
+ * Equal for all references to the same counter in the same window. The subject is last, since a principal's id may contain any
+ * character.
+ */
+export function bucketKey({ policyId, counterVersion, windowStartMs, subject }: BucketRef): string {
+  return `${policyId}/${counterVersion}/${windowStartMs}/${subject}`;
 }
 
 /** The inverse of `bucketKey`. Only the subject, which is last, may contain a slash. */
 export function bucketOfKey(key: string): BucketRef {
-  const [policyId = '', version, start, ...subject] = key.split('/');
+  const [policyId = '', version, startMs = '', ...subject] = key.split('/');
   return {
     policyId,
     counterVersion: Number(version),
     subject: subject.join('/'),
-    windowStart: new Date(Number(start)),
+    windowStartMs: BigInt(startMs),
   };
 }
 

@@ -1,5 +1,6 @@
 export {
   type BucketRef,
+  bucketAt,
   bucketKey,
   bucketOfKey,
   countersOf,
@@ -7,4 +8,5 @@ export {
   POLICY_SUBJECT,
   principalBucket,
   principalSubject,
+  windowStartOf,
 } from './bucketRef.ts';

@@ -80,7 +80,7 @@ export function attempt(n: number, fields: AttemptFields = {}): LedgerEvent {
         policyId: 'pol_a',
         counterVersion: 1,
         subject: 'policy',
-        windowStart: new Date('2026-11-01T00:00:00Z'),
+        windowStartMs: BigInt(Date.parse('2026-11-01T00:00:00Z')),
       },
     ],
   };

@@ -1,4 +1,4 @@
-import { bucketKey } from '@weighbridge/budget';
+import { bucketKey, windowStartOf } from '@weighbridge/budget';
 import type { Database } from '@weighbridge/database';
 import { createExplainedDatabase, createTestDatabase, type ExplainedStatement } from '@weighbridge/testing';
 import { sql } from 'kysely';
@@ -182,7 +182,7 @@ const OPERATIONS: readonly (readonly [string, number, (db: Database) => Promise<
         await carryLeases(
           tx,
           { id: 'pol_company', counter_version: 2, counter_scope: 'policy' },
-          COMPANY_BUCKET.windowStart,
+          windowStartOf(COMPANY_BUCKET),
         );
       }),
   ],

@@ -63,7 +63,7 @@ export function ledgerEvent(n: number, fields: EventFields = {}): LedgerEvent {
       policyId,
       counterVersion: 1,
       subject: 'policy',
-      windowStart: new Date('2026-11-01T00:00:00Z'),
+      windowStartMs: BigInt(Date.parse('2026-11-01T00:00:00Z')),
     })),
   };
 }

@@ -21,13 +21,13 @@ export const keyBucket = (n: number): BucketRef => ({
   policyId: 'pol_keys',
   counterVersion: 1,
   subject: keySubject(keyName(n)),
-  windowStart: WINDOW_START,
+  windowStartMs: BigInt(WINDOW_START.getTime()),
 });
 export const COMPANY_BUCKET: BucketRef = {
   policyId: 'pol_company',
   counterVersion: 1,
   subject: POLICY_SUBJECT,
-  windowStart: WINDOW_START,
+  windowStartMs: BigInt(WINDOW_START.getTime()),
 };
 
 /**

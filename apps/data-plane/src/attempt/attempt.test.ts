@@ -1,11 +1,11 @@
 import { create } from '@bufbuild/protobuf';
+import { bucketKey } from '@weighbridge/budget';
 import { BucketRefSchema, ConnectorSchema, Outcome } from '@weighbridge/contracts';
 import { dearestPrices, newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openTestLimits } from '../../test/limits.ts';
 import { openTestUsageLog, type TestUsageLog } from '../../test/usageLog.ts';
-import { bucketKey } from '../control/keyPolicies.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { readGenerationRequest } from '../formats/generationRequest.ts';
 import { CHAT_COMPLETIONS } from '../formats/operation.ts';

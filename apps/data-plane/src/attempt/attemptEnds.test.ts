@@ -1,4 +1,5 @@
 import { create } from '@bufbuild/protobuf';
+import { bucketKey } from '@weighbridge/budget';
 import { BucketRefSchema, ConnectorSchema, Outcome, usageShard } from '@weighbridge/contracts';
 import { dearestPrices, NO_TOKENS, newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
@@ -6,7 +7,6 @@ import { eventually } from '@weighbridge/testing';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { openTestLimits } from '../../test/limits.ts';
 import { openTestUsageLog, type TestUsageLog } from '../../test/usageLog.ts';
-import { bucketKey } from '../control/keyPolicies.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { readGenerationRequest } from '../formats/generationRequest.ts';
 import { CHAT_COMPLETIONS } from '../formats/operation.ts';

@@ -1,5 +1,4 @@
-import type { BucketRef } from '@weighbridge/contracts';
-import { bucketRefOf } from '../control/keyPolicies.ts';
+import { bucketOfKey } from '@weighbridge/budget';
 import { Lease, type PersistedLease } from './lease.ts';
 
 /** The figures of a lease at rest. */
@@ -49,7 +48,7 @@ export class ForgottenLeases {
     if (figures === undefined) return undefined;
     this.#figures.delete(bucketKey);
     const { windowEndMs: _, reservedAtMs, ...remembered } = parse(figures);
-    return Lease.remembered(bucketOf(bucketKey), remembered, reservedAtMs);
+    return Lease.remembered(bucketOfKey(bucketKey), remembered, reservedAtMs);
   }
 
   windowEndOf(bucketKey: string): number | undefined {
@@ -64,9 +63,9 @@ export class ForgottenLeases {
 
   toPersisted(): PersistedLease[] {
     return Array.from(this.#figures, ([key, figures]) => {
-      const { policyId, counterVersion, windowStart, subject } = partsOf(key);
+      const { policyId, counterVersion, windowStartMs, subject } = bucketOfKey(key);
       const { windowEndMs: _, reservedAtMs: __, ...remembered } = parse(figures);
-      return { bucket: [policyId, counterVersion, subject, windowStart], ...remembered };
+      return { bucket: [policyId, counterVersion, subject, String(windowStartMs)], ...remembered };
     });
   }
 
@@ -106,15 +105,4 @@ function parse(text: string): Remembered {
 function roomOf({ granted, returned, used, standing }: LeaseFigures): bigint {
   // Without a standing part, a lease at rest holds nothing.
   return standing === undefined ? 0n : BigInt(granted) - BigInt(returned) - BigInt(used);
-}
-
-function bucketOf(key: string): BucketRef {
-  const { policyId, counterVersion, windowStart, subject } = partsOf(key);
-  return bucketRefOf(policyId, counterVersion, subject, windowStart);
-}
-
-/** The inverse of `bucketKey`: only the subject, which is last, may contain a slash. */
-function partsOf(key: string) {
-  const [policyId = '', version, windowStart = '', ...subject] = key.split('/');
-  return { policyId, counterVersion: Number(version), windowStart, subject: subject.join('/') };
 }

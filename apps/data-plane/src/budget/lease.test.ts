@@ -1,4 +1,4 @@
-import type { BucketRef } from '@weighbridge/contracts';
+import type { BucketRef } from '@weighbridge/budget';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { Lease } from './lease.ts';

@@ -1,4 +1,5 @@
-import type { BucketRef, BudgetLease } from '@weighbridge/contracts';
+import type { BucketRef } from '@weighbridge/budget';
+import type { BudgetLease } from '@weighbridge/contracts';
 
 /** The control plane's latest figures of a bucket, beyond its grant. */
 export interface BucketFigures {

@@ -1,4 +1,5 @@
-import { type BucketRef, BudgetLease_Outcome } from '@weighbridge/contracts';
+import type { BucketRef } from '@weighbridge/budget';
+import { BudgetLease_Outcome } from '@weighbridge/contracts';
 import type { BudgetedPolicy } from '../control/keyPolicies.ts';
 import { budgetContended, budgetExhausted, budgetUnavailable, type RefusedRequest } from './budgetErrors.ts';
 import type { Lease, PersistedLease } from './lease.ts';

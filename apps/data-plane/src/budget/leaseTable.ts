@@ -1,5 +1,6 @@
-import { type BucketRef, BudgetLease_Outcome } from '@weighbridge/contracts';
-import { type BudgetedPolicy, bucketKey, bucketRefOf } from '../control/keyPolicies.ts';
+import { type BucketRef, bucketKey } from '@weighbridge/budget';
+import { BudgetLease_Outcome } from '@weighbridge/contracts';
+import type { BudgetedPolicy } from '../control/keyPolicies.ts';
 import { ForgottenLeases } from './forgottenLeases.ts';
 import { Lease, type PersistedLease } from './lease.ts';
 import { type LeaseCalls, MAX_BUCKETS_PER_CALL } from './leaseCalls.ts';
@@ -118,7 +119,8 @@ export class LeaseTable {
   /** Takes over the leases of an earlier process of the same epoch. */
   restore(persisted: readonly PersistedLease[]): void {
     for (const lease of persisted) {
-      const bucket = bucketRefOf(...lease.bucket);
+      const [policyId, counterVersion, subject, windowStartMs] = lease.bucket;
+      const bucket = { policyId, counterVersion, subject, windowStartMs: BigInt(windowStartMs) };
       const entry = newEntry(new Lease(bucket, lease), undefined, this.#deps.nowMs());
       this.#entries.set(bucketKey(bucket), entry);
       this.#active.add(entry);

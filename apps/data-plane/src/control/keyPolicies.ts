@@ -1,5 +1,4 @@
-import { create } from '@bufbuild/protobuf';
-import { type BucketRef, BucketRefSchema } from '@weighbridge/contracts';
+import type { BucketRef } from '@weighbridge/budget';
 
 /** A policy in a key's chain that has a spending limit, in the form that reserving from it needs. */
 export interface BudgetedPolicy {
@@ -27,19 +26,4 @@ export interface RateLimitedPolicy {
   readonly maxParallel: number | undefined;
   /** A `shadow` policy never refuses; it counts what it would have refused. */
   readonly enforcement: 'enforce' | 'shadow';
-}
-
-/** A reference from its parts as text. */
-export function bucketRefOf(
-  policyId: string,
-  counterVersion: number,
-  subject: string,
-  windowStartMs: string,
-): BucketRef {
-  return create(BucketRefSchema, { policyId, counterVersion, subject, windowStartMs: BigInt(windowStartMs) });
-}
-
-/** Equal for all references to the same counter in the same window. */
-export function bucketKey({ policyId, counterVersion, windowStartMs, subject }: BucketRef): string {
-  return `${policyId}/${counterVersion}/${windowStartMs}/${subject}`;
 }

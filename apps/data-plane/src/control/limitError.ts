@@ -1,4 +1,4 @@
-import type { BucketRef } from '@weighbridge/contracts';
+import type { BucketRef } from '@weighbridge/budget';
 import { AppError, type AppErrorOptions, type ErrorKind } from '@weighbridge/errors';
 
 /** The counter of a policy that had no headroom for a request. */

@@ -1,5 +1,5 @@
+import { type BucketRef, bucketKey } from '@weighbridge/budget';
 import {
-  type BucketRef,
   BudgetMode,
   Enforcement,
   ForeignObjects,
@@ -9,7 +9,7 @@ import {
 } from '@weighbridge/contracts';
 import { compileModelPatterns, type LockedAttribution, NOTHING_LOCKED } from '@weighbridge/domain';
 import { cacheSetting, type PolicyCacheSetting } from './cacheRule.ts';
-import { type BudgetedPolicy, bucketKey, type RateLimitedPolicy } from './keyPolicies.ts';
+import type { BudgetedPolicy, RateLimitedPolicy } from './keyPolicies.ts';
 
 /** A key in the form that admission needs. Immutable: a newer response from the control plane makes a new one. */
 export interface ResolvedKey {

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { type Client, status as GrpcStatus, type Metadata, type ServiceError } from '@grpc/grpc-js';
+import type { BucketRef } from '@weighbridge/budget';
 import type {
-  BucketRef,
   ConnectorConditionSchema,
   ConnectorTestedSchema,
   Evidence,

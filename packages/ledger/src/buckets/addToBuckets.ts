@@ -1,4 +1,4 @@
-import type { BucketRef } from '@weighbridge/budget';
+import { type BucketRef, windowStartOf } from '@weighbridge/budget';
 import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { CompiledQuery } from 'kysely';
 import { boundedSumText } from './boundedSum.ts';
@@ -36,7 +36,7 @@ export async function addToBuckets(tx: Tx, counted: readonly CountedAmount[]): P
       arrayLiteral(rows.map(([, { bucket }]) => bucket.policyId)),
       arrayLiteral(rows.map(([, { bucket }]) => bucket.counterVersion)),
       arrayLiteral(rows.map(([, { bucket }]) => bucket.subject)),
-      arrayLiteral(rows.map(([, { bucket }]) => bucket.windowStart)),
+      arrayLiteral(rows.map(([, { bucket }]) => windowStartOf(bucket))),
       arrayLiteral(rows.map(([, { nano }]) => nano)),
     ]),
   );

@@ -23,7 +23,12 @@ it('a lease is granted although a writer of the ledger stopped in the middle of 
     created_at: windowStart,
   });
   await registerProducer(ledger.db, { ...HOLDER, name: '', now });
-  const bucket = { policyId: 'pol_a', counterVersion: 1, subject: POLICY_SUBJECT, windowStart };
+  const bucket = {
+    policyId: 'pol_a',
+    counterVersion: 1,
+    subject: POLICY_SUBJECT,
+    windowStartMs: BigInt(windowStart.getTime()),
+  };
   const usage = eventsOnly([{ ...ledgerEvent(1, { cost: 30n, admittedAt: now }), buckets: [bucket] }]);
 
   let [onStopped, goOn] = [() => {}, () => {}];

@@ -52,7 +52,7 @@ function bucket(policy: PolicyRow, { key, admittedAt }: Usage): BucketRef {
     policyId: policy.id,
     counterVersion: policy.counter_version,
     subject: subjects[policy.counter_scope],
-    windowStart: windowStart(policy, admittedAt),
+    windowStartMs: BigInt(windowStart(policy, admittedAt).getTime()),
   };
 }
 

@@ -67,7 +67,7 @@ export async function findSuccessors<T extends Counted>(
           principal: principalSubject(one.row.principal_id),
           policy: POLICY_SUBJECT,
         }[policy.counter_scope satisfies CounterScope],
-        windowStart: windowOf(policy, one.row.admitted_at),
+        windowStartMs: BigInt(windowOf(policy, one.row.admitted_at).getTime()),
       })),
     ]),
   );

@@ -17,7 +17,7 @@ let n = 0;
 async function spent(policyId: string, subject: string, windowStart: Date, cost: bigint): Promise<void> {
   const event = {
     row: ledgerEvent(++n, { cost, admittedAt: now }).row,
-    buckets: [{ policyId, counterVersion: 1, subject, windowStart }],
+    buckets: [{ policyId, counterVersion: 1, subject, windowStartMs: BigInt(windowStart.getTime()) }],
   };
   await recordUsage(ledger.db, eventsOnly([event]), now);
 }

@@ -1,4 +1,4 @@
-import { type BucketRef, bucketKey } from '@weighbridge/budget';
+import { type BucketRef, bucketKey, windowStartOf } from '@weighbridge/budget';
 import { arrayLiteral, type Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
@@ -27,14 +27,15 @@ export async function readCounterUse(
 /** The sum over all counters of a policy in one window. */
 export async function readPolicyUse(
   db: Database,
-  { policyId, counterVersion, windowStart }: Omit<BucketRef, 'subject'>,
+  counter: Omit<BucketRef, 'subject'>,
   scope: 'key' | 'principal' | 'policy',
 ): Promise<CounterUse> {
   const { rows } = await sql<{ spent: string; leased: string }>`
     SELECT coalesce(sum(spent_nano_usd + held), 0)::text AS spent,
       coalesce(sum(greatest(leased_nano_usd - held, 0)), 0)::text AS leased
     FROM spend_buckets, LATERAL (SELECT ${unattributed(sql.ref('bucket_key'))} AS held) AS lost
-    WHERE policy_id = ${policyId} AND counter_version = ${counterVersion} AND window_start = ${windowStart}
+    WHERE policy_id = ${counter.policyId} AND counter_version = ${counter.counterVersion}
+      AND window_start = ${windowStartOf(counter)}
       AND split_part(subject, ':', 1) = ${scope}`.execute(db);
   const { spent = '0', leased = '0' } = rows[0] ?? {};
   return { spent: BigInt(spent), leased: BigInt(leased) };

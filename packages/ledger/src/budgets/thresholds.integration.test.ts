@@ -23,7 +23,12 @@ async function pooled(limit: bigint | null, enforcement = 'enforce'): Promise<Bu
   await sql`UPDATE policies SET thresholds = '{50,80,100}', enforcement = ${enforcement} WHERE id = ${id}`.execute(
     ledger.db,
   );
-  return { policyId: id, counterVersion: 1, subject: POLICY_SUBJECT, windowStart };
+  return {
+    policyId: id,
+    counterVersion: 1,
+    subject: POLICY_SUBJECT,
+    windowStartMs: BigInt(windowStart.getTime()),
+  };
 }
 
 /** Records attempts in one transaction, and returns the percentages reached. */
@@ -49,7 +54,7 @@ it('each threshold is recorded once per window, when its counter reaches it, wit
   expect(await spend(bucket, 1n)).toEqual([50]);
   expect(await spend(bucket, 1n)).toEqual([]);
   expect(await spend(bucket, 3_000_500n, 2_000_000n)).toEqual([80, 100]);
-  const next = { ...bucket, windowStart: new Date('2026-11-11T00:00:00Z') };
+  const next = { ...bucket, windowStartMs: BigInt(Date.parse('2026-11-11T00:00:00Z')) };
   expect(await spend(next, 5_000_000n)).toEqual([50]);
   const about = { subject: 'policy', limit_micro_usd: 10_000 };
   const first = { ...about, window_start: '2026-11-10T00:00:00.000Z' };

@@ -57,11 +57,12 @@ function bucketsOf({ buckets }: Pick<UsageEvent, 'buckets'>): BucketRef[] {
   return buckets.map(({ policyId, counterVersion, subject, windowStartMs }) => {
     checkText('a bucket', policyId);
     checkText('a bucket', subject);
+    checkedTime('window_start', windowStartMs);
     return {
       policyId: checkedId('policy_id', policyId),
       counterVersion: atMost(MAX_INTEGER, 'counter_version', counterVersion),
       subject: checkedId('subject', subject),
-      windowStart: checkedTime('window_start', windowStartMs),
+      windowStartMs,
     };
   });
 }

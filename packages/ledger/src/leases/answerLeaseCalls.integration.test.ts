@@ -47,7 +47,12 @@ async function bucketOf(limit: bigint | null, fields: Partial<PolicyRow> = {}): 
     created_at: windowStart,
     ...fields,
   });
-  return { policyId: id, counterVersion: 1, subject: POLICY_SUBJECT, windowStart };
+  return {
+    policyId: id,
+    counterVersion: 1,
+    subject: POLICY_SUBJECT,
+    windowStartMs: BigInt(windowStart.getTime()),
+  };
 }
 
 /** One call, for 10 unless given. */
@@ -202,7 +207,7 @@ describe('a lease call', () => {
   it('is granted nothing of a replaced counter, or of another window than the current one', async () => {
     const bucket = await bucketOf(100n);
     const a = await holder();
-    const tomorrow = { ...bucket, windowStart: new Date('2026-11-11T00:00:00Z') };
+    const tomorrow = { ...bucket, windowStartMs: BigInt(Date.parse('2026-11-11T00:00:00Z')) };
     expect((await call(a, tomorrow, { seq: 1n })).outcome).toBe('stale');
     expect((await call(a, { ...bucket, counterVersion: 2 }, { seq: 1n })).outcome).toBe('stale');
     expect((await call(a, { ...bucket, policyId: 'pol_gone' }, { seq: 1n })).outcome).toBe('stale');
@@ -348,7 +353,7 @@ describe('what a lease holds', () => {
       await bucketOf(9n),
       await bucketOf(9n, { window_kind: 'none' }),
     ];
-    const always = { ...unending, windowStart: new Date(0) };
+    const always = { ...unending, windowStartMs: 0n };
     const a = await holder();
     for (const bucket of [returned, held, always]) await call(a, bucket, { seq: 1n, wantNanoUsd: 9n });
     for (const bucket of [returned, always])

@@ -1,4 +1,4 @@
-import { type BucketRef, bucketKey } from '@weighbridge/budget';
+import { type BucketRef, bucketKey, windowStartOf } from '@weighbridge/budget';
 import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 import type { BucketState } from './decideGrant.ts';
@@ -24,7 +24,7 @@ export async function openBuckets(db: Database, buckets: readonly BucketRef[]): 
                 ${arrayLiteral(buckets.map(({ policyId }) => policyId))}::text[],
                 ${arrayLiteral(buckets.map(({ counterVersion }) => counterVersion))}::int[],
                 ${arrayLiteral(buckets.map(({ subject }) => subject))}::text[],
-                ${arrayLiteral(buckets.map(({ windowStart }) => windowStart))}::timestamptz[])
+                ${arrayLiteral(buckets.map(windowStartOf))}::timestamptz[])
       AS opened (bucket_key, policy_id, counter_version, subject, window_start)
     ORDER BY opened.bucket_key COLLATE "C"
     ON CONFLICT DO NOTHING`.execute(db);

@@ -21,7 +21,12 @@ async function counter() {
     limit_nano_usd: 100n,
     created_at: windowStart,
   });
-  const bucket: BucketRef = { policyId, counterVersion: 1, subject: POLICY_SUBJECT, windowStart };
+  const bucket: BucketRef = {
+    policyId,
+    counterVersion: 1,
+    subject: POLICY_SUBJECT,
+    windowStartMs: BigInt(windowStart.getTime()),
+  };
   const [one, other] = [holder(), holder()];
   for (const made of [one, other]) await registerProducer(ledger.db, { ...made, name: '', now });
   return { bucket, one, other };

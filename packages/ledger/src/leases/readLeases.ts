@@ -44,7 +44,7 @@ export async function findCurrentBuckets(
     const policy = found.get(key);
     if (policy?.counter_version !== bucket.counterVersion) continue;
     const window = windowAt(policy.window_kind, policy.timezone, now);
-    if (window.start.getTime() !== bucket.windowStart.getTime()) continue;
+    if (BigInt(window.start.getTime()) !== bucket.windowStartMs) continue;
     current.set(key, { nanoUsd: policy.limit_nano_usd, windowEnd: window.end });
   }
   return current;

@@ -1,4 +1,4 @@
-import { bucketOfKey } from '@weighbridge/budget';
+import { bucketOfKey, windowStartOf } from '@weighbridge/budget';
 import type { Database } from '@weighbridge/database';
 import { microFromNano } from '@weighbridge/domain';
 import { counterOf } from '../webhookEvents/counterOf.ts';
@@ -24,10 +24,11 @@ export async function recordExhausted(
     .execute();
   const ids = new Set(refusing.map(({ id }) => id));
   const events = exhausted.flatMap(({ key, limit, spent }) => {
-    const { policyId, subject, windowStart } = bucketOfKey(key);
+    const bucket = bucketOfKey(key);
+    const { policyId, subject } = bucket;
     if (limit === null || !ids.has(policyId)) return [];
     const data = {
-      ...counterOf(policyId, subject, windowStart),
+      ...counterOf(policyId, subject, windowStartOf(bucket)),
       limit_micro_usd: microFromNano(limit),
       spent_micro_usd: microFromNano(spent),
     };

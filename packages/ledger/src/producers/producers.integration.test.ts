@@ -41,7 +41,12 @@ const isComplete = async (windowStart = ago(120)) =>
   (
     await readSpend(
       ledger.db,
-      { policyId: 'pol_a', counterVersion: 1, subject: 'policy', windowStart },
+      {
+        policyId: 'pol_a',
+        counterVersion: 1,
+        subject: 'policy',
+        windowStartMs: BigInt(windowStart.getTime()),
+      },
       'ada',
     )
   ).principalComplete;
@@ -54,7 +59,7 @@ it('without open producers, usage is complete up to the time of the query', asyn
   expect((await ledgerAsOf(ledger.db)).getTime()).toBeGreaterThanOrEqual(before - MINUTE_MS);
   const spend = await readSpend(
     ledger.db,
-    { policyId: 'pol_a', counterVersion: 1, subject: 'policy', windowStart: ago(120) },
+    { policyId: 'pol_a', counterVersion: 1, subject: 'policy', windowStartMs: BigInt(ago(120).getTime()) },
     'ada',
   );
   expect(spend).toMatchObject({ spent: 0n, principalSpent: 0n, principalComplete: true });

@@ -19,7 +19,7 @@ const counter = (subject: string, policyId = 'pol_a'): BucketRef => ({
   policyId,
   counterVersion: 1,
   subject,
-  windowStart: new Date('2026-11-01T00:00:00Z'),
+  windowStartMs: BigInt(Date.parse('2026-11-01T00:00:00Z')),
 });
 
 const event = (n: number, cost: bigint, buckets: BucketRef[], principal = 'ada'): LedgerEvent => ({

@@ -1,4 +1,4 @@
-import { bucketKey } from '@weighbridge/budget';
+import { bucketAt, bucketKey } from '@weighbridge/budget';
 import type { Tx } from '@weighbridge/database';
 import { type ExhaustedCounter, recordExhausted } from '../leases/recordExhausted.ts';
 import type { RefusalRow } from './refusal.ts';
@@ -23,8 +23,8 @@ export async function recordRefusedBudgets(tx: Tx, rows: readonly RefusalRow[], 
   for (const { policy_id: policyId, subject, window_start, limit, spent } of refused) {
     const policy = byId.get(policyId);
     if (!policy) continue;
-    const windowStart = new Date(window_start ?? 0);
-    const key = bucketKey({ policyId, counterVersion: policy.counter_version, subject, windowStart });
+    const counter = { policyId, counterVersion: policy.counter_version, subject };
+    const key = bucketKey(bucketAt(counter, new Date(window_start ?? 0)));
     if (exhausted.has(key)) continue;
     exhausted.set(key, {
       key,

@@ -1,4 +1,4 @@
-import { type BucketRef, bucketKey, principalBucket } from '@weighbridge/budget';
+import { type BucketRef, bucketKey, principalBucket, windowStartOf } from '@weighbridge/budget';
 import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
@@ -40,12 +40,12 @@ export async function readSpend(db: Database, bucket: BucketRef, principalId: st
         WHERE bucket_key = ${bucketKey(principalBucket(bucket, principalId))}
       ), 0) AS principal_spent,
       -- A counter that existed before rows were dropped has them in its opening balance.
-      greatest(${bucket.windowStart}, (
+      greatest(${windowStartOf(bucket)}, (
         SELECT dropped_before FROM ledger_floor, policies
         WHERE policies.id = ${bucket.policyId} AND policies.counter_since > dropped_before
           AND policies.counter_version = ${bucket.counterVersion}
       )) AS counted_from,
-      NOT EXISTS (SELECT FROM producers WHERE state = 'lost' AND ended_at >= ${bucket.windowStart})
+      NOT EXISTS (SELECT FROM producers WHERE state = 'lost' AND ended_at >= ${windowStartOf(bucket)})
         AND NOT EXISTS (
           SELECT FROM producer_shards JOIN producers USING (producer_id, epoch)
           WHERE state = 'open'

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { type BucketRef, keySubject } from '@weighbridge/budget';
+import { type BucketRef, keySubject, windowStartOf } from '@weighbridge/budget';
 import { sql } from 'kysely';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
@@ -39,7 +39,12 @@ async function counter(limit: bigint, enforcement = 'enforce'): Promise<BucketRe
   await sql`UPDATE policies SET thresholds = '{50,100}', enforcement = ${enforcement} WHERE id = ${id}`.execute(
     ledger.db,
   );
-  return { policyId: id, counterVersion: 1, subject: keySubject('key_1'), windowStart };
+  return {
+    policyId: id,
+    counterVersion: 1,
+    subject: keySubject('key_1'),
+    windowStartMs: BigInt(windowStart.getTime()),
+  };
 }
 
 function spend(bucket: BucketRef, cost: bigint) {
@@ -138,10 +143,8 @@ it('a budget by which a proxy refuses from what it knows is recorded too, once w
   );
 });
 
-function refusalOf(
-  { policyId, subject, windowStart: start }: BucketRef,
-  fields: Partial<RefusalRow>,
-): RefusalRow {
+function refusalOf(bucket: BucketRef, fields: Partial<RefusalRow>): RefusalRow {
+  const { policyId, subject } = bucket;
   return {
     id: randomUUID(),
     refused_at: now,
@@ -162,7 +165,7 @@ function refusalOf(
       limit: '10000000',
       spent: '9000000',
       wanted: '2000000',
-      window_start: start.toISOString(),
+      window_start: windowStartOf(bucket).toISOString(),
       resets_at: null,
     },
     attribution: '{}',

@@ -154,10 +154,7 @@ class SqlLedger implements LeaseLedger {
       costNanoUsd: BigInt(event.cost),
       admittedAtMs,
       settledAtMs: admittedAtMs,
-      buckets: event.counters.map((counter) => {
-        const { windowStart, ...bucket } = this.#bucket(counter);
-        return { ...bucket, windowStartMs: BigInt(windowStart.getTime()) };
-      }),
+      buckets: event.counters.map((counter) => this.#bucket(counter)),
     });
     return { kind: 'event', payload, reason: 'x', origin: this.#originOf(event), principalId: 'ada' };
   }
@@ -412,7 +409,7 @@ class SqlLedger implements LeaseLedger {
       policyId: this.#policyId(counter.policy),
       counterVersion: counter.version + 1,
       subject: POLICY_SUBJECT,
-      windowStart: new Date(this.#startMs + counter.window * HOUR_MS),
+      windowStartMs: BigInt(this.#startMs + counter.window * HOUR_MS),
     };
     this.#known.set(bucketKey(made), { counter, bucket: made });
     return made;

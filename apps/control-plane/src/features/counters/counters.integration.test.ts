@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-const MONTH = new Date('2026-11-01T00:00:00Z');
+const MONTH_MS = BigInt(Date.parse('2026-11-01T00:00:00Z'));
 
 async function policyOf(fields: Json): Promise<string> {
   const { body } = await api.call('POST', '/policies', {
@@ -21,7 +21,12 @@ async function policyOf(fields: Json): Promise<string> {
 /** Spends, as the key of a principal would. */
 async function spend(policyId: string, subject: string, costNano: bigint, principal: string, key = 'key_x') {
   await recordAttempts(api.db, [
-    { principal, key, costNano, buckets: [{ policyId, counterVersion: 1, subject, windowStart: MONTH }] },
+    {
+      principal,
+      key,
+      costNano,
+      buckets: [{ policyId, counterVersion: 1, subject, windowStartMs: MONTH_MS }],
+    },
   ]);
 }
 

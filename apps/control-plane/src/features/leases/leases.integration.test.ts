@@ -69,7 +69,7 @@ it('a refusal shows the spend of the usage report, including the leases of lost 
   await markLost(api.db, { silentSince: new Date(api.now.getTime() + 1), now: api.now });
   for (const minimum of [700n, 1_001n]) {
     const refused = await ask(await proxy(), minimum);
-    const ref = { policyId, counterVersion: 1, subject: POLICY_SUBJECT, windowStart: new Date(0) };
+    const ref = { policyId, counterVersion: 1, subject: POLICY_SUBJECT, windowStartMs: 0n };
     const { spent } = await readSpend(api.db, ref, 'nobody');
     expect(refused).toMatchObject({
       outcome: BudgetLease_Outcome.EXHAUSTED,

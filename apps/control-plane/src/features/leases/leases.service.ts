@@ -136,8 +136,7 @@ async function leaseRates(
 
 function bucketOf({ bucket }: BudgetCall): BucketRef {
   if (!bucket) throw new AppError('invalid_request', 'invalid_lease', 'A lease call names no bucket.');
-  const { policyId, counterVersion, subject, windowStartMs } = bucket;
-  return { policyId, counterVersion, subject, windowStart: new Date(Number(windowStartMs)) };
+  return bucket;
 }
 
 const OUTCOMES: Record<LeaseOutcome, BudgetLease_Outcome> = {

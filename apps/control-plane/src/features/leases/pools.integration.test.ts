@@ -92,7 +92,7 @@ it.each([
   const other = await budget(`beside ${name}`);
   for (const policyId of contended) await lease(policyId);
   const keys = contended.map((policyId) =>
-    bucketKey({ policyId, counterVersion: 1, subject: POLICY_SUBJECT, windowStart: new Date(0) }),
+    bucketKey({ policyId, counterVersion: 1, subject: POLICY_SUBJECT, windowStartMs: 0n }),
   );
   let isHeld = true;
   const { asking, waits } = await database.db.transaction().execute(async (tx) => {

@@ -40,8 +40,8 @@ export async function reclaimExcess(tx: Tx, policyId: string): Promise<void> {
     ) AS bucket`.execute(tx);
 }
 
-function reclaimText({ policyId, counterVersion, subject, windowStart }: BucketRef): string {
-  return JSON.stringify([policyId, counterVersion, subject, windowStart.getTime()]);
+function reclaimText({ policyId, counterVersion, subject, windowStartMs }: BucketRef): string {
+  return JSON.stringify([policyId, counterVersion, subject, Number(windowStartMs)]);
 }
 
 /** The bucket that a notification names. */
@@ -52,5 +52,5 @@ export function reclaimedBucket(text: string): BucketRef {
     string,
     number,
   ];
-  return { policyId, counterVersion, subject, windowStart: new Date(windowStartMs) };
+  return { policyId, counterVersion, subject, windowStartMs: BigInt(windowStartMs) };
 }

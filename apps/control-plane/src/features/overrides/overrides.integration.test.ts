@@ -45,8 +45,8 @@ describe('an override', () => {
     const policy_id = await policyOf();
     const { key } = await issue('ada', policy_id);
     const { key: others } = await issue('bob', policy_id);
-    const windowStart = new Date(Date.UTC(api.now.getUTCFullYear(), api.now.getUTCMonth()));
-    const bucket = { policyId: policy_id, counterVersion: 1, subject: 'principal:ada', windowStart };
+    const windowStartMs = BigInt(Date.UTC(api.now.getUTCFullYear(), api.now.getUTCMonth()));
+    const bucket = { policyId: policy_id, counterVersion: 1, subject: 'principal:ada', windowStartMs };
     await recordAttempts(api.db, [
       { principal: 'ada', costNano: 40_000n, buckets: [bucket], admittedAt: api.now },
     ]);

@@ -312,7 +312,7 @@ describe('a changed policy', () => {
               policyId: policy.id,
               counterVersion: 1,
               subject: 'principal:frank',
-              windowStart: new Date(at.toISOString().slice(0, 10)),
+              windowStartMs: BigInt(Date.parse(at.toISOString().slice(0, 10))),
             },
           ],
         },
@@ -338,7 +338,7 @@ describe('a changed policy', () => {
     const { id } = await create({ limit_micro_usd: 100, window: 'none', counter_scope: 'policy' });
     const holder = { producerId: randomUUID(), epoch: randomUUID() };
     await registerProducer(api.db, { ...holder, name: '', now: api.now });
-    const bucket = { policyId: id, counterVersion: 1, subject: POLICY_SUBJECT, windowStart: new Date(0) };
+    const bucket = { policyId: id, counterVersion: 1, subject: POLICY_SUBJECT, windowStartMs: 0n };
     const call = { bucket, seq: 1n, returnedNanoUsd: 0n, wantNanoUsd: 80_000n, minimumNanoUsd: 0n };
     await answerLeaseCalls(api.db, { ...holder, calls: [call], now: api.now });
     await patch(id, { limit_micro_usd: 50 });

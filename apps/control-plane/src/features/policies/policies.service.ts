@@ -1,4 +1,4 @@
-import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
+import { type BucketRef, bucketAt, keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
 import type { Database, Tx } from '@weighbridge/database';
 import { isId, nanoFromMicro, newId, type Window, windowAt } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
@@ -134,13 +134,12 @@ export async function createStarterPolicy(tx: Tx, now: Date): Promise<PolicyRow>
 
 function counterOf(policy: PolicyRow, key: CountedKey, now: Date): Counter {
   const window = windowAt(policy.window_kind, policy.timezone, now);
-  const bucket = {
+  const counter = {
     policyId: policy.id,
     counterVersion: policy.counter_version,
     subject: subjectOf(policy, key),
-    windowStart: window.start,
   };
-  return { policy, bucket, window };
+  return { policy, bucket: bucketAt(counter, window.start), window };
 }
 
 function subjectOf(policy: PolicyRow, key: CountedKey): string {

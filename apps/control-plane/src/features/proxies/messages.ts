@@ -193,12 +193,7 @@ function counterMessages(counters: readonly Counter[], now: Date) {
       windowEndMs: BigInt(window.end.getTime()),
       windowRemainingMs: BigInt(Math.max(0, window.end.getTime() - now.getTime())),
     }),
-    bucket: {
-      policyId: bucket.policyId,
-      counterVersion: bucket.counterVersion,
-      subject: bucket.subject,
-      windowStartMs: BigInt(bucket.windowStart.getTime()),
-    },
+    bucket,
   }));
 }
 

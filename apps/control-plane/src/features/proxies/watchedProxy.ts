@@ -155,9 +155,8 @@ export class WatchedProxy {
   }
 
   /** Asks it to return the idle part of its lease on a bucket. A blocked proxy gets the next reclaim. */
-  sendReclaim({ windowStart, ...counter }: BucketRef): void {
+  sendReclaim(bucket: BucketRef): void {
     if (this.#isBlocked) return;
-    const bucket = { ...counter, windowStartMs: BigInt(windowStart.getTime()) };
     this.#send({ case: 'recall', value: { buckets: [bucket] } });
   }
 

@@ -1,4 +1,4 @@
-import { type BucketRef, bucketOfKey } from '@weighbridge/budget';
+import { type BucketRef, bucketOfKey, windowStartOf } from '@weighbridge/budget';
 import { isId, microFromNano } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
 import type { FeedbackRow } from '@weighbridge/evidence';
@@ -90,7 +90,7 @@ function countedIn({ policy_id: governing, bucket_keys }: AttemptRow): CountedPo
   }
   return [...buckets.values()]
     .sort((a, b) => Number(b.policyId === governing) - Number(a.policyId === governing))
-    .map(({ policyId, windowStart }) => ({ policy_id: policyId, window_start: windowStart.toISOString() }));
+    .map((bucket) => ({ policy_id: bucket.policyId, window_start: windowStartOf(bucket).toISOString() }));
 }
 
 export function presentCorrection(row: AttemptRow): Correction {

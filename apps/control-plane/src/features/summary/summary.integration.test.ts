@@ -170,7 +170,7 @@ it('warns of budgets that end and keys that expire: a person of its own, an oper
             policyId: String(id),
             counterVersion: 1,
             subject: `principal:${principal}`,
-            windowStart: new Date('2026-11-01T00:00:00Z'),
+            windowStartMs: BigInt(Date.parse('2026-11-01T00:00:00Z')),
           },
         ],
       },

@@ -1,4 +1,4 @@
-import { type BucketRef, bucketKey, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
+import { type BucketRef, bucketAt, bucketKey, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
 import { microFromNano, windowAt } from '@weighbridge/domain';
 import {
   type CounterUse,
@@ -102,8 +102,8 @@ async function membersOf(
 }
 
 function bucketOf(policy: PolicyRow, subject: string, now: Date): BucketRef {
-  const { start: windowStart } = windowAt(policy.window_kind, policy.timezone, now);
-  return { policyId: policy.id, counterVersion: policy.counter_version, subject, windowStart };
+  const { start } = windowAt(policy.window_kind, policy.timezone, now);
+  return bucketAt({ policyId: policy.id, counterVersion: policy.counter_version, subject }, start);
 }
 
 interface CountedUse {

@@ -245,14 +245,14 @@ describe('GET /teams/{id}', () => {
     const ofMembers = await policy({ name: 'each', counter_scope: 'principal', limit_micro_usd: 100 });
     const id = await team({ policy_id: ofTeam, member_policy_id: ofMembers });
     for (const name of ['ann', 'ben']) await join(id, name, name === 'ann' ? 'lead' : 'member');
-    const windowStart = new Date('2026-11-01T00:00:00Z');
+    const windowStartMs = BigInt(Date.parse('2026-11-01T00:00:00Z'));
     for (const [principal, costNano] of [
       ['ann', 70_000n],
       ['ben', 40_000n],
     ] as const) {
       const buckets = [
-        { policyId: ofMembers, counterVersion: 1, subject: `principal:${principal}`, windowStart },
-        { policyId: ofTeam, counterVersion: 1, subject: 'policy', windowStart },
+        { policyId: ofMembers, counterVersion: 1, subject: `principal:${principal}`, windowStartMs },
+        { policyId: ofTeam, counterVersion: 1, subject: 'policy', windowStartMs },
       ];
       await recordAttempts(api.db, [{ principal, team: id, costNano, buckets }]);
     }

@@ -137,9 +137,8 @@ it('counts what a lost proxy may have spent of a parent, as the report of that p
   if (!bucket) throw new Error('the company has a counter');
   const run = { producerId: newUuid(), epoch: newUuid() };
   await registerProducer(api.db, { ...run, name: 'pod', now: api.now });
-  const { policyId, counterVersion, subject, windowStartMs } = bucket;
   const call = {
-    bucket: { policyId, counterVersion, subject, windowStart: new Date(Number(windowStartMs)) },
+    bucket,
     seq: 1n,
     returnedNanoUsd: 0n,
     wantNanoUsd: 2_000_000n,
