@@ -10,3 +10,4 @@ export {
   principalSubject,
   windowStartOf,
 } from './bucketRef.ts';
+export { isExhausted } from './isExhausted.ts';

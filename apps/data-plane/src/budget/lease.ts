@@ -1,8 +1,9 @@
-import type { BucketRef } from '@weighbridge/budget';
-import type { BudgetLease } from '@weighbridge/contracts';
+import { type BucketRef, isExhausted } from '@weighbridge/budget';
+import { type BudgetLease, BudgetLease_Outcome } from '@weighbridge/contracts';
 
 /** The control plane's latest figures of a bucket, beyond its grant. */
 export interface BucketFigures {
+  /** Undefined: unlimited. */
   readonly limitNanoUsd: bigint | undefined;
   readonly spentNanoUsd: bigint;
   readonly leasedNanoUsd: bigint;
@@ -105,6 +106,16 @@ export class Lease {
 
   get returned(): bigint {
     return this.#returned;
+  }
+
+  /** The control plane reported that the next window, or a newer counter of the policy, replaced the bucket. */
+  get isReplaced(): boolean {
+    return this.figures?.outcome === BudgetLease_Outcome.OVER;
+  }
+
+  /** As far as is known here. */
+  isExhaustedFor(amount: bigint): boolean {
+    return this.figures !== undefined && isExhausted(this.figures, amount);
   }
 
   /** A return is not acknowledged yet, or a grant may be unknown here. */

@@ -5,7 +5,7 @@ import { budgetContended, budgetExhausted, budgetUnavailable, type RefusedReques
 import type { Lease, PersistedLease } from './lease.ts';
 import { LeaseCalls, type LeaseCallsDeps } from './leaseCalls.ts';
 import { type LeaseEntry, waitForChange, wakeAll, wakeOne } from './leaseEntry.ts';
-import { hasBucketEnded, LeaseTable } from './leaseTable.ts';
+import { LeaseTable } from './leaseTable.ts';
 import { ANSWER_WAIT_MS, isCrowded, LeaseWait, type Shortage } from './leaseWait.ts';
 
 export interface LeaseBookDeps extends Omit<LeaseCallsDeps, 'onAnswer' | 'firstSeq'> {
@@ -108,7 +108,7 @@ export class LeaseBook {
       for (const shortage of shortages) {
         const { figures } = shortage.entry.lease;
         if (!figures || figures.askedAtMs < beganAtMs - FIGURES_FRESH_MS) continue;
-        if (hasBucketEnded(shortage.entry.lease)) return undefined;
+        if (shortage.entry.lease.isReplaced) return undefined;
         assertNotExhausted(shortage, asked);
       }
       const failed = shortages.find(({ entry }) => wait.hasFailed(entry));
@@ -149,7 +149,9 @@ export class LeaseBook {
       const free = lowest(buckets.map((bucket) => bucket.free));
       if (free === undefined || free >= useful) return free;
       const held = buckets.filter((bucket) => bucket.free < bucket.needed);
-      const isRefused = buckets.some(({ entry, atRest }) => atRest < least || hasBucketEnded(entry.lease));
+      const isRefused = buckets.some(
+        ({ entry: { lease } }) => lease.isExhaustedFor(least) || lease.isReplaced,
+      );
       const hasFailed = enforced.some(({ entry }) => wait.hasFailed(entry));
       // Waiting won't help: what is missing is spent, or there is no answer. Reserving gives the reason.
       if (held.length === 0 || isRefused || hasFailed) return free;
@@ -226,7 +228,7 @@ export class LeaseBook {
   #checkShadow(entry: LeaseEntry, amount: bigint): void {
     const { lease } = entry;
     if (lease.available >= amount) return;
-    if (isExhausted(lease, amount)) this.#deps.onShadowRefusal(lease.bucket.policyId);
+    if (lease.isExhaustedFor(amount)) this.#deps.onShadowRefusal(lease.bucket.policyId);
     const nowMs = this.#deps.nowMs();
     if (nowMs - entry.refilledAtMs >= REFILL_MS) this.#refill(entry, amount, nowMs);
   }
@@ -251,13 +253,9 @@ function assertNotExhausted(
 ): void {
   const { figures } = lease;
   if (figures?.outcome === BudgetLease_Outcome.CLOSED) throw budgetUnavailable('the epoch is closed');
-  if (figures && lease.available < needed && isExhausted(lease, needed)) {
+  if (figures && lease.available < needed && lease.isExhaustedFor(needed)) {
     throw budgetExhausted(policy, figures, { estimateNanoUsd: needed, output, showsParentFigures });
   }
-}
-
-function isExhausted({ figures }: Lease, amount: bigint): boolean {
-  return figures?.limitNanoUsd !== undefined && figures.spentNanoUsd + amount > figures.limitNanoUsd;
 }
 
 /** `free`: what no other proxy holds of a bucket's limit; `atRest`: the same once no one holds anything. */

@@ -1,5 +1,4 @@
 import { type BucketRef, bucketKey } from '@weighbridge/budget';
-import { BudgetLease_Outcome } from '@weighbridge/contracts';
 import type { BudgetedPolicy } from '../control/keyPolicies.ts';
 import { ForgottenLeases } from './forgottenLeases.ts';
 import { Lease, type PersistedLease } from './lease.ts';
@@ -151,14 +150,14 @@ export class LeaseTable {
       const { lease } = entry;
       lease.measureBurn();
       if (!canReturn) continue;
-      if (!hasBucketEnded(lease) && nowMs - lease.reservedAtMs < IDLE_MS) continue;
+      if (!lease.isReplaced && nowMs - lease.reservedAtMs < IDLE_MS) continue;
       // Its turn comes in a later second.
       if (asked.length === MAX_RETURNS_PER_SECOND) continue;
       const kept = keptOf(entry, nowMs, clockMs);
       if (this.#returnBeyond(lease, kept)) asked.push(entry);
       if (!lease.restsAt(kept)) continue;
       this.#active.delete(entry);
-      if (hasBucketEnded(lease) && !isNearEdge(entry, clockMs)) {
+      if (lease.isReplaced && !isNearEdge(entry, clockMs)) {
         this.#entries.delete(bucketKey(lease.bucket));
       }
     }
@@ -211,7 +210,7 @@ export class LeaseTable {
 
 /** What an idle lease keeps: a part that still serves if the control plane can grant no more. */
 function keptOf({ lease, windowEndMs }: LeaseEntry, nowMs: number, clockMs: number): bigint {
-  const isOver = hasBucketEnded(lease) || (windowEndMs !== undefined && windowEndMs <= clockMs);
+  const isOver = lease.isReplaced || (windowEndMs !== undefined && windowEndMs <= clockMs);
   return isOver || nowMs - lease.reservedAtMs >= STANDING_MS ? 0n : lease.standing;
 }
 
@@ -219,9 +218,4 @@ function keptOf({ lease, windowEndMs }: LeaseEntry, nowMs: number, clockMs: numb
 function isNearEdge({ lease, windowEndMs }: LeaseEntry, clockMs: number): boolean {
   const edges = [Number(lease.bucket.windowStartMs), windowEndMs ?? Number.POSITIVE_INFINITY];
   return edges.some((edge) => Math.abs(clockMs - edge) < RETAINED_AFTER_WINDOW_MS);
-}
-
-/** The control plane reported that the bucket's window has ended or its counter was replaced. */
-export function hasBucketEnded({ figures }: Lease): boolean {
-  return figures?.outcome === BudgetLease_Outcome.OVER;
 }

@@ -208,9 +208,9 @@ describe('a lease call', () => {
     const bucket = await bucketOf(100n);
     const a = await holder();
     const tomorrow = { ...bucket, windowStartMs: BigInt(Date.parse('2026-11-11T00:00:00Z')) };
-    expect((await call(a, tomorrow, { seq: 1n })).outcome).toBe('stale');
-    expect((await call(a, { ...bucket, counterVersion: 2 }, { seq: 1n })).outcome).toBe('stale');
-    expect((await call(a, { ...bucket, policyId: 'pol_gone' }, { seq: 1n })).outcome).toBe('stale');
+    expect((await call(a, tomorrow, { seq: 1n })).outcome).toBe('replaced');
+    expect((await call(a, { ...bucket, counterVersion: 2 }, { seq: 1n })).outcome).toBe('replaced');
+    expect((await call(a, { ...bucket, policyId: 'pol_gone' }, { seq: 1n })).outcome).toBe('replaced');
   });
 
   it('sees a lowered limit as soon as it is committed, and takes no earlier grant back', async () => {
@@ -342,7 +342,7 @@ describe('what a lease holds', () => {
     const contended = { wantNanoUsd: 30n, minimumNanoUsd: 30n };
     expect((await call(b, next, { seq: 1n, ...contended })).outcome).toBe('contended');
     const back = await call(a, own, { seq: 2n, returnedNanoUsd: 20n });
-    expect(back).toMatchObject({ grantedNanoUsd: 80n, leasedNanoUsd: 60n, outcome: 'stale' });
+    expect(back).toMatchObject({ grantedNanoUsd: 80n, leasedNanoUsd: 60n, outcome: 'replaced' });
     expect((await bucketRow(next)).leased_nano_usd).toBe(60n);
     expect((await call(b, next, { seq: 2n, ...contended })).outcome).toBe('granted');
   });

@@ -80,8 +80,8 @@ async function answerInTransaction(tx: Tx, request: LeaseRequest): Promise<Lease
   const current = await findCurrentBuckets(tx, request);
   // 2. Lock the buckets, by key: every change of a lease happens under its bucket's lock.
   const keys = request.calls.map((call) => bucketKey(call.bucket));
-  const hasStale = keys.some((key) => !current.has(key));
-  const nextKeys = hasStale ? await findNextBuckets(tx, request, keys) : new Map<string, string>();
+  const hasReplaced = keys.some((key) => !current.has(key));
+  const nextKeys = hasReplaced ? await findNextBuckets(tx, request, keys) : new Map<string, string>();
   const buckets = await lockBuckets(tx, [...keys, ...nextKeys.values()]);
   // 3. Read the leases and lock the epoch's row, so that it can't be closed meanwhile.
   const { leases, mayHold } = await readHolder(tx, request, keys);
@@ -104,7 +104,7 @@ async function answerInTransaction(tx: Tx, request: LeaseRequest): Promise<Lease
       before ?? NO_LEASE,
       updated,
       call,
-      !mayHold ? 'closed' : !limit ? 'stale' : undefined,
+      !mayHold ? 'closed' : !limit ? 'replaced' : undefined,
       mayKeep,
     );
     const addedHold = holdOf(decided.lease) - holdOf(before ?? NO_LEASE);

@@ -1,3 +1,4 @@
+import { isExhausted } from '@weighbridge/budget';
 import type { NanoUsd } from '@weighbridge/domain';
 
 /** The outcome of a lease call. With the first two, it was granted something or wanted nothing. */
@@ -11,8 +12,8 @@ export type LeaseOutcome =
   | 'contended'
   /** This call or a later one was already answered. */
   | 'repeated'
-  /** The bucket is not of its policy's current counter and window. */
-  | 'stale'
+  /** The bucket is not of its policy's current window and counter: the next one replaced it. */
+  | 'replaced'
   /** The holder's epoch is closed, superseded, lost or unknown. */
   | 'closed';
 
@@ -68,7 +69,7 @@ export function decideGrant(
   lease: LeaseFigures,
   bucket: BucketState,
   call: GrantWanted,
-  refusal: 'stale' | 'closed' | undefined,
+  refusal: 'replaced' | 'closed' | undefined,
   standing: NanoUsd,
 ): { readonly lease: LeaseFigures; readonly outcome: LeaseOutcome } {
   if (lease.closed) return { lease: { ...lease, standing: 0n }, outcome: 'closed' };
@@ -88,8 +89,13 @@ export function decideGrant(
   const leased = bucket.leased - (holdOf(lease) - holdOf(after));
   const headroom = bucket.limit === null ? call.wantNanoUsd : bucket.limit - bucket.spent - leased;
   if (headroom < call.minimumNanoUsd || headroom <= 0n) {
-    const exhausted = bucket.limit !== null && bucket.spent + max(call.minimumNanoUsd, 1n) > bucket.limit;
-    return { lease: after, outcome: exhausted ? 'exhausted' : 'contended' };
+    const outcome = isExhausted(
+      { limitNanoUsd: bucket.limit, spentNanoUsd: bucket.spent },
+      max(call.minimumNanoUsd, 1n),
+    )
+      ? 'exhausted'
+      : 'contended';
+    return { lease: after, outcome };
   }
   const slice = min(call.wantNanoUsd, headroom);
   const outcome = slice < call.wantNanoUsd ? 'partly' : 'granted';

@@ -34,7 +34,7 @@ export async function writeLeases(
       (lease.seq !== before?.seq ||
         lease.returned !== before.returned ||
         lease.standing !== before.standing) &&
-      (before !== undefined || (outcome !== 'stale' && outcome !== 'closed')),
+      (before !== undefined || (outcome !== 'replaced' && outcome !== 'closed')),
   );
   if (moves.length === 0 && leases.length === 0) return;
   const { rows } = await sql<{ moved: number }>`

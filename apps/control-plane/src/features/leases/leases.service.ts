@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { type BucketRef, bucketKey } from '@weighbridge/budget';
+import { type BucketRef, bucketKey, isExhausted } from '@weighbridge/budget';
 import {
   type BudgetCall,
   BudgetLease_Outcome,
@@ -84,25 +84,18 @@ async function leaseBudgets(
   const lost = await readUnattributed(deps.db, refused.map(bucketKey));
   return results.map((result, at) => {
     const unattributed = lost.get(result.bucketKey) ?? 0n;
-    const message = leaseMessage({
+    if (unattributed === 0n) return leaseMessage(result);
+    const counted = {
       ...result,
       spentNanoUsd: result.spentNanoUsd + unattributed,
       leasedNanoUsd: result.leasedNanoUsd - unattributed,
-    });
-    return unattributed > 0n && isExhausted(message, budgets[at]?.minimumNanoUsd ?? 0n)
-      ? { ...message, outcome: BudgetLease_Outcome.EXHAUSTED }
-      : message;
+    };
+    const isUsedUp = isExhausted(counted, budgets[at]?.minimumNanoUsd ?? 0n);
+    return leaseMessage(isUsedUp ? { ...counted, outcome: 'exhausted' } : counted);
   });
 }
 
 const REFUSED = new Set<LeaseOutcome | undefined>(['contended', 'exhausted']);
-
-function isExhausted(
-  { limitNanoUsd, spentNanoUsd = 0n }: MessageInitShape<typeof BudgetLeaseSchema>,
-  minimum: bigint,
-): boolean {
-  return limitNanoUsd !== undefined && spentNanoUsd + minimum > limitNanoUsd;
-}
 
 const SLICE_SECONDS = 120n;
 
@@ -146,7 +139,7 @@ const OUTCOMES: Record<LeaseOutcome, BudgetLease_Outcome> = {
   repeated: BudgetLease_Outcome.GRANTED,
   exhausted: BudgetLease_Outcome.EXHAUSTED,
   contended: BudgetLease_Outcome.CONTENDED,
-  stale: BudgetLease_Outcome.OVER,
+  replaced: BudgetLease_Outcome.OVER,
   closed: BudgetLease_Outcome.CLOSED,
 };
 
