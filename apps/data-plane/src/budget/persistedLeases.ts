@@ -1,4 +1,3 @@
-import type { HeartbeatState } from '../control/heartbeatState.ts';
 import type { PersistedLease } from './lease.ts';
 import type { LeaseBook } from './leaseBook.ts';
 
@@ -7,6 +6,13 @@ interface LeaseStorage {
   /** Empty bytes delete the key. */
   writeLease(key: string, bytes: Uint8Array): void;
   readonly own: { leases(): ReadonlyMap<string, Uint8Array> };
+}
+
+/** When the control plane last answered. */
+interface LastContact {
+  /** Unix milliseconds; undefined before the first contact. */
+  readonly lastContactWallMs: number | undefined;
+  noteContact(at: { readonly monotonicMs: number; readonly wallMs: number }): void;
 }
 
 /** The key of the control plane's last contact; all other keys have a lease. */
@@ -20,7 +26,7 @@ const DELETED = new Uint8Array();
 export function persistLeases(
   storage: LeaseStorage,
   book: Pick<LeaseBook, 'toPersisted'>,
-  { lastContactWallMs }: HeartbeatState,
+  { lastContactWallMs }: Pick<LastContact, 'lastContactWallMs'>,
 ): void {
   if (lastContactWallMs === undefined) return;
   storage.writeLease(LAST_CONTACT, Buffer.from(String(lastContactWallMs)));
@@ -33,7 +39,7 @@ export function persistLeases(
 export function restoreLeases(
   storage: LeaseStorage,
   book: Pick<LeaseBook, 'restore'>,
-  heartbeats: HeartbeatState,
+  heartbeats: Pick<LastContact, 'noteContact'>,
 ): void {
   const stored = new Map(storage.own.leases());
   const lastContactWallMs = Number(Buffer.from(stored.get(LAST_CONTACT) ?? []).toString());
