@@ -4,11 +4,11 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const FOLDERS = ['apps/data-plane/src', 'packages/dialects/src'];
+const FOLDERS = ['apps/data-plane/src', 'packages/budget/src', 'packages/dialects/src'];
 
 const PARSES = {
   'apps/data-plane/src/formats/fieldReader.ts': 'fields of callers, each within its bound',
-  'apps/data-plane/src/budget/persistedLeases.ts': 'a file of its own',
+  'packages/budget/src/holder/persistedLeases.ts': 'a file of its own',
   'apps/data-plane/src/cache/cachedResponse.ts': 'an entry of its own cache',
   'apps/data-plane/src/cache/completeness.ts': 'responses that may be cached, which are small',
   'apps/data-plane/src/attempt/objectRefusal.ts': 'the beginning of an error of a vendor',

@@ -8,9 +8,6 @@ import { authenticate } from './request/authenticate.ts';
 
 // The parts that the benchmarks measure apart from a running proxy.
 
-export { LeaseBook, type LeaseBookDeps } from './budget/leaseBook.ts';
-export type { BudgetedPolicy } from './control/keyPolicies.ts';
-
 /** A spool with a proxy's default settings, in a folder that is created. */
 export async function openSpoolForBenchmark(dir: string): Promise<Spool> {
   const logger = createLogger('bench');

@@ -1,4 +1,5 @@
 import type { RequestListener } from 'node:http';
+import { persistLeases, restoreLeases } from '@weighbridge/budget';
 import type { KeyValueBucket, UsageStream } from '@weighbridge/bus';
 import { newUuid } from '@weighbridge/domain';
 import {
@@ -8,7 +9,6 @@ import {
   type ServiceContext,
   type Tracing,
 } from '@weighbridge/runtime';
-import { persistLeases, restoreLeases } from './budget/persistedLeases.ts';
 import type { SharedCache } from './cache/openResponseCache.ts';
 import type { DataPlaneConfig } from './config.ts';
 import { addControlMetrics } from './control/controlMetrics.ts';

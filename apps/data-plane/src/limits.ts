@@ -1,9 +1,8 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
+import { LeaseBook, RateBook } from '@weighbridge/budget';
 import type { LeaseRequestSchema, LeaseResponse } from '@weighbridge/contracts';
 import type { Metrics } from '@weighbridge/runtime';
-import { LeaseBook } from './budget/leaseBook.ts';
 import type { HeartbeatState } from './control/heartbeatState.ts';
-import { RateBook } from './rates/rateBook.ts';
 import type { Spool } from './record/spool/types.ts';
 
 export interface LimitsDeps {

@@ -1,8 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import type { BucketRef } from '@weighbridge/budget';
+import { type BucketRef, LeaseBook, type LeaseBookDeps, RateBook } from '@weighbridge/budget';
 import { BudgetLease_Outcome, LeaseResponseSchema } from '@weighbridge/contracts';
-import { LeaseBook, type LeaseBookDeps } from '../src/budget/leaseBook.ts';
-import { RateBook } from '../src/rates/rateBook.ts';
 
 /** The figures of a bucket at the control plane. */
 export interface TestBucket {

@@ -10,4 +10,21 @@ export {
   principalSubject,
   windowStartOf,
 } from './bucketRef.ts';
+export {
+  type BucketState,
+  decideGrant,
+  type GrantWanted,
+  holdOf,
+  type LeaseFigures,
+  type LeaseOutcome,
+  min,
+  NO_LEASE,
+} from './decision/decideGrant.ts';
+export type { OutputLimit } from './holder/budgetErrors.ts';
+export { LeaseBook, type LeaseBookDeps, type Reservation } from './holder/leaseBook.ts';
+export { persistLeases, restoreLeases } from './holder/persistedLeases.ts';
 export { isExhausted } from './isExhausted.ts';
+export { LimitError, type RefusingCounter } from './limitError.ts';
+export type { BudgetedPolicy, RateLimitedPolicy } from './policies.ts';
+export { RateBook, type RateReservation } from './rates/rateBook.ts';
+export { isRateHeader, setRateHeaders } from './rates/rateHeaders.ts';

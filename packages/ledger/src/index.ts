@@ -35,7 +35,6 @@ export {
   MAX_LEASE_CALLS,
 } from './leases/answerLeaseCalls.ts';
 export { closeLeases } from './leases/closeLeases.ts';
-export type { LeaseOutcome } from './leases/decideGrant.ts';
 export { pruneLeases } from './leases/pruneLeases.ts';
 export { readHeadroom } from './leases/readHeadroom.ts';
 export { readUnattributed } from './leases/readUnattributed.ts';

@@ -1,8 +1,8 @@
+import type { LeaseBook, Reservation } from '@weighbridge/budget';
 import { Outcome } from '@weighbridge/contracts';
 import { type Estimate, type NanoUsd, NO_TOKENS, totalTokens } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { Logger } from '@weighbridge/runtime';
-import type { LeaseBook, Reservation } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
 import type { CountTokens } from '../formats/tokenCounter.ts';

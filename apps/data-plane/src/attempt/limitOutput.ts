@@ -1,6 +1,6 @@
+import type { LeaseBook } from '@weighbridge/budget';
 import { affordableOutput, hardEstimate } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { LeaseBook } from '../budget/leaseBook.ts';
 import { takesNewerLimit } from '../control/limitNames.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutableConnector, RoutableModel } from '../control/routingTable.ts';

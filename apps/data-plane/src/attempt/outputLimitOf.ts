@@ -1,5 +1,5 @@
+import type { OutputLimit } from '@weighbridge/budget';
 import type { Estimate } from '@weighbridge/domain';
-import type { OutputLimit } from '../budget/budgetErrors.ts';
 import type { RoutableConnector } from '../control/routingTable.ts';
 import { type GenerationRequest, setLimits } from '../formats/generationRequest.ts';
 import { LEAST_OUTPUT, limitField } from './limitOutput.ts';

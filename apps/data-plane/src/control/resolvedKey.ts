@@ -1,4 +1,4 @@
-import { type BucketRef, bucketKey } from '@weighbridge/budget';
+import { type BucketRef, type BudgetedPolicy, bucketKey, type RateLimitedPolicy } from '@weighbridge/budget';
 import {
   BudgetMode,
   Enforcement,
@@ -9,7 +9,6 @@ import {
 } from '@weighbridge/contracts';
 import { compileModelPatterns, type LockedAttribution, NOTHING_LOCKED } from '@weighbridge/domain';
 import { cacheSetting, type PolicyCacheSetting } from './cacheRule.ts';
-import type { BudgetedPolicy, RateLimitedPolicy } from './keyPolicies.ts';
 
 /** A key in the form that admission needs. Immutable: a newer response from the control plane makes a new one. */
 export interface ResolvedKey {

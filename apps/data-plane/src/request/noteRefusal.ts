@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { LimitError } from '@weighbridge/budget';
 import { parseAttribution } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { LimitError } from '../control/limitError.ts';
 import { policyOf, type RequestObservation } from '../observe/requestObservation.ts';
 import type { Refusal } from '../record/refusals/refusalBook.ts';
 

@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { LeaseBook } from '@weighbridge/budget';
 import type { ResponseStorage } from '@weighbridge/dialects';
 import { profileNameOf, ROUTER_PREFIX, type RoutingProfile } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { limitOutput } from '../attempt/limitOutput.ts';
 import type { GenerationPlan, PreparedRequest } from '../attempt/plan.ts';
 import { reportsUsageIfAsked } from '../attempt/streamUsage.ts';
-import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import {
   type RoutableConnector,

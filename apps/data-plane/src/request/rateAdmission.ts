@@ -1,10 +1,9 @@
+import { type RateBook, type RateReservation, setRateHeaders } from '@weighbridge/budget';
 import { balancedTokens } from '@weighbridge/domain';
 import type { Plan } from '../attempt/plan.ts';
 import { expectedOutput } from '../attempt/reservationEstimate.ts';
 import type { ResponseHeaders } from '../attempt/responseHeaders.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RateBook, RateReservation } from '../rates/rateBook.ts';
-import { setRateHeaders } from '../rates/rateHeaders.ts';
 
 export interface RateDeps {
   readonly rates: Pick<RateBook, 'admit' | 'settle' | 'undo' | 'figures'>;

@@ -1,3 +1,4 @@
+import { isRateHeader } from '@weighbridge/budget';
 import { type Answered, AnswerOwnership } from '../attempt/answerOwnership.ts';
 import type { Attempt } from '../attempt/attempt.ts';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
@@ -13,7 +14,6 @@ import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { INPUT_ITEMS } from '../formats/operation.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
 import { reusableContainerGb, serverToolsOf } from '../formats/serverTools.ts';
-import { isRateHeader } from '../rates/rateHeaders.ts';
 import { appendCommonHeaders, appendVendorHeaders } from '../upstream/headers.ts';
 import type { PlanDeps } from './planRequest.ts';
 import type { RequestCaching } from './requestCaching.ts';

@@ -1,3 +1,4 @@
+import { type LeaseBook, LimitError } from '@weighbridge/budget';
 import { AppError, type ErrorKind, raise } from '@weighbridge/errors';
 import { clientGone, type Logger } from '@weighbridge/runtime';
 import type { AttemptDeps } from '../attempt/attempt.ts';
@@ -8,10 +9,8 @@ import { forward } from '../attempt/forward.ts';
 import type { Plan } from '../attempt/plan.ts';
 import { RequestAttempts } from '../attempt/requestAttempts.ts';
 import type { ResponseHeaders } from '../attempt/responseHeaders.ts';
-import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
 import type { KeyCache } from '../control/keyCache.ts';
-import { LimitError } from '../control/limitError.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
 import { STORED_RESPONSE } from '../formats/operation.ts';

@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { isRateHeader } from '@weighbridge/budget';
 import type { Connector } from '@weighbridge/contracts';
 import { HeaderNames, HOP_BY_HOP } from '@weighbridge/domain';
 import type { TraceHeaders } from '@weighbridge/runtime';
 import { decodableEncodings } from '../formats/contentEncoding.ts';
 import type { Dialect } from '../formats/operation.ts';
-import { isRateHeader } from '../rates/rateHeaders.ts';
 
 /** Headers of the client that every vendor gets. */
 const COMMON = [

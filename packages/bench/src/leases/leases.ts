@@ -1,12 +1,11 @@
 import { create } from '@bufbuild/protobuf';
-import { bucketKey } from '@weighbridge/budget';
+import { type BudgetedPolicy, bucketKey, LeaseBook, type LeaseBookDeps } from '@weighbridge/budget';
 import {
   BucketRefSchema,
   BudgetLease_Outcome,
   type LeaseResponse,
   LeaseResponseSchema,
 } from '@weighbridge/contracts';
-import { type BudgetedPolicy, LeaseBook, type LeaseBookDeps } from '@weighbridge/data-plane/benchmarks';
 import { type Figure, figure, formatFigure } from '../shared/figures.ts';
 import { loadLine } from '../shared/machine.ts';
 

@@ -1,16 +1,17 @@
-import { type BucketRef, bucketKey } from '@weighbridge/budget';
-import type { Database, Tx } from '@weighbridge/database';
-import type { NanoUsd } from '@weighbridge/domain';
-import { lockCounters } from '../buckets/successors.ts';
 import {
+  type BucketRef,
   type BucketState,
+  bucketKey,
   decideGrant,
   type GrantWanted,
   holdOf,
   type LeaseOutcome,
   min,
   NO_LEASE,
-} from './decideGrant.ts';
+} from '@weighbridge/budget';
+import type { Database, Tx } from '@weighbridge/database';
+import type { NanoUsd } from '@weighbridge/domain';
+import { lockCounters } from '../buckets/successors.ts';
 import { lockBuckets, openBuckets } from './lockBuckets.ts';
 import { findCurrentBuckets, findNextBuckets, readHolder } from './readLeases.ts';
 import { recordExhausted } from './recordExhausted.ts';

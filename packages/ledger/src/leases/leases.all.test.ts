@@ -1,10 +1,8 @@
+import { type Fault, faultySimulation, findBreaking, runSimulation } from '@weighbridge/budget/model';
 import { createDb, type Database } from '@weighbridge/database';
 import { createTestDatabase } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { faultySimulation, findBreaking } from '../../test/leases/faults.ts';
-import type { Fault } from '../../test/leases/leaseLedger.ts';
 import { compareSequences, expectSums, recordInBatches } from '../../test/leases/sequences.ts';
-import { runSimulation } from '../../test/leases/simulation.ts';
 import { sqlLedger } from '../../test/leases/sqlLedger.ts';
 import { openMonth } from '../../test/ledger.ts';
 

@@ -1,7 +1,6 @@
-import { type BucketRef, bucketKey, windowStartOf } from '@weighbridge/budget';
+import { type BucketRef, type BucketState, bucketKey, windowStartOf } from '@weighbridge/budget';
 import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
-import type { BucketState } from './decideGrant.ts';
 
 /** Locks the buckets that exist until the transaction ends, in the order that every writer uses. */
 export async function lockBuckets(tx: Tx, keys: readonly string[]): Promise<Map<string, BucketState>> {

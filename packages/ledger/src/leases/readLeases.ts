@@ -1,9 +1,8 @@
-import { type BucketRef, bucketKey } from '@weighbridge/budget';
+import { type BucketRef, bucketKey, type LeaseFigures } from '@weighbridge/budget';
 import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { type NanoUsd, type WindowKind, windowAt } from '@weighbridge/domain';
 import { type RawBuilder, sql } from 'kysely';
 import { limitAt } from '../buckets/overrides.ts';
-import type { LeaseFigures } from './decideGrant.ts';
 import { leaseOf } from './leaseOf.ts';
 
 interface Holder {

@@ -1,9 +1,8 @@
-import { bucketOfKey, windowStartOf } from '@weighbridge/budget';
+import { type BucketState, bucketOfKey, windowStartOf } from '@weighbridge/budget';
 import type { Database } from '@weighbridge/database';
 import { microFromNano } from '@weighbridge/domain';
 import { counterOf } from '../webhookEvents/counterOf.ts';
 import { recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
-import type { BucketState } from './decideGrant.ts';
 
 /** A counter by its key, with what it has spent. */
 export type ExhaustedCounter = { readonly key: string } & Pick<BucketState, 'limit' | 'spent'>;

@@ -1,7 +1,7 @@
+import { min } from '@weighbridge/budget';
 import { arrayLiteral, type Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
-import { min } from './decideGrant.ts';
 
 /** How much of a limit leases may keep while nothing is spent on them. */
 export interface StandingRule {

@@ -1,7 +1,7 @@
+import type { BucketState, LeaseFigures, LeaseOutcome } from '@weighbridge/budget';
 import { arrayLiteral, type Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
-import type { BucketState, LeaseFigures, LeaseOutcome } from './decideGrant.ts';
 
 export interface LeaseChange {
   readonly key: string;

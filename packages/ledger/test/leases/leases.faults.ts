@@ -1,9 +1,8 @@
+import { referenceLedger, runSimulation } from '@weighbridge/budget/model';
 import { createTestDatabase } from '@weighbridge/testing';
 import { it } from 'vitest';
 import { openMonth } from '../ledger.ts';
-import { referenceLedger } from './referenceLedger.ts';
 import { compareSequences, expectSums, recordInBatches } from './sequences.ts';
-import { runSimulation } from './simulation.ts';
 
 const SEQUENCES_PER_ROUND = 500;
 const MODEL_SEQUENCES = 10_000;

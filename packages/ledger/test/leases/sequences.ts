@@ -1,11 +1,9 @@
+import { lockstep, referenceLedger, runSimulation } from '@weighbridge/budget/model';
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { expect } from 'vitest';
 import type { UsageToRecord } from '../../src/events/usage.ts';
 import { recordUsage } from '../../src/recording/recordUsage.ts';
-import { lockstep } from './lockstep.ts';
-import { referenceLedger } from './referenceLedger.ts';
-import { runSimulation } from './simulation.ts';
 import { sqlLedger } from './sqlLedger.ts';
 
 /** Each has its own policies, proxies and windows. */

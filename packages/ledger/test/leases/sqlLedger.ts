@@ -1,18 +1,4 @@
 import { type BucketRef, bucketKey, POLICY_SUBJECT } from '@weighbridge/budget';
-import type { Database, Tx } from '@weighbridge/database';
-import { sql } from 'kysely';
-import { endDueOverrides } from '../../src/budgets/endOverrides.ts';
-import { openCounter } from '../../src/budgets/openCounter.ts';
-import { setBucketLimits } from '../../src/budgets/setBucketLimits.ts';
-import type { LedgerEvent, RefusedUsage, UsageToRecord } from '../../src/events/usage.ts';
-import { answerLeaseCalls } from '../../src/leases/answerLeaseCalls.ts';
-import { closeLeases } from '../../src/leases/closeLeases.ts';
-import { closeEpoch, registerProducer } from '../../src/producers/producers.ts';
-import { discardQuarantined } from '../../src/quarantine/quarantine.ts';
-import { releaseQuarantined } from '../../src/quarantine/releaseQuarantined.ts';
-import { eventId, ledgerEvent } from '../events.ts';
-import { insertPolicy } from '../policies.ts';
-import { encodedEvent } from '../usageEvents.ts';
 import {
   type AtRest,
   type Counter,
@@ -27,7 +13,21 @@ import {
   type SimulatedEvent,
   type SimulatedOverride,
   STANDING,
-} from './leaseLedger.ts';
+} from '@weighbridge/budget/model';
+import type { Database, Tx } from '@weighbridge/database';
+import { sql } from 'kysely';
+import { endDueOverrides } from '../../src/budgets/endOverrides.ts';
+import { openCounter } from '../../src/budgets/openCounter.ts';
+import { setBucketLimits } from '../../src/budgets/setBucketLimits.ts';
+import type { LedgerEvent, RefusedUsage, UsageToRecord } from '../../src/events/usage.ts';
+import { answerLeaseCalls } from '../../src/leases/answerLeaseCalls.ts';
+import { closeLeases } from '../../src/leases/closeLeases.ts';
+import { closeEpoch, registerProducer } from '../../src/producers/producers.ts';
+import { discardQuarantined } from '../../src/quarantine/quarantine.ts';
+import { releaseQuarantined } from '../../src/quarantine/releaseQuarantined.ts';
+import { eventId, ledgerEvent } from '../events.ts';
+import { insertPolicy } from '../policies.ts';
+import { encodedEvent } from '../usageEvents.ts';
 
 const HOUR_MS = 3_600_000;
 const START_MS = Date.parse('2026-01-01T00:00:00Z');

@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { type BucketRef, bucketKey, isExhausted } from '@weighbridge/budget';
+import { type BucketRef, bucketKey, isExhausted, type LeaseOutcome } from '@weighbridge/budget';
 import {
   type BudgetCall,
   BudgetLease_Outcome,
@@ -13,7 +13,6 @@ import { AppError, raise } from '@weighbridge/errors';
 import {
   answerLeaseCalls,
   grantRates,
-  type LeaseOutcome,
   type LeaseResult,
   MAX_LEASE_CALLS,
   pruneRates,

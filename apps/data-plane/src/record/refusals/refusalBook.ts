@@ -1,7 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf';
+import type { RefusingCounter } from '@weighbridge/budget';
 import { RefusedRequestSchema } from '@weighbridge/contracts';
 import { type Attribution, newUuid } from '@weighbridge/domain';
-import type { RefusingCounter } from '../../control/limitError.ts';
 
 /** A request that was refused. */
 export interface Refusal {

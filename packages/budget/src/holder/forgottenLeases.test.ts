@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { bookOf, budgeted, LeaseWorld, settleDown } from '../../test/leaseWorld.ts';
-import type { BudgetedPolicy } from '../control/keyPolicies.ts';
+import type { BudgetedPolicy } from '../policies.ts';
 import { ForgottenLeases } from './forgottenLeases.ts';
 import { Lease } from './lease.ts';
 import type { LeaseBook } from './leaseBook.ts';

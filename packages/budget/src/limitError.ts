@@ -1,5 +1,5 @@
-import type { BucketRef } from '@weighbridge/budget';
 import { AppError, type AppErrorOptions, type ErrorKind } from '@weighbridge/errors';
+import type { BucketRef } from './bucketRef.ts';
 
 /** The counter of a policy that had no headroom for a request. */
 export interface RefusingCounter {

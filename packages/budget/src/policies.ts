@@ -1,4 +1,4 @@
-import type { BucketRef } from '@weighbridge/budget';
+import type { BucketRef } from './bucketRef.ts';
 
 /** A policy in a key's chain that has a spending limit, in the form that reserving from it needs. */
 export interface BudgetedPolicy {

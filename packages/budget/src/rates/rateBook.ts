@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { LeaseRequestSchema, LeaseResponse, RateGrant } from '@weighbridge/contracts';
-import type { RateLimitedPolicy } from '../control/keyPolicies.ts';
+import type { RateLimitedPolicy } from '../policies.ts';
 import { RateCounter, type RateFigures, type Share } from './rateCounter.ts';
 import { rateLimited, tooManyParallel } from './rateErrors.ts';
 

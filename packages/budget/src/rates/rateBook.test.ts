@@ -2,7 +2,7 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { type LeaseRequestSchema, type LeaseResponse, LeaseResponseSchema } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { describe, expect, it } from 'vitest';
-import type { RateLimitedPolicy } from '../control/keyPolicies.ts';
+import type { RateLimitedPolicy } from '../policies.ts';
 import { RateBook, type RateReservation } from './rateBook.ts';
 
 function rated(more: Partial<RateLimitedPolicy> = {}): RateLimitedPolicy {

@@ -1,5 +1,5 @@
-import { isExhausted } from '@weighbridge/budget';
 import type { NanoUsd } from '@weighbridge/domain';
+import { isExhausted } from '../isExhausted.ts';
 
 /** The outcome of a lease call. With the first two, it was granted something or wanted nothing. */
 export type LeaseOutcome =

@@ -1,5 +1,6 @@
-import { type BucketRef, isExhausted } from '@weighbridge/budget';
 import { type BudgetLease, BudgetLease_Outcome } from '@weighbridge/contracts';
+import type { BucketRef } from '../bucketRef.ts';
+import { isExhausted } from '../isExhausted.ts';
 
 /** The control plane's latest figures of a bucket, beyond its grant. */
 export interface BucketFigures {

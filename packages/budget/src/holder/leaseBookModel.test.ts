@@ -1,7 +1,7 @@
 import { seededRandom } from '@weighbridge/domain';
 import { describe, expect, it } from 'vitest';
 import { bookOf, budgeted, LeaseWorld, settleDown } from '../../test/leaseWorld.ts';
-import type { BudgetedPolicy } from '../control/keyPolicies.ts';
+import type { BudgetedPolicy } from '../policies.ts';
 import type { LeaseBook, Reservation } from './leaseBook.ts';
 
 describe('the lease book', () => {

@@ -1,6 +1,6 @@
-import type { BucketRef } from '@weighbridge/budget';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import type { BucketRef } from '../bucketRef.ts';
 import { Lease } from './lease.ts';
 
 const BUCKET = { policyId: 'pol_1', counterVersion: 1, subject: 'ada', windowStartMs: 0n } as BucketRef;

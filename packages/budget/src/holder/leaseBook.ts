@@ -1,6 +1,6 @@
-import type { BucketRef } from '@weighbridge/budget';
 import { BudgetLease_Outcome } from '@weighbridge/contracts';
-import type { BudgetedPolicy } from '../control/keyPolicies.ts';
+import type { BucketRef } from '../bucketRef.ts';
+import type { BudgetedPolicy } from '../policies.ts';
 import { budgetContended, budgetExhausted, budgetUnavailable, type RefusedRequest } from './budgetErrors.ts';
 import type { Lease, PersistedLease } from './lease.ts';
 import { LeaseCalls, type LeaseCallsDeps } from './leaseCalls.ts';

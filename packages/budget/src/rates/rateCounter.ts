@@ -1,5 +1,5 @@
 import type { RateGrant } from '@weighbridge/contracts';
-import type { RateLimitedPolicy } from '../control/keyPolicies.ts';
+import type { RateLimitedPolicy } from '../policies.ts';
 
 const MINUTE_MS = 60_000;
 

@@ -1,6 +1,6 @@
 import type { AppError } from '@weighbridge/errors';
-import type { RateLimitedPolicy } from '../control/keyPolicies.ts';
-import { LimitError, type RefusingCounter } from '../control/limitError.ts';
+import { LimitError, type RefusingCounter } from '../limitError.ts';
+import type { RateLimitedPolicy } from '../policies.ts';
 import type { RateFigures } from './rateCounter.ts';
 
 const MAX_RETRY_AFTER_S = 60;

@@ -1,5 +1,4 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { type BucketRef, bucketKey } from '@weighbridge/budget';
 import {
   BucketRefSchema,
   BudgetLease_Outcome,
@@ -7,8 +6,9 @@ import {
   type LeaseResponse,
   LeaseResponseSchema,
 } from '@weighbridge/contracts';
-import { LeaseBook, type LeaseBookDeps } from '../src/budget/leaseBook.ts';
-import type { BudgetedPolicy } from '../src/control/keyPolicies.ts';
+import { type BucketRef, bucketKey } from '../src/bucketRef.ts';
+import { LeaseBook, type LeaseBookDeps } from '../src/holder/leaseBook.ts';
+import type { BudgetedPolicy } from '../src/policies.ts';
 
 function bucket(policyId: string): BucketRef {
   return create(BucketRefSchema, { policyId, counterVersion: 1, subject: 'policy', windowStartMs: 0n });

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { BucketRefSchema } from '@weighbridge/contracts';
 import { describe, expect, it } from 'vitest';
-import type { BudgetedPolicy } from '../control/keyPolicies.ts';
+import type { BudgetedPolicy } from '../policies.ts';
 import { budgetExhausted, type OutputLimit, type RefusedRequest } from './budgetErrors.ts';
 
 const policy: BudgetedPolicy = {

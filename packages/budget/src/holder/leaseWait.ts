@@ -1,4 +1,4 @@
-import type { BudgetedPolicy } from '../control/keyPolicies.ts';
+import type { BudgetedPolicy } from '../policies.ts';
 import type { Lease } from './lease.ts';
 import type { LeaseCalls } from './leaseCalls.ts';
 import { type LeaseEntry, waitForChange } from './leaseEntry.ts';

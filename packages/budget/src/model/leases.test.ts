@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { faults, findBreaking } from '../../test/leases/faults.ts';
-import { referenceLedger } from '../../test/leases/referenceLedger.ts';
-import { runSimulation } from '../../test/leases/simulation.ts';
+import { faults, findBreaking } from './faults.ts';
+import { referenceLedger } from './referenceLedger.ts';
+import { runSimulation } from './simulation.ts';
 
 /** The long form runs 10,000 and more: `pnpm test:faults --form leases`. */
 const SEQUENCES = 2_500;

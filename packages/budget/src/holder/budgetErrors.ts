@@ -1,7 +1,7 @@
 import { microFromNano } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { BudgetedPolicy } from '../control/keyPolicies.ts';
-import { LimitError, type RefusingCounter } from '../control/limitError.ts';
+import { LimitError, type RefusingCounter } from '../limitError.ts';
+import type { BudgetedPolicy } from '../policies.ts';
 import type { BucketFigures } from './lease.ts';
 
 /** The field of a request that limits its output, and with it what is reserved. */

@@ -1,4 +1,4 @@
-import { bucketOfKey } from '@weighbridge/budget';
+import { bucketOfKey } from '../bucketRef.ts';
 import { Lease, type PersistedLease } from './lease.ts';
 
 /** The figures of a lease at rest. */

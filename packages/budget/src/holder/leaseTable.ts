@@ -1,5 +1,5 @@
-import { type BucketRef, bucketKey } from '@weighbridge/budget';
-import type { BudgetedPolicy } from '../control/keyPolicies.ts';
+import { type BucketRef, bucketKey } from '../bucketRef.ts';
+import type { BudgetedPolicy } from '../policies.ts';
 import { ForgottenLeases } from './forgottenLeases.ts';
 import { Lease, type PersistedLease } from './lease.ts';
 import { type LeaseCalls, MAX_BUCKETS_PER_CALL } from './leaseCalls.ts';

@@ -1,0 +1,20 @@
+/** The rules of leases in their simplest form, with their plausible mistakes: the SQL of the ledger is compared with it. */
+export { faultySimulation, findBreaking } from './faults.ts';
+export {
+  type AtRest,
+  type Counter,
+  type Decision,
+  type Fault,
+  type Holder,
+  type LeaseLedger,
+  POLICIES,
+  type PolicyName,
+  type SimulatedAnswer,
+  type SimulatedCall,
+  type SimulatedEvent,
+  type SimulatedOverride,
+  STANDING,
+} from './leaseLedger.ts';
+export { lockstep } from './lockstep.ts';
+export { referenceLedger } from './referenceLedger.ts';
+export { runSimulation } from './simulation.ts';
