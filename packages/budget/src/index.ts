@@ -17,13 +17,19 @@ export {
   holdOf,
   type LeaseFigures,
   type LeaseOutcome,
+  type LeaseResult,
   min,
   NO_LEASE,
+  STANDING_RULE,
+  type StandingRule,
+  sliceOf,
+  standingOf,
+  withUnattributed,
 } from './decision/decideGrant.ts';
 export type { OutputLimit } from './holder/budgetErrors.ts';
 export { LeaseBook, type LeaseBookDeps, type Reservation } from './holder/leaseBook.ts';
 export { persistLeases, restoreLeases } from './holder/persistedLeases.ts';
-export { isExhausted } from './isExhausted.ts';
+export { leaseMessage } from './leaseWire.ts';
 export { LimitError, type RefusingCounter } from './limitError.ts';
 export type { BudgetedPolicy, RateLimitedPolicy } from './policies.ts';
 export { RateBook, type RateReservation } from './rates/rateBook.ts';

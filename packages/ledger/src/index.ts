@@ -31,7 +31,6 @@ export {
   answerLeaseCalls,
   type LeaseCall,
   type LeaseRequest,
-  type LeaseResult,
   MAX_LEASE_CALLS,
 } from './leases/answerLeaseCalls.ts';
 export { closeLeases } from './leases/closeLeases.ts';

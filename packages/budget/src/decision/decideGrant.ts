@@ -17,6 +17,23 @@ export type LeaseOutcome =
   /** The holder's epoch is closed, superseded, lost or unknown. */
   | 'closed';
 
+/** The state of a lease and its bucket after a call. */
+export interface LeaseResult {
+  readonly bucketKey: string;
+  /** The `seq` of the newest call that was answered. */
+  readonly seq: bigint;
+  /** Cumulative: everything that this holder was ever granted of the bucket. */
+  readonly grantedNanoUsd: NanoUsd;
+  readonly spentNanoUsd: NanoUsd;
+  /** What all leases hold in the bucket. */
+  readonly leasedNanoUsd: NanoUsd;
+  /** What the holder may keep of it while nothing is spent on it. */
+  readonly standingNanoUsd: NanoUsd;
+  /** Null: unlimited. */
+  readonly limitNanoUsd: NanoUsd | null;
+  readonly outcome: LeaseOutcome;
+}
+
 /** A lease's cumulative amounts, in nano-USD. */
 export interface LeaseFigures {
   readonly seq: bigint;
@@ -61,6 +78,11 @@ export function holdOf(lease: LeaseFigures): NanoUsd {
   return lease.closed || hold < 0n ? 0n : hold;
 }
 
+/** The part of the limit that is neither spent nor leased; undefined if the bucket is unlimited. */
+export function headroomOf({ limit, spent, leased }: BucketState): NanoUsd | undefined {
+  return limit === null ? undefined : max(limit - spent - leased, 0n);
+}
+
 /**
  * How a call changes its lease. `standing`: what it may keep from now on. `refusal` is a reason to grant nothing, whatever headroom
  * the bucket has.
@@ -100,6 +122,63 @@ export function decideGrant(
   const slice = min(call.wantNanoUsd, headroom);
   const outcome = slice < call.wantNanoUsd ? 'partly' : 'granted';
   return { lease: { ...after, granted: after.granted + slice }, outcome };
+}
+
+/** How much of a limit leases may keep while nothing is spent on them. */
+export interface StandingRule {
+  /** Each at most the limit divided by this. */
+  readonly each: bigint;
+  readonly eachNanoUsd: NanoUsd;
+  /** All of a bucket together at most the limit divided by this. */
+  readonly together: bigint;
+}
+
+/** Each 1 % or 0.25 USD, together 10 %. */
+export const STANDING_RULE: StandingRule = { each: 100n, eachNanoUsd: 250_000_000n, together: 10n };
+
+/** What a lease may keep, if the other leases of its bucket may keep `others`. */
+export function standingOf(limit: NanoUsd | null, others: NanoUsd, rule: StandingRule): NanoUsd {
+  if (limit === null || limit <= 0n) return 0n;
+  const left = limit / rule.together - others;
+  return max(min(min(limit / rule.each, rule.eachNanoUsd), left), 0n);
+}
+
+const SLICE_SECONDS = 120n;
+
+/** What of a call decides how much it wants. */
+export interface SlicedCall {
+  readonly minimumNanoUsd: NanoUsd;
+  /** Undefined if the proxy does not know it yet. */
+  readonly burnNanoUsdPerSecond?: NanoUsd | undefined;
+}
+
+/**
+ * The amount to grant at once: two minutes of spend, but at most half of an even share of the headroom, so that slices shrink
+ * near the limit; a quarter of that while the burn rate is unknown. Never less than the minimum.
+ */
+export function sliceOf(
+  { minimumNanoUsd: minimum, burnNanoUsdPerSecond: burn }: SlicedCall,
+  headroom: NanoUsd | undefined,
+  liveProxies: bigint,
+): NanoUsd {
+  if (minimum === 0n) return 0n;
+  if (headroom === undefined) return minimum;
+  const share = headroom / ((burn === undefined ? 8n : 2n) * liveProxies);
+  return max(burn === undefined ? share : min(share, burn * SLICE_SECONDS), minimum);
+}
+
+/**
+ * The result with what lost proxies may have spent of the bucket: what their leases hold counts as spent, as in the usage
+ * report, since no proxy returns it.
+ */
+export function withUnattributed(result: LeaseResult, unattributed: NanoUsd, minimum: NanoUsd): LeaseResult {
+  if (unattributed === 0n) return result;
+  const counted = {
+    ...result,
+    spentNanoUsd: result.spentNanoUsd + unattributed,
+    leasedNanoUsd: result.leasedNanoUsd - unattributed,
+  };
+  return isExhausted(counted, minimum) ? { ...counted, outcome: 'exhausted' } : counted;
 }
 
 function max(a: bigint, b: bigint): bigint {

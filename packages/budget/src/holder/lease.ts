@@ -1,5 +1,5 @@
-import { type BudgetLease, BudgetLease_Outcome } from '@weighbridge/contracts';
 import type { BucketRef } from '../bucketRef.ts';
+import type { LeaseOutcome } from '../decision/decideGrant.ts';
 import { isExhausted } from '../isExhausted.ts';
 
 /** The control plane's latest figures of a bucket, beyond its grant. */
@@ -8,7 +8,7 @@ export interface BucketFigures {
   readonly limitNanoUsd: bigint | undefined;
   readonly spentNanoUsd: bigint;
   readonly leasedNanoUsd: bigint;
-  readonly outcome: BudgetLease['outcome'];
+  readonly outcome: LeaseOutcome;
   /** When the call was sent that returned them, monotonic, in milliseconds. */
   readonly askedAtMs: number;
 }
@@ -111,7 +111,7 @@ export class Lease {
 
   /** The control plane reported that the next window, or a newer counter of the policy, replaced the bucket. */
   get isReplaced(): boolean {
-    return this.figures?.outcome === BudgetLease_Outcome.OVER;
+    return this.figures?.outcome === 'replaced';
   }
 
   /** As far as is known here. */

@@ -1,12 +1,19 @@
-import { BudgetLease_Outcome } from '@weighbridge/contracts';
 import type { BucketRef } from '../bucketRef.ts';
 import type { BudgetedPolicy } from '../policies.ts';
 import { budgetContended, budgetExhausted, budgetUnavailable, type RefusedRequest } from './budgetErrors.ts';
 import type { Lease, PersistedLease } from './lease.ts';
 import { LeaseCalls, type LeaseCallsDeps } from './leaseCalls.ts';
-import { type LeaseEntry, waitForChange, wakeAll, wakeOne } from './leaseEntry.ts';
 import { LeaseTable } from './leaseTable.ts';
-import { ANSWER_WAIT_MS, isCrowded, LeaseWait, type Shortage } from './leaseWait.ts';
+import {
+  ANSWER_WAIT_MS,
+  isCrowded,
+  type LeaseEntry,
+  LeaseWait,
+  type Shortage,
+  waitForChange,
+  wakeAll,
+  wakeOne,
+} from './leaseWait.ts';
 
 export interface LeaseBookDeps extends Omit<LeaseCallsDeps, 'onAnswer' | 'firstSeq'> {
   /** Time since the last contact with the control plane, in milliseconds, by the monotonic or the wall clock, whichever shows more. */
@@ -252,7 +259,7 @@ function assertNotExhausted(
   { output, showsParentFigures }: Omit<RefusedRequest, 'estimateNanoUsd'>,
 ): void {
   const { figures } = lease;
-  if (figures?.outcome === BudgetLease_Outcome.CLOSED) throw budgetUnavailable('the epoch is closed');
+  if (figures?.outcome === 'closed') throw budgetUnavailable('the epoch is closed');
   if (figures && lease.available < needed && lease.isExhaustedFor(needed)) {
     throw budgetExhausted(policy, figures, { estimateNanoUsd: needed, output, showsParentFigures });
   }

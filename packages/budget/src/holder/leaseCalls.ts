@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { BudgetLease, LeaseRequestSchema, LeaseResponse } from '@weighbridge/contracts';
+import { callMessage, figuresOf } from '../leaseWire.ts';
 import type { Lease } from './lease.ts';
 
 export interface LeaseCallsDeps {
@@ -87,17 +88,7 @@ export class LeaseCalls {
     const { call, producerId, epoch, nowMs, onAnswer } = this.#deps;
     const askedAtMs = nowMs();
     const returned = batch.map(([lease]) => lease.returned);
-    const budgets = batch.map(([lease, minimum]) => {
-      const burn = lease.burnPerSecond;
-      return {
-        bucket: lease.bucket,
-        seq: ++this.#seq,
-        returnedNanoUsd: lease.returned,
-        minimumNanoUsd: minimum,
-        standingNanoUsd: lease.standing,
-        ...(burn !== undefined && { burnNanoUsdPerSecond: burn }),
-      };
-    });
+    const budgets = batch.map(([lease, minimum]) => callMessage(lease, ++this.#seq, minimum));
     let failure: unknown;
     let results: readonly BudgetLease[] = [];
     try {
@@ -126,11 +117,5 @@ export class LeaseCalls {
 function apply(lease: Lease, result: BudgetLease, askedAtMs: number): void {
   lease.grant(result.grantedNanoUsd);
   lease.standing = result.standingNanoUsd;
-  lease.figures = {
-    limitNanoUsd: result.limitNanoUsd,
-    spentNanoUsd: result.spentNanoUsd,
-    leasedNanoUsd: result.leasedNanoUsd,
-    outcome: result.outcome,
-    askedAtMs,
-  };
+  lease.figures = figuresOf(result, askedAtMs);
 }

@@ -3,7 +3,7 @@ import type { BudgetedPolicy } from '../policies.ts';
 import { ForgottenLeases } from './forgottenLeases.ts';
 import { Lease, type PersistedLease } from './lease.ts';
 import { type LeaseCalls, MAX_BUCKETS_PER_CALL } from './leaseCalls.ts';
-import { type LeaseEntry, newEntry } from './leaseEntry.ts';
+import { type LeaseEntry, newEntry } from './leaseWait.ts';
 
 export interface LeaseTableDeps {
   readonly calls: Pick<LeaseCalls, 'ask' | 'has' | 'idle'>;

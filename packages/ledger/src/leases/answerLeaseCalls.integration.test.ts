@@ -1,4 +1,11 @@
-import { type BucketRef, bucketKey, keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
+import {
+  type BucketRef,
+  bucketKey,
+  keySubject,
+  type LeaseResult,
+  POLICY_SUBJECT,
+  principalSubject,
+} from '@weighbridge/budget';
 import { untilLockWaits } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
@@ -16,7 +23,7 @@ import {
   retireProducer,
 } from '../producers/producers.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
-import { answerLeaseCalls, type LeaseCall, type LeaseResult } from './answerLeaseCalls.ts';
+import { answerLeaseCalls, type LeaseCall } from './answerLeaseCalls.ts';
 import { pruneLeases } from './pruneLeases.ts';
 import { readUnattributed } from './readUnattributed.ts';
 

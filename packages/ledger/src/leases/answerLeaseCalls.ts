@@ -5,18 +5,24 @@ import {
   decideGrant,
   type GrantWanted,
   holdOf,
-  type LeaseOutcome,
+  type LeaseResult,
   min,
   NO_LEASE,
+  STANDING_RULE,
+  type StandingRule,
+  standingOf,
 } from '@weighbridge/budget';
 import type { Database, Tx } from '@weighbridge/database';
-import type { NanoUsd } from '@weighbridge/domain';
 import { lockCounters } from '../buckets/successors.ts';
-import { lockBuckets, openBuckets } from './lockBuckets.ts';
-import { findCurrentBuckets, findNextBuckets, readHolder } from './readLeases.ts';
+import {
+  findCurrentBuckets,
+  findNextBuckets,
+  lockBuckets,
+  readHolder,
+  readOthersStanding,
+} from './readLeases.ts';
 import { recordExhausted } from './recordExhausted.ts';
-import { readOthersStanding, STANDING_RULE, type StandingRule, standingOf } from './standing.ts';
-import { writeLeases } from './writeLeases.ts';
+import { openBuckets, writeLeases } from './writeLeases.ts';
 
 export interface LeaseCall extends GrantWanted {
   readonly bucket: BucketRef;
@@ -31,23 +37,6 @@ export interface LeaseRequest {
   readonly now: Date;
   /** By default, `STANDING_RULE`. */
   readonly standing?: StandingRule;
-}
-
-/** The state of a lease and its bucket after the call. */
-export interface LeaseResult {
-  readonly bucketKey: string;
-  /** The `seq` of the newest call that was answered. */
-  readonly seq: bigint;
-  /** Cumulative: everything that this holder was ever granted of the bucket. */
-  readonly grantedNanoUsd: NanoUsd;
-  readonly spentNanoUsd: NanoUsd;
-  /** What all leases hold in the bucket. */
-  readonly leasedNanoUsd: NanoUsd;
-  /** What the holder may keep of it while nothing is spent on it. */
-  readonly standingNanoUsd: NanoUsd;
-  /** Null: unlimited. */
-  readonly limitNanoUsd: NanoUsd | null;
-  readonly outcome: LeaseOutcome;
 }
 
 /** A proxy asks for fewer buckets at once. */

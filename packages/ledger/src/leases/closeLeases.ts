@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import { addToLeased } from '../buckets/addToLeased.ts';
 import { lockCounters } from '../buckets/successors.ts';
 import { lockedLeaseOf } from './leaseOf.ts';
-import { lockBuckets } from './lockBuckets.ts';
+import { lockBuckets } from './readLeases.ts';
 
 const LEASES_PER_TRANSACTION = 1_000;
 

@@ -1,4 +1,4 @@
-import { type BucketRef, bucketKey, type LeaseFigures } from '@weighbridge/budget';
+import { type BucketRef, type BucketState, bucketKey, type LeaseFigures } from '@weighbridge/budget';
 import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { type NanoUsd, type WindowKind, windowAt } from '@weighbridge/domain';
 import { type RawBuilder, sql } from 'kysely';
@@ -63,6 +63,18 @@ export async function findNextBuckets(
   return new Map(rows.map((row) => [row.bucket_key, row.also_bucket_key]));
 }
 
+/** Locks the buckets that exist until the transaction ends, in the order that every writer uses. */
+export async function lockBuckets(tx: Tx, keys: readonly string[]): Promise<Map<string, BucketState>> {
+  if (keys.length === 0) return new Map();
+  const { rows } = await sql<{ bucket_key: string; spent: bigint; leased: bigint; limit: bigint | null }>`
+    SELECT bucket_key, spent_nano_usd AS spent, leased_nano_usd AS leased, limit_nano_usd AS "limit"
+    FROM spend_buckets
+    WHERE bucket_key = ANY (${arrayLiteral(keys)}::text[])
+    ORDER BY bucket_key COLLATE "C"
+    FOR NO KEY UPDATE`.execute(tx);
+  return new Map(rows.map(({ bucket_key, ...state }) => [bucket_key, state]));
+}
+
 /** A holder's leases on some buckets, by key, and whether it may be granted anything. Locks its epoch against being closed. */
 export async function readHolder(
   tx: Tx,
@@ -83,6 +95,26 @@ export async function readHolder(
   const leases = new Map<string, LeaseFigures>();
   for (const { bucket_key, may_hold: _, ...figures } of rows) if (bucket_key) leases.set(bucket_key, figures);
   return { leases, mayHold: rows[0]?.may_hold === true };
+}
+
+/** What the leases of other holders may keep in some buckets, which are locked, by key. Those of lost epochs count too. */
+export async function readOthersStanding(
+  tx: Tx,
+  { producerId, epoch }: Holder,
+  keys: readonly string[],
+): Promise<ReadonlyMap<string, NanoUsd>> {
+  const { rows } = await sql<{ bucket_key: string; standing: bigint }>`
+    SELECT wanted.bucket_key, others.standing
+    FROM unnest(${arrayLiteral(keys)}::text[]) AS wanted (bucket_key)
+    -- A sum for each bucket, of all its leases: a join may read all buckets', a condition those of an index that it matches.
+    CROSS JOIN LATERAL (
+      SELECT sum(standing_nano_usd) FILTER (
+        WHERE standing_nano_usd > 0 AND NOT closed AND NOT (producer_id = ${producerId} AND epoch = ${epoch})
+      )::bigint AS standing
+      FROM budget_leases AS lease WHERE lease.bucket_key = wanted.bucket_key
+    ) AS others
+    WHERE others.standing IS NOT NULL`.execute(tx);
+  return new Map(rows.map((row) => [row.bucket_key, row.standing]));
 }
 
 /** An SQL subquery: the holder's lease on the bucket that `wanted` names. */

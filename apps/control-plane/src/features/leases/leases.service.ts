@@ -1,25 +1,29 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { type BucketRef, bucketKey, isExhausted, type LeaseOutcome } from '@weighbridge/budget';
 import {
-  type BudgetCall,
-  BudgetLease_Outcome,
-  type BudgetLeaseSchema,
-  type LeaseRequest,
-  type LeaseResponseSchema,
-  type RateGrantSchema,
+  type BucketRef,
+  bucketKey,
+  type LeaseOutcome,
+  leaseMessage,
+  sliceOf,
+  withUnattributed,
+} from '@weighbridge/budget';
+import type {
+  BudgetCall,
+  BudgetLeaseSchema,
+  LeaseRequest,
+  LeaseResponseSchema,
+  RateGrantSchema,
 } from '@weighbridge/contracts';
 import { type Database, isStatementTimeout } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
 import {
   answerLeaseCalls,
   grantRates,
-  type LeaseResult,
   MAX_LEASE_CALLS,
   pruneRates,
   readHeadroom,
   readUnattributed,
 } from '@weighbridge/ledger';
-
 import { type BucketTurns, budgetBusy } from './bucketTurns.ts';
 
 export interface LeaseDeps {
@@ -78,41 +82,15 @@ async function leaseBudgets(
   );
   const contended = buckets.filter((_, at) => results[at]?.outcome === 'contended');
   if (contended.length > 0) await deps.reclaim(contended);
-  // Leases of lost proxies count as spent, as in the usage report: no proxy returns them.
   const refused = buckets.filter((_, at) => REFUSED.has(results[at]?.outcome));
   const lost = await readUnattributed(deps.db, refused.map(bucketKey));
   return results.map((result, at) => {
     const unattributed = lost.get(result.bucketKey) ?? 0n;
-    if (unattributed === 0n) return leaseMessage(result);
-    const counted = {
-      ...result,
-      spentNanoUsd: result.spentNanoUsd + unattributed,
-      leasedNanoUsd: result.leasedNanoUsd - unattributed,
-    };
-    const isUsedUp = isExhausted(counted, budgets[at]?.minimumNanoUsd ?? 0n);
-    return leaseMessage(isUsedUp ? { ...counted, outcome: 'exhausted' } : counted);
+    return leaseMessage(withUnattributed(result, unattributed, budgets[at]?.minimumNanoUsd ?? 0n));
   });
 }
 
 const REFUSED = new Set<LeaseOutcome | undefined>(['contended', 'exhausted']);
-
-const SLICE_SECONDS = 120n;
-
-/**
- * The amount to grant at once, in nano-USD: two minutes of spend, but at most half of an even share of the headroom, so
- * that slices shrink near the limit; a quarter of that while the burn rate is unknown. Never less than the minimum.
- */
-export function sliceOf(
-  { minimumNanoUsd: minimum, burnNanoUsdPerSecond: burn }: BudgetCall,
-  headroom: bigint | undefined,
-  liveProxies: bigint,
-): bigint {
-  if (minimum === 0n) return 0n;
-  if (headroom === undefined) return minimum;
-  const share = headroom / ((burn === undefined ? 8n : 2n) * liveProxies);
-  const slice = burn === undefined || share < burn * SLICE_SECONDS ? share : burn * SLICE_SECONDS;
-  return slice > minimum ? slice : minimum;
-}
 
 async function leaseRates(
   { db, turns }: LeaseDeps,
@@ -129,29 +107,6 @@ async function leaseRates(
 function bucketOf({ bucket }: BudgetCall): BucketRef {
   if (!bucket) throw new AppError('invalid_request', 'invalid_lease', 'A lease call names no bucket.');
   return bucket;
-}
-
-const OUTCOMES: Record<LeaseOutcome, BudgetLease_Outcome> = {
-  granted: BudgetLease_Outcome.GRANTED,
-  partly: BudgetLease_Outcome.GRANTED,
-  // The cumulative figure includes what the first call was granted.
-  repeated: BudgetLease_Outcome.GRANTED,
-  exhausted: BudgetLease_Outcome.EXHAUSTED,
-  contended: BudgetLease_Outcome.CONTENDED,
-  replaced: BudgetLease_Outcome.OVER,
-  closed: BudgetLease_Outcome.CLOSED,
-};
-
-function leaseMessage(result: LeaseResult): MessageInitShape<typeof BudgetLeaseSchema> {
-  return {
-    seq: result.seq,
-    grantedNanoUsd: result.grantedNanoUsd,
-    spentNanoUsd: result.spentNanoUsd,
-    leasedNanoUsd: result.leasedNanoUsd,
-    standingNanoUsd: result.standingNanoUsd,
-    outcome: OUTCOMES[result.outcome],
-    ...(result.limitNanoUsd !== null && { limitNanoUsd: result.limitNanoUsd }),
-  };
 }
 
 function tooManyBuckets(): AppError {

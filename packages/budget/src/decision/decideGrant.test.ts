@@ -1,11 +1,8 @@
-import { create } from '@bufbuild/protobuf';
-import { BudgetCallSchema } from '@weighbridge/contracts';
 import { describe, expect, it } from 'vitest';
-import { sliceOf } from './leases.service.ts';
+import { sliceOf } from './decideGrant.ts';
 
 function slice(minimum: bigint, burn: bigint | undefined, headroom: bigint | undefined, live = 2n): bigint {
-  const call = { minimumNanoUsd: minimum, ...(burn !== undefined && { burnNanoUsdPerSecond: burn }) };
-  return sliceOf(create(BudgetCallSchema, call), headroom, live);
+  return sliceOf({ minimumNanoUsd: minimum, burnNanoUsdPerSecond: burn }, headroom, live);
 }
 
 describe('the slice that is granted at once', () => {
