@@ -34,3 +34,4 @@ export { LimitError, type RefusingCounter } from './limitError.ts';
 export type { BudgetedPolicy, RateLimitedPolicy } from './policies.ts';
 export { RateBook, type RateReservation } from './rates/rateBook.ts';
 export { isRateHeader, setRateHeaders } from './rates/rateHeaders.ts';
+export { decideRates, NO_RATES, type RateAmounts, type RateGrant } from './rates/rateShares.ts';

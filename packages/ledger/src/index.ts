@@ -73,7 +73,7 @@ export {
 } from './quarantine/quarantine.ts';
 export { type Release, releaseQuarantined } from './quarantine/releaseQuarantined.ts';
 export { type ModelOutput, measureModelOutputs, readModelOutputs } from './rates/modelOutputs.ts';
-export { grantRates, pruneRates, type RateCall, type RateGrant } from './rates/rates.ts';
+export { grantRates, pruneRates, type RateCall } from './rates/rates.ts';
 export { type RecordedApart, recordApart } from './recording/recordApart.ts';
 export { type LastStep, type RecordResult, recordUsage } from './recording/recordUsage.ts';
 export { touchKeys } from './recording/touchKeys.ts';

@@ -149,7 +149,7 @@ const OPERATIONS: readonly (readonly [string, number, (db: Database) => Promise<
           requests: 1n,
           tokens: 1n,
         })),
-        2n,
+        2,
       ),
   ],
   [

@@ -1,5 +1,6 @@
 import type { RateGrant } from '@weighbridge/contracts';
 import type { RateLimitedPolicy } from '../policies.ts';
+import { sharedOf, unaskedOf } from './rateShares.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -206,11 +207,6 @@ export class RateCounter {
   }
 }
 
-/** What each proxy may use without asking; the control plane grants the rest. */
-function unaskedOf(limit: number, liveProxies: number): number {
-  return Math.floor(limit / (4 * liveProxies));
-}
-
 /** What this proxy may use of a limit before any grant. */
 function ownOf(limit: number, granted: number, { liveProxies, isLive }: Share): number {
   return isLive ? unaskedOf(limit, liveProxies) : Math.max(0, Math.floor(limit / liveProxies) - granted);
@@ -225,7 +221,7 @@ function leftOf(
 ): number {
   if (limit === undefined) return 0;
   if (!isLive) return clamp(mine, limit);
-  return clamp(mine + (shared ?? limit - liveProxies * unaskedOf(limit, liveProxies)), limit);
+  return clamp(mine + (shared ?? sharedOf(limit, liveProxies)), limit);
 }
 
 function clamp(value: number, most: number): number {

@@ -1,25 +1,14 @@
+import { decideRates, NO_RATES, type RateAmounts, type RateGrant } from '@weighbridge/budget';
 import type { Database, Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 
 /** Asks for requests and tokens in one minute of a rate counter. */
-export interface RateCall {
+export interface RateCall extends RateAmounts {
   readonly policyId: string;
   readonly counterVersion: number;
   readonly subject: string;
   readonly minute: bigint;
-  readonly requests: bigint;
-  readonly tokens: bigint;
 }
-
-export interface RateGrant {
-  readonly requests: bigint;
-  readonly tokens: bigint;
-  /** The part of the shared limits that is still free. */
-  readonly requestsLeft: bigint;
-  readonly tokensLeft: bigint;
-}
-
-const NOTHING: RateGrant = { requests: 0n, tokens: 0n, requestsLeft: 0n, tokensLeft: 0n };
 
 /**
  * Grants from the shared part of each policy's limits. A counter's row holds its newest minute: a call for an older one
@@ -28,26 +17,16 @@ const NOTHING: RateGrant = { requests: 0n, tokens: 0n, requestsLeft: 0n, tokensL
 export async function grantRates(
   db: Database,
   calls: readonly RateCall[],
-  liveProxies: bigint,
+  liveProxies: number,
 ): Promise<RateGrant[]> {
   if (calls.length === 0) return [];
   return await db.transaction().execute(async (tx) => {
     const counters = new Map((await lockCounters(tx, calls)).map((row) => [row.counter_key, row]));
     const granted = calls.map((call) => {
       const counter = counters.get(counterKey(call));
-      if (!counter || counter.minute !== call.minute) return NOTHING;
-      const requests = grantOf(
-        sharedOf(counter.requests_per_minute, liveProxies),
-        counter.requests,
-        call.requests,
-      );
-      const tokens = grantOf(sharedOf(counter.tokens_per_minute, liveProxies), counter.tokens, call.tokens);
-      return {
-        requests: requests.granted,
-        tokens: tokens.granted,
-        requestsLeft: requests.left,
-        tokensLeft: tokens.left,
-      };
+      if (!counter || counter.minute !== call.minute) return NO_RATES;
+      const limits = { requests: counter.requests_per_minute, tokens: counter.tokens_per_minute };
+      return decideRates(limits, counter, call, liveProxies);
     });
     await sql`
       INSERT INTO rate_minutes AS counter (counter_key, minute, requests, tokens)
@@ -91,18 +70,6 @@ async function lockCounters(tx: Tx, calls: readonly RateCall[]) {
       AS call (counter_key, policy_id) USING (counter_key)
     CROSS JOIN LATERAL (SELECT * FROM policies WHERE id = call.policy_id LIMIT 1) AS policies`.execute(tx);
   return rows;
-}
-
-/** Each proxy may use a quarter of its even share without a grant, in whole numbers. The rest is shared. */
-function sharedOf(limit: bigint, liveProxies: bigint): bigint {
-  return limit - (limit / (4n * liveProxies)) * liveProxies;
-}
-
-function grantOf(shared: bigint, before: bigint, wanted: bigint): { granted: bigint; left: bigint } {
-  const left = shared - before;
-  if (left <= 0n) return { granted: 0n, left: 0n };
-  const granted = wanted < left ? wanted : left;
-  return { granted, left: left - granted };
 }
 
 function counterKey({ policyId, counterVersion, subject }: RateCall): string {

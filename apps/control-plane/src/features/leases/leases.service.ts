@@ -43,7 +43,7 @@ export async function grantLeases(
   request: LeaseRequest,
 ): Promise<MessageInitShape<typeof LeaseResponseSchema>> {
   if (Math.max(request.budgets.length, request.rates.length) > MAX_LEASE_CALLS) throw tooManyBuckets();
-  const liveProxies = BigInt(Math.max(1, await deps.countLive()));
+  const liveProxies = Math.max(1, await deps.countLive());
   const [budgets, rates] = await Promise.all([
     leaseBudgets(deps, request, liveProxies),
     leaseRates(deps, request, liveProxies),
@@ -56,7 +56,7 @@ export async function grantLeases(
 async function leaseBudgets(
   deps: LeaseDeps,
   { producerId, epoch, budgets }: LeaseRequest,
-  liveProxies: bigint,
+  liveProxies: number,
 ): Promise<MessageInitShape<typeof BudgetLeaseSchema>[]> {
   if (budgets.length === 0) return [];
   const buckets = budgets.map(bucketOf);
@@ -75,7 +75,7 @@ async function leaseBudgets(
           returnedNanoUsd: call.returnedNanoUsd,
           minimumNanoUsd: call.minimumNanoUsd,
           standingNanoUsd: call.standingNanoUsd,
-          wantNanoUsd: sliceOf(call, headroom.get(bucketKey(bucket)), liveProxies),
+          wantNanoUsd: sliceOf(call, headroom.get(bucketKey(bucket)), BigInt(liveProxies)),
         };
       }),
     }),
@@ -95,7 +95,7 @@ const REFUSED = new Set<LeaseOutcome | undefined>(['contended', 'exhausted']);
 async function leaseRates(
   { db, turns }: LeaseDeps,
   { rates }: LeaseRequest,
-  liveProxies: bigint,
+  liveProxies: number,
 ): Promise<MessageInitShape<typeof RateGrantSchema>[]> {
   const keys = rates.map(
     ({ policyId, counterVersion, subject }) => `rate/${policyId}/${counterVersion}/${subject}`,
