@@ -14,6 +14,7 @@ export {
   type BucketState,
   decideGrant,
   type GrantWanted,
+  headroomOf,
   holdOf,
   type LeaseFigures,
   type LeaseOutcome,

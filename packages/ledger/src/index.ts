@@ -35,7 +35,6 @@ export {
 } from './leases/answerLeaseCalls.ts';
 export { closeLeases } from './leases/closeLeases.ts';
 export { pruneLeases } from './leases/pruneLeases.ts';
-export { readHeadroom } from './leases/readHeadroom.ts';
 export { readUnattributed } from './leases/readUnattributed.ts';
 export { recordExhausted } from './leases/recordExhausted.ts';
 export { maintainPartitions, type Retention, readIdRange, retainedFrom } from './maintenance/partitions.ts';

@@ -19,7 +19,6 @@ import { setBucketLimits } from './budgets/setBucketLimits.ts';
 import type { UsageToRecord } from './events/usage.ts';
 import { answerLeaseCalls } from './leases/answerLeaseCalls.ts';
 import { carryLeases } from './leases/carryLeases.ts';
-import { readHeadroom } from './leases/readHeadroom.ts';
 import { readUnattributed } from './leases/readUnattributed.ts';
 import { findKnownEpochs } from './producers/findKnownEpochs.ts';
 import { closeEpoch, recordWatermarks, registerProducer } from './producers/producers.ts';
@@ -117,16 +116,6 @@ const OPERATIONS: readonly (readonly [string, number, (db: Database) => Promise<
           bucket: { ...call.bucket, subject: `${call.bucket.subject}x` },
         })),
       }),
-  ],
-  [
-    'headroom',
-    CALLS,
-    (db) =>
-      readHeadroom(
-        db,
-        leaseCalls(0, 1n).map(({ bucket }) => bucket),
-        NOW,
-      ),
   ],
   [
     'the holds of lost proxies',

@@ -127,6 +127,18 @@ describe('a lease call', () => {
     expect(cut).toMatchObject({ grantedNanoUsd: 30n, leasedNanoUsd: 100n, outcome: 'partly' });
   });
 
+  it('may want a part of the headroom, which is that under the lock: two at once do not both see all of it', async () => {
+    const bucket = await bucketOf(100n);
+    const unlimited = await bucketOf(null);
+    const [a, b] = [await holder(), await holder()];
+    const half = (headroom: bigint | undefined) => (headroom === undefined ? 7n : headroom / 2n);
+    const granted = await Promise.all(
+      [a, b].map(async (by) => (await call(by, bucket, { seq: 1n, wantNanoUsd: half })).grantedNanoUsd),
+    );
+    expect(granted.sort()).toEqual([25n, 50n]);
+    expect(await call(a, unlimited, { seq: 2n, wantNanoUsd: half })).toMatchObject({ grantedNanoUsd: 7n });
+  });
+
   it('is exhausted only if spend leaves no headroom for its minimum, and contended if leases leave none', async () => {
     const bucket = await bucketOf(100n);
     const [a, b] = [await holder(), await holder()];

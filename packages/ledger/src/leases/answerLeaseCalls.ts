@@ -4,6 +4,7 @@ import {
   bucketKey,
   decideGrant,
   type GrantWanted,
+  headroomOf,
   holdOf,
   type LeaseResult,
   min,
@@ -13,6 +14,7 @@ import {
   standingOf,
 } from '@weighbridge/budget';
 import type { Database, Tx } from '@weighbridge/database';
+import type { NanoUsd } from '@weighbridge/domain';
 import { lockCounters } from '../buckets/successors.ts';
 import {
   findCurrentBuckets,
@@ -24,8 +26,10 @@ import {
 import { recordExhausted } from './recordExhausted.ts';
 import { openBuckets, writeLeases } from './writeLeases.ts';
 
-export interface LeaseCall extends GrantWanted {
+export interface LeaseCall extends Omit<GrantWanted, 'wantNanoUsd'> {
   readonly bucket: BucketRef;
+  /** An amount, or how it follows from the headroom that the bucket has once it is locked; undefined: unlimited. */
+  readonly wantNanoUsd: NanoUsd | ((headroom: NanoUsd | undefined) => NanoUsd);
 }
 
 export interface LeaseRequest {
@@ -90,10 +94,12 @@ async function answerInTransaction(tx: Tx, request: LeaseRequest): Promise<Lease
       othersStanding.get(key) ?? 0n,
       request.standing ?? STANDING_RULE,
     );
+    const { wantNanoUsd: want } = call;
+    const wantNanoUsd = typeof want === 'function' ? want(headroomOf(updated)) : want;
     const decided = decideGrant(
       before ?? NO_LEASE,
       updated,
-      call,
+      { ...call, wantNanoUsd },
       !mayHold ? 'closed' : !limit ? 'replaced' : undefined,
       mayKeep,
     );
@@ -145,7 +151,7 @@ function checkCalls(calls: readonly LeaseCall[]): void {
       returnedNanoUsd < 0n ||
       standingNanoUsd < 0n ||
       minimumNanoUsd < 0n ||
-      wantNanoUsd < minimumNanoUsd
+      (typeof wantNanoUsd !== 'function' && wantNanoUsd < minimumNanoUsd)
     ) {
       throw new Error('a lease call needs seq ≥ 1, returned ≥ 0 and 0 ≤ minimum ≤ want');
     }

@@ -21,7 +21,6 @@ import {
   grantRates,
   MAX_LEASE_CALLS,
   pruneRates,
-  readHeadroom,
   readUnattributed,
 } from '@weighbridge/ledger';
 import { type BucketTurns, budgetBusy } from './bucketTurns.ts';
@@ -60,7 +59,6 @@ async function leaseBudgets(
 ): Promise<MessageInitShape<typeof BudgetLeaseSchema>[]> {
   if (budgets.length === 0) return [];
   const buckets = budgets.map(bucketOf);
-  const headroom = await readHeadroom(deps.db, buckets, deps.now());
   const keys = buckets.map(bucketKey);
   const results = await deps.turns.run(keys, () =>
     answerLeaseCalls(deps.db, {
@@ -75,7 +73,7 @@ async function leaseBudgets(
           returnedNanoUsd: call.returnedNanoUsd,
           minimumNanoUsd: call.minimumNanoUsd,
           standingNanoUsd: call.standingNanoUsd,
-          wantNanoUsd: sliceOf(call, headroom.get(bucketKey(bucket)), BigInt(liveProxies)),
+          wantNanoUsd: (headroom) => sliceOf(call, headroom, BigInt(liveProxies)),
         };
       }),
     }),
