@@ -1,6 +1,7 @@
 /** The rules of dependency of docs/architecture.md. `pnpm check:boundaries` runs them; checks.integration.test.ts plants a violation of each. */
 const APPS_BUT_CLI = '^apps/(?!cli/)([^/]+)/';
 const SOURCE = '\\.tsx?$';
+const IO = '^(node:)?(fs|net|http|https|http2|child_process|dgram|dns|tls|os|worker_threads)(/|$)';
 const TEST = '(\\.test\\.ts$|/test/)';
 
 /** @type {import('dependency-cruiser').IConfiguration} */
@@ -59,13 +60,26 @@ module.exports = {
       },
     },
     {
+      name: 'budget-imports-shapes-only',
+      comment: 'A proxy loads it: no SQL, no server, nothing that opens a socket.',
+      severity: 'error',
+      from: { path: '^packages/budget/' },
+      to: {
+        path: '^(packages|apps|@weighbridge)/',
+        pathNot: '^(packages/(budget|contracts|domain|errors)/|@weighbridge/(contracts|domain|errors)$)',
+      },
+    },
+    {
+      name: 'budget-does-no-io',
+      severity: 'error',
+      from: { path: '^packages/budget/src/', pathNot: TEST },
+      to: { dependencyTypes: ['core'], path: IO },
+    },
+    {
       name: 'domain-does-no-io',
       severity: 'error',
       from: { path: '^packages/(dialects|domain|errors)/src/', pathNot: TEST },
-      to: {
-        dependencyTypes: ['core'],
-        path: '^(node:)?(fs|net|http|https|http2|child_process|dgram|dns|tls|os|worker_threads)(/|$)',
-      },
+      to: { dependencyTypes: ['core'], path: IO },
     },
     {
       name: 'repository-not-to-service-or-routes',

@@ -56,6 +56,8 @@ describe('dependency-cruiser', () => {
       importing('../../bus/src/target.ts'),
     ],
     'dialects-imports-domain-only': ['packages/dialects/src/m.ts', importing('../../bus/src/target.ts')],
+    'budget-imports-shapes-only': ['packages/budget/src/n.ts', importing('../../ledger/src/target.ts')],
+    'budget-does-no-io': ['packages/budget/src/holder/o.ts', importing('node:net')],
     'domain-does-no-io': ['packages/domain/src/e.ts', importing('node:fs')],
     'repository-not-to-service-or-routes': [
       'apps/x/src/features/a/f.repository.ts',
@@ -76,6 +78,7 @@ describe('dependency-cruiser', () => {
     'apps/x/src/features/a/target.routes.ts',
     'apps/x/src/features/a/target.service.ts',
     'packages/bus/src/target.ts',
+    'packages/ledger/src/target.ts',
     'packages/testing/src/target.ts',
   ];
 
@@ -92,6 +95,16 @@ describe('dependency-cruiser', () => {
     const { default: config } = await import(join(root, '.dependency-cruiser.cjs'));
     const rules = config.forbidden.map(({ name }: { name: string }) => name);
     expect(Object.keys(violations).sort()).toEqual(rules.sort());
+  });
+
+  it('finds no database client and no server among the dependencies of the rules of budgets', async () => {
+    const manifest = JSON.parse(await readFile(join(root, 'packages/budget/package.json'), 'utf8'));
+    expect(Object.keys(manifest.dependencies)).toEqual([
+      '@bufbuild/protobuf',
+      '@weighbridge/contracts',
+      '@weighbridge/domain',
+      '@weighbridge/errors',
+    ]);
   });
 
   it('reads the modules of this repository, since a run without modules passes every rule', async () => {
