@@ -1,17 +1,8 @@
+import { PRICE_FIELDS, type PriceField, TOKEN_CLASSES } from '@weighbridge/domain';
+
 /** The classes of tokens that have a price, as they are named in the catalog's files. */
-export const CLASSES = [
-  'input_price',
-  'output_price',
-  'cache_read_price',
-  'cache_write_price',
-  'cache_write_1h_price',
-  'input_audio_price',
-  'input_image_price',
-  'cache_read_audio_price',
-  'output_audio_price',
-  'output_image_price',
-] as const;
-export type PriceClass = (typeof CLASSES)[number];
+export const CLASSES: readonly PriceField[] = TOKEN_CLASSES.map((one) => PRICE_FIELDS[one]);
+export type PriceClass = PriceField;
 
 /** USD per one million tokens, as decimals. An absent modality has no known price; another absent class costs the input. */
 export type Rates = { readonly input_price: string; readonly output_price: string } & {

@@ -1,21 +1,15 @@
 import { dearestPrices } from './dearestPrices.ts';
 import type { MeteredUsage } from './meteredUsage.ts';
-import {
-  MEDIA_CLASSES,
-  type MediaClass,
-  type ModelPrice,
-  ratesFor,
-  TEXT_CLASSES,
-  type TextClass,
-} from './modelPrice.ts';
+import { type ModelPrice, ratesFor } from './modelPrice.ts';
 import { divideHalfUp, type NanoUsd } from './money.ts';
 import { costOf, pricesFor } from './pricing.ts';
 import { priceInRegion } from './regionalPrice.ts';
+import { TOKEN_CLASSES, type TokenClass } from './tokenClasses.ts';
 import { totalInputTokens } from './tokenUsage.ts';
 
 /** What a request cost by one token class, or by one tool of the vendor. */
 export interface ClassCost {
-  readonly of: TextClass | MediaClass | { readonly tool: string };
+  readonly of: TokenClass | { readonly tool: string };
   /** Tokens, or uses of the tool. */
   readonly quantity: number;
   /** For a million tokens, or for one use. */
@@ -53,7 +47,7 @@ function pricesOfRegions(price: ModelPrice): ModelPrice[] {
 
 function partsOf({ tokens, service, toolUses }: MeteredUsage, price: ModelPrice): ClassCost[] {
   const rates = ratesFor(totalInputTokens(tokens), pricesFor(service, price, DEAREST));
-  const ofTokens = [...TEXT_CLASSES, ...MEDIA_CLASSES].map((of): ClassCost => {
+  const ofTokens = TOKEN_CLASSES.map((of): ClassCost => {
     const [quantity, rate] = [tokens[`${of}Tokens`], rates[of] ?? 0n];
     return {
       of,

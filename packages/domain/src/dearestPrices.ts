@@ -1,12 +1,6 @@
-import {
-  MEDIA_CLASSES,
-  type MediaClass,
-  type ModelPrice,
-  multiplePermille,
-  type TokenPrices,
-  withTiers,
-} from './modelPrice.ts';
+import { type ModelPrice, multiplePermille, type TokenPrices, withTiers } from './modelPrice.ts';
 import { dearer, type NanoUsd, nanoFromDecimalUsd as usd } from './money.ts';
+import { DEAREST_USD, MEDIA_CLASSES, type MediaClass } from './tokenClasses.ts';
 import { toolOfSized } from './toolSizes.ts';
 
 /** The dearest prices that are known of any model, by class: what usage without its own price is charged. */
@@ -26,21 +20,16 @@ export interface DearestPrices {
 /**
  * The dearest prices that vendors publish, as of 2026-11: the floor for a catalog that lacks them. Service tier: OpenAI's
  * priority processing (2.5 times); speed: Anthropic's fast mode (6 times); geography: Anthropic's US inference (1.1 times);
- * audio: `gpt-4o-realtime-preview` (100 and 200 USD); cached audio: the same (20 USD); images: `gpt-image-1` (10 USD in),
- * `gemini-3-pro-image-preview` (120 USD out); tools: xAI's and OpenAI's dearest search (35 USD per thousand), and OpenAI's
- * containers by their memory.
+ * tools: xAI's and OpenAI's dearest search (35 USD per thousand), and OpenAI's containers by their memory.
  */
 const PUBLISHED: DearestPrices = {
   serviceTierPermille: 2_500n,
   speedPermille: 6_000n,
   geographyPermille: 1_100n,
-  media: {
-    inputAudio: usd('100'),
-    inputImage: usd('10'),
-    cacheReadAudio: usd('20'),
-    outputAudio: usd('200'),
-    outputImage: usd('120'),
-  },
+  media: Object.fromEntries(MEDIA_CLASSES.map((media) => [media, usd(DEAREST_USD[media])])) as Record<
+    MediaClass,
+    NanoUsd
+  >,
   tools: new Map([
     ['code_interpreter_4g', usd('0.12')],
     ['code_interpreter_16g', usd('0.48')],

@@ -1,6 +1,7 @@
-import type { ContextPrices, TextClass, TokenPrices } from './modelPrice.ts';
+import type { ContextPrices, TokenPrices } from './modelPrice.ts';
 import type { NanoUsd } from './money.ts';
 import { divideHalfUp } from './money.ts';
+import type { TextClass } from './tokenClasses.ts';
 import { estimateTokens } from './tokenUsage.ts';
 
 /** The size of a request, before it is sent. */

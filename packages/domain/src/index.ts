@@ -33,6 +33,7 @@ export * from './routing/strata.ts';
 export * from './routing/stratum.ts';
 export * from './routing/translatedRoute.ts';
 export * from './sealing.ts';
+export * from './tokenClasses.ts';
 export * from './tokenUsage.ts';
 export * from './toolSizes.ts';
 export * from './windows.ts';

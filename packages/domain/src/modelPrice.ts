@@ -1,19 +1,22 @@
 import type { ServiceConditions } from './meteredUsage.ts';
 import type { NanoUsd } from './money.ts';
+import {
+  byClass,
+  type MediaClass,
+  OR_ELSE,
+  PART_OF,
+  TEXT_CLASSES,
+  type TextClass,
+  TOKEN_CLASSES,
+  type TokenClass,
+} from './tokenClasses.ts';
 
-/** Prices per one million tokens of each class. An absent price is not known: it is not the price of text. */
-export interface TokenPrices {
-  readonly input: NanoUsd;
-  readonly output: NanoUsd;
-  readonly cacheRead: NanoUsd;
-  readonly cacheWrite: NanoUsd;
-  readonly cacheWrite1h: NanoUsd;
-  readonly inputAudio?: NanoUsd | undefined;
-  readonly inputImage?: NanoUsd | undefined;
-  readonly cacheReadAudio?: NanoUsd | undefined;
-  readonly outputAudio?: NanoUsd | undefined;
-  readonly outputImage?: NanoUsd | undefined;
-}
+/** An amount for each class of tokens. That of a medium may be unknown, which is not the amount of text. */
+export type Rates<Amount> = Readonly<Record<TextClass, Amount>> &
+  Readonly<Partial<Record<MediaClass, Amount | undefined>>>;
+
+/** Prices per one million tokens. */
+export type TokenPrices = Rates<NanoUsd>;
 
 /** Prices of the whole request, above a number of input tokens (including cached ones). */
 export interface PriceTier extends TokenPrices {
@@ -30,43 +33,43 @@ export interface PriceVariant extends ContextPrices {
   readonly service: ServiceConditions;
 }
 
-export interface ModelPrice extends ContextPrices {
-  /** Grows with every change of the model's price. A usage event has the version that it was priced with. */
-  readonly version: number;
+/** A price in nano-USD: per class of tokens, by number of input tokens, by conditions of service, per use of a tool. */
+export interface Price extends ContextPrices {
   readonly variants: readonly PriceVariant[];
   /** Per use of a tool that the vendor runs, by the tool's name. */
   readonly toolPrices: Readonly<Record<string, NanoUsd>>;
 }
 
-/** The token classes that every price has. */
-export const TEXT_CLASSES = ['input', 'output', 'cacheRead', 'cacheWrite', 'cacheWrite1h'] as const;
+export interface ModelPrice extends Price {
+  /** Grows with every change of the model's price. A usage event has the version that it was priced with. */
+  readonly version: number;
+}
 
-export type TextClass = (typeof TEXT_CLASSES)[number];
+/** The same classes with other amounts; what is unknown stays unknown. All results have the same keys. */
+export function mapRates<From, To>(rates: Rates<From>, amountOf: (amount: From) => To): Rates<To> {
+  return byClass((one) => {
+    const amount = rates[one];
+    return amount === undefined ? undefined : amountOf(amount);
+  }) as Rates<To>;
+}
 
-/** The token classes besides text. Prices and usage name them alike. */
-export const MEDIA_CLASSES = [
-  'inputAudio',
-  'inputImage',
-  'cacheReadAudio',
-  'outputAudio',
-  'outputImage',
-] as const;
-
-export type MediaClass = (typeof MEDIA_CLASSES)[number];
-
-/** What the API and files call the price of each class, in the order in which they are written. */
-export const PRICE_FIELDS: Readonly<Record<TextClass | MediaClass, string>> = {
-  input: 'input_price',
-  output: 'output_price',
-  cacheRead: 'cache_read_price',
-  cacheWrite: 'cache_write_price',
-  cacheWrite1h: 'cache_write_1h_price',
-  inputAudio: 'input_audio_price',
-  inputImage: 'input_image_price',
-  cacheReadAudio: 'cache_read_audio_price',
-  outputAudio: 'output_audio_price',
-  outputImage: 'output_image_price',
-};
+/**
+ * Completes the amounts that a price states. A class of text without an amount costs what another one does (`OR_ELSE`). So does a
+ * medium with such a class, unless it is null: then its price is unknown, as that of any other medium without an amount.
+ */
+export function completeRates<Amount>(
+  stated: Readonly<Record<'input' | 'output', Amount>> &
+    Readonly<Partial<Record<TokenClass, Amount | null | undefined>>>,
+): Rates<Amount> {
+  const rates: Partial<Record<TokenClass, Amount | undefined>> = {};
+  for (const one of TOKEN_CLASSES) {
+    const amount = stated[one];
+    const other = one in PART_OF && amount === null ? undefined : OR_ELSE[one];
+    // Its class comes before it in the list.
+    rates[one] = amount ?? (other && rates[other]);
+  }
+  return rates as Rates<Amount>;
+}
 
 /** The prices at every length of the input. */
 export function withTiers(prices: ContextPrices): readonly TokenPrices[] {

@@ -2,15 +2,16 @@ import type { DearestPrices } from './dearestPrices.ts';
 import { isStandard, type MeteredUsage, type ServiceConditions, type ToolUses } from './meteredUsage.ts';
 import {
   type ContextPrices,
-  MEDIA_CLASSES,
-  type MediaClass,
   type ModelPrice,
+  mapRates,
   multiplePermille,
+  type Price,
   ratesFor,
   type TokenPrices,
   withTiers,
 } from './modelPrice.ts';
 import { dearer, divideHalfUp, type NanoUsd } from './money.ts';
+import { CLASS_NAMES, MEDIA_CLASSES, type MediaClass, TOKEN_CLASSES } from './tokenClasses.ts';
 import { hasMediaTokens, type TokenUsage, totalInputTokens } from './tokenUsage.ts';
 import { toolOfSized } from './toolSizes.ts';
 
@@ -19,15 +20,6 @@ export interface Cost {
   /** What the price does not cover, such as `service_tier:priority`, `tool:web_search` or `output_audio`. */
   readonly unpriced: readonly string[];
 }
-
-/** The names of media classes in `unpriced`. */
-const MEDIA_NAMES: Readonly<Record<MediaClass, string>> = {
-  inputAudio: 'input_audio',
-  inputImage: 'input_image',
-  cacheReadAudio: 'cache_read_audio',
-  outputAudio: 'output_audio',
-  outputImage: 'output_image',
-};
 
 const TOKENS_PER_PRICE = 1_000_000n;
 const NOTHING_UNPRICED: readonly string[] = [];
@@ -64,8 +56,7 @@ export function isFree(price: ModelPrice): boolean {
 }
 
 function isZero(rates: TokenPrices): boolean {
-  const text = rates.input + rates.output + rates.cacheRead + rates.cacheWrite + rates.cacheWrite1h;
-  return text === 0n && MEDIA_CLASSES.every((media) => (rates[media] ?? 0n) === 0n);
+  return TOKEN_CLASSES.every((one) => (rates[one] ?? 0n) === 0n);
 }
 
 /** The tiers of service that vendors sell below the list price. */
@@ -77,7 +68,7 @@ const CHEAPER_TIERS: ReadonlySet<string> = new Set(['flex', 'batch']);
  */
 export function pricesFor(
   service: ServiceConditions,
-  price: ModelPrice,
+  price: Price,
   dearest: DearestPrices,
   unpriced: string[] = [],
 ): ContextPrices {
@@ -107,20 +98,7 @@ function isSame(a: ServiceConditions, b: ServiceConditions): boolean {
 
 function scaled(prices: ContextPrices, permille: bigint): ContextPrices {
   const times = (rate: NanoUsd) => (rate * permille + 999n) / 1_000n;
-  const rates = <R extends TokenPrices>(of: R): R => ({
-    ...of,
-    input: times(of.input),
-    output: times(of.output),
-    cacheRead: times(of.cacheRead),
-    cacheWrite: times(of.cacheWrite),
-    cacheWrite1h: times(of.cacheWrite1h),
-    ...Object.fromEntries(
-      MEDIA_CLASSES.flatMap((media) => {
-        const rate = of[media];
-        return rate === undefined ? [] : [[media, times(rate)]];
-      }),
-    ),
-  });
+  const rates = <R extends TokenPrices>(of: R): R => ({ ...of, ...mapRates(of, times) });
   return { ...rates(prices), tiers: prices.tiers.map(rates) };
 }
 
@@ -135,7 +113,7 @@ function mediaCost(
     const count = tokens[`${media}Tokens`];
     if (count === 0) continue;
     const rate = rates[media];
-    if (rate === undefined) unpriced.push(MEDIA_NAMES[media]);
+    if (rate === undefined) unpriced.push(CLASS_NAMES[media]);
     exact += BigInt(count) * (rate ?? unknownMediaPrice(media, rates, dearest));
   }
   return exact;

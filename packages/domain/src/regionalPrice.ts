@@ -1,6 +1,6 @@
 import { dearestPrices } from './dearestPrices.ts';
 import { type ServiceConditions, serviceConditions } from './meteredUsage.ts';
-import type { ContextPrices, ModelPrice, PriceVariant } from './modelPrice.ts';
+import { type ContextPrices, mapRates, type Price, type PriceVariant } from './modelPrice.ts';
 import { pricesFor } from './pricing.ts';
 
 /** The geography of a price that holds in each region of a cloud without a price of its own, but not for `global`. */
@@ -13,14 +13,11 @@ const PUBLISHED = dearestPrices([]);
  * list price. The answers of clouds do not say where they ran, so what it costs elsewhere is left out. The same price if nothing
  * depends on the region.
  */
-export function priceInRegion<Price extends Omit<ModelPrice, 'version'>>(
-  price: Price,
-  region: string,
-): Price {
+export function priceInRegion<Some extends Price>(price: Some, region: string): Some {
   if (price.variants.every(({ service }) => service.geography === '')) return price;
   const geography = geographyOf(price, serviceConditions('', '', region).geography);
   const at = (service: Omit<ServiceConditions, 'geography'>): ContextPrices =>
-    ratesOf(pricesFor({ ...service, geography }, { ...price, version: 0 }, PUBLISHED));
+    ratesOf(pricesFor({ ...service, geography }, price, PUBLISHED));
   const variants = new Map<string, PriceVariant>();
   for (const { service } of price.variants) {
     const { serviceTier, speed } = service;
@@ -34,14 +31,11 @@ export function priceInRegion<Price extends Omit<ModelPrice, 'version'>>(
 
 /** Each class, also those without a price: they replace another price's. */
 function ratesOf(prices: ContextPrices): ContextPrices {
-  const { input, output, cacheRead, cacheWrite, cacheWrite1h, tiers } = prices;
-  const { inputAudio, inputImage, cacheReadAudio, outputAudio, outputImage } = prices;
-  const media = { inputAudio, inputImage, cacheReadAudio, outputAudio, outputImage };
-  return { input, output, cacheRead, cacheWrite, cacheWrite1h, ...media, tiers };
+  return { ...mapRates(prices, (price) => price), tiers: prices.tiers };
 }
 
 /** The geography whose prices hold in the region; empty for the list price. */
-function geographyOf({ variants }: Pick<ModelPrice, 'variants'>, region: string): string {
+function geographyOf({ variants }: Pick<Price, 'variants'>, region: string): string {
   const isPriced = (name: string) =>
     variants.some(
       ({ service }) => service.geography === name && service.serviceTier === '' && service.speed === '',

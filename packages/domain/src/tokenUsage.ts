@@ -1,22 +1,10 @@
+import { byClass, TOKEN_CLASSES, type TokenClass } from './tokenClasses.ts';
+
 /**
- * The tokens of a request in disjoint classes: their sum is the vendor's total. The first five hold text, and whatever the
- * vendor does not tell apart from it.
+ * The tokens of a request in disjoint classes: their sum is the vendor's total. Those of text hold text, and whatever the vendor
+ * does not tell apart from it.
  */
-export interface TokenUsage {
-  /** Input tokens that were neither read from nor written to the vendor's prompt cache. */
-  readonly inputTokens: number;
-  readonly cacheReadTokens: number;
-  /** Written to the prompt cache with the default time to live (five minutes if the vendor offers several). */
-  readonly cacheWriteTokens: number;
-  readonly cacheWrite1hTokens: number;
-  /** Output tokens, including reasoning. */
-  readonly outputTokens: number;
-  readonly inputAudioTokens: number;
-  readonly inputImageTokens: number;
-  readonly cacheReadAudioTokens: number;
-  readonly outputAudioTokens: number;
-  readonly outputImageTokens: number;
-}
+export type TokenUsage = { readonly [Class in TokenClass as `${Class}Tokens`]: number };
 
 export const NO_TOKENS: TokenUsage = {
   inputTokens: 0,
@@ -44,7 +32,7 @@ export function hasMediaTokens(usage: TokenUsage): boolean {
 }
 
 export function totalTokens(usage: TokenUsage): number {
-  return totalInputTokens(usage) + usage.outputTokens + usage.outputAudioTokens + usage.outputImageTokens;
+  return totalInputTokens(usage) + totalOutputTokens(usage);
 }
 
 /** The whole prompt, cached or not, by which a price's tier is selected. */
@@ -58,6 +46,31 @@ export function totalInputTokens(usage: TokenUsage): number {
     usage.inputImageTokens +
     usage.cacheReadAudioTokens
   );
+}
+
+/** Input of all modalities that was neither read from nor written to a cache, as the ledger counts it. */
+export function uncachedInputTokens(usage: TokenUsage): number {
+  return usage.inputTokens + usage.inputAudioTokens + usage.inputImageTokens;
+}
+
+/** Input of all modalities that was read from a cache. */
+export function cachedInputTokens(usage: TokenUsage): number {
+  return usage.cacheReadTokens + usage.cacheReadAudioTokens;
+}
+
+/** Output of all modalities. */
+export function totalOutputTokens(usage: TokenUsage): number {
+  return usage.outputTokens + usage.outputAudioTokens + usage.outputImageTokens;
+}
+
+/** The counts by class, as protobuf messages have them. */
+export function countsOf(usage: TokenUsage): Record<TokenClass, number> {
+  return byClass((one) => usage[`${one}Tokens`]);
+}
+
+/** The inverse of `countsOf`. */
+export function usageOf(counts: Readonly<Record<TokenClass, number>>): TokenUsage {
+  return Object.fromEntries(TOKEN_CLASSES.map((one) => [`${one}Tokens`, counts[one]])) as TokenUsage;
 }
 
 /** Adds usage class by class. */

@@ -1,4 +1,4 @@
-import type { MediaClass, NanoUsd, TextClass } from '@weighbridge/domain';
+import type { NanoUsd, TokenClass } from '@weighbridge/domain';
 import {
   abilities,
   amount,
@@ -20,7 +20,7 @@ const PROVIDERS: ReadonlyMap<string, string> = new Map([
   ['x-ai', 'xai'],
 ]);
 
-const CLASSES: Readonly<Record<string, TextClass | MediaClass>> = {
+const CLASSES: Readonly<Record<string, TokenClass>> = {
   input_mtok: 'input',
   output_mtok: 'output',
   // Reasoning is output: the dearer of the two holds.
@@ -115,7 +115,7 @@ function priceOf(prices: unknown, now: Date): ListedPrice | undefined {
   return read.reduce((one, other) => (one && other ? dearestOf(one, other) : (one ?? other)), undefined);
 }
 
-type Rates = Partial<Record<TextClass | MediaClass, NanoUsd>>;
+type Rates = Partial<Record<TokenClass, NanoUsd>>;
 
 function flatPrice(prices: Fields): ListedPrice | undefined {
   const rates: Rates = {};

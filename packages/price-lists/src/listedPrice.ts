@@ -1,7 +1,7 @@
-import type { MediaClass, NanoUsd, TextClass } from '@weighbridge/domain';
+import type { NanoUsd, TokenClass } from '@weighbridge/domain';
 
 /** The prices per one million tokens that a list states. It need not state all. */
-export type ListedRates = Readonly<Partial<Record<TextClass | MediaClass, NanoUsd>>>;
+export type ListedRates = Readonly<Partial<Record<TokenClass, NanoUsd>>>;
 
 export interface ListedTier {
   readonly aboveInputTokens: number;

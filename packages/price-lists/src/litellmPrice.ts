@@ -1,4 +1,4 @@
-import { dearer, type MediaClass, type NanoUsd, type TextClass } from '@weighbridge/domain';
+import { dearer, type NanoUsd, type TokenClass } from '@weighbridge/domain';
 import {
   amount,
   checkedTiers,
@@ -13,10 +13,10 @@ import {
   wholeTiers,
 } from './listedPrice.ts';
 
-type Rates = Partial<Record<TextClass | MediaClass, NanoUsd>>;
+type Rates = Partial<Record<TokenClass, NanoUsd>>;
 type Variant = ListedConditions['variants'][number];
 
-const CLASSES: Readonly<Record<string, TextClass | MediaClass>> = {
+const CLASSES: Readonly<Record<string, TokenClass>> = {
   input_cost_per_token: 'input',
   output_cost_per_token: 'output',
   // Reasoning is output: the dearer of the two holds.

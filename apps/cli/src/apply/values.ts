@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { byClass, completeRates, PRICE_FIELDS, TOKEN_CLASSES } from '@weighbridge/domain';
 
 type Json = Record<string, unknown>;
 
@@ -98,21 +99,9 @@ function wholeContextPrices({ tiers, ...rates }: Json): Json {
   };
 }
 
-/** Without a price, cached input and images cost as much as input; other modalities have no known price. */
+/** What a price leaves out costs what the service says; null: its price is unknown. */
 function wholeRates(rates: Json): Json {
-  const { input_price, output_price, cache_read_price, cache_write_price, cache_write_1h_price } = rates;
-  const { input_audio_price, input_image_price } = rates;
-  const { cache_read_audio_price, output_audio_price, output_image_price } = rates;
-  return {
-    input_price,
-    output_price,
-    cache_read_price: cache_read_price ?? input_price,
-    cache_write_price: cache_write_price ?? input_price,
-    cache_write_1h_price: cache_write_1h_price ?? cache_write_price ?? input_price,
-    input_audio_price: input_audio_price ?? null,
-    input_image_price: input_image_price === undefined ? input_price : input_image_price,
-    cache_read_audio_price: cache_read_audio_price ?? null,
-    output_audio_price: output_audio_price ?? null,
-    output_image_price: output_image_price ?? null,
-  };
+  const stated = byClass((one) => rates[PRICE_FIELDS[one]]);
+  const whole = completeRates(stated);
+  return Object.fromEntries(TOKEN_CLASSES.map((one) => [PRICE_FIELDS[one], whole[one] ?? null]));
 }

@@ -1,4 +1,4 @@
-import { type Money, moneyFromNano, PRICE_FIELDS } from '@weighbridge/domain';
+import { type Money, moneyFromNano, PRICE_FIELDS, type PriceField, TOKEN_CLASSES } from '@weighbridge/domain';
 import {
   type ListEntry,
   ListEntryError,
@@ -34,18 +34,8 @@ export type ImportedPrice = ImportedRates & {
   readonly tool_prices?: Readonly<Record<string, Money>>;
 };
 
-interface ImportedRates {
-  readonly input_price: Money;
-  readonly output_price: Money;
-  readonly cache_read_price?: Money;
-  readonly cache_write_price?: Money;
-  readonly cache_write_1h_price?: Money;
-  readonly input_audio_price?: Money;
-  readonly input_image_price?: Money;
-  readonly cache_read_audio_price?: Money;
-  readonly output_audio_price?: Money;
-  readonly output_image_price?: Money;
-}
+type ImportedRates = Readonly<Record<PriceField<'input' | 'output'>, Money>> &
+  Readonly<Partial<Record<PriceField, Money>>>;
 
 /** The models that can be imported, and the names of the others by reason. */
 export interface ImportResult {
@@ -128,9 +118,9 @@ function importedTiers(price: ListedPrice): ImportedTier[] {
 
 /** Without the classes that are not stated: to the service, an absent field is not null. */
 function importedRates(rates: ListedRates): ImportedRates {
-  const fields = (Object.keys(PRICE_FIELDS) as (keyof ListedRates)[]).flatMap((name) => {
+  const fields = TOKEN_CLASSES.flatMap((name) => {
     const price = rates[name];
     return price === undefined ? [] : [[PRICE_FIELDS[name], moneyFromNano(price)]];
   });
-  return Object.fromEntries(fields);
+  return Object.fromEntries(fields) as ImportedRates;
 }

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { MEDIA_CLASSES, PRICE_FIELDS } from '@weighbridge/domain';
 import type { Json } from '../apply/desiredState.ts';
 import type { ImportedPrice } from './importedModel.ts';
 
@@ -26,10 +27,4 @@ export function withKeptDimensions(imported: ImportedPrice, current: Json | unde
   };
 }
 
-const MEDIA = [
-  'input_audio_price',
-  'input_image_price',
-  'cache_read_audio_price',
-  'output_audio_price',
-  'output_image_price',
-];
+const MEDIA: readonly string[] = MEDIA_CLASSES.map((media) => PRICE_FIELDS[media]);

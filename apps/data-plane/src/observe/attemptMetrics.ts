@@ -1,4 +1,10 @@
-import { type TokenUsage, totalInputTokens } from '@weighbridge/domain';
+import {
+  cachedInputTokens,
+  type TokenUsage,
+  totalInputTokens,
+  totalOutputTokens,
+  uncachedInputTokens,
+} from '@weighbridge/domain';
 import type { CostCounter, Counter, Histogram, Metrics } from '@weighbridge/runtime';
 import { genAiOperation, genAiProvider } from './endpoints.ts';
 import { getOrCreate } from './getOrCreate.ts';
@@ -62,9 +68,9 @@ export function createAttemptMetrics(
     const { cacheWriteTokens, cacheWrite1hTokens } = usage;
     const input = totalInputTokens(usage);
     // Of all modalities, as in the ledger.
-    const inputTokens = usage.inputTokens + usage.inputAudioTokens + usage.inputImageTokens;
-    const cacheReadTokens = usage.cacheReadTokens + usage.cacheReadAudioTokens;
-    const outputTokens = usage.outputTokens + usage.outputAudioTokens + usage.outputImageTokens;
+    const inputTokens = uncachedInputTokens(usage);
+    const cacheReadTokens = cachedInputTokens(usage);
+    const outputTokens = totalOutputTokens(usage);
     if (input > 0) {
       series.inputTokens.observe(input);
       series.input.add(inputTokens);

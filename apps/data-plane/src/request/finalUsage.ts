@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { MAX_TOKENS, type SettleResponseRequestSchema } from '@weighbridge/contracts';
-import { serviceConditions, type TokenUsage, totalTokens } from '@weighbridge/domain';
+import { countsOf, serviceConditions, type TokenUsage, totalTokens } from '@weighbridge/domain';
 import { otherModelId } from '../attempt/answeredModel.ts';
 import { billedTools } from '../attempt/billedTools.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
@@ -41,11 +41,11 @@ export function finalUsage(
   if (!usage || !(all > 0 || status !== 'completed') || all > MAX_TOKENS) return { status, details };
   return {
     status,
-    usage: usageMessage(usage),
+    usage: countsOf(usage),
     details,
     others: others.map(({ model, tokens }) => ({
       model: model === '' ? '' : modelIdOf(model, tokens),
-      usage: usageMessage(tokens),
+      usage: countsOf(tokens),
     })),
   };
 }
@@ -58,21 +58,6 @@ function withLives(
   const { cacheWriteTokens, cacheWrite1hTokens } = usage;
   if (hasCacheLives || cacheWriteTokens === 0 || terms?.writesForLong === false) return usage;
   return { ...usage, cacheWriteTokens: 0, cacheWrite1hTokens: cacheWrite1hTokens + cacheWriteTokens };
-}
-
-function usageMessage(tokens: TokenUsage) {
-  return {
-    input: tokens.inputTokens,
-    cacheRead: tokens.cacheReadTokens,
-    cacheWrite: tokens.cacheWriteTokens,
-    cacheWrite1h: tokens.cacheWrite1hTokens,
-    output: tokens.outputTokens,
-    inputAudio: tokens.inputAudioTokens,
-    inputImage: tokens.inputImageTokens,
-    cacheReadAudio: tokens.cacheReadAudioTokens,
-    outputAudio: tokens.outputAudioTokens,
-    outputImage: tokens.outputImageTokens,
-  };
 }
 
 /** By the id of the connector that has the response. */

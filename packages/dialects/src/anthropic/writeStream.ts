@@ -7,7 +7,7 @@ import type {
   BetaThinkingBlock,
   BetaToolUseBlock,
 } from '@anthropic-ai/sdk/resources/beta/messages/messages';
-import { NO_TOKENS } from '@weighbridge/domain';
+import { cachedInputTokens, NO_TOKENS, totalOutputTokens, uncachedInputTokens } from '@weighbridge/domain';
 import { nativeReason } from '../conversation/nativeReason.ts';
 import { type AnswerContext, UNSIGNED } from '../ir/answer.ts';
 import { BlockQueue, type QueuedEvent } from '../ir/blockQueue.ts';
@@ -41,10 +41,10 @@ function messagesUsage({ usage }: AnswerContext, finish?: FinishEvent): object {
   const tokens = usage() ?? NO_TOKENS;
   const written = tokens.cacheWriteTokens + tokens.cacheWrite1hTokens;
   return {
-    input_tokens: tokens.inputTokens + tokens.inputAudioTokens + tokens.inputImageTokens,
+    input_tokens: uncachedInputTokens(tokens),
     cache_creation_input_tokens: written,
-    cache_read_input_tokens: tokens.cacheReadTokens + tokens.cacheReadAudioTokens,
-    output_tokens: tokens.outputTokens + tokens.outputAudioTokens + tokens.outputImageTokens,
+    cache_read_input_tokens: cachedInputTokens(tokens),
+    output_tokens: totalOutputTokens(tokens),
     ...(finish?.reasoningTokens !== undefined && {
       output_tokens_details: { thinking_tokens: finish.reasoningTokens },
     }),

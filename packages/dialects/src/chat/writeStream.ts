@@ -1,4 +1,4 @@
-import { NO_TOKENS } from '@weighbridge/domain';
+import { cachedInputTokens, NO_TOKENS, totalOutputTokens, uncachedInputTokens } from '@weighbridge/domain';
 import type { ChatCompletionChunk } from 'openai/resources/chat/completions/completions';
 import { nativeReason } from '../conversation/nativeReason.ts';
 import { PendingOpaques } from '../conversation/pendingOpaques.ts';
@@ -37,11 +37,11 @@ export function chatReason({ stop }: FinishEvent, hasRefusal: boolean): ChatReas
 /** The usage of an answer as chat completions report it. */
 export function chatUsage({ usage }: AnswerContext, { reasoningTokens }: FinishEvent): object {
   const tokens = usage() ?? NO_TOKENS;
-  const cached = tokens.cacheReadTokens + tokens.cacheReadAudioTokens;
+  const cached = cachedInputTokens(tokens);
   const written = tokens.cacheWriteTokens + tokens.cacheWrite1hTokens;
   const audio = tokens.inputAudioTokens + tokens.cacheReadAudioTokens;
-  const input = tokens.inputTokens + tokens.inputAudioTokens + tokens.inputImageTokens + cached + written;
-  const output = tokens.outputTokens + tokens.outputAudioTokens + tokens.outputImageTokens;
+  const input = uncachedInputTokens(tokens) + cached + written;
+  const output = totalOutputTokens(tokens);
   return {
     prompt_tokens: input,
     completion_tokens: output,

@@ -1,4 +1,4 @@
-import { NO_TOKENS } from '@weighbridge/domain';
+import { cachedInputTokens, NO_TOKENS, totalOutputTokens, uncachedInputTokens } from '@weighbridge/domain';
 import { nativeReason } from '../conversation/nativeReason.ts';
 import { PendingOpaques } from '../conversation/pendingOpaques.ts';
 import type { AnswerContext } from '../ir/answer.ts';
@@ -38,10 +38,10 @@ export function geminiReason({ stop }: FinishEvent): string {
 /** The usage of an answer as Gemini reports it. */
 export function geminiUsage({ usage }: AnswerContext, { reasoningTokens = 0 }: FinishEvent): object {
   const tokens = usage() ?? NO_TOKENS;
-  const cached = tokens.cacheReadTokens + tokens.cacheReadAudioTokens;
+  const cached = cachedInputTokens(tokens);
   const written = tokens.cacheWriteTokens + tokens.cacheWrite1hTokens;
-  const prompt = tokens.inputTokens + tokens.inputAudioTokens + tokens.inputImageTokens + cached + written;
-  const output = tokens.outputTokens + tokens.outputAudioTokens + tokens.outputImageTokens;
+  const prompt = uncachedInputTokens(tokens) + cached + written;
+  const output = totalOutputTokens(tokens);
   const thoughts = Math.min(reasoningTokens, output);
   return {
     promptTokenCount: prompt,

@@ -1,4 +1,4 @@
-import { NO_TOKENS } from '@weighbridge/domain';
+import { cachedInputTokens, NO_TOKENS, totalOutputTokens, uncachedInputTokens } from '@weighbridge/domain';
 import { nativeReason } from '../conversation/nativeReason.ts';
 import type { AnswerContext } from '../ir/answer.ts';
 import type { NativeCitation } from '../ir/citation.ts';
@@ -142,10 +142,10 @@ export function writeResponse(
 
 function writeUsage({ usage }: AnswerContext, { reasoningTokens }: FinishEvent): object {
   const tokens = usage() ?? NO_TOKENS;
-  const cached = tokens.cacheReadTokens + tokens.cacheReadAudioTokens;
+  const cached = cachedInputTokens(tokens);
   const written = tokens.cacheWriteTokens + tokens.cacheWrite1hTokens;
-  const input = tokens.inputTokens + tokens.inputAudioTokens + tokens.inputImageTokens + cached + written;
-  const output = tokens.outputTokens + tokens.outputAudioTokens + tokens.outputImageTokens;
+  const input = uncachedInputTokens(tokens) + cached + written;
+  const output = totalOutputTokens(tokens);
   return {
     input_tokens: input,
     input_tokens_details: { cached_tokens: cached, cache_write_tokens: written },

@@ -1,14 +1,12 @@
 import type { TokenUsageFields, UsageEventFields } from '@weighbridge/contracts';
+import { MEDIA_CLASSES, type MediaClass, TOKEN_FIELDS } from '@weighbridge/domain';
 import { atMost } from './validation.ts';
 
+/** Parts of `input_tokens`, `cache_read_tokens` and `output_tokens`. */
+type MediaTokens = { readonly [Media in MediaClass as `${Media}Tokens`]: number };
+
 /** What the cost of a row depends on besides its tokens, and what its vendor did not get. Empty texts stand for what the list price covers. */
-export interface BillingDetails {
-  /** Parts of `input_tokens`, `cache_read_tokens` and `output_tokens`. */
-  readonly inputAudioTokens: number;
-  readonly inputImageTokens: number;
-  readonly cacheReadAudioTokens: number;
-  readonly outputAudioTokens: number;
-  readonly outputImageTokens: number;
+export interface BillingDetails extends MediaTokens {
   readonly serviceTier: string;
   readonly speed: string;
   readonly geography: string;
@@ -23,20 +21,17 @@ export interface BillingDetails {
 }
 
 /** The column: only what is not as for text at the list price. */
-type DetailsColumn = Partial<{
-  readonly input_audio_tokens: number;
-  readonly input_image_tokens: number;
-  readonly cache_read_audio_tokens: number;
-  readonly output_audio_tokens: number;
-  readonly output_image_tokens: number;
-  readonly service_tier: string;
-  readonly speed: string;
-  readonly geography: string;
-  readonly tool_uses: Readonly<Record<string, number>>;
-  readonly unpriced: readonly string[];
-  readonly priced_model: string;
-  readonly dropped: readonly string[];
-}>;
+type DetailsColumn = Partial<
+  Record<(typeof TOKEN_FIELDS)[MediaClass], number> & {
+    readonly service_tier: string;
+    readonly speed: string;
+    readonly geography: string;
+    readonly tool_uses: Readonly<Record<string, number>>;
+    readonly unpriced: readonly string[];
+    readonly priced_model: string;
+    readonly dropped: readonly string[];
+  }
+>;
 
 /** More than proxies write: they cut to 8 or 9 entries, and to 48 characters (512 for a model, 96 for a dropped field). */
 const MAX_ENTRIES = 64;
@@ -44,15 +39,9 @@ const MAX_TEXT = 1_024;
 
 /** The details of an event as JSON; null if it has none, as most. Throws if they are larger than any that a proxy writes. */
 export function detailsColumn(usage: TokenUsageFields, details: UsageEventFields['details']): string | null {
-  const { inputAudio, inputImage, cacheReadAudio, outputAudio, outputImage } = usage;
-  if (!details && inputAudio + inputImage + cacheReadAudio + outputAudio + outputImage === 0) return null;
-  const tokens = {
-    input_audio_tokens: inputAudio,
-    input_image_tokens: inputImage,
-    cache_read_audio_tokens: cacheReadAudio,
-    output_audio_tokens: outputAudio,
-    output_image_tokens: outputImage,
-  };
+  const tokens: Record<string, number> = {};
+  for (const media of MEDIA_CLASSES) if (usage[media] > 0) tokens[TOKEN_FIELDS[media]] = usage[media];
+  if (!details && Object.keys(tokens).length === 0) return null;
   const column = { ...tokens, ...(details && texts(details)) };
   const set = Object.entries(column).filter(([, value]) => value !== 0 && value !== '' && !isEmpty(value));
   return set.length === 0 ? null : JSON.stringify(Object.fromEntries(set));
@@ -88,11 +77,7 @@ function isEmpty(value: unknown): boolean {
 export function detailsOf({ details }: { readonly details: unknown }): BillingDetails {
   const column = (details ?? {}) as DetailsColumn;
   return {
-    inputAudioTokens: column.input_audio_tokens ?? 0,
-    inputImageTokens: column.input_image_tokens ?? 0,
-    cacheReadAudioTokens: column.cache_read_audio_tokens ?? 0,
-    outputAudioTokens: column.output_audio_tokens ?? 0,
-    outputImageTokens: column.output_image_tokens ?? 0,
+    ...mediaTokens(column),
     serviceTier: column.service_tier ?? '',
     speed: column.speed ?? '',
     geography: column.geography ?? '',
@@ -101,4 +86,10 @@ export function detailsOf({ details }: { readonly details: unknown }): BillingDe
     pricedModel: column.priced_model ?? '',
     dropped: column.dropped ?? [],
   };
+}
+
+function mediaTokens(column: DetailsColumn): MediaTokens {
+  return Object.fromEntries(
+    MEDIA_CLASSES.map((media) => [`${media}Tokens`, column[TOKEN_FIELDS[media]] ?? 0]),
+  ) as MediaTokens;
 }

@@ -1,5 +1,5 @@
 import type { Database, Tx } from '@weighbridge/database';
-import type { ModelPrice } from '@weighbridge/domain';
+import type { ModelPrice, Price } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import { hasInvalidCharacter } from '../../shared/invalidText.ts';
 import {
@@ -16,7 +16,6 @@ import {
 } from './catalog.repository.ts';
 import { findEnabledModels, type NamedModel } from './enabledModels.repository.ts';
 import { modelPriceOf, priceOf } from './priceColumns.ts';
-import type { Price } from './prices.ts';
 
 export {
   findNewestPrices,

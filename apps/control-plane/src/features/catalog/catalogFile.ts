@@ -1,12 +1,13 @@
 import { readdir, readFile } from 'node:fs/promises';
 import {
+  byClass,
   type ContextPrices,
-  MEDIA_CLASSES,
-  type MediaClass,
-  type ModelPrice,
-  type NanoUsd,
+  completeRates,
   nanoFromDecimalUsd,
+  PRICE_FIELDS,
+  type Price,
   type PriceVariant,
+  priceFields,
   type TokenPrices,
 } from '@weighbridge/domain';
 import Type, { type Static } from 'typebox';
@@ -16,20 +17,8 @@ const CATALOG = new URL('../../../catalog/', import.meta.url);
 
 const Strict = <Fields extends Parameters<typeof Type.Object>[0]>(fields: Fields) =>
   Type.Object(fields, { additionalProperties: false });
-const Price = Type.String({ pattern: '^\\d{1,9}(\\.\\d{1,9})?$' });
-const OptionalPrice = Type.Optional(Price);
-const rates = {
-  input_price: Price,
-  output_price: Price,
-  cache_read_price: OptionalPrice,
-  cache_write_price: OptionalPrice,
-  cache_write_1h_price: OptionalPrice,
-  input_audio_price: OptionalPrice,
-  input_image_price: OptionalPrice,
-  cache_read_audio_price: OptionalPrice,
-  output_audio_price: OptionalPrice,
-  output_image_price: OptionalPrice,
-};
+const Amount = Type.String({ pattern: '^\\d{1,9}(\\.\\d{1,9})?$' });
+const rates = priceFields(['input', 'output'], Amount, Type.Optional(Amount));
 const contextRates = {
   ...rates,
   price_tiers: Type.Array(Strict({ above_input_tokens: Type.Integer({ minimum: 1 }), ...rates })),
@@ -41,7 +30,7 @@ const DatedPrice = Strict({
   variants: Type.Array(
     Strict({ service_tier: Condition, speed: Condition, geography: Condition, ...contextRates }),
   ),
-  tool_prices: Type.Record(Type.String({ pattern: '^[a-z0-9_]+$' }), Price),
+  tool_prices: Type.Record(Type.String({ pattern: '^[a-z0-9_]+$' }), Amount),
 });
 const OptionalDate = Type.Union([Type.String({ format: 'date' }), Type.Null()]);
 const Score = Type.Object({ score: Type.Number({ minimum: 0, maximum: 100 }), source: Type.String() });
@@ -107,10 +96,8 @@ export interface CatalogFileModel {
 interface DatedPrice {
   /** When it becomes effective; null: it always was. */
   readonly from: Date | null;
-  readonly price: ShippedPrice;
+  readonly price: Price;
 }
-
-export type ShippedPrice = Omit<ModelPrice, 'version'>;
 
 /** Reads the shipped catalog. Rejects with the file and field if a file is invalid. */
 export async function readCatalogFiles(): Promise<CatalogFileModel[]> {
@@ -160,7 +147,7 @@ function statedOn(
 }
 
 function datedPrice({ from, variants, tool_prices, ...list }: Static<typeof DatedPrice>): DatedPrice {
-  const price: ShippedPrice = {
+  const price: Price = {
     ...contextPrices(list),
     variants: variants.map(({ service_tier, speed, geography, ...ofVariant }): PriceVariant => {
       return { service: { serviceTier: service_tier, speed, geography }, ...contextPrices(ofVariant) };
@@ -179,30 +166,11 @@ function contextPrices(list: FileContextRates): ContextPrices {
   return { ...tokenPrices(list), tiers };
 }
 
-const MEDIA_FIELDS = {
-  inputAudio: 'input_audio_price',
-  inputImage: 'input_image_price',
-  cacheReadAudio: 'cache_read_audio_price',
-  outputAudio: 'output_audio_price',
-  outputImage: 'output_image_price',
-} as const satisfies Record<MediaClass, keyof typeof rates>;
-
-/** A class of text that the vendor does not price separately costs the same as input. Media without a price have none. */
+/** Media without a price have none. */
 function tokenPrices(list: FileRates): TokenPrices {
-  const input = nanoFromDecimalUsd(list.input_price);
-  const orElse = (price: string | undefined, other: NanoUsd) =>
-    price === undefined ? other : nanoFromDecimalUsd(price);
-  const cacheWrite = orElse(list.cache_write_price, input);
-  const media = MEDIA_CLASSES.flatMap((name) => {
-    const price = list[MEDIA_FIELDS[name]];
-    return price === undefined ? [] : [[name, nanoFromDecimalUsd(price)] as const];
-  });
-  return {
-    input,
-    output: nanoFromDecimalUsd(list.output_price),
-    cacheRead: orElse(list.cache_read_price, input),
-    cacheWrite,
-    cacheWrite1h: orElse(list.cache_write_1h_price, cacheWrite),
-    ...Object.fromEntries(media),
-  };
+  const amount = (price: string | undefined) => (price === undefined ? null : nanoFromDecimalUsd(price));
+  const stated = byClass((one) => amount(list[PRICE_FIELDS[one]]));
+  const { input_price, output_price } = list;
+  const always = { input: nanoFromDecimalUsd(input_price), output: nanoFromDecimalUsd(output_price) };
+  return completeRates({ ...stated, ...always });
 }

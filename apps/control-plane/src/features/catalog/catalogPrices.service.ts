@@ -1,4 +1,5 @@
 import type { Tx } from '@weighbridge/database';
+import type { Price } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
@@ -15,7 +16,7 @@ import type { ShippedJson } from './catalog.ts';
 import { readWithPrice, toCatalogPrice } from './catalogModel.ts';
 import { isSamePrice, priceFromJson, priceOf } from './priceColumns.ts';
 import type { CatalogPrice, NewPrice } from './prices.schemas.ts';
-import { type Price, parsePrice } from './prices.ts';
+import { parsePrice } from './prices.ts';
 
 /** The versions of a model's price, newest first. */
 export async function listPrices(

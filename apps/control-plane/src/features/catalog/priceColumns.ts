@@ -1,8 +1,24 @@
-import type { ModelPrice, PriceTier, PriceVariant, TokenPrices } from '@weighbridge/domain';
-import type { Price } from './prices.ts';
+import {
+  byClass,
+  classKeys,
+  type MediaClass,
+  type ModelPrice,
+  mapRates,
+  type Price,
+  type PriceTier,
+  type PriceVariant,
+  type Rates,
+  type TextClass,
+  TOKEN_CLASSES,
+  type TokenClass,
+  type TokenPrices,
+} from '@weighbridge/domain';
+
+const COLUMNS = classKeys('', '_nano_usd');
+type Column<Class extends TokenClass = TokenClass> = (typeof COLUMNS)[Class];
 
 /** The columns of a price in `model_prices` and `connector_prices`. An ended price has no rates. */
-export type PriceColumns = Readonly<Record<TextColumn | MediaColumn, bigint | null>> & {
+export type PriceColumns = Readonly<Record<Column, bigint | null>> & {
   readonly ended: boolean;
   readonly tiers: unknown;
   readonly variants: unknown;
@@ -11,16 +27,7 @@ export type PriceColumns = Readonly<Record<TextColumn | MediaColumn, bigint | nu
 
 export const ENDED_PRICE = {
   ended: true,
-  input_nano_usd: null,
-  output_nano_usd: null,
-  cache_read_nano_usd: null,
-  cache_write_nano_usd: null,
-  cache_write_1h_nano_usd: null,
-  input_audio_nano_usd: null,
-  input_image_nano_usd: null,
-  cache_read_audio_nano_usd: null,
-  output_audio_nano_usd: null,
-  output_image_nano_usd: null,
+  ...(Object.fromEntries(TOKEN_CLASSES.map((one) => [COLUMNS[one], null])) as Record<Column, null>),
   tiers: '[]',
   variants: '[]',
   tool_prices: '{}',
@@ -49,9 +56,11 @@ export function modelPriceOf(row: PriceColumns & { readonly version: number }): 
 export function priceColumns({ tiers, variants, toolPrices, ...rates }: Price) {
   return {
     ended: false,
-    ...(Object.fromEntries(
-      [...TEXT_COLUMNS, ...MEDIA_COLUMNS].map(([column, name]) => [column, rates[name] ?? null]),
-    ) as Record<TextColumn, bigint> & Record<MediaColumn, bigint | null>),
+    ...(Object.fromEntries(TOKEN_CLASSES.map((one) => [COLUMNS[one], rates[one] ?? null])) as Record<
+      Column<TextClass>,
+      bigint
+    > &
+      Record<Column<MediaClass>, bigint | null>),
     tiers: JSON.stringify(tiers.map(tierJson)),
     variants: JSON.stringify(variants.map(variantJson)),
     tool_prices: JSON.stringify(toolPricesJson(toolPrices)),
@@ -97,23 +106,8 @@ export function priceFromJson({ tiers, variants = [], tool_prices = {}, ...rates
   };
 }
 
-const TEXT_COLUMNS = [
-  ['input_nano_usd', 'input'],
-  ['output_nano_usd', 'output'],
-  ['cache_read_nano_usd', 'cacheRead'],
-  ['cache_write_nano_usd', 'cacheWrite'],
-  ['cache_write_1h_nano_usd', 'cacheWrite1h'],
-] as const;
-const MEDIA_COLUMNS = [
-  ['input_audio_nano_usd', 'inputAudio'],
-  ['input_image_nano_usd', 'inputImage'],
-  ['cache_read_audio_nano_usd', 'cacheReadAudio'],
-  ['output_audio_nano_usd', 'outputAudio'],
-  ['output_image_nano_usd', 'outputImage'],
-] as const;
-type TextColumn = (typeof TEXT_COLUMNS)[number][0];
-type MediaColumn = (typeof MEDIA_COLUMNS)[number][0];
-type RateColumns<Amount> = Readonly<Record<TextColumn, Amount> & Partial<Record<MediaColumn, Amount | null>>>;
+type RateColumns<Amount> = Readonly<Record<Column<TextClass>, Amount>> &
+  Readonly<Partial<Record<Column<MediaClass>, Amount | null>>>;
 type TierJson = RateColumns<string> & { readonly above_input_tokens: number };
 type VariantJson = RateColumns<string> & {
   readonly service_tier: string;
@@ -123,19 +117,15 @@ type VariantJson = RateColumns<string> & {
 };
 
 function textColumns(rates: TokenPrices): RateColumns<string> {
-  const known = [...TEXT_COLUMNS, ...MEDIA_COLUMNS].flatMap(([column, name]) =>
-    rates[name] === undefined ? [] : [[column, String(rates[name])]],
+  const known = TOKEN_CLASSES.flatMap((one) =>
+    rates[one] === undefined ? [] : [[COLUMNS[one], String(rates[one])]],
   );
   return Object.fromEntries(known) as RateColumns<string>;
 }
 
 function ratesOf(columns: RateColumns<bigint | string>): TokenPrices {
-  const text = TEXT_COLUMNS.map(([column, name]) => [name, BigInt(columns[column])]);
-  const media = MEDIA_COLUMNS.flatMap(([column, name]) => {
-    const amount = columns[column] ?? undefined;
-    return amount === undefined ? [] : [[name, BigInt(amount)]];
-  });
-  return Object.fromEntries([...text, ...media]) as TokenPrices;
+  const amounts = byClass((one) => columns[COLUMNS[one]] ?? undefined) as Rates<bigint | string>;
+  return mapRates(amounts, BigInt);
 }
 
 function tierJson({ aboveInputTokens, ...rates }: PriceTier): TierJson {

@@ -1,3 +1,4 @@
+import { priceFields, TEXT_CLASSES } from '@weighbridge/domain';
 import { type Static, Type } from 'typebox';
 import { DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 
@@ -16,18 +17,7 @@ const MoneyInput = Strict(
   { title: 'MoneyInput' },
 );
 
-const newRates = {
-  input_price: MoneyInput,
-  output_price: MoneyInput,
-  cache_read_price: Type.Optional(Nullable(MoneyInput)),
-  cache_write_price: Type.Optional(Nullable(MoneyInput)),
-  cache_write_1h_price: Type.Optional(Nullable(MoneyInput)),
-  input_audio_price: Type.Optional(Nullable(MoneyInput)),
-  input_image_price: Type.Optional(Nullable(MoneyInput)),
-  cache_read_audio_price: Type.Optional(Nullable(MoneyInput)),
-  output_audio_price: Type.Optional(Nullable(MoneyInput)),
-  output_image_price: Type.Optional(Nullable(MoneyInput)),
-};
+const newRates = priceFields(['input', 'output'], MoneyInput, Type.Optional(Nullable(MoneyInput)));
 /** Proxies receive it as an unsigned 32-bit integer. */
 const AboveInputTokens = Type.Integer({ minimum: 1, maximum: 4_294_967_295 });
 
@@ -79,18 +69,7 @@ export const NewPrice = Strict(
 );
 export type NewPrice = Static<typeof NewPrice>;
 
-const rates = {
-  input_price: Money,
-  output_price: Money,
-  cache_read_price: Money,
-  cache_write_price: Money,
-  cache_write_1h_price: Money,
-  input_audio_price: Nullable(Money),
-  input_image_price: Nullable(Money),
-  cache_read_audio_price: Nullable(Money),
-  output_audio_price: Nullable(Money),
-  output_image_price: Nullable(Money),
-};
+const rates = priceFields(TEXT_CLASSES, Money, Nullable(Money));
 const contextPrices = {
   ...rates,
   tiers: Type.Array(Type.Object({ above_input_tokens: AboveInputTokens, ...rates }, { title: 'PriceTier' })),

@@ -1,21 +1,25 @@
 import {
+  byClass,
   type ContextPrices,
-  type ModelPrice,
+  completeRates,
+  type MediaClass,
   type Money,
   moneyFromNano,
   type NanoUsd,
   nanoFromMoney,
+  PRICE_FIELDS,
+  type Price,
+  type PriceField,
   type PriceTier,
   type PriceVariant,
   type ServiceConditions,
   serviceConditions,
+  type TextClass,
+  TOKEN_CLASSES,
   type TokenPrices,
 } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { FullPrice, NewPrice } from './prices.schemas.ts';
-
-/** The price of a model, in nano-USD: per token class, by number of input tokens, by conditions of service, per use of a tool. */
-export type Price = Omit<ModelPrice, 'version'>;
 
 /** Parses the price of a request body; throws a 422 if its tiers do not rise, or its variants break a rule. */
 export function parsePrice(input: NewPrice): Price {
@@ -119,37 +123,17 @@ function toContextPrices({ tiers, ...rates }: ContextPrices) {
 }
 
 function parseRates(input: Omit<NewContextPrices, 'tiers'>): TokenPrices {
-  const or = (price: Money | null | undefined, other: bigint) => (price ? nanoFromMoney(price) : other);
-  const orUnknown = (price: Money | null | undefined) => (price ? nanoFromMoney(price) : undefined);
-  const inputPrice = nanoFromMoney(input.input_price);
-  const cacheWrite = or(input.cache_write_price, inputPrice);
-  return {
-    input: inputPrice,
-    output: nanoFromMoney(input.output_price),
-    cacheRead: or(input.cache_read_price, inputPrice),
-    cacheWrite,
-    cacheWrite1h: or(input.cache_write_1h_price, cacheWrite),
-    inputAudio: orUnknown(input.input_audio_price),
-    // Vendors bill images as tokens of text, unless they list a price.
-    inputImage: input.input_image_price === undefined ? inputPrice : orUnknown(input.input_image_price),
-    cacheReadAudio: orUnknown(input.cache_read_audio_price),
-    outputAudio: orUnknown(input.output_audio_price),
-    outputImage: orUnknown(input.output_image_price),
-  };
+  const amount = (price: Money | null | undefined) => price && nanoFromMoney(price);
+  const stated = byClass((one) => amount(input[PRICE_FIELDS[one]]));
+  const { input_price, output_price } = input;
+  return completeRates({ ...stated, input: nanoFromMoney(input_price), output: nanoFromMoney(output_price) });
 }
 
 function toRates(rates: TokenPrices) {
-  const orNull = (price: NanoUsd | undefined) => (price === undefined ? null : moneyFromNano(price));
-  return {
-    input_price: moneyFromNano(rates.input),
-    output_price: moneyFromNano(rates.output),
-    cache_read_price: moneyFromNano(rates.cacheRead),
-    cache_write_price: moneyFromNano(rates.cacheWrite),
-    cache_write_1h_price: moneyFromNano(rates.cacheWrite1h),
-    input_audio_price: orNull(rates.inputAudio),
-    input_image_price: orNull(rates.inputImage),
-    cache_read_audio_price: orNull(rates.cacheReadAudio),
-    output_audio_price: orNull(rates.outputAudio),
-    output_image_price: orNull(rates.outputImage),
-  };
+  const fields = TOKEN_CLASSES.map((one) => {
+    const price = rates[one];
+    return [PRICE_FIELDS[one], price === undefined ? null : moneyFromNano(price)];
+  });
+  return Object.fromEntries(fields) as Record<PriceField<TextClass>, Money> &
+    Record<PriceField<MediaClass>, Money | null>;
 }

@@ -1,8 +1,9 @@
-import type { CatalogFileModel, ShippedPrice } from './catalogFile.ts';
+import type { Price } from '@weighbridge/domain';
+import type { CatalogFileModel } from './catalogFile.ts';
 
 /** A model of the shipped catalog at some time. Null: no price is known. */
 export type ShippedModel = Omit<CatalogFileModel, 'prices'> & {
-  readonly price: ShippedPrice | null;
+  readonly price: Price | null;
   /** When the price became effective, if it has a date. */
   readonly effectiveFrom: Date | null;
 };

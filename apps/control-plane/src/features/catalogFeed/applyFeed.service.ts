@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Tx } from '@weighbridge/database';
-import { newId } from '@weighbridge/domain';
+import { newId, type Price } from '@weighbridge/domain';
 import {
   findNewestPrices,
   insertPriceVersion,
@@ -10,7 +10,6 @@ import {
 } from '../catalog/catalog.service.ts';
 import type { ShippedJson } from '../catalog/catalog.ts';
 import { isSamePrice, type PriceJson, priceFromJson, priceOf, priceToJson } from '../catalog/priceColumns.ts';
-import type { Price } from '../catalog/prices.ts';
 import { type Change, recordChanges } from '../changes/changes.service.ts';
 import { addModels, FEED_ACTOR } from './addModels.service.ts';
 import {

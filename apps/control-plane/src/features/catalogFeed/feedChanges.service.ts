@@ -1,11 +1,11 @@
-import { isId, PRICE_FIELDS, ratesFor } from '@weighbridge/domain';
+import { isId, PRICE_FIELDS, type Price, ratesFor, TOKEN_CLASSES } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { recordAudit } from '../audit/audit.service.ts';
 import { findNewestPrices, insertPriceVersion, lockedModel } from '../catalog/catalog.service.ts';
 import { type PriceJson, priceFromJson } from '../catalog/priceColumns.ts';
-import { type Price, toFullPrice } from '../catalog/prices.ts';
+import { toFullPrice } from '../catalog/prices.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import {
   confirmPrices,
@@ -17,7 +17,6 @@ import {
 } from './catalogFeed.repository.ts';
 import type { FeedChange, FeedChangesQuery } from './catalogFeed.schemas.ts';
 import type { CatalogFeedDeps } from './catalogFeed.service.ts';
-import { PRICE_CLASSES } from './mergedPrice.ts';
 
 /** The changes of the feed, newest first. */
 export async function listFeedChanges(
@@ -122,9 +121,9 @@ export function toFeedChange(row: FeedChangeRow): FeedChange {
 /** The fields of the list price that differ at any length. */
 function changedFields(before: Price | undefined, after: Price): string[] {
   if (!before)
-    return PRICE_CLASSES.filter((name) => after[name] !== undefined).map((name) => PRICE_FIELDS[name]);
+    return TOKEN_CLASSES.filter((name) => after[name] !== undefined).map((name) => PRICE_FIELDS[name]);
   const lengths = [0, ...[...before.tiers, ...after.tiers].map((tier) => tier.aboveInputTokens + 1)];
-  return PRICE_CLASSES.filter((name) =>
+  return TOKEN_CLASSES.filter((name) =>
     lengths.some((tokens) => ratesFor(tokens, before)[name] !== ratesFor(tokens, after)[name]),
   ).map((name) => PRICE_FIELDS[name]);
 }

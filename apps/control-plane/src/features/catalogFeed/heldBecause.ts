@@ -1,6 +1,4 @@
-import { PRICE_FIELDS, ratesFor } from '@weighbridge/domain';
-import type { Price } from '../catalog/prices.ts';
-import { PRICE_CLASSES } from './mergedPrice.ts';
+import { PRICE_FIELDS, type Price, ratesFor, TOKEN_CLASSES } from '@weighbridge/domain';
 
 /** Of a price, what a fall may leave at least. */
 const LEAST_PERCENT = 10n;
@@ -14,7 +12,7 @@ export function heldBecause(before: Price, after: Price): string | undefined {
   const lengths = [0, ...[...before.tiers, ...after.tiers].map((tier) => tier.aboveInputTokens + 1)];
   for (const inputTokens of lengths) {
     const [old, rates] = [ratesFor(inputTokens, before), ratesFor(inputTokens, after)];
-    for (const name of PRICE_CLASSES) {
+    for (const name of TOKEN_CLASSES) {
       const [was, is] = [old[name], rates[name]];
       if (is === undefined) continue;
       const field = PRICE_FIELDS[name];

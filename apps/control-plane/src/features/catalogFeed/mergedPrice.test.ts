@@ -1,10 +1,15 @@
-import type { PriceVariant, TokenPrices } from '@weighbridge/domain';
+import {
+  mapRates,
+  type Price,
+  type PriceVariant,
+  TOKEN_CLASSES,
+  type TokenPrices,
+} from '@weighbridge/domain';
 import type { ListedPrice } from '@weighbridge/price-lists';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Price } from '../catalog/prices.ts';
 import { heldBecause } from './heldBecause.ts';
-import { firstPrice, mergedPrice, PRICE_CLASSES } from './mergedPrice.ts';
+import { firstPrice, mergedPrice } from './mergedPrice.ts';
 
 const rates = (input: bigint, output: bigint, more: Partial<TokenPrices> = {}): TokenPrices => ({
   input,
@@ -105,13 +110,11 @@ describe('a price with what a feed states', () => {
       fc.property(all, some, fc.bigInt({ min: 100n, max: 900n }), (old, stated, permille) => {
         const list: TokenPrices = { ...old, cacheWrite1h: old.cacheWrite };
         const scaled = (rate: bigint) => (rate * permille + 99n) / 100n;
-        const dear = Object.fromEntries(
-          Object.entries(list).map(([name, rate]) => [name, scaled(rate)]),
-        ) as unknown as TokenPrices;
+        const dear: TokenPrices = mapRates(list, scaled);
         const before = price(list, { variants: [variant(dear)] });
         const known = Object.fromEntries(Object.entries(stated).filter(([, rate]) => rate !== undefined));
         const merged = mergedPrice(before, feed(known));
-        for (const name of PRICE_CLASSES) {
+        for (const name of TOKEN_CLASSES) {
           const [was, is] = [before[name], merged[name]];
           if (was === undefined || is === undefined) continue;
           const least = (known as Partial<TokenPrices>)[name] ?? (was === list.input ? stated.input : was);

@@ -1,28 +1,20 @@
 import {
+  byClass,
   type ContextPrices,
-  MEDIA_CLASSES,
-  type MediaClass,
+  completeRates,
   type NanoUsd,
+  OR_ELSE,
+  type Price,
   type PriceTier,
   ratesFor,
-  TEXT_CLASSES,
-  type TextClass,
+  TOKEN_CLASSES,
+  type TokenClass,
   type TokenPrices,
 } from '@weighbridge/domain';
 import type { ListedPrice, ListedRates } from '@weighbridge/price-lists';
-import type { Price } from '../catalog/prices.ts';
 
-type PriceClass = TextClass | MediaClass;
-
-export const PRICE_CLASSES: readonly PriceClass[] = [...TEXT_CLASSES, ...MEDIA_CLASSES];
-
-/** Classes that cost the input where the vendor lists no price for them. */
-const MAY_COST_INPUT: ReadonlySet<PriceClass> = new Set([
-  'cacheRead',
-  'cacheWrite',
-  'cacheWrite1h',
-  'inputImage',
-]);
+/** Classes that may cost the input where the vendor lists no price for them. */
+const MAY_COST_INPUT: ReadonlySet<TokenClass> = new Set(TOKEN_CLASSES.filter((one) => OR_ELSE[one]));
 
 /**
  * The new price: what the feed states replaces the price in force. A class that the feed does not state never becomes cheaper: it
@@ -55,16 +47,9 @@ export function firstPrice({ rates, tiers }: ListedPrice): Price | undefined {
   };
 }
 
+/** A medium that the feed does not state is unknown. */
 function completed(rates: ListedRates, input: NanoUsd, output: NanoUsd): TokenPrices {
-  const cacheWrite = rates.cacheWrite ?? input;
-  return {
-    ...rates,
-    input,
-    output,
-    cacheRead: rates.cacheRead ?? input,
-    cacheWrite,
-    cacheWrite1h: rates.cacheWrite1h ?? cacheWrite,
-  };
+  return completeRates({ ...byClass((one) => rates[one] ?? null), input, output });
 }
 
 function mergedList(current: ContextPrices, { rates, tiers }: ListedPrice): ContextPrices {
@@ -88,10 +73,10 @@ function mergedList(current: ContextPrices, { rates, tiers }: ListedPrice): Cont
 }
 
 function mergedRates(old: TokenPrices, stated: ListedRates): TokenPrices {
-  const merged: Partial<Record<PriceClass, NanoUsd>> = {};
+  const merged: Partial<Record<TokenClass, NanoUsd>> = {};
   const input = stated.input ?? old.input;
   const output = stated.output ?? old.output;
-  for (const name of PRICE_CLASSES) {
+  for (const name of TOKEN_CLASSES) {
     const before = old[name];
     const after = stated[name];
     // A zero beside a price may mean that the feed does not know it.
@@ -108,7 +93,7 @@ function mergedRates(old: TokenPrices, stated: ListedRates): TokenPrices {
 
 /** Classes that a tier of the feed leaves out cost at least what the list says. */
 function notBelow(rates: TokenPrices, list: TokenPrices, stated: ListedRates): TokenPrices {
-  const raised = PRICE_CLASSES.flatMap((name) => {
+  const raised = TOKEN_CLASSES.flatMap((name) => {
     const [rate, least] = [rates[name], list[name]];
     if (rate === undefined) return [];
     return [
@@ -137,7 +122,7 @@ function risenVariant(variant: ContextPrices, before: ContextPrices, after: Cont
 
 /** Each class rises as it does between two list prices. */
 function risenRates(rates: TokenPrices, before: TokenPrices, after: TokenPrices): TokenPrices {
-  const all = PRICE_CLASSES.flatMap((name) => {
+  const all = TOKEN_CLASSES.flatMap((name) => {
     const rate = rates[name];
     if (rate === undefined) return [];
     return [[name, risen(rate, before[name] ?? 0n, after[name] ?? 0n)] as const];

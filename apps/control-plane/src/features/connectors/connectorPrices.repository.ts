@@ -1,7 +1,7 @@
 import type { ConnectorPrices, Database, Tx } from '@weighbridge/database';
+import type { Price } from '@weighbridge/domain';
 import { type Selectable, sql } from 'kysely';
 import { ENDED_PRICE, priceColumns } from '../catalog/priceColumns.ts';
-import type { Price } from '../catalog/prices.ts';
 
 export type ConnectorPriceRow = Selectable<ConnectorPrices>;
 

@@ -1,5 +1,5 @@
 import type { Database } from '@weighbridge/database';
-import type { ModelPrice } from '@weighbridge/domain';
+import type { ModelPrice, Price } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import { hasInvalidCharacter } from '../../shared/invalidText.ts';
@@ -8,7 +8,7 @@ import type { AssertMatch } from '../../shared/preconditions.ts';
 import { existingModel } from '../catalog/catalog.service.ts';
 import { isSamePrice, modelPriceOf, priceOf } from '../catalog/priceColumns.ts';
 import type { NewPrice } from '../catalog/prices.schemas.ts';
-import { type Price, parsePrice, toFullPrice } from '../catalog/prices.ts';
+import { parsePrice, toFullPrice } from '../catalog/prices.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import {
   type ConnectorPriceRow,

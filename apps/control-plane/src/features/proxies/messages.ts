@@ -22,6 +22,7 @@ import {
   type ContextPrices,
   type LockedAttribution,
   MEDIA_CLASSES,
+  type Price,
   type RoutingProfile,
   type TokenPrices,
 } from '@weighbridge/domain';
@@ -30,7 +31,6 @@ import type { CacheSettings } from '../../shared/schemas.ts';
 import type { Scope } from '../../shared/scopes.ts';
 import { benchmarkScores } from '../catalog/benchmarkScores.ts';
 import type { PricedModel } from '../catalog/catalog.service.ts';
-import type { Price } from '../catalog/prices.ts';
 import type { NegotiatedPrice } from '../connectors/connectorPrices.service.ts';
 import type { Identity, UsableConnector } from '../connectors/connectors.service.ts';
 import { headersOf, type RouteName, routesOf } from '../connectors/providers.ts';

@@ -7,7 +7,7 @@ import {
   type SettleResponseRequest,
   SettleResponseResponse_Result,
   type SettleResponseResponseSchema,
-  type TokenUsage as TokenUsageMessage,
+  type TokenUsage,
   type UsageDetails,
 } from '@weighbridge/contracts';
 import {
@@ -15,7 +15,7 @@ import {
   NO_TOOL_USES,
   STANDARD_SERVICE,
   serviceConditions,
-  type TokenUsage,
+  usageOf,
 } from '@weighbridge/domain';
 import type { OwnedObjects, Ownership, UnsettledResponse } from '../responses/responses.service.ts';
 import type { FinalResponse, Settlement } from '../responses/settleResponse.service.ts';
@@ -72,30 +72,15 @@ export function finalResponse(request: SettleResponseRequest, acceptsUnsigned: b
     producerId: producerId === '' && acceptsUnsigned ? undefined : producerId,
     usage: usage && meteredUsage(usage, details),
     toolUses: details?.toolUses ?? NO_TOOL_USES,
-    others: others.flatMap(({ model, usage: used }) => (used ? [{ model, tokens: tokenUsage(used) }] : [])),
+    others: others.flatMap(({ model, usage: used }) => (used ? [{ model, tokens: usageOf(used) }] : [])),
     pricedModel: details?.pricedModel ?? '',
   };
 }
 
-function meteredUsage(usage: TokenUsageMessage, details: UsageDetails | undefined): MeteredUsage {
-  if (!details) return { tokens: tokenUsage(usage), service: STANDARD_SERVICE, toolUses: NO_TOOL_USES };
+function meteredUsage(usage: TokenUsage, details: UsageDetails | undefined): MeteredUsage {
+  if (!details) return { tokens: usageOf(usage), service: STANDARD_SERVICE, toolUses: NO_TOOL_USES };
   const { serviceTier, speed, geography, toolUses } = details;
-  return { tokens: tokenUsage(usage), service: serviceConditions(serviceTier, speed, geography), toolUses };
-}
-
-function tokenUsage(usage: TokenUsageMessage): TokenUsage {
-  return {
-    inputTokens: usage.input,
-    cacheReadTokens: usage.cacheRead,
-    cacheWriteTokens: usage.cacheWrite,
-    cacheWrite1hTokens: usage.cacheWrite1h,
-    outputTokens: usage.output,
-    inputAudioTokens: usage.inputAudio,
-    inputImageTokens: usage.inputImage,
-    cacheReadAudioTokens: usage.cacheReadAudio,
-    outputAudioTokens: usage.outputAudio,
-    outputImageTokens: usage.outputImage,
-  };
+  return { tokens: usageOf(usage), service: serviceConditions(serviceTier, speed, geography), toolUses };
 }
 
 export function settlementMessage(

@@ -1,10 +1,16 @@
 import type { Database } from '@weighbridge/database';
 import {
+  byClass,
+  CLASS_NAMES,
   type ClassCost,
   costByClass,
+  MEDIA_CLASSES,
+  type MediaClass,
   type MeteredUsage,
   moneyFromNano,
-  PRICE_FIELDS,
+  PART_OF,
+  type TokenClass,
+  usageOf,
 } from '@weighbridge/domain';
 import { type AttemptRow, detailsOf } from '@weighbridge/ledger';
 import { priceOfVersion } from '../responses/attemptPrices.service.ts';
@@ -25,35 +31,27 @@ async function partsOf(db: Database, attempt: AttemptRow): Promise<readonly Clas
   // The version is that of the attempt's model.
   if (detailsOf(attempt).pricedModel !== '') return undefined;
   const price = await priceOfVersion(db, attempt);
-  return price && costByClass(usageOf(attempt), price, attempt.cost_nano_usd);
+  return price && costByClass(meteredUsageOf(attempt), price, attempt.cost_nano_usd);
 }
 
 /** The ledger's classes of text include the other modalities; those of a price do not. */
-function usageOf(row: AttemptRow): MeteredUsage {
+function meteredUsageOf(row: AttemptRow): MeteredUsage {
   const { serviceTier, speed, geography, toolUses, ...details } = detailsOf(row);
-  const { inputAudioTokens, inputImageTokens, cacheReadAudioTokens, outputAudioTokens, outputImageTokens } =
-    details;
-  return {
-    tokens: {
-      inputTokens: row.input_tokens - inputAudioTokens - inputImageTokens,
-      cacheReadTokens: row.cache_read_tokens - cacheReadAudioTokens,
-      cacheWriteTokens: row.cache_write_tokens,
-      cacheWrite1hTokens: row.cache_write_1h_tokens,
-      outputTokens: row.output_tokens - outputAudioTokens - outputImageTokens,
-      inputAudioTokens,
-      inputImageTokens,
-      cacheReadAudioTokens,
-      outputAudioTokens,
-      outputImageTokens,
-    },
-    service: { serviceTier, speed, geography },
-    toolUses,
+  const counts: Record<TokenClass, number> = {
+    ...byClass((one) => (one in PART_OF ? details[`${one as MediaClass}Tokens`] : 0)),
+    input: row.input_tokens,
+    output: row.output_tokens,
+    cacheRead: row.cache_read_tokens,
+    cacheWrite: row.cache_write_tokens,
+    cacheWrite1h: row.cache_write_1h_tokens,
   };
+  for (const media of MEDIA_CLASSES) counts[PART_OF[media]] -= counts[media];
+  return { tokens: usageOf(counts), service: { serviceTier, speed, geography }, toolUses };
 }
 
 function present({ of, quantity, price, costNanoUsd }: ClassCost): PresentedCost {
   return {
-    class: typeof of === 'string' ? PRICE_FIELDS[of].replace(/_price$/, '') : `tool:${of.tool}`,
+    class: typeof of === 'string' ? CLASS_NAMES[of] : `tool:${of.tool}`,
     quantity,
     price: moneyFromNano(price),
     cost_nano_usd: String(costNanoUsd),

@@ -1,4 +1,13 @@
-import { MAX_LIMIT_MICRO_USD } from '@weighbridge/domain';
+import {
+  CLASS_NAMES,
+  MAX_LIMIT_MICRO_USD,
+  MEDIA_CLASSES,
+  mediaTokenFields,
+  PART_OF,
+  TEXT_CLASSES,
+  TOKEN_FIELDS,
+  type TokenClass,
+} from '@weighbridge/domain';
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
 import {
@@ -49,11 +58,7 @@ export const Attempt = Type.Object(
     cache_write_tokens: Count,
     cache_write_1h_tokens: Count,
     output_tokens: Type.Integer({ description: 'Output tokens of all modalities.' }),
-    input_audio_tokens: Type.Integer({ description: 'Part of input_tokens.' }),
-    input_image_tokens: Type.Integer({ description: 'Part of input_tokens.' }),
-    cache_read_audio_tokens: Type.Integer({ description: 'Part of cache_read_tokens.' }),
-    output_audio_tokens: Type.Integer({ description: 'Part of output_tokens.' }),
-    output_image_tokens: Type.Integer({ description: 'Part of output_tokens.' }),
+    ...mediaTokenFields((media) => Type.Integer({ description: `Part of ${TOKEN_FIELDS[PART_OF[media]]}.` })),
     service_tier: Nullable(
       Type.String({ description: 'Such as priority; null: what the list price covers.' }),
     ),
@@ -207,11 +212,16 @@ export const RequestRecord = Type.Object(
 );
 export type RequestRecord = Static<typeof RequestRecord>;
 
+const anyOf = (classes: readonly TokenClass[]) =>
+  classes
+    .map((one) => CLASS_NAMES[one])
+    .join(', ')
+    .replace(/, (\w+)$/, ' or $1');
+
 const ClassCost = Type.Object(
   {
     class: Type.String({
-      description:
-        'input, output, cache_read, cache_write or cache_write_1h; for other modalities input_audio, input_image, cache_read_audio, output_audio or output_image; or tool:<name>.',
+      description: `${anyOf(TEXT_CLASSES)}; for other modalities ${anyOf(MEDIA_CLASSES)}; or tool:<name>.`,
     }),
     quantity: Type.Integer({ description: 'Tokens; or uses of the tool.' }),
     price: Money,

@@ -1,5 +1,5 @@
 import { type BucketRef, bucketOfKey, windowStartOf } from '@weighbridge/budget';
-import { isId, microFromNano } from '@weighbridge/domain';
+import { isId, mediaTokenFields, microFromNano } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
 import type { FeedbackRow } from '@weighbridge/evidence';
 import { type AttemptRow, type BillingDetails, detailsOf, type RequestPosition } from '@weighbridge/ledger';
@@ -138,11 +138,7 @@ function presentAttempt(row: AttemptRow, connectorNames: ReadonlyMap<string, str
 
 function presentDetails(details: BillingDetails) {
   return {
-    input_audio_tokens: details.inputAudioTokens,
-    input_image_tokens: details.inputImageTokens,
-    cache_read_audio_tokens: details.cacheReadAudioTokens,
-    output_audio_tokens: details.outputAudioTokens,
-    output_image_tokens: details.outputImageTokens,
+    ...mediaTokenFields((media) => details[`${media}Tokens`]),
     service_tier: details.serviceTier || null,
     speed: details.speed || null,
     geography: details.geography || null,
