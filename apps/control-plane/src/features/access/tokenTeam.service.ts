@@ -3,6 +3,7 @@ import { AppError } from '@weighbridge/errors';
 import type { Identity } from '../../shared/caller.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { lockGovernance } from '../policies/governance.ts';
+import { writePrincipal } from '../principals/writePrincipal.service.ts';
 import { setMembership } from '../teams/members.service.ts';
 import { findTeamByName } from '../teams/teams.service.ts';
 
@@ -31,12 +32,7 @@ export async function joinTeamOfToken(
       await setMembership(tx, actor, principalId, { id: team.id, role: wanted.role }, at);
       return;
     }
-    const { numInsertedOrUpdatedRows } = await tx
-      .insertInto('principals')
-      .values({ id: principalId, created_at: at })
-      .onConflict((conflict) => conflict.column('id').doNothing())
-      .executeTakeFirst();
-    if (!numInsertedOrUpdatedRows) return;
+    if (!(await writePrincipal(tx, principalId, {}, at))) return;
     await recordChange(tx, { actor, action: 'principal.created', resourceId: principalId, at });
   });
 }

@@ -2,7 +2,7 @@ import type { Database } from '@weighbridge/database';
 import { ledgerAsOf, readConnectorAttempts, readLedgerState } from '@weighbridge/ledger';
 import { type ConnectorAdminDeps, listConnectors } from '../connectors/connectorAdmin.service.ts';
 import type { ConnectorQuery } from '../connectors/connectors.schemas.ts';
-import { findReportedConnectors, sumProxies } from '../proxies/proxyReports.service.ts';
+import { findReportedConnectors, sumProxies } from '../proxies/proxyAdmin.service.ts';
 import type { ConnectorHealthReport, LedgerState } from './health.schemas.ts';
 
 const ATTEMPTS_WITHIN_MS = 5 * 60_000;

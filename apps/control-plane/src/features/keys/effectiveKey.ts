@@ -2,7 +2,8 @@ import type { Database, Tx } from '@weighbridge/database';
 import { AppError, disabledKey, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import { type GoverningPolicy, governingPolicy } from '../policies/policies.service.ts';
-import { findFirstKeyOf, findKey, type KeyRow, lockIssuer, lockPrincipal } from './keys.repository.ts';
+import { lockPrincipal } from '../principals/writePrincipal.service.ts';
+import { findFirstKeyOf, findKey, type KeyRow, lockIssuer } from './keys.repository.ts';
 
 /**
  * The key whose policy and counter apply to a caller, and from which its new keys inherit. A caller with a key uses that

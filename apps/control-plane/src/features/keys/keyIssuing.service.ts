@@ -7,19 +7,17 @@ import type { Scope } from '../../shared/scopes.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { runOnce } from '../idempotency/idempotency.service.ts';
 import { lockGovernance } from '../policies/governance.ts';
+import { isDeactivated } from '../principals/rights.service.ts';
+import { lockPrincipal, writePrincipal } from '../principals/writePrincipal.service.ts';
 import { type EffectiveKey, lockedEffectiveKey } from './effectiveKey.ts';
 import { assignablePolicy } from './keyPolicy.ts';
 import { hashedSecret, newSecret } from './keySecrets.service.ts';
 import {
   anyKeyExists,
   countKeysInUse,
-  ensurePrincipal,
   findFirstKeyOf,
   insertKey,
-  isDeactivated,
   lockManagedName,
-  lockPrincipal,
-  setPrincipalRole,
 } from './keys.repository.ts';
 import type { IssuedKey, NewKey } from './keys.schemas.ts';
 import { type KeyDeps, mayChangeKeysOf } from './keys.service.ts';
@@ -47,7 +45,10 @@ export interface IssuingDeps extends KeyDeps {
   readonly maxKeysPerPrincipal: number;
 }
 
-/** Issues a key. A request repeated under the same `Idempotency-Key` gets the first response again. */
+/**
+ * Issues a key. A request repeated under the same `Idempotency-Key` gets the first response again. The key is not pushed to proxies:
+ * each looks it up when it is first used (`resolveKey`).
+ */
 export async function createKey(
   deps: IssuingDeps,
   caller: Caller,
@@ -82,7 +83,7 @@ export async function issueKey(
   const inherited = await inheritedSettings(tx, caller, issuer, principalId);
   const expiresAt = expiryOf(input, inherited.expiresAt, now);
   assertExpiryAllowed(caller, expiresAt);
-  await ensurePrincipal(tx, principalId, now);
+  await writePrincipal(tx, principalId, {}, now);
   if (await isDeactivated(tx, principalId)) throw deactivatedPrincipal(principalId);
   const id = newId('key');
   const policyId = input.policy_id ?? inherited.policyId;
@@ -190,8 +191,7 @@ export async function issueFirstKey(
   const now = deps.now();
   const id = newId('key');
   const principalId = 'operator';
-  await ensurePrincipal(tx, principalId, now);
-  await setPrincipalRole(tx, principalId, 'operator');
+  await writePrincipal(tx, principalId, { role: 'operator' }, now);
   await insertKey(
     tx,
     {

@@ -59,11 +59,6 @@ export async function findFirstKeyOf(db: Database, principalId: string): Promise
     .executeTakeFirst();
 }
 
-/** Locks a principal until the transaction ends. Keys can still be issued to it. */
-export async function lockPrincipal(tx: Tx, id: string): Promise<void> {
-  await tx.selectFrom('principals').select('id').where('id', '=', id).forNoKeyUpdate().execute();
-}
-
 /** A key and the secret that it was found by. */
 export type KeyBySecret = KeyRow & {
   readonly secret_hash: Buffer;
@@ -259,26 +254,4 @@ export async function recordLastUses(
 
 export async function anyKeyExists(db: Database): Promise<boolean> {
   return (await db.selectFrom('keys').select('id').limit(1).executeTakeFirst()) !== undefined;
-}
-
-/** A principal exists from the first key that is issued to it. */
-export async function ensurePrincipal(tx: Tx, id: string, now: Date): Promise<void> {
-  await tx
-    .insertInto('principals')
-    .values({ id, created_at: now })
-    .onConflict((conflict) => conflict.column('id').doNothing())
-    .execute();
-}
-
-export async function setPrincipalRole(tx: Tx, id: string, role: 'operator'): Promise<void> {
-  await tx.updateTable('principals').set({ role }).where('id', '=', id).execute();
-}
-
-export async function isDeactivated(tx: Tx, principalId: string): Promise<boolean> {
-  const row = await tx
-    .selectFrom('principals')
-    .select('deactivated_at')
-    .where('id', '=', principalId)
-    .executeTakeFirst();
-  return row !== undefined && row.deactivated_at !== null;
 }

@@ -41,7 +41,7 @@ import {
 } from './keys.ts';
 import type { Peppers } from './peppers.ts';
 
-export { findKey } from './keys.repository.ts';
+export { findExpiringKeys, findKey } from './keys.repository.ts';
 export type { KeyRow };
 
 export interface KeyDeps {

@@ -1,4 +1,4 @@
-import type { Database, Principals, Tx } from '@weighbridge/database';
+import type { Database, Principals } from '@weighbridge/database';
 import type { Selectable } from 'kysely';
 import type { Role } from '../../shared/caller.ts';
 import { containsText } from '../../shared/containsText.ts';
@@ -40,26 +40,4 @@ export async function findPrincipals(
   if (idContains !== undefined) query = query.where(containsText('principals.id', idContains));
   if (after !== undefined) query = query.where('principals.id', '>', after);
   return await query.orderBy('principals.id').limit(limit).execute();
-}
-
-/** What of a principal its own operations change. */
-interface PrincipalSettings {
-  readonly policyId: string | null;
-  readonly role: Role | null;
-  readonly deactivatedAt: Date | null;
-}
-
-/** Creates a principal, or changes it. */
-export async function upsertPrincipal(
-  tx: Tx,
-  id: string,
-  { policyId, role, deactivatedAt }: PrincipalSettings,
-  now: Date,
-): Promise<void> {
-  const columns = { policy_id: policyId, role, deactivated_at: deactivatedAt };
-  await tx
-    .insertInto('principals')
-    .values({ id, created_at: now, ...columns })
-    .onConflict((conflict) => conflict.column('id').doUpdateSet(columns))
-    .execute();
 }

@@ -9,13 +9,9 @@ import { recordChange } from '../changes/changes.service.ts';
 import { disableWithPrincipal } from '../keys/deactivation.service.ts';
 import { assertEveryKeyGoverned, lockGovernance } from '../policies/governance.ts';
 import { policyExists } from '../policies/policies.service.ts';
-import {
-  findPrincipal,
-  findPrincipals,
-  type PrincipalRow,
-  upsertPrincipal,
-} from './principals.repository.ts';
+import { findPrincipal, findPrincipals, type PrincipalRow } from './principals.repository.ts';
 import type { Principal, PrincipalChanges, PrincipalListQuery } from './principals.schemas.ts';
+import { writePrincipal } from './writePrincipal.service.ts';
 
 export interface PrincipalDeps {
   readonly db: Database;
@@ -82,7 +78,8 @@ export async function putPrincipal(
       });
     }
     const deactivatedAt = after.active ? null : (row?.deactivated_at ?? now);
-    await upsertPrincipal(tx, id, { policyId: after.policy_id, role: after.role, deactivatedAt }, now);
+    const { policy_id, role } = after;
+    await writePrincipal(tx, id, { policy_id, role, deactivated_at: deactivatedAt }, now);
     const keys = changed.active ? await disableWithPrincipal(tx, id, !after.active, now) : 0;
     await assertEveryKeyGoverned(tx);
     const detail = {

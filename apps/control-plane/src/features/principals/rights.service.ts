@@ -53,3 +53,12 @@ export async function isInTeams(
     SELECT FROM principals WHERE id = ${principalId} AND team_id = ANY (${teamIds}::text[])`.execute(db);
   return rows.length > 0;
 }
+
+export async function isDeactivated(db: Database, principalId: string): Promise<boolean> {
+  const row = await db
+    .selectFrom('principals')
+    .select('deactivated_at')
+    .where('id', '=', principalId)
+    .executeTakeFirst();
+  return row !== undefined && row.deactivated_at !== null;
+}

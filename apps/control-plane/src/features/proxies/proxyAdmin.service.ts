@@ -11,6 +11,9 @@ import { findProxies, findProxy, type ProxyRow } from './proxies.repository.ts';
 import type { ProxyListQuery, ProxyResource } from './proxies.schemas.ts';
 import { hasUsage, presentProxy } from './proxies.ts';
 
+/** What proxies report of themselves. */
+export { findReportedConnectors, sumProxies } from './proxies.repository.ts';
+
 export interface ProxyAdminDeps {
   readonly db: Database;
   readonly now: () => Date;

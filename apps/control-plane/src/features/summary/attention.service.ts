@@ -2,9 +2,8 @@ import { type NewWebhookEvent, readLedgerState } from '@weighbridge/ledger';
 import { type Caller, readsAll, visibleObjects } from '../../shared/caller.ts';
 import { type CatalogFeedDeps, readFeedState } from '../catalogFeed/catalogFeed.service.ts';
 import { type ConnectorDeps, enabledConnectors } from '../connectors/connectors.service.ts';
-import { findExpiringKeys } from '../keys/expiringKeys.service.ts';
-import type { KeyDeps } from '../keys/keys.service.ts';
-import { sumProxies } from '../proxies/proxyReports.service.ts';
+import { findExpiringKeys, type KeyDeps } from '../keys/keys.service.ts';
+import { sumProxies } from '../proxies/proxyAdmin.service.ts';
 import { currentConditions } from '../webhooks/conditions.service.ts';
 import type { Attention, SummaryBudget } from './summary.schemas.ts';
 

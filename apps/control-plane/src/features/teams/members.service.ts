@@ -4,7 +4,7 @@ import type { Caller } from '../../shared/caller.ts';
 import { type Change, recordChange } from '../changes/changes.service.ts';
 import { assertEveryKeyGoverned, lockGovernance } from '../policies/governance.ts';
 import { findPrincipal } from '../principals/rights.service.ts';
-import { putMember } from './teams.repository.ts';
+import { writePrincipal } from '../principals/writePrincipal.service.ts';
 import type { MemberChanges, Membership } from './teams.schemas.ts';
 import { existingTeam, type TeamDeps } from './teams.service.ts';
 import { memberNotFound } from './teams.ts';
@@ -71,7 +71,7 @@ export async function setMembership(
   const isSame =
     (before?.team_id ?? null) === (team?.id ?? null) && (before?.team_role ?? null) === (team?.role ?? null);
   if (before && isSame) return;
-  await putMember(tx, principalId, team, now);
+  await writePrincipal(tx, principalId, { team_id: team?.id ?? null, team_role: team?.role ?? null }, now);
   await assertEveryKeyGoverned(tx);
   await recordChange(tx, {
     actor,

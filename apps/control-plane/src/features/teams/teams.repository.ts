@@ -120,21 +120,6 @@ export async function findMembers(
   return await query.orderBy('id').limit(limit).execute();
 }
 
-/** Puts a principal, which is created if need be, into a team; without one, takes it out. */
-export async function putMember(
-  tx: Tx,
-  id: string,
-  team: { readonly id: string; readonly role: 'member' | 'lead' } | undefined,
-  now: Date,
-): Promise<void> {
-  const columns = { team_id: team?.id ?? null, team_role: team?.role ?? null };
-  await tx
-    .insertInto('principals')
-    .values({ id, created_at: now, ...columns })
-    .onConflict((conflict) => conflict.column('id').doUpdateSet(columns))
-    .execute();
-}
-
 /** The ids of the policies of teams, and of their members. */
 export async function findPoliciesOfTeams(db: Database, teamIds: readonly string[]): Promise<string[]> {
   if (teamIds.length === 0) return [];

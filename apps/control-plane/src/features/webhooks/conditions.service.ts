@@ -3,7 +3,7 @@ import { type NewWebhookEvent, recordWebhookEvents } from '@weighbridge/ledger';
 import type { Logger, ServiceContext } from '@weighbridge/runtime';
 import { type RawBuilder, sql } from 'kysely';
 import { repeat } from '../../shared/repeat.ts';
-import { findReportedConnectors } from '../proxies/proxyReports.service.ts';
+import { findReportedConnectors } from '../proxies/proxyAdmin.service.ts';
 
 export interface ConditionDeps {
   readonly db: Database;

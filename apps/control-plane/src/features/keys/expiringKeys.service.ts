@@ -1,1 +1,0 @@
-export { findExpiringKeys } from './keys.repository.ts';
