@@ -1,9 +1,9 @@
 import { arrayLiteral, type Database, type ModelPrices, type Models, type Tx } from '@weighbridge/database';
 import type { Price } from '@weighbridge/domain';
+import { ENDED_PRICE, PRICE_COLUMNS, type PriceColumns, priceColumns } from '@weighbridge/state';
 import { type ExpressionBuilder, type Insertable, type Selectable, sql, type Updateable } from 'kysely';
 import { containsText } from '../../shared/containsText.ts';
 import type { ModelFacts, ModelNameFacts, ShippedJson } from './catalog.ts';
-import { ENDED_PRICE, PRICE_COLUMNS, type PriceColumns, priceColumns } from './priceColumns.ts';
 
 export type ModelRow = Selectable<Models>;
 export type ModelPriceRow = Selectable<ModelPrices>;

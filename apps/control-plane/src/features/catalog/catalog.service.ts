@@ -1,6 +1,7 @@
 import type { Database, Tx } from '@weighbridge/database';
 import type { ModelPrice, Price } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
+import { modelPriceOf, priceOf } from '@weighbridge/state';
 import { hasInvalidCharacter } from '../../shared/invalidText.ts';
 import {
   findAllNewestPrices,
@@ -15,7 +16,6 @@ import {
   type PriceSource,
 } from './catalog.repository.ts';
 import { findEnabledModels, type NamedModel } from './enabledModels.repository.ts';
-import { modelPriceOf, priceOf } from './priceColumns.ts';
 
 export {
   findNewestPrices,

@@ -1,10 +1,10 @@
 import { type ModelId, parseModelId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import { type PriceJson, priceToJson } from '@weighbridge/state';
 import { parseDateTime } from '../../shared/dateTime.ts';
 import { hasInvalidCharacter } from '../../shared/invalidText.ts';
 import type { CatalogModelChanges, NewCatalogModel } from './catalog.schemas.ts';
 import { validOtherNames } from './otherNames.ts';
-import { type PriceJson, priceToJson } from './priceColumns.ts';
 import type { ShippedModel } from './shippedCatalog.ts';
 
 /** The columns of a model in the catalog that a release or an operator sets, without its price. */

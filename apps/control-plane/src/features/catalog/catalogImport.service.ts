@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Tx } from '@weighbridge/database';
+import { isSamePrice, priceOf } from '@weighbridge/state';
 import { recordChange } from '../changes/changes.service.ts';
 import {
   findNewestPrices,
@@ -13,7 +14,6 @@ import {
   updateShippedDates,
 } from './catalog.repository.ts';
 import { FACT_NAMES, type ModelNameFacts, type ShippedJson, shippedFacts, shippedJson } from './catalog.ts';
-import { isSamePrice, priceOf } from './priceColumns.ts';
 import type { ShippedModel } from './shippedCatalog.ts';
 
 /** Updates the catalog to the shipped models, and tells the proxies if that changed it. */

@@ -1,8 +1,8 @@
 import type { Database } from '@weighbridge/database';
+import { priceOf } from '@weighbridge/state';
 import { benchmarkScores } from './benchmarkScores.ts';
 import { findNewestPrices, type ModelPriceRow, type ModelRow } from './catalog.repository.ts';
 import type { CatalogModel } from './catalog.schemas.ts';
-import { priceOf } from './priceColumns.ts';
 import { pricedAt } from './pricedAt.ts';
 import type { CatalogPrice } from './prices.schemas.ts';
 import { toFullPrice } from './prices.ts';

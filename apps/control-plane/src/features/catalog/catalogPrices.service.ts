@@ -1,6 +1,7 @@
 import type { Tx } from '@weighbridge/database';
 import type { Price } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import { isSamePrice, priceFromJson, priceOf } from '@weighbridge/state';
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import type { AssertMatch } from '../../shared/preconditions.ts';
@@ -14,7 +15,6 @@ import {
 import { type CatalogDeps, existingModel, lockedModel } from './catalog.service.ts';
 import type { ShippedJson } from './catalog.ts';
 import { readWithPrice, toCatalogPrice } from './catalogModel.ts';
-import { isSamePrice, priceFromJson, priceOf } from './priceColumns.ts';
 import type { CatalogPrice, NewPrice } from './prices.schemas.ts';
 import { parsePrice } from './prices.ts';
 

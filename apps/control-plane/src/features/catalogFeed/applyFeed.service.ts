@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Tx } from '@weighbridge/database';
 import { newId, type Price } from '@weighbridge/domain';
+import { isSamePrice, type PriceJson, priceFromJson, priceOf, priceToJson } from '@weighbridge/state';
 import {
   findNewestPrices,
   insertPriceVersion,
@@ -9,7 +10,6 @@ import {
   type ModelRow,
 } from '../catalog/catalog.service.ts';
 import type { ShippedJson } from '../catalog/catalog.ts';
-import { isSamePrice, type PriceJson, priceFromJson, priceOf, priceToJson } from '../catalog/priceColumns.ts';
 import { type Change, recordChanges } from '../changes/changes.service.ts';
 import { addModels, FEED_ACTOR } from './addModels.service.ts';
 import {

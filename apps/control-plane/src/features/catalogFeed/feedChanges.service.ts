@@ -1,10 +1,10 @@
 import { isId, PRICE_FIELDS, type Price, ratesFor, TOKEN_CLASSES } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
+import { type PriceJson, priceFromJson } from '@weighbridge/state';
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { recordAudit } from '../audit/audit.service.ts';
 import { findNewestPrices, insertPriceVersion, lockedModel } from '../catalog/catalog.service.ts';
-import { type PriceJson, priceFromJson } from '../catalog/priceColumns.ts';
 import { toFullPrice } from '../catalog/prices.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import {

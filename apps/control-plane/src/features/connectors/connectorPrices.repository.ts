@@ -1,7 +1,7 @@
 import type { ConnectorPrices, Database, Tx } from '@weighbridge/database';
 import type { Price } from '@weighbridge/domain';
+import { ENDED_PRICE, priceColumns } from '@weighbridge/state';
 import { type Selectable, sql } from 'kysely';
-import { ENDED_PRICE, priceColumns } from '../catalog/priceColumns.ts';
 
 export type ConnectorPriceRow = Selectable<ConnectorPrices>;
 

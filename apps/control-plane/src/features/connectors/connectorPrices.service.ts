@@ -1,12 +1,12 @@
 import type { Database } from '@weighbridge/database';
 import type { ModelPrice, Price } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
+import { isSamePrice, modelPriceOf, priceOf } from '@weighbridge/state';
 import type { Caller } from '../../shared/caller.ts';
 import { hasInvalidCharacter } from '../../shared/invalidText.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import type { AssertMatch } from '../../shared/preconditions.ts';
 import { existingModel } from '../catalog/catalog.service.ts';
-import { isSamePrice, modelPriceOf, priceOf } from '../catalog/priceColumns.ts';
 import type { NewPrice } from '../catalog/prices.schemas.ts';
 import { parsePrice, toFullPrice } from '../catalog/prices.ts';
 import { recordChange } from '../changes/changes.service.ts';
