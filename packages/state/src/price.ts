@@ -1,5 +1,13 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type {
+  Price as PriceMessage,
+  PriceSchema,
+  Rates as RatesMessage,
+  RatesSchema,
+} from '@weighbridge/contracts';
 import {
   byClass,
+  type ContextPrices,
   classKeys,
   type MediaClass,
   type ModelPrice,
@@ -155,4 +163,53 @@ function toolPricesJson(toolPrices: Price['toolPrices']): Record<string, string>
 
 function toolPricesOf(json: Readonly<Record<string, string>>): Price['toolPrices'] {
   return Object.fromEntries(Object.entries(json).map(([tool, perUse]) => [tool, BigInt(perUse)]));
+}
+
+/** The price as proxies get it. */
+export function priceMessage(version: number, { variants, toolPrices, ...prices }: Price) {
+  return {
+    version,
+    ...contextMessage(prices),
+    variants: variants.map(({ service, ...variant }) => ({ ...service, ...contextMessage(variant) })),
+    toolPrices,
+  } satisfies MessageInitShape<typeof PriceSchema>;
+}
+
+/** The inverse of `priceMessage`; undefined without rates: an unknown price is never zero. */
+export function priceOfMessage(message: PriceMessage | undefined): ModelPrice | undefined {
+  if (!message?.rates) return undefined;
+  return {
+    version: message.version,
+    ...contextOf(message.rates, message.tiers),
+    variants: message.variants.flatMap(({ serviceTier, speed, geography, rates, tiers }) =>
+      rates ? [{ service: { serviceTier, speed, geography }, ...contextOf(rates, tiers) }] : [],
+    ),
+    toolPrices: message.toolPrices,
+  };
+}
+
+function contextMessage({ tiers, ...rates }: ContextPrices) {
+  return {
+    rates: ratesMessage(rates),
+    tiers: tiers.map(({ aboveInputTokens, ...tier }) => ({ aboveInputTokens, rates: ratesMessage(tier) })),
+  };
+}
+
+/** The message has a field for each class, under its name here. An unknown price is an absent field. */
+function ratesMessage(rates: TokenPrices): MessageInitShape<typeof RatesSchema> {
+  const known = TOKEN_CLASSES.filter((one) => rates[one] !== undefined);
+  return Object.fromEntries(known.map((one) => [one, rates[one]]));
+}
+
+function contextOf(rates: RatesMessage, tiers: PriceMessage['tiers']): ContextPrices {
+  return {
+    ...ratesOfMessage(rates),
+    tiers: tiers.flatMap(({ aboveInputTokens, rates: above }) =>
+      above ? [{ aboveInputTokens, ...ratesOfMessage(above) }] : [],
+    ),
+  };
+}
+
+function ratesOfMessage(rates: RatesMessage): TokenPrices {
+  return byClass((one) => rates[one]) as TokenPrices;
 }

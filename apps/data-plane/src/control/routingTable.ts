@@ -1,14 +1,6 @@
 import { equals } from '@bufbuild/protobuf';
+import { type Connector, ConnectorSchema, type Model, type Snapshot } from '@weighbridge/contracts';
 import {
-  type Connector,
-  ConnectorSchema,
-  type Model,
-  type Price,
-  type Rates,
-  type Snapshot,
-} from '@weighbridge/contracts';
-import {
-  type ContextPrices,
   compileModelPatterns,
   type DearestPrices,
   dearestPrices,
@@ -18,8 +10,8 @@ import {
   priceInRegion,
   profileNameOf,
   type RoutingProfile,
-  type TokenPrices,
 } from '@weighbridge/domain';
+import { priceOfMessage } from '@weighbridge/state';
 import { routingProfile } from './routingProfile.ts';
 
 export interface RoutableModel {
@@ -103,7 +95,7 @@ export function routingTable(snapshot: Snapshot, previous?: RoutingTable): Routi
   const negotiated = [...connectors.values()]
     .flat()
     .flatMap((connector) => [...connector.negotiated.values()]);
-  const listed = snapshot.models.map((model) => ({ model, price: modelPrice(model.price) }));
+  const listed = snapshot.models.map((model) => ({ model, price: priceOfMessage(model.price) }));
   const dearest = dearestPrices([...listed.flatMap(({ price }) => price ?? []), ...negotiated]);
   // A model without a price can't be routed to: an unknown price is never zero.
   const models = new Map(
@@ -175,7 +167,7 @@ function regionalPrices(
 function routableConnector(connector: Connector): RoutableConnector {
   const region = regionOf(connector);
   const prices = Object.entries(connector.prices).flatMap(([id, price]) => {
-    const negotiated = modelPrice(price);
+    const negotiated = priceOfMessage(price);
     return negotiated ? [[id, region === '' ? negotiated : priceInRegion(negotiated, region)] as const] : [];
   });
   return {
@@ -200,32 +192,4 @@ function routableModel(
   const regional = regionalPrices(price, connectors);
   const facts = { maxOutputTokens, contextWindow, score, capabilities };
   return { id, provider, upstreamName, otherNames, own, price, ...regional, dearest, free, ...facts };
-}
-
-function modelPrice(price: Price | undefined): ModelPrice | undefined {
-  if (!price?.rates) return undefined;
-  return {
-    version: price.version,
-    ...contextPrices(price.rates, price.tiers),
-    variants: price.variants.flatMap(({ serviceTier, speed, geography, rates, tiers }) =>
-      rates ? [{ service: { serviceTier, speed, geography }, ...contextPrices(rates, tiers) }] : [],
-    ),
-    toolPrices: price.toolPrices,
-  };
-}
-
-function contextPrices(rates: Rates, tiers: Price['tiers']): ContextPrices {
-  return {
-    ...tokenPrices(rates),
-    tiers: tiers.flatMap(({ aboveInputTokens, rates: above }) =>
-      above ? [{ aboveInputTokens, ...tokenPrices(above) }] : [],
-    ),
-  };
-}
-
-function tokenPrices(rates: Rates): TokenPrices {
-  const { input, output, cacheRead, cacheWrite, cacheWrite1h } = rates;
-  const { inputAudio, inputImage, cacheReadAudio, outputAudio, outputImage } = rates;
-  const text = { input, output, cacheRead, cacheWrite, cacheWrite1h };
-  return { ...text, inputAudio, inputImage, cacheReadAudio, outputAudio, outputImage };
 }

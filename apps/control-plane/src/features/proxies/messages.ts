@@ -17,16 +17,9 @@ import {
   Strategy,
   Translation,
 } from '@weighbridge/contracts';
-import {
-  type CacheSetting,
-  type ContextPrices,
-  type LockedAttribution,
-  MEDIA_CLASSES,
-  type Price,
-  type RoutingProfile,
-  type TokenPrices,
-} from '@weighbridge/domain';
+import type { CacheSetting, LockedAttribution, RoutingProfile } from '@weighbridge/domain';
 import type { FeedbackResult } from '@weighbridge/evidence';
+import { priceMessage } from '@weighbridge/state';
 import type { CacheSettings } from '../../shared/schemas.ts';
 import type { Scope } from '../../shared/scopes.ts';
 import { benchmarkScores } from '../catalog/benchmarkScores.ts';
@@ -241,32 +234,3 @@ function cacheMessage({ scope, ttlMs }: CacheSetting) {
 const FOREIGN_OBJECTS = { any: ForeignObjects.ANY, own: ForeignObjects.OWN };
 const TRANSLATION = { lenient: Translation.LENIENT, strict: Translation.STRICT };
 const ENFORCEMENT = { enforce: Enforcement.ENFORCE, shadow: Enforcement.SHADOW, off: Enforcement.OFF };
-
-function priceMessage(version: number, { variants, toolPrices, ...prices }: Price) {
-  return {
-    version,
-    ...contextPricesMessage(prices),
-    variants: variants.map(({ service, ...variant }) => ({ ...service, ...contextPricesMessage(variant) })),
-    toolPrices,
-  };
-}
-
-function contextPricesMessage({ tiers, ...rates }: ContextPrices) {
-  return {
-    rates: ratesMessage(rates),
-    tiers: tiers.map((tier) => ({ aboveInputTokens: tier.aboveInputTokens, rates: ratesMessage(tier) })),
-  };
-}
-
-function ratesMessage(rates: TokenPrices) {
-  return {
-    input: rates.input,
-    output: rates.output,
-    cacheRead: rates.cacheRead,
-    cacheWrite: rates.cacheWrite,
-    cacheWrite1h: rates.cacheWrite1h,
-    ...Object.fromEntries(
-      MEDIA_CLASSES.flatMap((media) => (rates[media] === undefined ? [] : [[media, rates[media]]])),
-    ),
-  };
-}
