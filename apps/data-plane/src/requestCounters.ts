@@ -1,5 +1,5 @@
 import type { Logger, Metrics } from '@weighbridge/runtime';
-import type { RoutableConnector } from './control/routingTable.ts';
+import type { RoutableConnector } from '@weighbridge/state';
 
 /** While a credential is refused, each connector has one log line in this time: tenants send as many requests as they like. */
 const UNAUTHORIZED_LOG_MS = 60_000;

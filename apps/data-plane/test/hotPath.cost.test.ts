@@ -3,9 +3,9 @@ import { ConnectorSchema, Enforcement, KeySchema, Outcome } from '@weighbridge/c
 import { SseSplitter } from '@weighbridge/dialects';
 import { NO_TOKENS, newUuid, parseAttribution } from '@weighbridge/domain';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
+import { resolvedKey } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
 import { eventHead, eventTail } from '../src/attempt/usageEvent.ts';
-import { resolvedKey } from '../src/control/resolvedKey.ts';
 import type { Target } from '../src/control/target.ts';
 import { chatFormat } from '../src/formats/chatFormat.ts';
 import { CHAT_COMPLETIONS } from '../src/formats/operation.ts';

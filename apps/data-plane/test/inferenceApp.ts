@@ -12,12 +12,12 @@ import {
 } from '@weighbridge/contracts';
 import { mintToken, newUuid } from '@weighbridge/domain';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
+import { routingTable } from '@weighbridge/state';
 import { onTestFinished } from 'vitest';
 import { RecentFailures } from '../src/attempt/recentFailures.ts';
 import { openResponseCache } from '../src/cache/openResponseCache.ts';
 import { createKeyCache } from '../src/control/keyCache.ts';
 import { createKeyStore } from '../src/control/keyStore.ts';
-import { routingTable } from '../src/control/routingTable.ts';
 import { createTokenCounter } from '../src/formats/tokenCounter.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import { OverheadWindow } from '../src/observe/overheadWindow.ts';

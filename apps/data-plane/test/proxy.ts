@@ -27,11 +27,10 @@ import {
   type Tracing,
   toHandler,
 } from '@weighbridge/runtime';
+import { type PolicyCacheSetting, routingTable } from '@weighbridge/state';
 import { RecentFailures } from '../src/attempt/recentFailures.ts';
 import { openResponseCache, type SharedCache } from '../src/cache/openResponseCache.ts';
-import type { PolicyCacheSetting } from '../src/control/cacheRule.ts';
 import { claimOf, type NewObjects, type ObjectOwners, type Owner } from '../src/control/objectOwners.ts';
-import { routingTable } from '../src/control/routingTable.ts';
 import { createTokenCounter } from '../src/formats/tokenCounter.ts';
 import type { ContentOptions } from '../src/observe/contentCapture.ts';
 import { createObserver } from '../src/observe/observer.ts';

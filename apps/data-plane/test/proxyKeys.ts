@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { bucketKey } from '@weighbridge/budget';
 import { BucketRefSchema } from '@weighbridge/contracts';
 import { tokenSha256 } from '@weighbridge/domain';
-import type { ResolvedKey } from '../src/control/resolvedKey.ts';
+import type { ResolvedKey } from '@weighbridge/state';
 
 export const ALICE = `sk-svc-alice-${'a'.repeat(32)}`;
 export const BOB = `sk-svc-bob-${'b'.repeat(32)}`;

@@ -1,6 +1,6 @@
 import type { RequestListener } from 'node:http';
+import type { ResolvedKey } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
-import type { ResolvedKey } from '../src/control/resolvedKey.ts';
 import { ALICE, RATED, type TestProxy } from './proxy.ts';
 import { startVendor } from './servers.ts';
 import { startProxyForTest } from './useProxy.ts';

@@ -5,7 +5,7 @@ import {
   type RoutableModel,
   type RoutingTable,
   upstreamNameAt,
-} from '../control/routingTable.ts';
+} from '@weighbridge/state';
 import { parseSmall } from '../formats/fieldReader.ts';
 import { isRecord } from '../formats/jsonFields.ts';
 import type { Charge } from './charge.ts';

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { Outcome } from '@weighbridge/contracts';
 import type { NanoUsd } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
+import type { ResolvedKey } from '@weighbridge/state';
 import { noFacts } from '../formats/responseFormat.ts';
 import type { AttemptEnd } from '../observe/observedAttempt.ts';
 import type { Observer } from '../observe/observer.ts';

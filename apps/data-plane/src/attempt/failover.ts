@@ -1,5 +1,5 @@
 import { AppError } from '@weighbridge/errors';
-import type { RoutableConnector } from '../control/routingTable.ts';
+import type { RoutableConnector } from '@weighbridge/state';
 import type { Target } from '../control/target.ts';
 import { TargetSelector, type TargetSelectorDeps } from '../routing/targetSelector.ts';
 import { isNotTranslatable } from '../translation/notTranslatable.ts';

@@ -1,5 +1,5 @@
 import { AppError } from '@weighbridge/errors';
-import type { RoutableConnector } from '../control/routingTable.ts';
+import type { RoutableConnector } from '@weighbridge/state';
 import { isRedirect, redirectError, upstreamError } from '../upstream/upstreamErrors.ts';
 import type { Attempt } from './attempt.ts';
 import type { ClientConnection } from './clientConnection.ts';

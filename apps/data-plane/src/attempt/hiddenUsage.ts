@@ -1,4 +1,4 @@
-import { priceAt } from '../control/routingTable.ts';
+import { priceAt } from '@weighbridge/state';
 import { hasMember } from '../formats/decodedMembers.ts';
 import { parseSmall } from '../formats/fieldReader.ts';
 import { isRecord } from '../formats/jsonFields.ts';

@@ -1,7 +1,6 @@
 import { dearestPrices, type PriceVariant } from '@weighbridge/domain';
+import type { ResolvedKey, RoutableConnector, RoutableModel } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RoutableConnector, RoutableModel } from '../control/routingTable.ts';
 import { readGenerationRequest, upstreamBody } from '../formats/generationRequest.ts';
 import { hardTerms } from '../formats/hardMode.ts';
 import { CHAT_COMPLETIONS, MESSAGES, type Operation, RESPONSES } from '../formats/operation.ts';

@@ -1,9 +1,8 @@
 import type { LeaseBook } from '@weighbridge/budget';
 import { affordableOutput, hardEstimate } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import type { ResolvedKey, RoutableConnector, RoutableModel } from '@weighbridge/state';
 import { takesNewerLimit } from '../control/limitNames.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RoutableConnector, RoutableModel } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import { type GenerationRequest, leastLimit, setLimits } from '../formats/generationRequest.ts';
 import type { HardTerms } from '../formats/hardMode.ts';

@@ -1,6 +1,6 @@
 import { dearestPrices } from '@weighbridge/domain';
+import type { RoutableConnector, RoutableModel } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
-import type { RoutableConnector, RoutableModel } from '../control/routingTable.ts';
 import { readGenerationRequest } from '../formats/generationRequest.ts';
 import { CHAT_COMPLETIONS, MESSAGES, OPERATIONS, type Operation, RESPONSES } from '../formats/operation.ts';
 import { RequestBody } from '../formats/requestBody.ts';

@@ -1,6 +1,6 @@
 import type { OutputLimit } from '@weighbridge/budget';
 import type { Estimate } from '@weighbridge/domain';
-import type { RoutableConnector } from '../control/routingTable.ts';
+import type { RoutableConnector } from '@weighbridge/state';
 import { type GenerationRequest, setLimits } from '../formats/generationRequest.ts';
 import { LEAST_OUTPUT, limitField } from './limitOutput.ts';
 import type { PreparedRequest } from './plan.ts';

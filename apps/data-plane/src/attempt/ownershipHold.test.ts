@@ -1,6 +1,6 @@
+import type { ResolvedKey } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
 import type { NewObjects } from '../control/objectOwners.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { RESPONSES } from '../formats/operation.ts';
 import { StreamTap } from '../formats/streamTap.ts';
 import { AnswerOwnership } from './answerOwnership.ts';

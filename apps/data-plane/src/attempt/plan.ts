@@ -1,7 +1,6 @@
 import type { RoutingProfile } from '@weighbridge/domain';
 import type { AppError } from '@weighbridge/errors';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RoutableConnector } from '../control/routingTable.ts';
+import type { ResolvedKey, RoutableConnector } from '@weighbridge/state';
 import type { Target, Targets } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import type { Operation } from '../formats/operation.ts';

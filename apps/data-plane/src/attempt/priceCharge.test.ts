@@ -1,8 +1,8 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { ConnectorSchema, Dialect, PriceSchema, RatesSchema, SnapshotSchema } from '@weighbridge/contracts';
 import { NO_TOKENS } from '@weighbridge/domain';
+import { routingTable } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
-import { routingTable } from '../control/routingTable.ts';
 import { readGenerationRequest } from '../formats/generationRequest.ts';
 import { MESSAGES } from '../formats/operation.ts';
 import { RequestBody } from '../formats/requestBody.ts';

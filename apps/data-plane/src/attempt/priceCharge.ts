@@ -10,7 +10,7 @@ import {
   type ToolUses,
   totalInputTokens,
 } from '@weighbridge/domain';
-import { priceAt, type RoutableModel, type RoutingTable } from '../control/routingTable.ts';
+import { priceAt, type RoutableModel, type RoutingTable } from '@weighbridge/state';
 import { serverToolsOf } from '../formats/serverTools.ts';
 import { type AttemptEnd, LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
 import { answeredModel, otherModel, type PricedModel } from './answeredModel.ts';

@@ -1,6 +1,6 @@
 import { dearestPrices } from '@weighbridge/domain';
+import type { RoutableConnector, RoutableModel } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
-import type { RoutableConnector, RoutableModel } from '../control/routingTable.ts';
 import { readGeminiRequest } from '../formats/geminiRequest.ts';
 import { readGenerationRequest } from '../formats/generationRequest.ts';
 import { CHAT_COMPLETIONS, GENERATE_CONTENT, type Operation } from '../formats/operation.ts';

@@ -6,7 +6,7 @@ import {
   type OutputSize,
   USUAL_OUTPUT_TOKENS,
 } from '@weighbridge/domain';
-import { priceAt, type RoutableModel } from '../control/routingTable.ts';
+import { priceAt, type RoutableModel } from '@weighbridge/state';
 import type { Target } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { asksForMedia } from '../formats/requestTraits.ts';

@@ -10,7 +10,7 @@ import {
   type TokenPrices,
   type ToolUses,
 } from '@weighbridge/domain';
-import { priceAt, type RoutableModel } from '../control/routingTable.ts';
+import { priceAt, type RoutableModel } from '@weighbridge/state';
 import type { Target } from '../control/target.ts';
 import type { AskedService } from '../formats/generationRequest.ts';
 

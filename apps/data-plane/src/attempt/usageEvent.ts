@@ -17,8 +17,7 @@ import {
   type TokenUsage,
   totalTokens,
 } from '@weighbridge/domain';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
-import { priceAt } from '../control/routingTable.ts';
+import { priceAt, type ResolvedKey } from '@weighbridge/state';
 import type { Target } from '../control/target.ts';
 import { type AttemptEnd, LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
 

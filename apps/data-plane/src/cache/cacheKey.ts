@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import type { CacheRule } from '../control/cacheRule.ts';
+import type { CacheRule } from '@weighbridge/state';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import type { CanonicalMember } from './canonicalJson.ts';
 

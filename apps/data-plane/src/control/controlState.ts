@@ -1,6 +1,6 @@
 import type { Delta, Position, Snapshot } from '@weighbridge/contracts';
+import { type RoutingTable, routingTable } from '@weighbridge/state';
 import type { KeyStore } from './keyStore.ts';
-import { type RoutingTable, routingTable } from './routingTable.ts';
 
 /**
  * The freshness of a proxy's state:

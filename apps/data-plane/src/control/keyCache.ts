@@ -1,12 +1,12 @@
 import type { ResolveResponse } from '@weighbridge/contracts';
 import { AppError, raise } from '@weighbridge/errors';
+import { type ResolvedKey, resolvedKey } from '@weighbridge/state';
 import { LRUCache } from 'lru-cache';
 import type { ControlStatus } from './controlState.ts';
 import type { KeyEntry } from './keyEntry.ts';
 import { type KeyStore, tokenIdOf } from './keyStore.ts';
 import type { KeyUses } from './keyUses.ts';
 import { LookUpQueue, tooManyLookUps } from './lookUpQueue.ts';
-import { type ResolvedKey, resolvedKey } from './resolvedKey.ts';
 
 export interface KeyCacheDeps {
   readonly store: KeyStore;

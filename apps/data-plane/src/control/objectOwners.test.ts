@@ -4,9 +4,9 @@ import {
   FindResponseResponseSchema,
   FindResponseResponse_Ownership as Ownership,
 } from '@weighbridge/contracts';
+import type { ResolvedKey } from '@weighbridge/state';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createObjectOwners, type NewObjects } from './objectOwners.ts';
-import type { ResolvedKey } from './resolvedKey.ts';
 
 type Find = MessageInitShape<typeof FindResponseRequestSchema>;
 const OWNERSHIP: Record<string, Ownership> = { mine: Ownership.OWN, theirs: Ownership.FOREIGN };

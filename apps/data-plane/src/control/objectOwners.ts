@@ -6,8 +6,8 @@ import {
   type RecordResponseRequestSchema,
 } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
+import type { ResolvedKey } from '@weighbridge/state';
 import type { ControlPlane } from './controlPlane.ts';
-import type { ResolvedKey } from './resolvedKey.ts';
 
 /** What an answer names. */
 export interface NewObjects {

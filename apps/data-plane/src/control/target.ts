@@ -1,4 +1,4 @@
-import type { RoutableConnector, RoutableModel } from './routingTable.ts';
+import type { RoutableConnector, RoutableModel } from '@weighbridge/state';
 
 /** A model at a connector, to which a request may be sent. */
 export interface Target {

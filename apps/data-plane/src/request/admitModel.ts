@@ -1,13 +1,14 @@
 import { didYouMean, parseModelId, shortened } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { canAnswer, type RoutedOperation } from '../control/connectorRoutes.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import {
+  canAnswer,
+  type ResolvedKey,
   type RoutableConnector,
   type RoutableModel,
+  type RoutedOperation,
   type RoutingTable,
   upstreamNameAt,
-} from '../control/routingTable.ts';
+} from '@weighbridge/state';
 import type { Target } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { findNamedModels } from '../formats/namedModels.ts';

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isWellFormedToken, tokenSha256 } from '@weighbridge/domain';
 import { disabledKey, expiredKey, frozenTeam, missingKey, raise, unknownKey } from '@weighbridge/errors';
+import type { ResolvedKey } from '@weighbridge/state';
 import type { KeyCache } from '../control/keyCache.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { Dialect } from '../formats/operation.ts';
 import { tokenOf } from './credentials.ts';
 

@@ -1,12 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { parseWorkloadType, type RoutingProfile, workloadTypeKey } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
+import { canAnswer, type ResolvedKey, type RoutingTable, servesRoute } from '@weighbridge/state';
 import { usageBacklog } from '../attempt/attemptBilling.ts';
 import type { ObjectAccess } from '../attempt/plan.ts';
-import { canAnswer, servesRoute } from '../control/connectorRoutes.ts';
 import type { ObjectOwners } from '../control/objectOwners.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RoutingTable } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import type { UsageLog } from '../record/usageLog.ts';

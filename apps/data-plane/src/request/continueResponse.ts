@@ -1,7 +1,7 @@
 import { continuedRequest } from '@weighbridge/dialects';
 import { AppError } from '@weighbridge/errors';
+import type { ResolvedKey } from '@weighbridge/state';
 import { responseNotFound } from '../attempt/findStored.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { type GenerationRequest, readGenerationRequest } from '../formats/generationRequest.ts';
 import { RequestBody } from '../formats/requestBody.ts';
 import type { ResponseStore, StoredResponse, StoreMemory } from '../translation/responseStore.ts';

@@ -1,9 +1,9 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { MAX_TOKENS, type SettleResponseRequestSchema } from '@weighbridge/contracts';
 import { countsOf, serviceConditions, type TokenUsage, totalTokens } from '@weighbridge/domain';
+import type { RoutingTable } from '@weighbridge/state';
 import { otherModelId } from '../attempt/answeredModel.ts';
 import { billedTools } from '../attempt/billedTools.ts';
-import type { RoutingTable } from '../control/routingTable.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
 import type { ServerTools } from '../formats/serverTools.ts';
 

@@ -1,7 +1,5 @@
 import { AppError, raise } from '@weighbridge/errors';
-import { canAnswer } from '../control/connectorRoutes.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RoutableModel, RoutingTable } from '../control/routingTable.ts';
+import { canAnswer, type ResolvedKey, type RoutableModel, type RoutingTable } from '@weighbridge/state';
 import { GEMINI_OPERATIONS } from '../formats/operation.ts';
 import { servingConnectors } from '../routing/modelTargets.ts';
 import { isAllowed } from './admitModel.ts';

@@ -1,7 +1,6 @@
 import { didYouMean, ROUTER_PREFIX, shortened } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RoutingTable } from '../control/routingTable.ts';
+import type { ResolvedKey, RoutingTable } from '@weighbridge/state';
 import type { Dialect } from '../formats/operation.ts';
 import { reachableProfiles } from '../routing/profileTargets.ts';
 import { isAllowed } from './admitModel.ts';

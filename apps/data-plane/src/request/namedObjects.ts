@@ -1,8 +1,8 @@
 import { AppError } from '@weighbridge/errors';
+import type { ResolvedKey } from '@weighbridge/state';
 import { responseNotFound } from '../attempt/findStored.ts';
 import type { ObjectAccess } from '../attempt/plan.ts';
 import type { ObjectOwners, Owner } from '../control/objectOwners.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { findNamedObjects, type NamedObject } from '../formats/storedObjects.ts';
 

@@ -1,6 +1,5 @@
 import { nearestModels as nearestOf } from '@weighbridge/domain';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RoutableConnector, RoutingTable } from '../control/routingTable.ts';
+import type { ResolvedKey, RoutableConnector, RoutingTable } from '@weighbridge/state';
 import { servingConnectors } from '../routing/modelTargets.ts';
 import { policyIdsOf } from './resolveModel.ts';
 

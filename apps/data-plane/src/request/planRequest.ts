@@ -3,16 +3,16 @@ import type { LeaseBook } from '@weighbridge/budget';
 import type { ResponseStorage } from '@weighbridge/dialects';
 import { profileNameOf, ROUTER_PREFIX, type RoutingProfile } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { limitOutput } from '../attempt/limitOutput.ts';
-import type { GenerationPlan, PreparedRequest } from '../attempt/plan.ts';
-import { reportsUsageIfAsked } from '../attempt/streamUsage.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import {
+  type ResolvedKey,
   type RoutableConnector,
   type RoutableModel,
   type RoutingTable,
   upstreamNameAt,
-} from '../control/routingTable.ts';
+} from '@weighbridge/state';
+import { limitOutput } from '../attempt/limitOutput.ts';
+import type { GenerationPlan, PreparedRequest } from '../attempt/plan.ts';
+import { reportsUsageIfAsked } from '../attempt/streamUsage.ts';
 import type { Target, Targets } from '../control/target.ts';
 import { type GeminiTarget, geminiPath, readGeminiRequest } from '../formats/geminiRequest.ts';
 import { type GenerationRequest, readGenerationRequest, upstreamBody } from '../formats/generationRequest.ts';

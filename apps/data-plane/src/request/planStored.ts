@@ -1,7 +1,6 @@
 import { AppError } from '@weighbridge/errors';
+import type { ResolvedKey, RoutingTable } from '@weighbridge/state';
 import type { StoredPlan } from '../attempt/plan.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RoutingTable } from '../control/routingTable.ts';
 import { INPUT_ITEMS, STORED_RESPONSE } from '../formats/operation.ts';
 import type { PlanDeps, StoredResponseAction } from './planRequest.ts';
 import { connectorsOfResponse } from './storedResponses.ts';

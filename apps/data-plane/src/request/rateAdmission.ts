@@ -1,9 +1,9 @@
 import { type RateBook, type RateReservation, setRateHeaders } from '@weighbridge/budget';
 import { balancedTokens } from '@weighbridge/domain';
+import type { ResolvedKey } from '@weighbridge/state';
 import type { Plan } from '../attempt/plan.ts';
 import { expectedOutput } from '../attempt/reservationEstimate.ts';
 import type { ResponseHeaders } from '../attempt/responseHeaders.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 
 export interface RateDeps {
   readonly rates: Pick<RateBook, 'admit' | 'settle' | 'undo' | 'figures'>;

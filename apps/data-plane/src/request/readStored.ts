@@ -1,4 +1,4 @@
-import type { RoutingTable } from '../control/routingTable.ts';
+import type { RoutingTable } from '@weighbridge/state';
 import { DocumentReader } from '../formats/documentReader.ts';
 import { STORED_RESPONSE } from '../formats/operation.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';

@@ -1,8 +1,8 @@
 import type { RateBook } from '@weighbridge/budget';
 import { RecordFeedbackResponse_Result as Result } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
+import type { ResolvedKey } from '@weighbridge/state';
 import type { ControlPlane } from '../control/controlPlane.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { Feedback } from './feedback.ts';
 
 export interface FeedbackDeps {

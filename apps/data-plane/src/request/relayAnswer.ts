@@ -1,4 +1,5 @@
 import { isRateHeader } from '@weighbridge/budget';
+import type { ResolvedKey } from '@weighbridge/state';
 import { type Answered, AnswerOwnership } from '../attempt/answerOwnership.ts';
 import type { Attempt } from '../attempt/attempt.ts';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
@@ -10,7 +11,6 @@ import type { ModelRequest, Plan } from '../attempt/plan.ts';
 import { relayResponse } from '../attempt/relayResponse.ts';
 import { headerText, type ResponseHeaders } from '../attempt/responseHeaders.ts';
 import type { CacheFill } from '../cache/streamCapture.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { INPUT_ITEMS } from '../formats/operation.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
 import { reusableContainerGb, serverToolsOf } from '../formats/serverTools.ts';

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { parseWorkloadType } from '@weighbridge/domain';
+import { cacheRule, type ResolvedKey } from '@weighbridge/state';
 import type { GenerationPlan } from '../attempt/plan.ts';
 import { isCacheable } from '../cache/cacheable.ts';
 import { type CachedResponse, MAX_CACHED_BYTES } from '../cache/cachedResponse.ts';
@@ -8,8 +9,6 @@ import { canonicalMembers } from '../cache/canonicalJson.ts';
 import { isCompleteResponse, isCompleteStream } from '../cache/completeness.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
 import { type CacheFill, StreamCapture } from '../cache/streamCapture.ts';
-import { cacheRule } from '../control/cacheRule.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { Target } from '../control/target.ts';
 import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { forwardableHeaders } from '../upstream/headers.ts';

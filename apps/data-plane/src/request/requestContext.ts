@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Attribution, NO_ATTRIBUTION, parseAttribution } from '@weighbridge/domain';
+import { afterReplacements, type ResolvedKey } from '@weighbridge/state';
 import type { AttemptContext } from '../attempt/attempt.ts';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import type { Plan } from '../attempt/plan.ts';
 import type { KeyCache } from '../control/keyCache.ts';
-import { afterReplacements, type ResolvedKey } from '../control/resolvedKey.ts';
 import type { Dialect } from '../formats/operation.ts';
 import type { Endpoint } from '../observe/endpoints.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';

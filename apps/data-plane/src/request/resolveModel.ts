@@ -1,7 +1,6 @@
 import { DEFAULT_PROFILE, profileNameOf, type ResolvedName, shortened } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RoutingTable } from '../control/routingTable.ts';
+import type { ResolvedKey, RoutingTable } from '@weighbridge/state';
 
 const NO_POLICIES: readonly string[] = [];
 /** No name of a model has a slash at an end, nor what can't be printed. */

@@ -1,9 +1,9 @@
 import { writeCount } from '@weighbridge/dialects';
+import type { ResolvedKey } from '@weighbridge/state';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import { addRequestId } from '../attempt/errorResponse.ts';
 import { assertMaySend, type GenerationPlan } from '../attempt/plan.ts';
 import { headerText } from '../attempt/responseHeaders.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { textOfRequest } from '../formats/requestText.ts';
 import type { CountTokens } from '../formats/tokenCounter.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';

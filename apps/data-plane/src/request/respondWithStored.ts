@@ -1,8 +1,8 @@
 import { COMMA, JsonCursor, joinItems, type Span } from '@weighbridge/dialects';
 import { AppError } from '@weighbridge/errors';
+import type { ResolvedKey } from '@weighbridge/state';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import { addRequestId } from '../attempt/errorResponse.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { parseSmall } from '../formats/fieldReader.ts';
 import { findFields } from '../formats/jsonFields.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';

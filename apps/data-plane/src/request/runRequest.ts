@@ -1,6 +1,7 @@
 import { type LeaseBook, LimitError } from '@weighbridge/budget';
 import { AppError, type ErrorKind, raise } from '@weighbridge/errors';
 import { clientGone, type Logger } from '@weighbridge/runtime';
+import type { ResolvedKey, RoutingTable } from '@weighbridge/state';
 import type { AttemptDeps } from '../attempt/attempt.ts';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import { addRequestId, errorResponse, sendError, sendInternalError } from '../attempt/errorResponse.ts';
@@ -11,8 +12,6 @@ import { RequestAttempts } from '../attempt/requestAttempts.ts';
 import type { ResponseHeaders } from '../attempt/responseHeaders.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
 import type { KeyCache } from '../control/keyCache.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RoutingTable } from '../control/routingTable.ts';
 import { STORED_RESPONSE } from '../formats/operation.ts';
 import type { Observer } from '../observe/observer.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';

@@ -1,10 +1,8 @@
 import { Route } from '@weighbridge/contracts';
 import { AppError, raise } from '@weighbridge/errors';
+import { type ResolvedKey, type RoutableConnector, type RoutingTable, servesRoute } from '@weighbridge/state';
 import { responseNotFound } from '../attempt/findStored.ts';
-import { servesRoute } from '../control/connectorRoutes.ts';
 import type { ObjectOwners } from '../control/objectOwners.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RoutableConnector, RoutingTable } from '../control/routingTable.ts';
 import { isObjectId } from '../formats/storedObjects.ts';
 import { isAllowed } from './admitModel.ts';
 

@@ -1,8 +1,8 @@
 import { create } from '@bufbuild/protobuf';
 import { SnapshotSchema } from '@weighbridge/contracts';
 import { seededRandom } from '@weighbridge/domain';
+import { routingTable } from '@weighbridge/state';
 import { expect, it } from 'vitest';
-import { routingTable } from '../control/routingTable.ts';
 import { orderConnectors } from './connectorOrder.ts';
 import { drawOf } from './pinKey.ts';
 

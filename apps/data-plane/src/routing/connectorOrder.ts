@@ -1,5 +1,5 @@
 import { drawnByWeight } from '@weighbridge/domain';
-import type { RoutableConnector } from '../control/routingTable.ts';
+import type { RoutableConnector } from '@weighbridge/state';
 
 /**
  * The order in which a request tries connectors: by priority, and within one priority at random by weight. `draw` is from

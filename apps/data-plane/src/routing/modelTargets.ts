@@ -1,8 +1,15 @@
 import { Route } from '@weighbridge/contracts';
 import { AppError, raise } from '@weighbridge/errors';
-import { connectorFor } from '../control/cloudConnectors.ts';
-import { canAnswer, ROUTE_PATHS, type RoutedOperation, servesRoute } from '../control/connectorRoutes.ts';
-import type { RoutableConnector, RoutableModel, RoutingTable } from '../control/routingTable.ts';
+import {
+  canAnswer,
+  connectorFor,
+  ROUTE_PATHS,
+  type RoutableConnector,
+  type RoutableModel,
+  type RoutedOperation,
+  type RoutingTable,
+  servesRoute,
+} from '@weighbridge/state';
 import type { Target, Targets } from '../control/target.ts';
 import { orderConnectors } from './connectorOrder.ts';
 

@@ -2,9 +2,8 @@ import { create } from '@bufbuild/protobuf';
 import { type Profile, Route, SnapshotSchema, Strategy } from '@weighbridge/contracts';
 import { compileModelPatterns, emptyStratum, type Strata } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import { type ResolvedKey, type RoutingTable, resolvedKey, routingTable } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
-import { type ResolvedKey, resolvedKey } from '../control/resolvedKey.ts';
-import { type RoutingTable, routingTable } from '../control/routingTable.ts';
 import { findProfile, reachableProfiles, targetsForProfile } from './profileTargets.ts';
 
 const rates = (nano: bigint) => ({

@@ -16,9 +16,16 @@ import {
   selectModels,
 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { canAnswer, ROUTE_PATHS, type RoutedOperation, routesOf } from '../control/connectorRoutes.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
-import { priceAt, type RoutableConnector, type RoutingTable } from '../control/routingTable.ts';
+import {
+  canAnswer,
+  priceAt,
+  type ResolvedKey,
+  ROUTE_PATHS,
+  type RoutableConnector,
+  type RoutedOperation,
+  type RoutingTable,
+  routesOf,
+} from '@weighbridge/state';
 import type { Target, Targets } from '../control/target.ts';
 import { orderConnectors } from './connectorOrder.ts';
 import { passingFirst, servingConnectors } from './modelTargets.ts';

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { SnapshotSchema } from '@weighbridge/contracts';
+import { routingTable } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
-import { routingTable } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import { type AttemptResult, ConnectorHealth } from '../upstream/connectorHealth.ts';
 import { TargetSelector } from './targetSelector.ts';

@@ -7,11 +7,11 @@ import {
   refuseOtherMethods,
   toHandler,
 } from '@weighbridge/runtime';
+import type { ResolvedKey } from '@weighbridge/state';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ClientConnection } from '../attempt/clientConnection.ts';
 import { errorResponse } from '../attempt/errorResponse.ts';
 import { ResponseHeaders } from '../attempt/responseHeaders.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { withModel } from '../formats/generationRequest.ts';
 import { type Dialect, OPERATIONS, type Operation } from '../formats/operation.ts';
 import { RequestBody } from '../formats/requestBody.ts';

@@ -1,9 +1,9 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { newId } from '@weighbridge/domain';
 import { isJsonType } from '@weighbridge/runtime';
+import type { ResolvedKey } from '@weighbridge/state';
 import { ClientConnection, type DrainLimits } from '../attempt/clientConnection.ts';
 import { ResponseHeaders } from '../attempt/responseHeaders.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { OPERATIONS, type Operation } from '../formats/operation.ts';
 import { endpointOf } from '../observe/endpoints.ts';
 import type { Action } from '../request/requestContext.ts';

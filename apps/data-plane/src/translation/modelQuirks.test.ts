@@ -1,6 +1,6 @@
 import { DEFAULT_QUIRKS, FORMATS, type Format, type Quirks } from '@weighbridge/dialects';
+import type { RoutableModel } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
-import type { RoutableModel } from '../control/routingTable.ts';
 import { quirksOf } from './modelQuirks.ts';
 
 function quirks(format: Format, capabilities: readonly string[], provider = 'anyone'): Quirks {

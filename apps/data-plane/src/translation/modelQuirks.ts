@@ -1,6 +1,6 @@
 import { DEFAULT_QUIRKS, type Quirks, type TargetFormat, withCapabilities } from '@weighbridge/dialects';
+import type { RoutableModel } from '@weighbridge/state';
 import { takesNewerLimit } from '../control/limitNames.ts';
-import type { RoutableModel } from '../control/routingTable.ts';
 
 const known = new WeakMap<RoutableModel, Map<TargetFormat, Quirks>>();
 

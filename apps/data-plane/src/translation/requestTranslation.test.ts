@@ -1,8 +1,8 @@
 import { create } from '@bufbuild/protobuf';
 import { ConnectorSchema, Dialect, Route } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
+import type { RoutableConnector } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
-import type { RoutableConnector } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import { readGeminiRequest } from '../formats/geminiRequest.ts';
 import { readGenerationRequest } from '../formats/generationRequest.ts';

@@ -14,8 +14,7 @@ import {
   translateRequest,
 } from '@weighbridge/dialects';
 import { AppError } from '@weighbridge/errors';
-import { servesRoute, translatedRoute } from '../control/connectorRoutes.ts';
-import type { RoutableConnector } from '../control/routingTable.ts';
+import { type RoutableConnector, servesRoute, translatedRoute } from '@weighbridge/state';
 import type { Target } from '../control/target.ts';
 import { readGeminiRequest } from '../formats/geminiRequest.ts';
 import { type GenerationRequest, readGenerationRequest, setLimits } from '../formats/generationRequest.ts';

@@ -1,8 +1,8 @@
 import { create } from '@bufbuild/protobuf';
 import { ConnectorState, SnapshotSchema } from '@weighbridge/contracts';
 import { createMetrics } from '@weighbridge/runtime';
+import { type RoutableConnector, routingTable } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
-import { type RoutableConnector, routingTable } from '../control/routingTable.ts';
 import { OPEN_MS } from './circuitBreaker.ts';
 import { addHealthMetrics, ConnectorHealth, DEAD_PROBE_MS, reportHealth } from './connectorHealth.ts';
 

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { type ConnectorConditionSchema, ConnectorState as ReportedState } from '@weighbridge/contracts';
 import type { Metrics } from '@weighbridge/runtime';
-import type { RoutableConnector, RoutingTable } from '../control/routingTable.ts';
+import type { RoutableConnector, RoutingTable } from '@weighbridge/state';
 import { CircuitBreaker, type CircuitBreakerState } from './circuitBreaker.ts';
 
 /** What an attempt says about its connector; `unknown`: nothing. */

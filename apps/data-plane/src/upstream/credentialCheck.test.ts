@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { SnapshotSchema } from '@weighbridge/contracts';
+import { type RoutableConnector, routingTable } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
-import { type RoutableConnector, routingTable } from '../control/routingTable.ts';
 import { ConnectorHealth } from './connectorHealth.ts';
 import { CredentialCheck } from './credentialCheck.ts';
 import { ResponseBody } from './responseBody.ts';

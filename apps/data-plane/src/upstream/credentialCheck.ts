@@ -1,5 +1,5 @@
 import { Dialect as ProtoDialect } from '@weighbridge/contracts';
-import type { RoutableConnector } from '../control/routingTable.ts';
+import type { RoutableConnector } from '@weighbridge/state';
 import type { Dialect } from '../formats/operation.ts';
 import { Cancellation } from './cancellation.ts';
 import type { ConnectorHealth } from './connectorHealth.ts';

@@ -1,6 +1,5 @@
 import { type Connector, Dialect, Route } from '@weighbridge/contracts';
 import { translatedRoute as routeOfTranslation, type TranslatedRoute } from '@weighbridge/domain';
-import type { Operation } from '../formats/operation.ts';
 
 /** The routes of a connector for which the control plane lists none. */
 const ROUTES_OF_DIALECT: Readonly<Partial<Record<Dialect, readonly Route[]>>> = {
@@ -17,7 +16,10 @@ export function routesOf({ routes, dialect }: Connector): readonly Route[] {
 }
 
 /** What of an operation decides which connectors can answer it. */
-export type RoutedOperation = Pick<Operation, 'route' | 'isTranslated'>;
+export interface RoutedOperation {
+  readonly route: Route;
+  readonly isTranslated: boolean;
+}
 
 /** The connector serves the operation, or one that its requests can be translated to. */
 export function canAnswer(connector: Connector, { route, isTranslated }: RoutedOperation): boolean {

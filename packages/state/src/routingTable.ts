@@ -11,8 +11,8 @@ import {
   profileNameOf,
   type RoutingProfile,
 } from '@weighbridge/domain';
-import { priceOfMessage } from '@weighbridge/state';
-import { routingProfile } from './routingProfile.ts';
+import { priceOfMessage } from './price.ts';
+import { routingProfile } from './profile.ts';
 
 export interface RoutableModel {
   readonly id: string;
