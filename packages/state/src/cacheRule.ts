@@ -1,9 +1,28 @@
-import { type CacheRule as CacheMessage, CacheScope } from '@weighbridge/contracts';
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { type CacheRule as CacheMessage, type CacheRuleSchema, CacheScope } from '@weighbridge/contracts';
 import type { CacheSetting } from '@weighbridge/domain';
 
 /** The cache setting of a policy or a profile. */
 export function cacheSetting({ scope, ttlSeconds }: CacheMessage): CacheSetting {
   return { scope: scope === CacheScope.POLICY ? 'policy' : 'principal', ttlMs: ttlSeconds * 1_000 };
+}
+
+/** The inverse of `cacheSetting`. */
+export function cacheMessage({ scope, ttlMs }: CacheSetting): MessageInitShape<typeof CacheRuleSchema> {
+  return {
+    scope: scope === 'policy' ? CacheScope.POLICY : CacheScope.PRINCIPAL,
+    ttlSeconds: Math.round(ttlMs / 1_000),
+  };
+}
+
+/** The JSON column of a policy or a profile. */
+export interface CacheColumn {
+  readonly scope: CacheSetting['scope'];
+  readonly ttl_seconds: number;
+}
+
+export function cacheOfColumn({ scope, ttl_seconds }: CacheColumn): CacheSetting {
+  return { scope, ttlMs: ttl_seconds * 1_000 };
 }
 
 /** A policy's cache setting, with the policy. */

@@ -1,15 +1,9 @@
-import { type Connector, Dialect, Route } from '@weighbridge/contracts';
+import { type Connector, Dialect } from '@weighbridge/contracts';
 import { cloudRoute, isCloud } from '@weighbridge/domain';
+import { ROUTES } from './routes.ts';
 import { type RoutableConnector, type RoutableModel, upstreamNameAt } from './routingTable.ts';
 
 type CloudRoute = ReturnType<typeof cloudRoute>;
-
-const ROUTES: Readonly<Record<CloudRoute, Route>> = {
-  messages: Route.MESSAGES,
-  generate_content: Route.GENERATE_CONTENT,
-  chat_completions: Route.CHAT_COMPLETIONS,
-  converse: Route.CONVERSE,
-};
 
 const partsOf = new WeakMap<RoutableConnector, Map<CloudRoute, RoutableConnector>>();
 

@@ -1,25 +1,51 @@
-import { type Profile, Strategy, Translation } from '@weighbridge/contracts';
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { type Profile, type ProfileSchema, Strategy, Translation } from '@weighbridge/contracts';
 import type { RoutingProfile } from '@weighbridge/domain';
-import { cacheSetting } from './cacheRule.ts';
+import { cacheMessage, cacheSetting } from './cacheRule.ts';
 
-/** A strategy that only a newer control plane knows falls back to the profile's order. */
-const STRATEGIES: Readonly<Record<Strategy, RoutingProfile['strategy']>> = {
-  [Strategy.UNSPECIFIED]: 'ordered',
-  [Strategy.ORDERED]: 'ordered',
-  [Strategy.WEIGHTED]: 'weighted',
-  [Strategy.CHEAPEST]: 'cheapest',
-  [Strategy.FASTEST]: 'fastest',
-  [Strategy.BEST_SCORE]: 'best_score',
-  [Strategy.ADAPTIVE]: 'adaptive',
+const STRATEGIES: Readonly<Record<RoutingProfile['strategy'], Strategy>> = {
+  ordered: Strategy.ORDERED,
+  weighted: Strategy.WEIGHTED,
+  cheapest: Strategy.CHEAPEST,
+  fastest: Strategy.FASTEST,
+  best_score: Strategy.BEST_SCORE,
+  adaptive: Strategy.ADAPTIVE,
 };
+const STRATEGY_NAMES = new Map(
+  Object.entries(STRATEGIES).map(([name, strategy]) => [strategy, name as RoutingProfile['strategy']]),
+);
 
-/** The profile in the form that routing uses. */
+/** The profile as proxies get it. */
+export function profileMessage(profile: RoutingProfile): MessageInitShape<typeof ProfileSchema> {
+  const { id, name, strategy, targets, constraints, cache, pinsPromptCacheKeys, translatesStrictly } =
+    profile;
+  const { contextWindow, maxInputNanoUsd, maxOutputNanoUsd, minScore, capabilities } = constraints;
+  return {
+    id,
+    name,
+    strategy: STRATEGIES[strategy],
+    targets: targets.map(({ model, weight }) => ({ model, weight })),
+    constraints: {
+      ...(contextWindow !== undefined && { contextWindow: BigInt(contextWindow) }),
+      ...(maxInputNanoUsd !== undefined && { maxInputNanoUsd }),
+      ...(maxOutputNanoUsd !== undefined && { maxOutputNanoUsd }),
+      ...(minScore !== undefined && { minScore }),
+      capabilities: [...(capabilities ?? [])],
+    },
+    ...(cache && { cache: cacheMessage(cache) }),
+    ...(pinsPromptCacheKeys && { pinPromptCacheKeys: true }),
+    ...(translatesStrictly && { translation: Translation.STRICT }),
+  };
+}
+
+/** The inverse of `profileMessage`: the profile in the form that routing uses. */
 export function routingProfile(profile: Profile): RoutingProfile {
   const { id, name, strategy, targets, constraints, cache, pinPromptCacheKeys, translation } = profile;
   return {
     id,
     name,
-    strategy: STRATEGIES[strategy] ?? 'ordered',
+    // One that only a newer control plane knows is the profile's order.
+    strategy: STRATEGY_NAMES.get(strategy) ?? 'ordered',
     targets: targets.map(({ model, weight }) => ({ model, weight: weight || 1 })),
     constraints: {
       contextWindow: constraints?.contextWindow === undefined ? undefined : Number(constraints.contextWindow),

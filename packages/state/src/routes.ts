@@ -1,5 +1,20 @@
 import { type Connector, Dialect, Route } from '@weighbridge/contracts';
-import { translatedRoute as routeOfTranslation, type TranslatedRoute } from '@weighbridge/domain';
+import { translatedRoute as routeOfTranslation } from '@weighbridge/domain';
+
+/** The routes of the inference API, by their names in the control plane. */
+export const ROUTES = {
+  chat_completions: Route.CHAT_COMPLETIONS,
+  responses: Route.RESPONSES,
+  messages: Route.MESSAGES,
+  embeddings: Route.EMBEDDINGS,
+  generate_content: Route.GENERATE_CONTENT,
+  embed_content: Route.EMBED_CONTENT,
+  completions: Route.COMPLETIONS,
+  converse: Route.CONVERSE,
+} as const satisfies Readonly<Record<string, Route>>;
+
+/** A route of the inference API, by its path below `/v1`. Routes below it belong to it. */
+export type RouteName = keyof typeof ROUTES;
 
 /** The routes of a connector for which the control plane lists none. */
 const ROUTES_OF_DIALECT: Readonly<Partial<Record<Dialect, readonly Route[]>>> = {
@@ -26,18 +41,10 @@ export function canAnswer(connector: Connector, { route, isTranslated }: RoutedO
   return servesRoute(connector, route) || (isTranslated && translatedRoute(connector) !== undefined);
 }
 
-const ROUTE_OF: Readonly<Record<TranslatedRoute, Route>> = {
-  messages: Route.MESSAGES,
-  generate_content: Route.GENERATE_CONTENT,
-  chat_completions: Route.CHAT_COMPLETIONS,
-  responses: Route.RESPONSES,
-  converse: Route.CONVERSE,
-};
-
 /** The route to which a connector's requests are translated, if they came on one that it does not serve. */
 export function translatedRoute(connector: Connector): Route | undefined {
-  const name = routeOfTranslation(connector.provider, (route) => servesRoute(connector, ROUTE_OF[route]));
-  return name && ROUTE_OF[name];
+  const name = routeOfTranslation(connector.provider, (route) => servesRoute(connector, ROUTES[route]));
+  return name && ROUTES[name];
 }
 
 /** The route's public path. */

@@ -1,5 +1,6 @@
 import { arrayLiteral, type Database, IN_REHEARSAL, type Tx } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
+import { changesTables, MAX_TABLE_BYTES, type RecordedChange } from '@weighbridge/state';
 import { sql } from 'kysely';
 import { type AuditedAction, recordAudits } from '../audit/audit.service.ts';
 import { tableBytesAtMost } from './tableSize.repository.ts';
@@ -11,12 +12,6 @@ export interface Change extends AuditedAction {
   /** It takes something away from what proxies get, so that it is allowed however large that is. */
   readonly isReduction?: boolean;
 }
-
-/** Changes of these kinds affect only keys. All others may affect the models, connectors, profiles and aliases of every proxy. */
-export const KEY_KINDS: ReadonlySet<string> = new Set(['key', 'policy', 'principal', 'team']);
-
-/** What a proxy accepts is 16 MiB a message, with ids of changes and policies beside the tables. */
-export const MAX_TABLE_BYTES = 14 * 1024 * 1024;
 
 /** They add nothing, or nothing that an operator could leave out. */
 const NEVER_REFUSED: ReadonlySet<string> = new Set([
@@ -73,7 +68,7 @@ function kindOf({ action }: Change): string {
 }
 
 function addsToTables(change: Change): boolean {
-  return !KEY_KINDS.has(kindOf(change)) && !NEVER_REFUSED.has(change.action) && !change.isReduction;
+  return changesTables(kindOf(change)) && !NEVER_REFUSED.has(change.action) && !change.isReduction;
 }
 
 /** Throws a 409 if proxies could not be sent the models, connectors, profiles and aliases: they would learn of no change at all. */
@@ -113,13 +108,6 @@ export async function currentPosition(db: Database): Promise<Position> {
     timeline: row.timeline_id,
     revision: row.revision,
   };
-}
-
-export interface RecordedChange {
-  readonly revision: bigint;
-  readonly kind: string;
-  readonly resource_id: string;
-  readonly reach: string;
 }
 
 /** The changes after a revision, in order, at most `limit`. */

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { toBinary } from '@bufbuild/protobuf';
 import { SnapshotSchema } from '@weighbridge/contracts';
+import { MAX_TABLE_BYTES } from '@weighbridge/state';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Json, startTestApi, type TestApi } from '../../../test/testApi.ts';
-import { MAX_TABLE_BYTES } from './changes.service.ts';
 import { tableBytesAtMost } from './tableSize.repository.ts';
 
 let api: TestApi;

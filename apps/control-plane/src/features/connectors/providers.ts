@@ -6,17 +6,7 @@ import {
   type NamedAtCloud,
   translatedRoute,
 } from '@weighbridge/domain';
-
-/** A route of the inference API, by its path below `/v1`. Routes below it belong to it. */
-export type RouteName =
-  | 'chat_completions'
-  | 'responses'
-  | 'messages'
-  | 'embeddings'
-  | 'generate_content'
-  | 'embed_content'
-  | 'completions'
-  | 'converse';
+import type { RouteName } from '@weighbridge/state';
 
 /** A known vendor. Its key in the environment defines a connector. */
 export interface Provider {

@@ -13,8 +13,9 @@ import {
   workloadTypeKey,
 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
+import type { RouteName } from '@weighbridge/state';
 import type { Caller } from '../../shared/caller.ts';
-import { type RouteName, routeTaken } from '../connectors/providers.ts';
+import { routeTaken } from '../connectors/providers.ts';
 import { visibleKey } from '../keys/keys.service.ts';
 import type { ModelDeps } from '../models/models.service.ts';
 import { countersOf, type PolicyRow, policyChain } from '../policies/policies.service.ts';

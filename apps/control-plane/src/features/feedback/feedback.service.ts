@@ -1,4 +1,4 @@
-import type { RecordFeedbackRequest } from '@weighbridge/contracts';
+import { type RecordFeedbackRequest, RecordFeedbackResponse_Result } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import { idTimeMs, isId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
@@ -31,3 +31,15 @@ export async function submitFeedback(
 function invalid(param: string, what: string): AppError {
   return new AppError('invalid_request', 'invalid_request', `${param}: must be ${what}.`, { param });
 }
+
+/** As proxies get it. */
+export function feedbackResult(result: FeedbackResult): RecordFeedbackResponse_Result {
+  return FEEDBACK_RESULTS[result];
+}
+
+const FEEDBACK_RESULTS: Record<FeedbackResult, RecordFeedbackResponse_Result> = {
+  counted: RecordFeedbackResponse_Result.COUNTED,
+  pending: RecordFeedbackResponse_Result.PENDING,
+  unknown: RecordFeedbackResponse_Result.UNKNOWN,
+  too_many: RecordFeedbackResponse_Result.TOO_MANY,
+};

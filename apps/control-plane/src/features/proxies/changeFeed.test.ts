@@ -1,7 +1,8 @@
 import { PositionSchema, SnapshotSchema } from '@weighbridge/contracts';
 import { createLogger } from '@weighbridge/runtime';
+import type { RecordedChange } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
-import type { Position, RecordedChange } from '../changes/changes.service.ts';
+import type { Position } from '../changes/changes.service.ts';
 import { ChangeFeed, MAX_CHANGES } from './changeFeed.ts';
 
 /** A feed on a database that the test fills. */

@@ -1,7 +1,6 @@
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import {
   type Delta,
-  DeltaSchema,
   type Policy,
   PolicySchema,
   PositionSchema,
@@ -9,12 +8,8 @@ import {
   SnapshotSchema,
 } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
-import {
-  KEY_KINDS,
-  MAX_TABLE_BYTES,
-  type Position,
-  type RecordedChange,
-} from '../changes/changes.service.ts';
+import { changedIds, changesTables, deltaOf, MAX_TABLE_BYTES, type RecordedChange } from '@weighbridge/state';
+import type { Position } from '../changes/changes.service.ts';
 
 /** How the feed reads the database. Every control plane reads the same there. */
 export interface ChangeFeedDeps {
@@ -83,11 +78,11 @@ export class ChangeFeed {
       return true;
     }
     // Read before the position moves: a delta never comes with tables that are older than its changes.
-    if (newChanges.some((change) => !KEY_KINDS.has(change.kind))) {
+    if (newChanges.some(({ kind }) => changesTables(kind))) {
       this.#tables = undefined;
       await this.#readTables();
     }
-    await this.#readPolicies(idsOf(newChanges, 'policy'));
+    await this.#readPolicies(changedIds(newChanges, 'policy'));
     this.#changes = [...this.#changes, ...newChanges].slice(-MAX_CHANGES);
     this.#deltas = new Map();
     this.#position = { ...before, revision: newChanges.at(-1)?.revision ?? before.revision };
@@ -103,18 +98,11 @@ export class ChangeFeed {
     const cached = this.#deltas.get(revision);
     if (cached) return cached;
     const missed = this.#changes.filter((change) => change.revision > revision);
-    const tables = missed.some((change) => !KEY_KINDS.has(change.kind)) ? this.#tables : undefined;
-    const policyIds = idsOf(missed, 'policy');
-    const delta = create(DeltaSchema, {
-      fromRevision: revision,
-      toRevision: position.revision,
-      keyIds: idsOf(missed, 'key'),
-      policyIds,
-      policies: policyIds.flatMap((id) => this.#policies.get(id)?.policy ?? []),
-      principalIds: idsOf(missed, 'principal'),
-      allKeys: missed.some((change) => change.reach === 'all'),
-      ...(tables && { tables }),
-    });
+    const delta = deltaOf(
+      missed,
+      { from: revision, to: position.revision },
+      { tables: this.#tables, policyOf: (id) => this.#policies.get(id)?.policy },
+    );
     this.#deltas.set(revision, delta);
     return delta;
   }
@@ -180,8 +168,4 @@ function isContiguous(after: bigint, changes: readonly RecordedChange[]): boolea
   return (
     changes.length > 0 && changes.every((change, index) => change.revision === after + BigInt(index + 1))
   );
-}
-
-function idsOf(changes: readonly RecordedChange[], kind: string): string[] {
-  return [...new Set(changes.filter((change) => change.kind === kind).map((change) => change.resource_id))];
 }

@@ -9,7 +9,7 @@ import {
 import type { Database } from '@weighbridge/database';
 import type { Logger, Metrics, Tracing } from '@weighbridge/runtime';
 import { asUnavailable } from '../../shared/databaseUnavailable.ts';
-import { submitFeedback } from '../feedback/feedback.service.ts';
+import { feedbackResult, submitFeedback } from '../feedback/feedback.service.ts';
 import { BucketTurns, leaseTurns } from '../leases/bucketTurns.ts';
 import { grantLeases } from '../leases/leases.service.ts';
 import { createLeaseReclaims } from '../leases/reclaims.ts';
@@ -18,7 +18,6 @@ import { ownersOfObjects, recordObjects, unsettledResponses } from '../responses
 import { settleResponse } from '../responses/settleResponse.service.ts';
 import { createCallMetrics } from './callMetrics.ts';
 import { traceCall } from './callTrace.ts';
-import { feedbackResult } from './messages.ts';
 import { assertOwnCall } from './ownCalls.ts';
 import { closeEpoch, unsignedCalls } from './producers.service.ts';
 import { countLiveProxies } from './proxies.repository.ts';

@@ -1,10 +1,10 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { ResolveResponseSchema } from '@weighbridge/contracts';
+import { keyMessage } from '@weighbridge/state';
 import { currentRevision } from '../changes/changes.service.ts';
 import { findKeyByTokenSha256 } from '../keys/keySecrets.service.ts';
 import type { ModelDeps } from '../models/models.service.ts';
 import { type Counter, countersOf, replacementsOf } from '../policies/policies.service.ts';
-import { keyMessage } from './messages.ts';
 
 /** A proxy resolves a key again after at most this time, in case its clock missed the start of a window. */
 const MAX_KEY_AGE_MS = 60_000;
@@ -24,7 +24,7 @@ export async function resolveKey(
   const ends = [row.expires_at, row.secret_expires_at].filter((at) => at !== null).map((at) => at.getTime());
   // A proxy checks the expiry at every request, so a rotated secret ends on time in each proxy.
   const expiresAt = ends.length > 0 ? new Date(Math.min(...ends)) : null;
-  const key = keyMessage({ ...row, expires_at: expiresAt }, counters, { team, replacements }, now);
+  const key = keyMessage({ ...row, expires_at: expiresAt }, { counters, team, replacements }, now);
   const all = [...counters, ...replacements.flatMap((replacement) => replacement.counters)];
   return { key, revision, maxAgeMs: maxAgeMs(all, now) };
 }

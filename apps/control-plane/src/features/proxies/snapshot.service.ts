@@ -1,12 +1,15 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { SnapshotSchema } from '@weighbridge/contracts';
+import { type ConnectorColumns, snapshotMessage } from '@weighbridge/state';
 import { routedAliases } from '../aliases/aliases.service.ts';
+import { benchmarkScores } from '../catalog/benchmarkScores.ts';
+import type { PricedModel } from '../catalog/catalog.service.ts';
 import { currentRevision } from '../changes/changes.service.ts';
-import { negotiatedPrices } from '../connectors/connectorPrices.service.ts';
-import { usableConnectors } from '../connectors/connectors.service.ts';
+import { type NegotiatedPrice, negotiatedPrices } from '../connectors/connectorPrices.service.ts';
+import { type UsableConnector, usableConnectors } from '../connectors/connectors.service.ts';
+import { headersOf, routesOf } from '../connectors/providers.ts';
 import { type ModelDeps, servedModels, unservedModels } from '../models/models.service.ts';
 import { routingProfiles } from '../profiles/profiles.service.ts';
-import { connectorMessage, modelMessage, profileMessage } from './messages.ts';
 
 /** Everything that a proxy needs besides keys, at one revision. */
 export async function readSnapshot(deps: ModelDeps): Promise<MessageInitShape<typeof SnapshotSchema>> {
@@ -22,15 +25,25 @@ export async function readSnapshot(deps: ModelDeps): Promise<MessageInitShape<ty
         connectors.map(({ id }) => id),
       );
       const models = await servedModels(tx, connectors);
-      return {
+      return snapshotMessage({
         revision,
-        connectors: connectors.map((row) => connectorMessage(row, prices.get(row.id) ?? [])),
-        models: models.map(modelMessage),
-        unservedModels: (await unservedModels(tx, models)).map(({ id, other_names, own }) => {
-          return { id, otherNames: [...other_names], own };
-        }),
-        profiles: (await routingProfiles(tx)).map(profileMessage),
+        connectors: connectors.map((row) => connectorForProxies(row, prices.get(row.id) ?? [])),
+        models: models.map((row) => ({ ...row, avgScore: averageScore(row) })),
+        unserved: await unservedModels(tx, models),
+        profiles: await routingProfiles(tx),
         aliases: await routedAliases(tx),
-      };
+      });
     });
+}
+
+export function connectorForProxies(
+  row: UsableConnector,
+  negotiated: readonly NegotiatedPrice[],
+): ConnectorColumns {
+  const forwardHeaders = [...headersOf(row.provider), ...row.forward_headers];
+  return { ...row, negotiated, routes: routesOf(row), forwardHeaders };
+}
+
+function averageScore({ benchmark_scores }: PricedModel): number | undefined {
+  return benchmarkScores(benchmark_scores as Record<string, number>).avg_score;
 }

@@ -3,6 +3,7 @@ import { type Database, listen } from '@weighbridge/database';
 import { isId } from '@weighbridge/domain';
 import { readModelOutputs } from '@weighbridge/ledger';
 import type { Logger, Metrics } from '@weighbridge/runtime';
+import { connectorMessage, policyMessage } from '@weighbridge/state';
 import { CHANGES_CHANNEL, changesAfter, currentPosition, pruneChanges } from '../changes/changes.service.ts';
 import { credentialOf, existingConnector, mayBePrivate } from '../connectors/connectors.service.ts';
 import {
@@ -18,12 +19,11 @@ import { RECLAIMS_CHANNEL, reclaimedBucket } from '../leases/reclaims.ts';
 import type { ModelDeps } from '../models/models.service.ts';
 import { findPoliciesById } from '../policies/policies.service.ts';
 import { ChangeFeed, MAX_CHANGES } from './changeFeed.ts';
-import { connectorMessage, policyMessage } from './messages.ts';
 import { assertOwnCall } from './ownCalls.ts';
 import { recordRunWatermarks, registerRun, unsignedCalls } from './producers.service.ts';
 import { countLiveProxies, pruneProxies, recordGoodbye, recordSeen } from './proxies.repository.ts';
 import { OVERHEADS_CHANNEL, type ProxyOverheads } from './proxyOverheads.ts';
-import { readSnapshot } from './snapshot.service.ts';
+import { connectorForProxies, readSnapshot } from './snapshot.service.ts';
 import type { WatchCall } from './watchedProxy.ts';
 import { Watchers } from './watchers.ts';
 
@@ -157,7 +157,7 @@ async function testHere(
   if ('unusable' in access) return;
   const { value: credential, identity } = access;
   const usable = { ...row, credential, identity, allowPrivateAddress: mayBePrivate(deps, row) };
-  watchers.test(proxies, { testId, connector: connectorMessage(usable, []), timeoutMs });
+  watchers.test(proxies, { testId, connector: connectorMessage(connectorForProxies(usable, [])), timeoutMs });
 }
 
 /** Of one status; a proxy sends fewer. */

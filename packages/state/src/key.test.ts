@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { CacheScope, KeySchema, Translation } from '@weighbridge/contracts';
 import { expect, it } from 'vitest';
-import { afterReplacements, resolvedKey } from './resolvedKey.ts';
+import { afterReplacements, resolvedKey } from './key.ts';
 
 /** A key under policies `pol_0`, `pol_1` … of these caches, the governing one first. */
 const cacheUnder = (...caches: readonly ({ scope: CacheScope; ttlSeconds: number } | undefined)[]) =>

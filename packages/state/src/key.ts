@@ -1,14 +1,17 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import { type BucketRef, type BudgetedPolicy, bucketKey, type RateLimitedPolicy } from '@weighbridge/budget';
 import {
   BudgetMode,
   Enforcement,
   ForeignObjects,
   type Key,
+  type KeySchema,
   type PolicyCounter,
   Translation,
 } from '@weighbridge/contracts';
 import { compileModelPatterns, type LockedAttribution, NOTHING_LOCKED } from '@weighbridge/domain';
 import { cacheSetting, type PolicyCacheSetting } from './cacheRule.ts';
+import { type CounterColumns, counterMessage } from './policy.ts';
 
 /** A key in the form that admission needs. Immutable: a newer response from the control plane makes a new one. */
 export interface ResolvedKey {
@@ -187,5 +190,51 @@ function lockedAttribution({ attribution }: Key): LockedAttribution {
     ...(project !== undefined && { project }),
     ...(env !== undefined && { env }),
     labels,
+  };
+}
+
+/** The columns of a key that proxies need. `expires_at` is also that of the secret that was looked up. */
+export interface KeyColumns {
+  readonly id: string;
+  readonly principal_id: string;
+  readonly disabled: boolean;
+  readonly scopes: readonly string[];
+  readonly expires_at: Date | null;
+  /** A `LockedAttribution`. */
+  readonly attribution: unknown;
+}
+
+/** What a key's requests count against, and what replaces that once a budget is used up. */
+export interface KeyChain {
+  readonly counters: readonly CounterColumns[];
+  readonly team: { readonly id: string; readonly isFrozen: boolean } | undefined;
+  readonly replacements: readonly {
+    readonly profileId: string;
+    readonly counters: readonly CounterColumns[];
+  }[];
+}
+
+/** The key as proxies get it when they look it up. */
+export function keyMessage(
+  row: KeyColumns,
+  { counters, team, replacements }: KeyChain,
+  now: Date,
+): MessageInitShape<typeof KeySchema> {
+  const attribution = row.attribution as LockedAttribution;
+  const profileId = counters.find(({ policy }) => policy.profile_id !== null)?.policy.profile_id;
+  return {
+    id: row.id,
+    principalId: row.principal_id,
+    disabled: row.disabled,
+    isOperator: row.scopes.includes('operator'),
+    ...(row.expires_at && { expiresAtMs: BigInt(row.expires_at.getTime()) }),
+    attribution: { ...attribution, labels: { ...attribution.labels } },
+    ...(profileId && { profileId }),
+    ...(team && { teamId: team.id, teamFrozen: team.isFrozen }),
+    policies: counters.map((counter) => counterMessage(counter, now)),
+    replacements: replacements.map((replacement) => ({
+      profileId: replacement.profileId,
+      policies: replacement.counters.map((counter) => counterMessage(counter, now)),
+    })),
   };
 }
