@@ -1,5 +1,6 @@
 /** The rules of dependency of docs/architecture.md. `pnpm check:boundaries` runs them; checks.integration.test.ts plants a violation of each. */
 const APPS_BUT_CLI = '^apps/(?!cli/)([^/]+)/';
+const CLIENTS_AND_SERVERS = '(pg|kysely|fastify|@grpc/grpc-js)(/|$)';
 const SOURCE = '\\.tsx?$';
 const IO = '^(node:)?(fs|net|http|https|http2|child_process|dgram|dns|tls|os|worker_threads)(/|$)';
 const TEST = '(\\.test\\.ts$|/test/)';
@@ -76,9 +77,27 @@ module.exports = {
       to: { dependencyTypes: ['core'], path: IO },
     },
     {
+      name: 'state-imports-shapes-only',
+      comment:
+        'What proxies are sent is read and written without SQL, files and sockets: no proxy loads a client of Postgres.',
+      severity: 'error',
+      from: { path: '^packages/state/' },
+      to: {
+        path: '^(packages|apps|@weighbridge)/',
+        pathNot:
+          '^(packages/(state|budget|contracts|domain|errors)/|@weighbridge/(budget|contracts|domain|errors)$)',
+      },
+    },
+    {
+      name: 'state-uses-no-client-or-server',
+      severity: 'error',
+      from: { path: '^packages/state/' },
+      to: { path: `(^|node_modules/)${CLIENTS_AND_SERVERS}` },
+    },
+    {
       name: 'domain-does-no-io',
       severity: 'error',
-      from: { path: '^packages/(dialects|domain|errors)/src/', pathNot: TEST },
+      from: { path: '^packages/(dialects|domain|errors|state)/src/', pathNot: TEST },
       to: { dependencyTypes: ['core'], path: IO },
     },
     {
@@ -125,8 +144,7 @@ module.exports = {
     },
   ],
   options: {
-    includeOnly:
-      '^(apps|packages)/|^@weighbridge/|^(node:)?(fs|net|http|https|http2|child_process|dgram|dns|tls|os|worker_threads)(/|$)',
+    includeOnly: `^(apps|packages)/|^@weighbridge/|^(node:)?(fs|net|http|https|http2|child_process|dgram|dns|tls|os|worker_threads)(/|$)|(^|node_modules/)${CLIENTS_AND_SERVERS}`,
     exclude: '(/dist/|packages/contracts/src/gen/)',
     doNotFollow: { path: 'node_modules' },
     tsPreCompilationDeps: true,

@@ -58,6 +58,8 @@ describe('dependency-cruiser', () => {
     'dialects-imports-domain-only': ['packages/dialects/src/m.ts', importing('../../bus/src/target.ts')],
     'budget-imports-shapes-only': ['packages/budget/src/n.ts', importing('../../ledger/src/target.ts')],
     'budget-does-no-io': ['packages/budget/src/holder/o.ts', importing('node:net')],
+    'state-imports-shapes-only': ['packages/state/src/p.ts', importing('../../bus/src/target.ts')],
+    'state-uses-no-client-or-server': ['packages/state/src/q.ts', importing('kysely')],
     'domain-does-no-io': ['packages/domain/src/e.ts', importing('node:fs')],
     'repository-not-to-service-or-routes': [
       'apps/x/src/features/a/f.repository.ts',

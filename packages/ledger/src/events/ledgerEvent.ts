@@ -37,6 +37,7 @@ export function ledgerEvent(
   checkTokens(event.usage);
   const { input, cacheRead, cacheWrite, cacheWrite1h, output } = event.usage;
   const { inputAudio, inputImage, cacheReadAudio, outputAudio, outputImage } = event.usage;
+  const media = inputAudio + inputImage + cacheReadAudio + outputAudio + outputImage;
   return {
     buckets: payer.buckets,
     workloadType,
@@ -59,7 +60,8 @@ export function ledgerEvent(
       cache_write_tokens: cacheWrite,
       cache_write_1h_tokens: cacheWrite1h,
       output_tokens: output + outputAudio + outputImage,
-      details: detailsColumn(event.usage, event.details),
+      // Most events have neither.
+      details: event.details || media > 0 ? detailsColumn(event.usage, event.details) : null,
       cost_nano_usd: event.costNanoUsd,
       price_version: atMost(MAX_INTEGER, 'price_version', event.priceVersion),
       price_source: event.priceSource === PriceSource.CONNECTOR ? 'connector' : 'catalog',
