@@ -1,7 +1,8 @@
 import { type Connector, Dialect } from '@weighbridge/contracts';
 import { cloudRoute, isCloud } from '@weighbridge/domain';
+import type { RoutableConnector } from './connector.ts';
+import { type RoutableModel, upstreamNameAt } from './model.ts';
 import { ROUTES } from './routes.ts';
-import { type RoutableConnector, type RoutableModel, upstreamNameAt } from './routingTable.ts';
 
 type CloudRoute = ReturnType<typeof cloudRoute>;
 

@@ -2,14 +2,15 @@ import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf';
 import {
   type AwsIdentitySchema,
   type AzureIdentitySchema,
+  type Connector,
   type ConnectorSchema,
   Dialect,
   type GoogleIdentitySchema,
   type OAuthClientSchema,
   OnDisconnect,
 } from '@weighbridge/contracts';
-import type { Price } from '@weighbridge/domain';
-import { priceMessage } from './price.ts';
+import { compileModelPatterns, type ModelPrice, type Price, priceInRegion } from '@weighbridge/domain';
+import { priceMessage, priceOfMessage } from './price.ts';
 import { ROUTES, type RouteName } from './routes.ts';
 
 /** How a proxy gets what it calls the upstream with, if that is computed. */
@@ -55,7 +56,7 @@ export interface ConnectorColumns {
   }[];
 }
 
-/** The connector as proxies get it. They use the message itself, with what `routingTable` prepares. */
+/** The connector as proxies get it. */
 export function connectorMessage(row: ConnectorColumns): MessageInitShape<typeof ConnectorSchema> {
   return {
     id: row.id,
@@ -110,4 +111,36 @@ function identityMessage(
       return { case: kind, value: { ...client, basicAuthentication: clientAuthentication === 'basic' } };
     }
   }
+}
+
+/** A connector with its model patterns and negotiated prices prepared for routing. */
+export interface RoutableConnector extends Connector {
+  readonly serves: (modelId: string) => boolean;
+  readonly negotiated: ReadonlyMap<string, ModelPrice>;
+  /** Of a cloud, if it is known. */
+  readonly region?: string;
+  /** Of what a connector is for some of its models: the connector itself. */
+  readonly whole?: RoutableConnector | undefined;
+}
+
+/** The inverse of `connectorMessage`. */
+export function routableConnector(connector: Connector): RoutableConnector {
+  const region = regionOf(connector);
+  const prices = Object.entries(connector.prices).flatMap(([id, price]) => {
+    const negotiated = priceOfMessage(price);
+    return negotiated ? [[id, region === '' ? negotiated : priceInRegion(negotiated, region)] as const] : [];
+  });
+  return {
+    ...connector,
+    serves: compileModelPatterns(connector.models),
+    negotiated: new Map(prices),
+    region,
+    whole: undefined,
+  };
+}
+
+/** Where a connector's requests go, if that is a region of a cloud. */
+function regionOf({ identity }: Connector): string {
+  if (identity.case === 'aws') return identity.value.region;
+  return identity.case === 'google' ? identity.value.location : '';
 }

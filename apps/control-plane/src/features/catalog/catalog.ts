@@ -1,11 +1,10 @@
 import { type ModelId, parseModelId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { type PriceJson, priceToJson } from '@weighbridge/state';
+import type { PriceJson } from '@weighbridge/state';
 import { parseDateTime } from '../../shared/dateTime.ts';
 import { hasInvalidCharacter } from '../../shared/invalidText.ts';
 import type { CatalogModelChanges, NewCatalogModel } from './catalog.schemas.ts';
 import { validOtherNames } from './otherNames.ts';
-import type { ShippedModel } from './shippedCatalog.ts';
 
 /** The columns of a model in the catalog that a release or an operator sets, without its price. */
 export interface ModelFacts {
@@ -105,21 +104,6 @@ export function changedFacts(id: ModelId, input: CatalogModelChanges): Partial<M
     ...(other_names && { other_names: validOtherNames(id, other_names) }),
     ...(capabilities && { capabilities: [...new Set(capabilities)] }),
     ...(deprecated_at !== undefined && { deprecated_at: parseDeprecation(deprecated_at) }),
-  };
-}
-
-export function shippedJson(model: ShippedModel): ShippedJson {
-  return {
-    upstream_name: model.upstreamName,
-    context_window: model.contextWindow,
-    max_output_tokens: model.maxOutputTokens,
-    capabilities: model.capabilities,
-    benchmark_scores: model.benchmarkScores,
-    // In UTC, whatever the time zone of the database.
-    deprecated_at: model.deprecatedAt && `${model.deprecatedAt}T00:00:00.000Z`,
-    names: { other_names: model.otherNames, own: model.own },
-    own_price: model.ownPrice,
-    price: model.price && priceToJson(model.price),
   };
 }
 

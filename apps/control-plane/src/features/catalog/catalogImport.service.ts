@@ -13,8 +13,8 @@ import {
   updateModel,
   updateShippedDates,
 } from './catalog.repository.ts';
-import { FACT_NAMES, type ModelNameFacts, type ShippedJson, shippedFacts, shippedJson } from './catalog.ts';
-import type { ShippedModel } from './shippedCatalog.ts';
+import { FACT_NAMES, type ModelNameFacts, type ShippedJson, shippedFacts } from './catalog.ts';
+import { type ShippedModel, shippedJson } from './shippedCatalog.ts';
 
 /** Updates the catalog to the shipped models, and tells the proxies if that changed it. */
 export async function importShipped(

@@ -1,4 +1,6 @@
 import type { Price } from '@weighbridge/domain';
+import { priceToJson } from '@weighbridge/state';
+import type { ShippedJson } from './catalog.ts';
 import type { CatalogFileModel } from './catalogFile.ts';
 
 /** A model of the shipped catalog at some time. Null: no price is known. */
@@ -29,4 +31,20 @@ export function duePrices(
     undefined,
   );
   return { due, next };
+}
+
+/** As a row of the catalog has it. */
+export function shippedJson(model: ShippedModel): ShippedJson {
+  return {
+    upstream_name: model.upstreamName,
+    context_window: model.contextWindow,
+    max_output_tokens: model.maxOutputTokens,
+    capabilities: model.capabilities,
+    benchmark_scores: model.benchmarkScores,
+    // In UTC, whatever the time zone of the database.
+    deprecated_at: model.deprecatedAt && `${model.deprecatedAt}T00:00:00.000Z`,
+    names: { other_names: model.otherNames, own: model.own },
+    own_price: model.ownPrice,
+    price: model.price && priceToJson(model.price),
+  };
 }

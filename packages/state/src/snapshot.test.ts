@@ -1,13 +1,9 @@
 import { create } from '@bufbuild/protobuf';
 import { AwsIdentitySchema, SnapshotSchema } from '@weighbridge/contracts';
 import { describe, expect, it } from 'vitest';
-import {
-  priceAt,
-  type RoutableConnector,
-  type RoutableModel,
-  routingTable,
-  upstreamNameAt,
-} from './routingTable.ts';
+import type { RoutableConnector } from './connector.ts';
+import { priceAt, type RoutableModel, upstreamNameAt } from './model.ts';
+import { routingTable } from './snapshot.ts';
 
 const rates = (nano: bigint) => ({
   input: nano,
