@@ -1,7 +1,7 @@
-import { create } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { CacheScope, KeySchema, Translation } from '@weighbridge/contracts';
 import { expect, it } from 'vitest';
-import { afterReplacements, resolvedKey } from './key.ts';
+import { afterReplacements, keyMessage, resolvedKey } from './key.ts';
 
 /** A key under policies `pol_0`, `pol_1` … of these caches, the governing one first. */
 const cacheUnder = (...caches: readonly ({ scope: CacheScope; ttlSeconds: number } | undefined)[]) =>
@@ -61,4 +61,60 @@ it('knows what governs once budgets are used up, one after the other, for as lon
     last,
     last,
   ]);
+});
+
+it('has the settings of its policies after its message', () => {
+  const policy = {
+    id: 'pol_1',
+    enforcement: 'enforce',
+    budget_mode: 'hard',
+    limit_nano_usd: 5_000n,
+    requests_per_minute: 60,
+    tokens_per_minute: null,
+    max_parallel: null,
+    allowed_models: ['acme/*'],
+    hard_allow_fields: ['store'],
+    foreign_objects: 'own',
+    translation: 'strict',
+    cache: { scope: 'policy', ttl_seconds: 60 },
+    counter_version: 2,
+    parent_policy_id: null,
+    profile_id: 'prf_1',
+    exhausted_policy_id: null,
+    exhausted_profile_id: null,
+  } as const;
+  const bucket = { policyId: 'pol_1', counterVersion: 2, subject: 'policy', windowStartMs: 1_000n };
+  const counters = [{ policy, bucket, window: { end: new Date(9_000) } }];
+  const row = {
+    id: 'key_1',
+    principal_id: 'ada',
+    disabled: false,
+    scopes: ['infer', 'operator'],
+    expires_at: new Date(8_000),
+    attribution: { team: 'blue' },
+  };
+  const chain = { counters, team: { id: 'team_1', isFrozen: true }, replacements: [] };
+  const bytes = toBinary(KeySchema, create(KeySchema, keyMessage(row, chain, new Date(4_000))));
+  const key = resolvedKey(fromBinary(KeySchema, bytes));
+  expect(key).toMatchObject({
+    id: 'key_1',
+    principalId: 'ada',
+    teamId: 'team_1',
+    disabled: false,
+    isFrozen: true,
+    isOperator: true,
+    expiresAtMs: 8_000,
+    attribution: { team: 'blue' },
+    profileId: 'prf_1',
+    isHard: true,
+    hardAllowFields: new Set(['store']),
+    refusesForeignObjects: true,
+    translatesStrictly: true,
+    restrictsModels: true,
+    cache: { scope: 'policy', ttlMs: 60_000, policyId: 'pol_1' },
+    rates: [{ requestsPerMinute: 60, tokensPerMinute: undefined, enforcement: 'enforce' }],
+    budgets: [{ bucketKey: 'pol_1/2/1000/policy', windowEndMs: 9_000, isGoverning: true }],
+    windowRemainingMs: 5_000,
+  });
+  expect(['acme/a', 'other/a'].map((model) => key.policies[0]?.allows(model))).toEqual([true, false]);
 });
