@@ -1,4 +1,4 @@
-import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
+import { type BucketRef, bucketAt, keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
 import type { Policies, Tx } from '@weighbridge/database';
 import { type WindowKind, windowAt } from '@weighbridge/domain';
 import { type Selectable, sql } from 'kysely';
@@ -59,16 +59,15 @@ export async function findSuccessors<T extends Counted>(
   return new Map(
     late.map((one) => [
       one,
-      followed(one, policies).map((policy) => ({
-        policyId: policy.id,
-        counterVersion: policy.counter_version,
-        subject: {
+      followed(one, policies).map((policy) => {
+        const subject = {
           key: keySubject(counterKeys.get(one.row.key_id) ?? one.row.key_id),
           principal: principalSubject(one.row.principal_id),
           policy: POLICY_SUBJECT,
-        }[policy.counter_scope satisfies CounterScope],
-        windowStartMs: BigInt(windowOf(policy, one.row.admitted_at).getTime()),
-      })),
+        }[policy.counter_scope satisfies CounterScope];
+        const counter = { policyId: policy.id, counterVersion: policy.counter_version, subject };
+        return bucketAt(counter, windowOf(policy, one.row.admitted_at));
+      }),
     ]),
   );
 }
