@@ -25,7 +25,7 @@ import {
 import { toGrpcError } from '@weighbridge/errors';
 import { signCall } from './callSignature/callSignature.ts';
 import { canNameProducers } from './callSignature/namedProducers.ts';
-import type { ProducerKey } from './usageSignature/producerKey.ts';
+import type { ProducerKey } from './producerKey.ts';
 
 /** The handlers of a service's methods. An AppError thrown by a unary handler becomes its gRPC status. */
 export type Handlers<S extends DescService> = {

@@ -9,7 +9,7 @@ import {
   WatchRequestSchema,
 } from '../gen/weighbridge/v1/control_pb.ts';
 import { pathOf } from '../grpc.ts';
-import { newProducerKey } from '../usageSignature/producerKey.ts';
+import { newProducerKey } from '../producerKey.ts';
 import { signCall, signerOf } from './callSignature.ts';
 import { canNameProducers, namedProducers } from './namedProducers.ts';
 

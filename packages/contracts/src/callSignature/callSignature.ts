@@ -1,7 +1,6 @@
 import { createHash, sign } from 'node:crypto';
 import type { Metadata } from '@grpc/grpc-js';
-import { verifiesWith } from '../usageSignature/batchProof.ts';
-import { type ProducerKey, producerIdOf } from '../usageSignature/producerKey.ts';
+import { type ProducerKey, producerIdOf, verifiesWith } from '../producerKey.ts';
 
 // A call that names a producer carries that producer's signature over the method and the request's bytes (docs/adr/0069). A call
 // that is sent again changes nothing: figures are cumulative, and the rest is done once.

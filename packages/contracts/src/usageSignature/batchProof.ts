@@ -1,6 +1,5 @@
-import { createPublicKey, type KeyObject, verify } from 'node:crypto';
+import { isSigningProducer, producerIdOf, verifiesWith } from '../producerKey.ts';
 import type { UsageBatchFields } from '../usageCodec/readUsageBatch.ts';
-import { isSigningProducer, producerIdOf } from './producerKey.ts';
 import {
   type BatchPurpose,
   SIGNATURE_BYTES,
@@ -15,10 +14,6 @@ import {
  * `forged`: not the producer that it names, or the batch was changed.
  */
 export type BatchProof = 'signed' | 'unsigned' | 'forged';
-
-/** Parsed keys by their bytes; a proxy's key stays the same. Emptied when full: anyone can make up keys. */
-const parsedKeys = new Map<string, KeyObject>();
-const MAX_PARSED_KEYS = 1_000;
 
 /** `batch` as read from `payload`. */
 export function batchProof(
@@ -35,24 +30,4 @@ export function batchProof(
   const sent = payload.subarray(payload.length - SIGNATURE_BYTES);
   const digest = signedDigest(payload.subarray(0, end), purpose);
   return verifiesWith(publicKey, digest, sent) ? 'signed' : 'forged';
-}
-
-/** Whether a digest was signed with the key of these 32 bytes. */
-export function verifiesWith(publicKey: Uint8Array, digest: Uint8Array, signature: Uint8Array): boolean {
-  try {
-    return verify(null, digest, parsedKey(publicKey), signature);
-  } catch {
-    // 32 bytes that are no point of the curve.
-    return false;
-  }
-}
-
-function parsedKey(publicKey: Uint8Array): KeyObject {
-  const x = Buffer.from(publicKey).toString('base64url');
-  const known = parsedKeys.get(x);
-  if (known) return known;
-  const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' });
-  if (parsedKeys.size >= MAX_PARSED_KEYS) parsedKeys.clear();
-  parsedKeys.set(x, key);
-  return key;
 }

@@ -4,6 +4,7 @@ import {
   createPublicKey,
   generateKeyPairSync,
   type KeyObject,
+  verify,
 } from 'node:crypto';
 
 // A producer's id is a hash of its public key. So a batch proves by itself that its producer sent it: no one needs a list of
@@ -55,4 +56,28 @@ export function producerIdOf(publicKey: Uint8Array): string {
 /** Whether batches of this producer are signed. Older releases made other versions of UUIDs, and signed nothing. */
 export function isSigningProducer(producerId: string): boolean {
   return producerId[14] === '8';
+}
+
+/** Parsed keys by their bytes; a proxy's key stays the same. Emptied when full: anyone can make up keys. */
+const parsedKeys = new Map<string, KeyObject>();
+const MAX_PARSED_KEYS = 1_000;
+
+/** Whether a digest was signed with the key of these 32 bytes. */
+export function verifiesWith(publicKey: Uint8Array, digest: Uint8Array, signature: Uint8Array): boolean {
+  try {
+    return verify(null, digest, parsedKey(publicKey), signature);
+  } catch {
+    // 32 bytes that are no point of the curve.
+    return false;
+  }
+}
+
+function parsedKey(publicKey: Uint8Array): KeyObject {
+  const x = Buffer.from(publicKey).toString('base64url');
+  const known = parsedKeys.get(x);
+  if (known) return known;
+  const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' });
+  if (parsedKeys.size >= MAX_PARSED_KEYS) parsedKeys.clear();
+  parsedKeys.set(x, key);
+  return key;
 }
