@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import type { WantedBucket } from '@weighbridge/bus';
+import { openJetStreamUsageStream, type WantedBucket } from '@weighbridge/bus';
 import { ControlService, callUnary, type TlsFiles } from '@weighbridge/contracts';
+import { createLogger } from '@weighbridge/runtime';
 import { CACHE_BUCKET_SETTINGS, cacheBucketSettings } from './cache/openResponseCache.ts';
 import { loadConfig, loadControlAddress, loadLocalConfig, loadProcessConfig } from './config.ts';
 import { openControlClient } from './control/controlClient.ts';
-import { sendDeadSpool } from './record/sendDeadSpool.ts';
+import { MAX_CLOSING_MS, sendDeadSpool } from './record/sendDeadSpool.ts';
 import { PIN_BUCKET_SETTINGS, pinBucketSettings } from './routing/pinBucket.ts';
 import { RESPONSE_BUCKET_SETTINGS, responseBucketSettings } from './translation/responseStore.ts';
 
@@ -73,10 +74,20 @@ export interface ReplayOptions {
 export async function replaySpool({ dir, env, print }: ReplayOptions): Promise<boolean> {
   const { natsUrl, natsStream } = loadProcessConfig(env);
   const { controlPlane, spool } = loadConfig(env);
-  return await sendDeadSpool({
-    spool: { ...spool, dir },
-    nats: { url: natsUrl, ...natsStream },
-    controlPlane,
-    print,
-  });
+  const logger = createLogger('spool-replay');
+  logger.level = 'error';
+  const onError = (error: unknown, what: string) => logger.warn({ err: error }, what);
+  const name = 'weighbridge-spool-replay';
+  const { client, closeEpoch } = openControlClient(controlPlane, MAX_CLOSING_MS);
+  try {
+    return await sendDeadSpool({
+      spool: { ...spool, dir },
+      openStream: () => openJetStreamUsageStream({ url: natsUrl, ...natsStream, name, onError }),
+      closeEpoch,
+      logger,
+      print,
+    });
+  } finally {
+    client.close();
+  }
 }

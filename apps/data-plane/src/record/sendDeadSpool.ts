@@ -1,11 +1,10 @@
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openJetStreamUsageStream } from '@weighbridge/bus';
+import type { UsageStream } from '@weighbridge/bus';
 import { newUuid } from '@weighbridge/domain';
-import { createLogger } from '@weighbridge/runtime';
-import { type CloseEpoch, type ControlAddress, openControlClient } from '../control/controlClient.ts';
-import { closeEpochOnceAcked } from './sender/closeEpoch.ts';
+import type { Logger } from '@weighbridge/runtime';
+import { type CloseEpoch, closeEpochOnceAcked } from './sender/closeEpoch.ts';
 import { type EpochSenderDeps, eventsIn, startEpochSender, unackedIn } from './sender/epochSender.ts';
 import { SENDER_TIMING } from './sender/shardSender.ts';
 import { openSpool } from './spool/spool.ts';
@@ -13,15 +12,16 @@ import type { SpoolEpoch, SpoolOptions } from './spool/types.ts';
 
 export interface SendDeadSpoolOptions {
   readonly spool: Pick<SpoolOptions, 'dir' | 'maxBytes' | 'sync'>;
-  readonly nats: { readonly url: string; readonly replicas: number; readonly maxBytes: number };
-  readonly controlPlane: ControlAddress;
+  readonly openStream: () => Promise<UsageStream>;
+  readonly closeEpoch: CloseEpoch;
+  readonly logger: Logger;
   readonly print: (line: string) => void;
 }
 
 /** Gives up on an epoch after this long without an ack. */
 const MAX_SILENCE_MS = 60_000;
 /** Gives up on closing a fully acked epoch after this long. */
-const MAX_CLOSING_MS = 10_000;
+export const MAX_CLOSING_MS = 10_000;
 const POLL_MS = 100;
 
 /**
@@ -29,18 +29,14 @@ const POLL_MS = 100;
  * not in the ledger yet: that stays in the spool for another run. Rejects if the folder is no spool, or in use.
  */
 export async function sendDeadSpool(options: SendDeadSpoolOptions): Promise<boolean> {
+  const { openStream, closeEpoch, logger, print } = options;
   const { dir } = options.spool;
   await access(join(dir, 'producer')).catch(() => {
     throw new Error(`${dir} is not a spool: it contains no file "producer".`);
   });
-  const logger = createLogger('spool-replay');
-  logger.level = 'error';
-  const onError = (error: unknown, what: string) => logger.warn({ err: error }, what);
-  const name = 'weighbridge-spool-replay';
-  const stream = await openJetStreamUsageStream({ ...options.nats, name, onError });
+  const stream = await openStream();
   try {
     const spool = await openSpool({ ...options.spool, newId: newUuid, now: () => new Date(), logger });
-    const control = openControlClient(options.controlPlane, MAX_CLOSING_MS);
     const deps = {
       stream,
       newBatchId: newUuid,
@@ -50,15 +46,14 @@ export async function sendDeadSpool(options: SendDeadSpoolOptions): Promise<bool
     };
     try {
       const epochs = await spool.takeOrphanedEpochs();
-      if (epochs.length === 0) options.print('The spool is empty: there is nothing to replay.');
-      if (spool.damagedRecords > 0) options.print(describeDamage(spool.damagedRecords));
+      if (epochs.length === 0) print('The spool is empty: there is nothing to replay.');
+      if (spool.damagedRecords > 0) print(describeDamage(spool.damagedRecords));
       let isDone = true;
       for (const epoch of epochs) {
-        if (!(await sendEpoch(deps, epoch, control.closeEpoch, options.print))) isDone = false;
+        if (!(await sendEpoch(deps, epoch, closeEpoch, print))) isDone = false;
       }
       return isDone;
     } finally {
-      control.client.close();
       // This run's own epoch is empty.
       await spool.own.remove();
       await spool.close();

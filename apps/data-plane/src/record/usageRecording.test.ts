@@ -10,7 +10,7 @@ import { createLogger } from '@weighbridge/runtime';
 import { eventually } from '@weighbridge/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Faults, LossyStream, NO_FAULTS } from '../../test/lossyStream.ts';
-import type { CloseEpoch } from '../control/controlClient.ts';
+import type { CloseEpoch } from './sender/closeEpoch.ts';
 import { MAX_BATCH_BYTES, MAX_BATCH_EVENTS } from './sender/usageBatch.ts';
 import { openSpool } from './spool/spool.ts';
 import type { Spool } from './spool/types.ts';

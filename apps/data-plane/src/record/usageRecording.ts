@@ -1,7 +1,6 @@
 import type { UsageStream } from '@weighbridge/bus';
 import type { Logger } from '@weighbridge/runtime';
-import type { CloseEpoch } from '../control/controlClient.ts';
-import { closeEpochOnceAcked } from './sender/closeEpoch.ts';
+import { type CloseEpoch, closeEpochOnceAcked } from './sender/closeEpoch.ts';
 import { startEpochSender, unackedIn } from './sender/epochSender.ts';
 import { startOrphanSender } from './sender/orphanSender.ts';
 import { SENDER_TIMING, type SenderTiming } from './sender/shardSender.ts';

@@ -1,8 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { USAGE_SHARDS } from '@weighbridge/contracts';
+import { type ProducerKey, USAGE_SHARDS } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
-import type { CloseEpoch } from '../../control/controlClient.ts';
 import type { SpoolEpoch } from '../spool/types.ts';
+
+/** Reports an epoch's end and its last numbers. Resolves with whether the ledger has all its events. */
+export type CloseEpoch = (epoch: EpochEnd) => Promise<boolean>;
+
+export interface EpochEnd {
+  readonly producerId: string;
+  readonly epoch: string;
+  readonly lastN: readonly bigint[];
+  /** The producer's; undefined if it is of an older release, or its key is lost. */
+  readonly key: ProducerKey | undefined;
+}
 
 const PAUSE_MIN_MS = 100;
 const PAUSE_MAX_MS = 10_000;

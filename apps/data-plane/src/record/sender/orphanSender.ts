@@ -1,7 +1,6 @@
 import { isSigningProducer } from '@weighbridge/contracts';
-import type { CloseEpoch } from '../../control/controlClient.ts';
 import type { Spool, SpoolEpoch } from '../spool/types.ts';
-import { closeEpochOnceAcked } from './closeEpoch.ts';
+import { type CloseEpoch, closeEpochOnceAcked } from './closeEpoch.ts';
 import { type EpochSenderDeps, startEpochSender } from './epochSender.ts';
 
 export interface OrphanSenderDeps extends EpochSenderDeps {
