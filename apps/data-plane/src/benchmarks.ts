@@ -1,9 +1,9 @@
 import { newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
+import type { Spool } from '@weighbridge/usage/recording';
+import { openSpool } from '@weighbridge/usage/recording';
 import { createKeyCache, type KeyCacheDeps } from './control/keyCache.ts';
 import { createKeyStore } from './control/keyStore.ts';
-import { openSpool } from './record/spool/spool.ts';
-import type { Spool } from './record/spool/types.ts';
 import { authenticate } from './request/authenticate.ts';
 
 // The parts that the benchmarks measure apart from a running proxy.

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { openJetStreamUsageStream, type WantedBucket } from '@weighbridge/bus';
 import { ControlService, callUnary, type TlsFiles } from '@weighbridge/contracts';
 import { createLogger } from '@weighbridge/runtime';
+import { MAX_CLOSING_MS, sendDeadSpool } from '@weighbridge/usage/recording';
 import { CACHE_BUCKET_SETTINGS, cacheBucketSettings } from './cache/openResponseCache.ts';
 import { loadConfig, loadControlAddress, loadLocalConfig, loadProcessConfig } from './config.ts';
 import { openControlClient } from './control/controlClient.ts';
-import { MAX_CLOSING_MS, sendDeadSpool } from './record/sendDeadSpool.ts';
 import { PIN_BUCKET_SETTINGS, pinBucketSettings } from './routing/pinBucket.ts';
 import { RESPONSE_BUCKET_SETTINGS, responseBucketSettings } from './translation/responseStore.ts';
 

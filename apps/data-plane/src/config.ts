@@ -12,11 +12,11 @@ import {
   tlsFiles,
   tracingConfig,
 } from '@weighbridge/runtime';
+import type { SpoolOptions } from '@weighbridge/usage/recording';
 import type { DrainLimits } from './attempt/clientConnection.ts';
 import type { RetryLimits } from './attempt/failover.ts';
 import type { ControlAddress } from './control/controlClient.ts';
 import type { ContentOptions } from './observe/contentCapture.ts';
-import type { SpoolOptions } from './record/spool/types.ts';
 import type { PinSettings } from './routing/pinBucket.ts';
 import {
   ControlPlaneSettings,

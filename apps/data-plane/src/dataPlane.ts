@@ -9,6 +9,14 @@ import {
   type ServiceContext,
   type Tracing,
 } from '@weighbridge/runtime';
+import type { Spool } from '@weighbridge/usage/recording';
+import {
+  addUsageMetrics,
+  openSpool,
+  startUsageRecording,
+  tracedStream,
+  type UsageRecording,
+} from '@weighbridge/usage/recording';
 import type { SharedCache } from './cache/openResponseCache.ts';
 import type { DataPlaneConfig } from './config.ts';
 import { addControlMetrics } from './control/controlMetrics.ts';
@@ -20,11 +28,6 @@ import { KeyUses } from './control/keyUses.ts';
 import { StateFile } from './control/stateFile.ts';
 import { createLimits } from './limits.ts';
 import { OverheadWindow } from './observe/overheadWindow.ts';
-import { tracedStream } from './record/sender/tracedStream.ts';
-import { openSpool } from './record/spool/spool.ts';
-import type { Spool } from './record/spool/types.ts';
-import { addUsageMetrics } from './record/usageMetrics.ts';
-import { startUsageRecording, type UsageRecording } from './record/usageRecording.ts';
 import { ConnectorTests } from './request/connectorTest.ts';
 import { InFlightRequests } from './request/inFlightRequests.ts';
 import { createRequestDeps, type ProxyParts } from './requestDeps.ts';

@@ -1,3 +1,4 @@
+export { checkSpools, type SpoolReport } from '@weighbridge/usage/recording';
 export {
   controlAddress,
   expectedNats,
@@ -8,7 +9,6 @@ export {
 } from './commands.ts';
 export { type DataPlaneConfig, loadConfig } from './config.ts';
 export { type DataPlane, type DataPlaneDeps, startDataPlane } from './dataPlane.ts';
-export { checkSpools, type SpoolReport } from './record/spool/checkSpools.ts';
 export { openPinBucket } from './routing/pinBucket.ts';
 export { refusalResponse } from './server/app.ts';
 export { isInferencePath } from './server/clientPaths.ts';

@@ -3,13 +3,12 @@ import { bucketKey } from '@weighbridge/budget';
 import { BucketRefSchema } from '@weighbridge/contracts';
 import { createMetrics } from '@weighbridge/runtime';
 import { expect, it } from 'vitest';
-import { headOf, newPlace, tailOf } from '../test/spoolFixture.ts';
+import { openTestUsageLog } from '../test/usageLog.ts';
 import { HeartbeatState } from './control/heartbeatState.ts';
 import { createLimits } from './limits.ts';
 
 it('calls for leases only after the ends of earlier attempts are in the spool', async () => {
-  const place = newPlace();
-  const spool = await place.open();
+  const { spool, close } = await openTestUsageLog();
   const settledBy: bigint[] = [];
   const { budget } = createLimits({
     async lease() {
@@ -30,13 +29,12 @@ it('calls for leases only after the ends of earlier attempts are in the spool', 
     windowEndMs: undefined,
     enforcement: 'enforce' as const,
   };
-  const head = headOf('a');
-  spool.begin({ eventId: 'a', shard: 0, reserveNanoUsd: 1n, head }).settle(tailOf(1n));
+  const bytes = Buffer.from('part of an event');
+  spool.begin({ eventId: 'a', shard: 0, reserveNanoUsd: 1n, head: bytes }).settle(bytes);
   expect(spool.own.lastN(0)).toBe(0n);
   await expect(budget.reserve([policy], 1n, { showsParentFigures: false })).rejects.toMatchObject({
     code: 'budget_unavailable',
   });
   expect(settledBy[0]).toBe(1n);
-  await spool.close();
-  place.remove();
+  await close();
 });

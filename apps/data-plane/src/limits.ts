@@ -2,8 +2,8 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { LeaseBook, RateBook } from '@weighbridge/budget';
 import type { LeaseRequestSchema, LeaseResponse } from '@weighbridge/contracts';
 import type { Metrics } from '@weighbridge/runtime';
+import type { Spool } from '@weighbridge/usage/recording';
 import type { HeartbeatState } from './control/heartbeatState.ts';
-import type { Spool } from './record/spool/types.ts';
 
 export interface LimitsDeps {
   readonly lease: (request: MessageInitShape<typeof LeaseRequestSchema>) => Promise<LeaseResponse>;

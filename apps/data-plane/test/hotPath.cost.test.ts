@@ -5,6 +5,7 @@ import { NO_TOKENS, newUuid, parseAttribution } from '@weighbridge/domain';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { resolvedKey } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
+import { expectCost } from '@weighbridge/testing';
 import { eventHead, eventTail } from '../src/attempt/usageEvent.ts';
 import type { Target } from '../src/control/target.ts';
 import { chatFormat } from '../src/formats/chatFormat.ts';
@@ -14,8 +15,6 @@ import { StreamTap } from '../src/formats/streamTap.ts';
 import { LIST_PRICE_DETAILS, type ObservedModelRequest } from '../src/observe/observedAttempt.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import { OverheadWindow } from '../src/observe/overheadWindow.ts';
-import { encodeIntent, encodeSettle, epochSeed } from '../src/record/spool/recordFormat.ts';
-import { lowestCost } from './hotPathCost.ts';
 import { openTestLimits } from './limits.ts';
 
 // The cost of the code on the path of each request, in bytes of JSON that are parsed in the same time. Each bound is below twice
@@ -39,18 +38,6 @@ function events(count: number): Buffer[] {
     usage: null,
   });
   return Array.from({ length: count }, (_, at) => Buffer.from(`data: ${JSON.stringify(chunk(at))}\n\n`));
-}
-
-/** Between the noise of a busy machine, which is a tenth, and what must fail. */
-const SLACK = 1.75;
-const IS_NODE_20 = Number(process.versions.node.split('.')[0]) < 22;
-
-/** `measured` has the cost on Node 20, and on 24 where that is another one. */
-function expectCost(what: string, work: () => unknown, ...measured: [node20: number, node24?: number]): void {
-  const [node20, node24 = node20] = measured;
-  const bound = SLACK * (IS_NODE_20 ? node20 : node24);
-  const cost = lowestCost(work, bound);
-  expect(cost, `${what} costs as much as parsing ${cost.toFixed(0)} bytes of JSON`).toBeLessThan(bound);
 }
 
 describe('the cost of a request is bounded:', () => {
@@ -116,17 +103,6 @@ describe('the cost of a request is bounded:', () => {
     expectCost('reserving and settling', once, 38);
     for (let at = 0; at < 6_000; at++) await reserve(keyOn(`policy_${at}`).budgets);
     expectCost('reserving and settling beside 6,000 others', once, 40, 42);
-  });
-
-  it('framing the records of the spool', () => {
-    const seed = epochSeed(newUuid());
-    const eventId = newUuid();
-    const [head, tail] = [new Uint8Array(330).fill(1), new Uint8Array(70).fill(2)];
-    const frame = () => {
-      encodeIntent(seed, { eventId, shard: 1, reserveNanoUsd: 1_000n, head });
-      encodeSettle(seed, { eventId, shard: 1, n: 7n, head, tail });
-    };
-    expectCost('framing', frame, 300);
   });
 
   it('encoding an event', () => {

@@ -13,6 +13,7 @@ import {
 import { mintToken, newUuid } from '@weighbridge/domain';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { routingTable } from '@weighbridge/state';
+import { type UsageLog } from '@weighbridge/usage/recording';
 import { onTestFinished } from 'vitest';
 import { RecentFailures } from '../src/attempt/recentFailures.ts';
 import { openResponseCache } from '../src/cache/openResponseCache.ts';
@@ -21,7 +22,6 @@ import { createKeyStore } from '../src/control/keyStore.ts';
 import { createTokenCounter } from '../src/formats/tokenCounter.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import { OverheadWindow } from '../src/observe/overheadWindow.ts';
-import type { UsageLog } from '../src/record/usageLog.ts';
 import { InFlightRequests } from '../src/request/inFlightRequests.ts';
 import { type AppDeps, buildApp, inferenceHandler } from '../src/server/app.ts';
 import { MemoryBudget } from '../src/shared/memoryBudget.ts';

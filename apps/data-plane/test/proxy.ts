@@ -35,7 +35,7 @@ import { createTokenCounter } from '../src/formats/tokenCounter.ts';
 import type { ContentOptions } from '../src/observe/contentCapture.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import { OverheadWindow } from '../src/observe/overheadWindow.ts';
-import type { Refusal } from '../src/record/refusals/refusalBook.ts';
+import type { Refusal } from '../src/refusals/refusalBook.ts';
 import { modelIdsAt } from '../src/request/finalUsage.ts';
 import { InFlightRequests } from '../src/request/inFlightRequests.ts';
 import { createReadStored, type ReadStoredDeps } from '../src/request/readStored.ts';

@@ -5,10 +5,14 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
-import { type FileSystem, nodeFileSystem } from '../src/record/spool/fileSystem.ts';
-import { openSpool } from '../src/record/spool/spool.ts';
-import type { Spool } from '../src/record/spool/types.ts';
-import { createUsageLog, type UsageLog } from '../src/record/usageLog.ts';
+import type { Spool } from '@weighbridge/usage/recording';
+import {
+  createUsageLog,
+  type FileSystem,
+  nodeFileSystem,
+  openSpool,
+  type UsageLog,
+} from '@weighbridge/usage/recording';
 
 /** A real spool in its own folder, without a sender. */
 export interface TestUsageLog {

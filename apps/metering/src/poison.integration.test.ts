@@ -1,13 +1,8 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
-import {
-  MAX_CLASS_TOKENS,
-  MAX_COST_NANO_USD,
-  TokenUsageSchema,
-  UsageConfirmsSchema,
-  type UsageEvent,
-} from '@weighbridge/contracts';
+import { TokenUsageSchema, UsageConfirmsSchema, type UsageEvent } from '@weighbridge/contracts';
 import { discardQuarantined, listQuarantine, readAcks } from '@weighbridge/ledger';
 import { eventually } from '@weighbridge/testing';
+import { MAX_CLASS_TOKENS, MAX_COST_NANO_USD } from '@weighbridge/usage';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { batchOf, event, newSource, type Source, shard, useMetering } from '../test/useMetering.ts';

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { type ProducerKey, signBatch, UsageBatchSchema } from '@weighbridge/contracts';
+import { type ProducerKey, UsageBatchSchema } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
 import { readAcks, registerProducer, releaseQuarantined } from '@weighbridge/ledger';
 import { eventually } from '@weighbridge/testing';
+import { signBatch } from '@weighbridge/usage';
 import { describe, expect, it } from 'vitest';
 import { batchOf, event, newSource, type Source, shard, useMetering } from '../test/useMetering.ts';
 

@@ -5,7 +5,6 @@ import {
   newProducerKey,
   Outcome,
   type ProducerKey,
-  signBatch,
   UsageBatchSchema,
   type UsageEvent,
   UsageEventSchema,
@@ -15,6 +14,7 @@ import { newUuid } from '@weighbridge/domain';
 import { readSpend } from '@weighbridge/ledger';
 import { createLogger, createMetrics, type Metrics } from '@weighbridge/runtime';
 import { eventually, useDatabase } from '@weighbridge/testing';
+import { signBatch } from '@weighbridge/usage';
 import { sql } from 'kysely';
 import { afterEach, beforeEach, expect } from 'vitest';
 import { startMetering } from '../src/metering.ts';

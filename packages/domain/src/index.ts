@@ -8,6 +8,7 @@ export * from './estimate.ts';
 export * from './forwardHeaders.ts';
 export { usageFromGemini } from './geminiUsage.ts';
 export * from './ids.ts';
+export { IntrusiveSet, type Slotted } from './intrusiveSet.ts';
 export * from './keyToken.ts';
 export * from './messagesIterations.ts';
 export * from './meteredUsage.ts';

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
-import { newProducerKey, Outcome, PriceSource, signBatch, UsageEventSchema } from '@weighbridge/contracts';
+import { newProducerKey, Outcome, PriceSource, UsageEventSchema } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import { seededRandom, windowAt } from '@weighbridge/domain';
 import { addEvidence } from '@weighbridge/evidence';
 import { decodeBatch, readIdRange, recordRefusals, recordUsage, touchKeys } from '@weighbridge/ledger';
+import { signBatch } from '@weighbridge/usage';
 import { sql } from 'kysely';
 import { providerOf } from './company.ts';
 import type { CreatedCompany } from './createCompany.ts';

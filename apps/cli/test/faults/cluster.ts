@@ -1,9 +1,9 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readUsageBatch } from '@weighbridge/contracts';
 import { createDb, type Database } from '@weighbridge/database';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { createEmptyDatabase, createTestDatabase, eventually, freePort, testRun } from '@weighbridge/testing';
+import { readUsageBatch } from '@weighbridge/usage';
 import { sql } from 'kysely';
 import { manage, type Service } from '../mainJob.ts';
 import { testedCheckout } from '../processes.ts';

@@ -1,8 +1,9 @@
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
-import { readProducerKey, signBatch, UsageBatchSchema, UsageEventSchema } from '@weighbridge/contracts';
+import { readProducerKey, UsageBatchSchema, UsageEventSchema } from '@weighbridge/contracts';
 import { eventually } from '@weighbridge/testing';
+import { signBatch } from '@weighbridge/usage';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { manage } from '../mainJob.ts';

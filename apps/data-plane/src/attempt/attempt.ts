@@ -30,7 +30,7 @@ import type { BilledRequest } from './usageEvent.ts';
  *
  * - `planned`: nothing is reserved and nothing is recorded.
  * - `reserved`: the leases on every budget of the key hold the estimated cost, in memory (budget/).
- * - `recorded`: the spool has the INTENT, so the next start charges the reservation if this process dies (record/).
+ * - `recorded`: the spool has the INTENT, so the next start charges the reservation if this process dies (packages/usage).
  * - `sent`: the request was handed to the HTTP client, which writes an INTENT that is still queued before the first byte.
  * - `answered`: the head of a response is here; of a successful generation, its first byte too. The relay settles it.
  * - `refused`: nothing was sent: no headroom, no space in the spool, a busy connector, or the client disconnected.

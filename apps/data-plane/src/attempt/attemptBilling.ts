@@ -3,10 +3,12 @@ import { Outcome } from '@weighbridge/contracts';
 import { type Estimate, type NanoUsd, NO_TOKENS, totalTokens } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { Logger } from '@weighbridge/runtime';
-import type { ResolvedKey, RoutingTable } from '@weighbridge/state';
+import { type ResolvedKey, type RoutingTable } from '@weighbridge/state';
+import { type RecordedAttempt, type UsageLog } from '@weighbridge/usage/recording';
+import { type ResolvedKey } from '../control/resolvedKey.ts';
+import { type RoutingTable } from '../control/routingTable.ts';
 import type { CountTokens } from '../formats/tokenCounter.ts';
 import { type AttemptEnd, LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
-import type { RecordedAttempt, UsageLog } from '../record/usageLog.ts';
 import {
   type Charge,
   type ChargedAttempt,

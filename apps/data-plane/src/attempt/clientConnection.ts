@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
+import type { Slotted } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { clientGone } from '@weighbridge/runtime';
-import type { Slotted } from '../shared/intrusiveSet.ts';
 import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { Cancellation } from '../upstream/cancellation.ts';
 import type { ResponseHeaders } from './responseHeaders.ts';

@@ -1,15 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import {
-  MAX_CLASS_TOKENS,
-  MAX_COST_NANO_USD,
-  MAX_TOKENS,
-  PriceSource,
-  ProtoWriter,
-  USAGE_EVENT_TAG as TAG,
-  TOKEN_USAGE_TAG,
-  UsageEventSchema,
-  usageShard,
-} from '@weighbridge/contracts';
+import { PriceSource, UsageEventSchema, usageShard } from '@weighbridge/contracts';
 import {
   type Attribution,
   type NanoUsd,
@@ -18,6 +8,9 @@ import {
   totalTokens,
 } from '@weighbridge/domain';
 import { priceAt, type ResolvedKey } from '@weighbridge/state';
+import { MAX_CLASS_TOKENS, MAX_COST_NANO_USD, MAX_TOKENS, ProtoWriter, USAGE_EVENT_TAG as TAG, TOKEN_USAGE_TAG } from '@weighbridge/usage';
+import { type ResolvedKey } from '../control/resolvedKey.ts';
+import { priceAt } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import { type AttemptEnd, LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
 

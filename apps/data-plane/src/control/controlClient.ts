@@ -4,11 +4,11 @@ import {
   ControlService,
   callUnary,
   channelCredentials,
-  type ProducerKey,
   type TlsFiles,
   tokenMetadata,
 } from '@weighbridge/contracts';
 import type { Tracing } from '@weighbridge/runtime';
+import type { CloseEpoch } from '@weighbridge/usage/recording';
 
 export interface ControlAddress {
   readonly address: string;
@@ -16,15 +16,6 @@ export interface ControlAddress {
   /** Undefined: plain text. */
   readonly tls: TlsFiles | undefined;
 }
-
-/** Reports an epoch's end and its last numbers. Resolves with whether the ledger has all its events. */
-export type CloseEpoch = (epoch: {
-  readonly producerId: string;
-  readonly epoch: string;
-  readonly lastN: readonly bigint[];
-  /** The producer's; undefined if it is of an older release, or its key is lost. */
-  readonly key: ProducerKey | undefined;
-}) => Promise<boolean>;
 
 const CALL_TIMEOUT_MS = 2_000;
 /**

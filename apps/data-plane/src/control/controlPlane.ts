@@ -17,7 +17,8 @@ import {
   type SettleResponseResponse,
 } from '@weighbridge/contracts';
 import type { Tracing } from '@weighbridge/runtime';
-import { type CloseEpoch, type ControlAddress, openControlClient } from './controlClient.ts';
+import type { CloseEpoch } from '@weighbridge/usage/recording';
+import { type ControlAddress, openControlClient } from './controlClient.ts';
 import { RECONNECT_MAX_MS, Watcher, type WatcherOptions } from './watcher.ts';
 
 export interface ControlPlaneOptions extends ControlAddress, WatcherOptions {

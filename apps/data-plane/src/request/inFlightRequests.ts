@@ -1,5 +1,5 @@
+import { IntrusiveSet } from '@weighbridge/domain';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
-import { IntrusiveSet } from '../shared/intrusiveSet.ts';
 
 /** The requests that were admitted and are not settled yet: at shutdown, none of them is forgotten. */
 export class InFlightRequests {

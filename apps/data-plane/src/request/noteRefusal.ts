@@ -3,7 +3,7 @@ import { LimitError } from '@weighbridge/budget';
 import { parseAttribution } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { policyOf, type RequestObservation } from '../observe/requestObservation.ts';
-import type { Refusal } from '../record/refusals/refusalBook.ts';
+import type { Refusal } from '../refusals/refusalBook.ts';
 
 /** Keeps a refused request for its row. */
 export type NoteRefusal = (refusal: Refusal) => void;

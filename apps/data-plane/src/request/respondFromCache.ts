@@ -1,6 +1,7 @@
 import { Outcome } from '@weighbridge/contracts';
 import { NO_TOKENS } from '@weighbridge/domain';
 import type { Logger } from '@weighbridge/runtime';
+import type { UsageLog } from '@weighbridge/usage/recording';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import { addRequestId } from '../attempt/errorResponse.ts';
 import type { GenerationPlan } from '../attempt/plan.ts';
@@ -11,7 +12,6 @@ import type { ResponseCache } from '../cache/responseCache.ts';
 import type { Target } from '../control/target.ts';
 import { ARRAY_TYPE, arrayOf } from '../formats/eventsToArray.ts';
 import { LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
-import type { UsageLog } from '../record/usageLog.ts';
 
 export interface CacheResponseDeps {
   readonly usage: Pick<UsageLog, 'begin'>;

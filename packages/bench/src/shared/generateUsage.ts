@@ -4,11 +4,11 @@ import {
   Outcome,
   PriceSource,
   type ProducerKey,
-  signBatch,
   USAGE_SHARDS,
   UsageEventSchema,
   usageShard,
 } from '@weighbridge/contracts';
+import { signBatch } from '@weighbridge/usage';
 
 /** A usage event: its bytes as a proxy writes them, and its values as the ledger must store them. */
 export interface GeneratedEvent {

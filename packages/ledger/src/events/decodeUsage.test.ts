@@ -1,12 +1,7 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
-import {
-  Outcome,
-  PriceSource,
-  readUsageBatch,
-  UsageBatchSchema,
-  UsageEventSchema,
-} from '@weighbridge/contracts';
+import { Outcome, PriceSource, UsageBatchSchema, UsageEventSchema } from '@weighbridge/contracts';
+import { readUsageBatch } from '@weighbridge/usage';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { anyEvent, proxyEvent } from '../../test/anyEvent.ts';

@@ -1,15 +1,12 @@
 import { type DescMessage, fromBinary, type MessageShape } from '@bufbuild/protobuf';
+import { USAGE_SHARDS, UsageBatchSchema, type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
 import {
   type BatchProof,
   batchProof,
   readUsageBatch,
   readUsageEvent,
-  USAGE_SHARDS,
   type UsageBatchFields,
-  UsageBatchSchema,
-  type UsageEvent,
-  UsageEventSchema,
-} from '@weighbridge/contracts';
+} from '@weighbridge/usage';
 import { createDecodeCache, type DecodeCache } from './decodeCache.ts';
 import { attributionOf, NO_ATTRIBUTION, payerOf } from './eventParts.ts';
 import { ledgerEvent } from './ledgerEvent.ts';

@@ -1,12 +1,11 @@
+import { Outcome, PriceSource } from '@weighbridge/contracts';
 import {
   MAX_CLASS_TOKENS,
   MAX_COST_NANO_USD,
   MAX_TOKENS,
-  Outcome,
-  PriceSource,
   type TokenUsageFields,
   type UsageEventFields,
-} from '@weighbridge/contracts';
+} from '@weighbridge/usage';
 import { detailsColumn } from './billingDetails.ts';
 import type { EventAttribution, EventPayer } from './eventParts.ts';
 import type { EventOrigin, IdRange, LedgerEvent } from './usage.ts';

@@ -1,11 +1,6 @@
 import { fromBinary } from '@bufbuild/protobuf';
-import {
-  batchProof,
-  isSigningProducer,
-  type RefusedRequest,
-  RefusedRequestSchema,
-  readUsageBatch,
-} from '@weighbridge/contracts';
+import { isSigningProducer, type RefusedRequest, RefusedRequestSchema } from '@weighbridge/contracts';
+import { batchProof, readUsageBatch } from '@weighbridge/usage';
 import { attributionOf } from '../events/eventParts.ts';
 import { checkedId, checkedTime, checkText } from '../events/validation.ts';
 import type { RefusalBatch, RefusalRow, RefusingCounter } from './refusal.ts';

@@ -1,7 +1,8 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import { newProducerKey, RefusedRequestSchema, signBatch } from '@weighbridge/contracts';
+import { newProducerKey, RefusedRequestSchema } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
 import { useDatabase } from '@weighbridge/testing';
+import { signBatch } from '@weighbridge/usage';
 import { sql } from 'kysely';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { decodeRefusals } from './decodeRefusals.ts';

@@ -1,8 +1,8 @@
-import { MAX_COST_NANO_USD } from '@weighbridge/contracts';
 import type { Tx } from '@weighbridge/database';
 import { microFromNano, type NanoUsd, nanoFromMicro, newUuid } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { correctedCost, recordCorrection } from '@weighbridge/ledger';
+import { MAX_COST_NANO_USD } from '@weighbridge/usage';
 import type { Caller } from '../../shared/caller.ts';
 import { recordAudit } from '../audit/audit.service.ts';
 import { runOnce } from '../idempotency/idempotency.service.ts';

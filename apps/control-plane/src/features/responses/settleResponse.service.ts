@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { isSigningProducer, MAX_COST_NANO_USD, TokenUsageSchema } from '@weighbridge/contracts';
+import { isSigningProducer, TokenUsageSchema } from '@weighbridge/contracts';
 import type { Tx } from '@weighbridge/database';
 import {
   type Cost,
@@ -23,6 +23,7 @@ import {
   lockAttempt,
   recordCorrection,
 } from '@weighbridge/ledger';
+import { MAX_COST_NANO_USD } from '@weighbridge/usage';
 import { dearestKnownPrices, newestPriceAt, priceOfVersion } from './attemptPrices.service.ts';
 import {
   lockStoredResponse,

@@ -3,7 +3,7 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { UsageEventSchema } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
-import { openSpool } from '../dist/record/spool/spool.js';
+import { openSpool } from '../dist/spool/spool.js';
 
 /** Begins and settles attempts until it is killed, and writes each to a log after it is done. */
 const [dir, logFile] = process.argv.slice(2);

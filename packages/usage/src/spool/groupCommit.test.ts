@@ -7,7 +7,7 @@ import {
   type SpoolPlace,
   tailOf,
   unackedEvents,
-} from '../../../test/spoolFixture.ts';
+} from '../../test/spoolFixture.ts';
 import { type FileSystem, nodeFileSystem } from './fileSystem.ts';
 import { RecordType, recordType } from './recordFormat.ts';
 import type { SettledEvent, Spool } from './types.ts';

@@ -1,8 +1,7 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { newProducerKey, type ProducerKey, UsageBatchSchema } from '@weighbridge/contracts';
 import { describe, expect, it } from 'vitest';
-import { UsageBatchSchema } from '../gen/weighbridge/v1/usage_pb.ts';
-import { newProducerKey, type ProducerKey } from '../producerKey.ts';
-import { readUsageBatch } from '../usageCodec/readUsageBatch.ts';
+import { readUsageBatch } from '../event/readUsageBatch.ts';
 import { batchProof } from './batchProof.ts';
 import { signBatch } from './signBatch.ts';
 

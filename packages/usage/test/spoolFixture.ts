@@ -5,8 +5,8 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Outcome, type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
-import { openSpool } from '../src/record/spool/spool.ts';
-import type { SettledEvent, Spool, SpoolEpoch, SpoolOptions } from '../src/record/spool/types.ts';
+import { openSpool } from '../src/spool/spool.ts';
+import type { SettledEvent, Spool, SpoolEpoch, SpoolOptions } from '../src/spool/types.ts';
 
 export { seededRandom as seeded } from '@weighbridge/domain';
 

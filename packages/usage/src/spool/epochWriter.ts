@@ -1,5 +1,5 @@
+import { IntrusiveSet, type Slotted } from '@weighbridge/domain';
 import type { Logger } from '@weighbridge/runtime';
-import { IntrusiveSet, type Slotted } from '../../shared/intrusiveSet.ts';
 import { DiskSync } from './diskSync.ts';
 import { type EpochIndex, numberOf } from './epochIndex.ts';
 import type { FileSystem } from './fileSystem.ts';

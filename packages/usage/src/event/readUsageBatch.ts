@@ -1,4 +1,4 @@
-import type { UsageBatch } from '../gen/weighbridge/v1/usage_pb.ts';
+import type { UsageBatch } from '@weighbridge/contracts';
 import { byTag, USAGE_BATCH_TAG } from './fields.ts';
 import { ProtoReader, UNSUPPORTED_ENCODING } from './protoReader.ts';
 

@@ -10,7 +10,7 @@ import {
   seeded,
   tailOf,
   unackedEvents,
-} from '../../../test/spoolFixture.ts';
+} from '../../test/spoolFixture.ts';
 import { type FileSystem, nodeFileSystem } from './fileSystem.ts';
 import { type SpooledAttempt, SpoolFullError } from './types.ts';
 

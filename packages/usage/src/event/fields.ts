@@ -1,5 +1,5 @@
 import { type DescField, ScalarType } from '@bufbuild/protobuf';
-import { TokenUsageSchema, UsageBatchSchema, UsageEventSchema } from '../gen/weighbridge/v1/usage_pb.ts';
+import { TokenUsageSchema, UsageBatchSchema, UsageEventSchema } from '@weighbridge/contracts';
 
 // Field numbers and tags of the usage messages, computed from the generated schema when the module loads.
 

@@ -10,7 +10,7 @@ import {
   type SpoolPlace,
   tailOf,
   unackedEvents,
-} from '../../../test/spoolFixture.ts';
+} from '../../test/spoolFixture.ts';
 import { nodeFileSystem } from './fileSystem.ts';
 import type { Spool } from './types.ts';
 

@@ -1,7 +1,8 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import type { UsageStream } from '@weighbridge/bus';
-import { type ProducerKey, signBatch, UsageConfirmsSchema } from '@weighbridge/contracts';
+import { type ProducerKey, UsageConfirmsSchema } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
+import { signBatch } from '@weighbridge/usage';
 import type { RefusalBook } from './refusalBook.ts';
 
 const SEND_EVERY_MS = 1_000;

@@ -5,7 +5,7 @@ import {
   UsageDetailsSchema,
   type UsageEvent,
   UsageEventSchema,
-} from '../gen/weighbridge/v1/usage_pb.ts';
+} from '@weighbridge/contracts';
 import { byTag, TOKEN_USAGE_TAG, USAGE_EVENT_TAG } from './fields.ts';
 import { ProtoReader, UNSUPPORTED_ENCODING } from './protoReader.ts';
 

@@ -9,7 +9,7 @@ import { newUuid, seededRandom } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
 import { eventually } from '@weighbridge/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Faults, LossyStream, NO_FAULTS } from '../../test/lossyStream.ts';
+import { type Faults, LossyStream, NO_FAULTS } from '../test/lossyStream.ts';
 import type { CloseEpoch } from './sender/closeEpoch.ts';
 import { MAX_BATCH_BYTES, MAX_BATCH_EVENTS } from './sender/usageBatch.ts';
 import { openSpool } from './spool/spool.ts';

@@ -1,12 +1,7 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import {
-  batchProof,
-  newProducerKey,
-  RefusedRequestSchema,
-  readUsageBatch,
-  UsageConfirmsSchema,
-} from '@weighbridge/contracts';
+import { newProducerKey, RefusedRequestSchema, UsageConfirmsSchema } from '@weighbridge/contracts';
 import { createLogger } from '@weighbridge/runtime';
+import { batchProof, readUsageBatch } from '@weighbridge/usage';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { RefusalBook } from './refusalBook.ts';
 import { startRefusalSender } from './refusalSender.ts';

@@ -13,7 +13,7 @@ import {
   seeded,
   tailOf,
   unackedEvents,
-} from '../../../test/spoolFixture.ts';
+} from '../../test/spoolFixture.ts';
 import { eventRecordBytes } from './recordFormat.ts';
 import type { SettledEvent, Spool, SpoolEpoch, SpooledAttempt } from './types.ts';
 

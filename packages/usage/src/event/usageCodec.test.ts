@@ -1,6 +1,4 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import fc from 'fast-check';
-import { expect, it } from 'vitest';
 import {
   AttributionSchema,
   Outcome,
@@ -8,7 +6,9 @@ import {
   UsageDetailsSchema,
   type UsageEvent,
   UsageEventSchema,
-} from '../gen/weighbridge/v1/usage_pb.ts';
+} from '@weighbridge/contracts';
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
 import { USAGE_EVENT_TAG as TAG, TOKEN_USAGE_TAG } from './fields.ts';
 import { ProtoWriter } from './protoWriter.ts';
 import { readUsageEvent } from './readUsageEvent.ts';

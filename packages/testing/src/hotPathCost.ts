@@ -1,3 +1,5 @@
+import { expect } from 'vitest';
+
 /** What is parsed for comparison. V8 parses JSON in C++, so it takes as long whatever the compiler of JavaScript has learned. */
 const REFERENCE = JSON.stringify(
   Array.from({ length: 200 }, (_, at) => ({ id: `chatcmpl-${at}`, choices: [{ index: at, text: ' word' }] })),
@@ -25,8 +27,24 @@ function costInBytes(work: () => unknown): number {
   return (least / calls / (leastOfParsing / parses)) * REFERENCE.length;
 }
 
+/** Between the noise of a busy machine, which is a tenth, and what must fail. */
+const SLACK = 1.75;
+const IS_NODE_20 = Number(process.versions.node.split('.')[0]) < 22;
+
+/** Expects that `work` costs no more than it was `measured` to: on Node 20, and on 24 where that is another figure. */
+export function expectCost(
+  what: string,
+  work: () => unknown,
+  ...measured: [node20: number, node24?: number]
+): void {
+  const [node20, node24 = node20] = measured;
+  const bound = SLACK * (IS_NODE_20 ? node20 : node24);
+  const cost = lowestCost(work, bound);
+  expect(cost, `${what} costs as much as parsing ${cost.toFixed(0)} bytes of JSON`).toBeLessThan(bound);
+}
+
 /** The minimum cost over several tries; stops early once it is within `bound`. */
-export function lowestCost(work: () => unknown, bound: number, tries = 4): number {
+function lowestCost(work: () => unknown, bound: number, tries = 4): number {
   let least = Number.POSITIVE_INFINITY;
   for (let attempt = 0; attempt < tries && least > bound; attempt++) {
     least = Math.min(least, costInBytes(work));

@@ -1,8 +1,8 @@
 import { createHash, sign } from 'node:crypto';
-import type { ProducerKey } from '../producerKey.ts';
-import { USAGE_BATCH_TAG as TAG } from '../usageCodec/fields.ts';
-import { ProtoWriter } from '../usageCodec/protoWriter.ts';
-import type { UsageBatchFields } from '../usageCodec/readUsageBatch.ts';
+import type { ProducerKey } from '@weighbridge/contracts';
+import { USAGE_BATCH_TAG as TAG } from '../event/fields.ts';
+import { ProtoWriter } from '../event/protoWriter.ts';
+import type { UsageBatchFields } from '../event/readUsageBatch.ts';
 
 export const SIGNATURE_BYTES = 64;
 /** The signature's field ends each signed batch: tag, length, signature. Signed is what comes before it. */

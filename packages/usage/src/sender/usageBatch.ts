@@ -1,4 +1,4 @@
-import { signBatch } from '@weighbridge/contracts';
+import { signBatch } from '../signature/signBatch.ts';
 import type { SettledEvent, SpoolEpoch } from '../spool/types.ts';
 
 export const MAX_BATCH_EVENTS = 256;

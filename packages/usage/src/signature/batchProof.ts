@@ -1,5 +1,5 @@
-import { isSigningProducer, producerIdOf, verifiesWith } from '../producerKey.ts';
-import type { UsageBatchFields } from '../usageCodec/readUsageBatch.ts';
+import { isSigningProducer, producerIdOf, verifiesWith } from '@weighbridge/contracts';
+import type { UsageBatchFields } from '../event/readUsageBatch.ts';
 import {
   type BatchPurpose,
   SIGNATURE_BYTES,

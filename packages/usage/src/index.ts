@@ -1,0 +1,12 @@
+export { TOKEN_USAGE_TAG, USAGE_EVENT_TAG } from './event/fields.ts';
+export { ProtoWriter } from './event/protoWriter.ts';
+export { readUsageBatch, type UsageBatchFields } from './event/readUsageBatch.ts';
+export {
+  type EncodedUsageEvent,
+  readUsageEvent,
+  type TokenUsageFields,
+  type UsageEventFields,
+} from './event/readUsageEvent.ts';
+export { MAX_CLASS_TOKENS, MAX_COST_NANO_USD, MAX_TOKENS } from './event/usageLimits.ts';
+export { type BatchProof, batchProof } from './signature/batchProof.ts';
+export { type BatchPurpose, signBatch } from './signature/signBatch.ts';
