@@ -5,17 +5,17 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
-import type { Spool } from '@weighbridge/usage/recording';
 import {
-  createUsageLog,
   type FileSystem,
   nodeFileSystem,
   openSpool,
+  type Spool,
   type UsageLog,
 } from '@weighbridge/usage/recording';
 
 /** A real spool in its own folder, without a sender. */
 export interface TestUsageLog {
+  /** What attempts use of it: tests replace parts. */
   readonly usage: UsageLog;
   readonly spool: Spool;
   /** The settled events, oldest first. */
@@ -40,8 +40,17 @@ export async function openTestUsageLog(
     logger,
   });
   const events: UsageEvent[] = [];
+  spool.onSettled(({ bytes }) => events.push(fromBinary(UsageEventSchema, bytes)));
   return {
-    usage: createUsageLog(spool, ({ bytes }) => void events.push(fromBinary(UsageEventSchema, bytes))),
+    usage: {
+      hasRoom: () => spool.hasRoom(),
+      begin: (intent) => spool.begin(intent),
+      durable: () => spool.durable(),
+      isDurableOnceWritten: spool.isDurableOnceWritten,
+      get openAttempts() {
+        return spool.openAttempts;
+      },
+    },
     spool,
     events,
     close: async () => {

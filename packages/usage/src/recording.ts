@@ -1,10 +1,10 @@
 export { MAX_CLOSING_MS, sendDeadSpool } from './sendDeadSpool.ts';
 export type { CloseEpoch } from './sender/closeEpoch.ts';
 export { tracedStream } from './sender/tracedStream.ts';
+export type { AttemptRecord } from './spool/attemptRecord.ts';
 export { checkSpools, type SpoolReport } from './spool/checkSpools.ts';
 export { type FileSystem, nodeFileSystem } from './spool/fileSystem.ts';
 export { openSpool } from './spool/spool.ts';
-export type { SettledEvent, Spool, SpoolOptions } from './spool/types.ts';
-export { createUsageLog, type RecordedAttempt, type UsageLog } from './usageLog.ts';
+export type { SettledEvent, Spool, SpoolOptions, UsageLog } from './spool/types.ts';
 export { addUsageMetrics } from './usageMetrics.ts';
 export { startUsageRecording, type UsageRecording } from './usageRecording.ts';

@@ -5,8 +5,7 @@ import { startEpochSender, unackedIn } from './sender/epochSender.ts';
 import { startOrphanSender } from './sender/orphanSender.ts';
 import { SENDER_TIMING, type SenderTiming } from './sender/shardSender.ts';
 import { Watermark } from './sender/watermark.ts';
-import type { Spool } from './spool/types.ts';
-import { createUsageLog, type UsageLog } from './usageLog.ts';
+import type { Spool, UsageLog } from './spool/types.ts';
 
 export interface UsageRecordingDeps {
   readonly spool: Spool;
@@ -47,7 +46,7 @@ export function startUsageRecording(deps: UsageRecordingDeps): UsageRecording {
   const watermark = new Watermark(own, nowMs());
   let settledEvents = 0;
   let settledBytes = 0;
-  const log = createUsageLog(spool, (event) => {
+  spool.onSettled((event) => {
     settledEvents++;
     settledBytes += event.bytes.length;
     sender.add(event);
@@ -55,7 +54,7 @@ export function startUsageRecording(deps: UsageRecordingDeps): UsageRecording {
   const unackedEvents = () => [own, ...orphans.epochs].reduce((sum, epoch) => sum + unackedIn(epoch), 0);
 
   return {
-    log,
+    log: spool,
     get unackedEvents() {
       return unackedEvents();
     },
@@ -67,10 +66,10 @@ export function startUsageRecording(deps: UsageRecordingDeps): UsageRecording {
 
     async close(timeoutMs, { suspend } = { suspend: false }) {
       const deadline = AbortSignal.timeout(timeoutMs);
-      await log.durable()?.catch((error) => logger.error({ err: error }, 'failed to write the last usage'));
+      await spool.durable()?.catch((error) => logger.error({ err: error }, 'failed to write the last usage'));
       sender.flush();
       // An open attempt is settled by the next start, which then closes the epoch.
-      const closing = !suspend && log.openAttempts === 0 && closeEpochOnceAcked(deps, own, deadline);
+      const closing = !suspend && spool.openAttempts === 0 && closeEpochOnceAcked(deps, own, deadline);
       const [isClosed] = await Promise.all([closing, orphans.close()]);
       await sender.stop();
       if (isClosed) return await own.remove();

@@ -8,9 +8,10 @@ describe('the cost of a request is bounded:', () => {
     const seed = epochSeed(newUuid());
     const eventId = newUuid();
     const [head, tail] = [new Uint8Array(330).fill(1), new Uint8Array(70).fill(2)];
+    const intent = { eventId, shard: 1, reserveNanoUsd: 1_000n, head };
     const frame = () => {
-      encodeIntent(seed, { eventId, shard: 1, reserveNanoUsd: 1_000n, head });
-      encodeSettle(seed, { eventId, shard: 1, n: 7n, head, tail });
+      encodeIntent(seed, intent);
+      encodeSettle(seed, intent, 7n, tail);
     };
     expectCost('framing', frame, 300);
   });

@@ -1,5 +1,5 @@
 import { openSync, writeSync } from 'node:fs';
-import { create, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { UsageEventSchema } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
@@ -22,6 +22,9 @@ const spool = await openSpool({
 });
 print('epoch', spool.epoch);
 const open = [];
+/** The words of attempts that are being settled, by event id. */
+const settling = new Map();
+spool.onSettled(({ n, bytes }) => settling.get(fromBinary(UsageEventSchema, bytes).eventId).push(n));
 let done = [];
 for (let step = 1; ; step++) {
   if (Math.random() < 0.55 || open.length === 0) {
@@ -34,7 +37,8 @@ for (let step = 1; ; step++) {
   } else {
     const [{ shard, attempt }] = open.splice(Math.floor(Math.random() * open.length), 1);
     const words = ['settled', attempt.eventId, shard, step];
-    attempt.settle(message({ usage: {}, costNanoUsd: BigInt(step) }), ({ n }) => words.push(n));
+    settling.set(attempt.eventId, words);
+    attempt.settle(message({ usage: {}, costNanoUsd: BigInt(step) }));
     done.push(words);
   }
   // Several in a turn; none is printed before it is written.

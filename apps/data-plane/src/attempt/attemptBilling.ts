@@ -4,7 +4,7 @@ import { type Estimate, type NanoUsd, NO_TOKENS, totalTokens } from '@weighbridg
 import { AppError } from '@weighbridge/errors';
 import type { Logger } from '@weighbridge/runtime';
 import { type ResolvedKey, type RoutingTable } from '@weighbridge/state';
-import { type RecordedAttempt, type UsageLog } from '@weighbridge/usage/recording';
+import { type RecordedAttempt, type UsageLog, type AttemptRecord } from '@weighbridge/usage/recording';
 import { type ResolvedKey } from '../control/resolvedKey.ts';
 import { type RoutingTable } from '../control/routingTable.ts';
 import type { CountTokens } from '../formats/tokenCounter.ts';
@@ -58,7 +58,7 @@ export class AttemptBilling {
   /** Undefined if no budget limits the cost. */
   #reservation: Reservation | undefined;
   /** Undefined for a free attempt that could not be recorded. */
-  #record: RecordedAttempt | undefined;
+  #record: AttemptRecord | undefined;
   #eventId = '';
   #isOpen = false;
   #recordedAt = 0;

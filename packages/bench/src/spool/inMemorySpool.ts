@@ -82,6 +82,7 @@ class InMemorySpool {
   readonly damagedRecords = 0;
   #openAttempts = 0;
   #endOfTurn: Promise<void> | undefined;
+  #listener: (event: SettledEvent) => void = () => {};
 
   constructor(maxBytes: number) {
     this.maxBytes = maxBytes;
@@ -97,16 +98,19 @@ class InMemorySpool {
 
   begin({ eventId, shard, head }: { eventId: string; shard: number; head: Uint8Array }) {
     this.#openAttempts++;
-    const settle = (tail: Uint8Array, onSettled?: (event: SettledEvent) => void): void => {
+    const settle = (tail: Uint8Array): void => {
       this.#openAttempts--;
-      const event = this.own.add(shard, Buffer.concat([head, tail]));
-      onSettled?.(event);
+      this.#listener(this.own.add(shard, Buffer.concat([head, tail])));
     };
     return { eventId, isRefused: false, settle };
   }
 
   durable(): Promise<void> | undefined {
     return WAITS ? this.#waitForEndOfTurn() : undefined;
+  }
+
+  onSettled(listener: (event: SettledEvent) => void): void {
+    this.#listener = listener;
   }
 
   flush(): void {}

@@ -16,11 +16,11 @@ it('measures the spool and its in-memory replacement, and removes its folder', a
 it('has an in-memory replacement that numbers events by shard and drops acked ones', async () => {
   const spool = await openSpool({ maxBytes: 1 });
   const { own } = spool;
+  const settled: { readonly n: bigint; readonly bytes: Uint8Array }[] = [];
+  spool.onSettled((event) => settled.push(event));
   const settle = (shard: number, tail: number) => {
-    const settled: { readonly n: bigint; readonly bytes: Uint8Array }[] = [];
-    const attempt = spool.begin({ eventId: `${tail}`, shard, head: Uint8Array.of(1) });
-    attempt.settle(Uint8Array.of(tail), (event) => settled.push(event));
-    return settled[0];
+    spool.begin({ eventId: `${tail}`, shard, head: Uint8Array.of(1) }).settle(Uint8Array.of(tail));
+    return settled.at(-1);
   };
   expect(settle(0, 2)).toMatchObject({ n: 1n, bytes: Buffer.of(1, 2) });
   expect([settle(0, 3)?.n, settle(1, 4)?.n, settle(0, 5)?.n]).toEqual([2n, 1n, 3n]);

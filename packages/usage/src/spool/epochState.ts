@@ -1,5 +1,5 @@
+import { AttemptRecord } from './attemptRecord.ts';
 import { raiseNumbers } from './epochIndex.ts';
-import type { UnsettledIntent } from './epochWriter.ts';
 import {
   decodeAck,
   decodeHeader,
@@ -13,9 +13,9 @@ import {
 } from './recordFormat.ts';
 import { indexSettled, perShard, type Segment } from './segment.ts';
 
-/** Unsettled intents by event id, and lease records by key. */
+/** Unsettled attempts by event id, and lease records by key. */
 interface LiveRecords {
-  readonly unsettled: Map<string, UnsettledIntent>;
+  readonly unsettled: Map<string, AttemptRecord>;
   readonly leases: Map<string, Buffer>;
 }
 
@@ -89,8 +89,8 @@ export class SegmentLoader {
 
 function addLive({ unsettled, leases }: LiveRecords, record: Buffer): void {
   if (recordType(record) === RecordType.intent) {
-    const intent = { ...decodeIntent(record), record, slot: -1 };
-    unsettled.set(intent.eventId, intent);
+    const attempt = new AttemptRecord(record, decodeIntent(record));
+    unsettled.set(attempt.eventId, attempt);
     return;
   }
   const { key, bytes } = decodeLease(record);

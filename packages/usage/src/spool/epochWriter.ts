@@ -1,23 +1,18 @@
-import { IntrusiveSet, type Slotted } from '@weighbridge/domain';
+import { IntrusiveSet } from '@weighbridge/domain';
 import type { Logger } from '@weighbridge/runtime';
+import type { AttemptRecord } from './attemptRecord.ts';
 import { DiskSync } from './diskSync.ts';
 import { type EpochIndex, numberOf } from './epochIndex.ts';
 import type { FileSystem } from './fileSystem.ts';
 import { RecordBuffer, totalBytes, writeFully } from './recordBuffer.ts';
-import { encodeHeader, encodeSettle, HEADER_BYTES, type IntentFields } from './recordFormat.ts';
+import { encodeHeader, encodeSettle, HEADER_BYTES } from './recordFormat.ts';
 import { RetryDelay } from './retryDelay.ts';
 import { indexSettled, newSegment, type OpenSegment, type Segment } from './segment.ts';
 import type { SettledEvent } from './types.ts';
 
-/** An INTENT without a SETTLE. */
-export interface UnsettledIntent extends IntentFields, Slotted {
-  /** The encoded INTENT; `head` is a view of it. */
-  readonly record: Buffer;
-}
-
-/** An INTENT to write, or with `tail` its SETTLE. Head and tail together are the bytes of a usage event. */
+/** An attempt's INTENT to write, or with `tail` its SETTLE. */
 export interface PendingRecord {
-  readonly intent: UnsettledIntent;
+  readonly attempt: AttemptRecord;
   readonly tail: Uint8Array | undefined;
 }
 
@@ -32,7 +27,7 @@ export interface EpochWriterDeps {
   readonly logger: Logger;
   /** The state of a recovered epoch. */
   readonly nextSeq?: number;
-  readonly unsettled?: ReadonlyMap<string, UnsettledIntent>;
+  readonly unsettled?: ReadonlyMap<string, AttemptRecord>;
   readonly leases?: ReadonlyMap<string, Buffer>;
 }
 
@@ -47,7 +42,7 @@ const COPY_CHUNK_BYTES = 1024 * 1024;
  */
 export class EpochWriter {
   readonly #deps: EpochWriterDeps;
-  readonly #unsettled = new IntrusiveSet<UnsettledIntent>();
+  readonly #unsettled = new IntrusiveSet<AttemptRecord>();
   readonly #leases: Map<string, Buffer>;
   readonly #retry: RetryDelay;
   readonly #disk: DiskSync | undefined;
@@ -62,7 +57,7 @@ export class EpochWriter {
 
   constructor(deps: EpochWriterDeps) {
     this.#deps = deps;
-    for (const intent of deps.unsettled?.values() ?? []) this.#unsettled.add(intent);
+    for (const attempt of deps.unsettled?.values() ?? []) this.#unsettled.add(attempt);
     this.#leases = new Map(deps.leases);
     for (const { record } of this.#unsettled.values()) this.#bytesToCopy += record.length;
     for (const record of this.#leases.values()) this.#bytesToCopy += record.length;
@@ -160,16 +155,16 @@ export class EpochWriter {
     const { epoch } = this.#deps;
     const lastN = [...epoch.lastN];
     const records: Buffer[] = [];
-    for (const { intent, tail } of pending) {
-      const { eventId, shard, head } = intent;
+    for (const { attempt, tail } of pending) {
       if (!tail) {
-        records.push(intent.record);
+        records.push(attempt.record);
         events.push(undefined);
         continue;
       }
+      const { shard, head } = attempt;
       const n = numberOf(lastN, shard) + 1n;
       lastN[shard] = n;
-      const record = encodeSettle(epoch.seed, { eventId, shard, n, head, tail });
+      const record = encodeSettle(epoch.seed, attempt, n, tail);
       records.push(record);
       events.push({ shard, n, bytes: record.subarray(record.length - head.length - tail.length) });
     }
@@ -183,16 +178,16 @@ export class EpochWriter {
   ): void {
     const { lastN } = this.#deps.epoch;
     let at = 0;
-    for (const { intent } of records) {
+    for (const { attempt } of records) {
       const event = events[at++];
       if (event) {
         indexSettled(segment, event.shard, event.n);
         lastN[event.shard] = event.n;
-        this.#unsettled.delete(intent);
-        this.#bytesToCopy -= intent.record.length;
+        this.#unsettled.delete(attempt);
+        this.#bytesToCopy -= attempt.record.length;
       } else {
-        this.#unsettled.add(intent);
-        this.#bytesToCopy += intent.record.length;
+        this.#unsettled.add(attempt);
+        this.#bytesToCopy += attempt.record.length;
       }
     }
   }
@@ -265,7 +260,7 @@ export class EpochWriter {
     const { epoch } = this.#deps;
     const previousBytes = epoch.segments.at(-1)?.bytes ?? 0;
     const copies = this.#unsettled.size + this.#leases.size;
-    const intents = this.#unsettled.values().map((intent) => intent.record);
+    const intents = this.#unsettled.values().map((attempt) => attempt.record);
     let chunk = [encodeHeader(epoch.seed, { ...epoch, previousBytes, copies })];
     let bytes = 0;
     for (const record of [...intents, ...this.#leases.values(), ...records]) {

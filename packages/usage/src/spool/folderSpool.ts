@@ -1,8 +1,8 @@
 import type { FolderLock, Logger } from '@weighbridge/runtime';
-import { type AttemptOwner, AttemptRecords } from './attemptRecords.ts';
+import { type AttemptOwner, AttemptRecord, type Intent } from './attemptRecord.ts';
 import type { DiskSpace } from './diskSpace.ts';
 import type { EpochIndex } from './epochIndex.ts';
-import type { EpochWriter, UnsettledIntent } from './epochWriter.ts';
+import type { EpochWriter } from './epochWriter.ts';
 import type { FileSystem } from './fileSystem.ts';
 import { GroupCommit } from './groupCommit.ts';
 import type { OrphanRecovery } from './orphanRecovery.ts';
@@ -15,11 +15,13 @@ import {
 } from './recordFormat.ts';
 import { ownEpoch } from './spoolEpoch.ts';
 import { writeSuspended } from './suspendedEpoch.ts';
-import { type Intent, type Spool, type SpoolEpoch, type SpooledAttempt, SpoolFullError } from './types.ts';
+import { type SettledEvent, type Spool, type SpoolEpoch, SpoolFullError } from './types.ts';
 
 /** Reserved for the tail of each open attempt; usageEvent.ts bounds tails to less. */
 const TAIL_RESERVE_BYTES = 4_096;
 const UUID_CHARACTERS = 36;
+/** Most heads take a tenth of this. A larger one may still be refused by `begin`. */
+const USUAL_HEAD_BYTES = 4 * 1024;
 
 export interface FolderSpoolDeps {
   readonly dir: string;
@@ -51,6 +53,7 @@ export class FolderSpool implements Spool {
   readonly #attemptOwner: AttemptOwner;
   /** Event ids of attempts whose end is not written yet. */
   readonly #openIds = new Set<string>();
+  #listener: (event: SettledEvent) => void = () => {};
   #isClosed = false;
 
   constructor(deps: FolderSpoolDeps) {
@@ -63,15 +66,15 @@ export class FolderSpool implements Spool {
     this.#index = epoch;
     this.#space = space;
     this.#writer = writer;
-    this.#commits = new GroupCommit(writer);
+    this.#commits = new GroupCommit(writer, (event) => this.#listener(event));
     this.own = ownEpoch({ ...deps, flush: () => this.flush() });
     this.#attemptOwner = {
-      add: (record) => this.#commits.add(record),
+      add: (attempt, tail) => this.#commits.add(attempt, tail),
       flush: () => this.#commits.flush(),
-      assertCanSettle: (intent, tail) => this.#assertCanSettle(intent, tail),
-      ended: (eventId, settledBytes) => {
-        space.reservedBytes -= settledBytes;
-        this.#openIds.delete(eventId);
+      assertCanSettle: (attempt, tail) => this.#assertCanSettle(attempt, tail),
+      ended: (attempt) => {
+        space.reservedBytes -= settledBytesOf(attempt);
+        this.#openIds.delete(attempt.eventId);
       },
     };
   }
@@ -92,27 +95,32 @@ export class FolderSpool implements Spool {
     return this.#openIds.size;
   }
 
-  hasRoom(headBytes: number): boolean {
+  hasRoom(headBytes = USUAL_HEAD_BYTES): boolean {
     const intentBytes = eventRecordBytes('', headBytes) + UUID_CHARACTERS;
     const settledBytes = intentBytes + TAIL_RESERVE_BYTES;
     return !this.#isClosed && this.#writer.isReady && this.#fits(intentBytes, settledBytes);
   }
 
-  begin(intent: Intent): SpooledAttempt {
-    const { eventId, head } = intent;
-    const settledBytes = eventRecordBytes(eventId, head.length) + TAIL_RESERVE_BYTES;
+  begin(intent: Intent): AttemptRecord {
+    const settledBytes = settledBytesOf(intent);
     this.#assertCanBegin(intent, settledBytes);
     const record = encodeIntent(this.#index.seed, intent);
     if (!this.#fits(record.length, settledBytes)) throw this.#full();
     this.#space.reservedBytes += settledBytes;
-    this.#openIds.add(eventId);
-    return new AttemptRecords(this.#attemptOwner, intent, record, settledBytes);
+    this.#openIds.add(intent.eventId);
+    const attempt = new AttemptRecord(record, intent, this.#attemptOwner);
+    this.#commits.add(attempt, undefined);
+    return attempt;
   }
 
   durable(): Promise<void> | undefined {
     const written = this.#commits.written();
     if (this.isDurableOnceWritten) return written;
     return written ? written.then(() => this.#writer.durable()) : this.#writer.durable();
+  }
+
+  onSettled(listener: (event: SettledEvent) => void): void {
+    this.#listener = listener;
   }
 
   flush(): void {
@@ -158,7 +166,7 @@ export class FolderSpool implements Spool {
     if (!this.#writer.isReady) throw new Error('the last write to the spool failed; waiting to retry');
   }
 
-  #assertCanSettle({ eventId, head }: UnsettledIntent, tail: Uint8Array): void {
+  #assertCanSettle({ eventId, head }: AttemptRecord, tail: Uint8Array): void {
     if (this.#isClosed) throw new Error('the spool is closed');
     const bytes = head.length + tail.length;
     if (eventRecordBytes(eventId, bytes) <= MAX_RECORD_BYTES) return;
@@ -177,4 +185,9 @@ export class FolderSpool implements Spool {
       `the spool in ${this.#deps.dir} is full: ${usedBytes} of ${maxBytes} bytes are used`,
     );
   }
+}
+
+/** The space that an attempt's SETTLE may take. */
+function settledBytesOf({ eventId, head }: Intent): number {
+  return eventRecordBytes(eventId, head.length) + TAIL_RESERVE_BYTES;
 }

@@ -49,13 +49,13 @@ describe('the records of one turn of the event loop', () => {
     const attempts = ['a', 'b', 'c'].map((eventId) => begin(spool, eventId));
     await spool.durable();
     const settled: SettledEvent[] = [];
-    const onSettled = (event: SettledEvent) => {
+    spool.onSettled((event) => {
       expect(fileBytes(spool).includes(Buffer.from(event.bytes))).toBe(true);
       settled.push(event);
-    };
+    });
     state.writes = 0;
-    for (const attempt of attempts) attempt.settle(tailOf(1n), onSettled);
-    begin(spool, 'd').settle(tailOf(2n), onSettled);
+    for (const attempt of attempts) attempt.settle(tailOf(1n));
+    begin(spool, 'd').settle(tailOf(2n));
     expect([settled, state.writes, spool.own.lastN(0)]).toEqual([[], 0, 0n]);
     await spool.durable();
     expect([state.writes, spool.durable()]).toEqual([1, undefined]);
@@ -67,26 +67,26 @@ describe('the records of one turn of the event loop', () => {
     const { state, files } = countedFiles();
     const spool = await place.open({ files });
     const settled: SettledEvent[] = [];
-    const onSettled = (event: SettledEvent) => settled.push(event);
+    spool.onSettled((event) => settled.push(event));
     const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
     const [lone, ...others] = ['a', 'b', 'c', 'd'].map((eventId) => begin(spool, eventId));
     await spool.durable();
     begin(spool, 'e').writeIntent();
     await nextTurn();
     state.writes = 0;
-    lone?.settle(tailOf(1n), onSettled);
+    lone?.settle(tailOf(1n));
     expect([state.writes, settled.length, spool.durable()]).toEqual([1, 1, undefined]);
     // A second one in the same turn is not alone.
-    others[0]?.settle(tailOf(1n), onSettled);
+    others[0]?.settle(tailOf(1n));
     expect([state.writes, settled.length]).toEqual([1, 1]);
     await spool.durable();
     expect([state.writes, settled.length]).toEqual([2, 2]);
     // Nor is the first one of the turn after that.
-    others[1]?.settle(tailOf(1n), onSettled);
+    others[1]?.settle(tailOf(1n));
     expect([state.writes, settled.length]).toEqual([2, 2]);
     await spool.durable();
     state.isFailing = true;
-    others[2]?.settle(tailOf(1n), onSettled);
+    others[2]?.settle(tailOf(1n));
     await expect(spool.durable()).rejects.toThrow('the disk is full');
     expect([settled.length, spool.openAttempts]).toEqual([3, 2]);
     await spool.close();
@@ -99,22 +99,22 @@ describe('the records of one turn of the event loop', () => {
     const early = begin(spool, 'early');
     await spool.durable();
     const settled: SettledEvent[] = [];
-    const onSettled = (event: SettledEvent) => settled.push(event);
+    spool.onSettled((event) => settled.push(event));
     const [first, second] = [begin(spool, 'first'), begin(spool, 'second')];
-    early.settle(tailOf(1n), onSettled);
-    second.settle(tailOf(2n), onSettled);
+    early.settle(tailOf(1n));
+    second.settle(tailOf(2n));
     const before = spool.usedBytes;
     state.isFailing = true;
     await expect(spool.durable()).rejects.toThrow('the disk is full');
-    first.settle(tailOf(3n), onSettled);
-    second.settle(tailOf(3n), onSettled);
+    first.settle(tailOf(3n));
+    second.settle(tailOf(3n));
     expect([settled, spool.openAttempts, spool.own.lastN(0), spool.usedBytes]).toEqual([[], 1, 0n, before]);
     expect(spool.hasRoom(1)).toBe(false);
 
     state.isFailing = false;
     nowMs += 60_000;
-    early.settle(tailOf(4n), onSettled);
-    begin(spool, 'first').settle(tailOf(5n), onSettled);
+    early.settle(tailOf(4n));
+    begin(spool, 'first').settle(tailOf(5n));
     await spool.durable();
     expect(settled.map(({ n }) => n)).toEqual([1n, 2n]);
     const copy = place.crashed();

@@ -1,13 +1,6 @@
+import type { AttemptRecord } from './attemptRecord.ts';
 import type { EpochWriter, PendingRecord } from './epochWriter.ts';
 import type { SettledEvent } from './types.ts';
-
-/** A record that waits to be written, and its callbacks. */
-export interface QueuedRecord extends PendingRecord {
-  /** Called with the event, if the record is a SETTLE. */
-  written(event: SettledEvent | undefined): void;
-  /** Nothing of its group was written. */
-  refused(error: unknown): void;
-}
 
 /** A turn that queues more than this is written in parts. */
 const MAX_QUEUED_BYTES = 256 * 1024;
@@ -27,7 +20,8 @@ interface Turn {
  */
 export class GroupCommit {
   readonly #writer: Pick<EpochWriter, 'write'>;
-  #queue: QueuedRecord[] = [];
+  readonly #onSettled: (event: SettledEvent) => void;
+  #queue: PendingRecord[] = [];
   /** About the size of all queued records. */
   #queuedBytes = 0;
   #queuedIntentBytes = 0;
@@ -35,8 +29,10 @@ export class GroupCommit {
   /** How many records the last turn had that had any. */
   #lastTurnRecords = 0;
 
-  constructor(writer: Pick<EpochWriter, 'write'>) {
+  /** `onSettled` is called with each event once it is written and numbered. */
+  constructor(writer: Pick<EpochWriter, 'write'>, onSettled: (event: SettledEvent) => void) {
     this.#writer = writer;
+    this.#onSettled = onSettled;
   }
 
   /** The size of the INTENTs that are not written yet. */
@@ -44,13 +40,13 @@ export class GroupCommit {
     return this.#queuedIntentBytes;
   }
 
-  add(record: QueuedRecord): void {
-    const { intent, tail } = record;
-    const bytes = intent.record.length + (tail?.length ?? 0);
+  /** Queues the attempt's INTENT, or with a tail its SETTLE. */
+  add(attempt: AttemptRecord, tail: Uint8Array | undefined): void {
+    const bytes = attempt.record.length + (tail?.length ?? 0);
     if (this.#queuedBytes + bytes > MAX_QUEUED_BYTES) this.flush();
     this.#turn ??= this.#beginTurn();
     this.#turn.records++;
-    this.#queue.push(record);
+    this.#queue.push({ attempt, tail });
     this.#queuedBytes += bytes;
     if (!tail) this.#queuedIntentBytes += bytes;
     else if (this.#turn.records === 1 && this.#lastTurnRecords <= 1) this.#writeQueue(this.#turn);
@@ -96,10 +92,19 @@ export class GroupCommit {
       events = this.#writer.write(records);
     } catch (error) {
       turn.failure = { error };
-      for (const record of records) record.refused(error);
+      for (const { attempt, tail } of records) {
+        if (tail) attempt.settleRefused();
+        else attempt.intentRefused(error);
+      }
       return;
     }
     let at = 0;
-    for (const record of records) record.written(events[at++]);
+    for (const { attempt } of records) {
+      const event = events[at++];
+      if (event) {
+        attempt.settleWritten();
+        this.#onSettled(event);
+      } else attempt.intentWritten();
+    }
   }
 }

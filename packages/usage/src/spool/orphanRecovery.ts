@@ -126,8 +126,8 @@ async function settleInterrupted(
     logger,
   });
   try {
-    for (const intent of unsettled.values()) {
-      writer.write([{ intent, tail: interruptedTail(intent.reserveNanoUsd, now()) }]);
+    for (const attempt of unsettled.values()) {
+      writer.write([{ attempt, tail: interruptedTail(attempt.reserveNanoUsd, now()) }]);
     }
     await writer.durable();
   } finally {

@@ -1,8 +1,8 @@
 import { readdir, stat } from 'node:fs/promises';
 import type { Logger } from '@weighbridge/runtime';
+import type { AttemptRecord } from './attemptRecord.ts';
 import { type EpochIndex, raiseNumbers } from './epochIndex.ts';
 import { EpochState, SegmentLoader } from './epochState.ts';
-import type { UnsettledIntent } from './epochWriter.ts';
 import type { FileSystem } from './fileSystem.ts';
 import { findKey } from './producerKeys.ts';
 import {
@@ -20,7 +20,7 @@ import { newSegment, type Segment, segmentSeq } from './segment.ts';
 export interface StoredEpoch {
   readonly index: EpochIndex;
   /** By event id: the INTENTs without a SETTLE. */
-  readonly unsettled: ReadonlyMap<string, UnsettledIntent>;
+  readonly unsettled: ReadonlyMap<string, AttemptRecord>;
   readonly leases: ReadonlyMap<string, Buffer>;
   readonly nextSeq: number;
   readonly damagedRecords: number;

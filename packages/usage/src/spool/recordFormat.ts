@@ -1,5 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { USAGE_SHARDS } from '@weighbridge/contracts';
+import type { Intent } from './attemptRecord.ts';
 
 /**
  * The on-disk format of a record: u32 length of type and payload, u32 checksum, u8 type, payload; numbers are
@@ -108,14 +109,7 @@ export function decodeHeader(record: Buffer): Header | undefined {
   };
 }
 
-export interface IntentFields {
-  readonly eventId: string;
-  readonly shard: number;
-  readonly reserveNanoUsd: bigint;
-  readonly head: Uint8Array;
-}
-
-export function encodeIntent(seed: number, intent: IntentFields): Buffer {
+export function encodeIntent(seed: number, intent: Intent): Buffer {
   const { eventId, head } = intent;
   const record = newRecord(RecordType.intent, intentFixedBytes(eventId) + head.length);
   let at = writeText(record, eventId, FRAME_BYTES);
@@ -126,7 +120,7 @@ export function encodeIntent(seed: number, intent: IntentFields): Buffer {
 }
 
 /** The head is a view of the record. */
-export function decodeIntent(record: Buffer): IntentFields {
+export function decodeIntent(record: Buffer): Intent {
   const at = textEnd(record, FRAME_BYTES);
   return {
     eventId: readText(record, FRAME_BYTES),
@@ -145,15 +139,13 @@ export function eventRecordBytes(eventId: string, eventBytes: number): number {
   return FRAME_BYTES + intentFixedBytes(eventId) + eventBytes;
 }
 
-export interface SettleFields {
-  readonly eventId: string;
-  readonly shard: number;
-  readonly n: bigint;
-  readonly head: Uint8Array;
-  readonly tail: Uint8Array;
-}
-
-export function encodeSettle(seed: number, { eventId, shard, n, head, tail }: SettleFields): Buffer {
+/** Head and tail together are the bytes of the usage event. */
+export function encodeSettle(
+  seed: number,
+  { eventId, shard, head }: Omit<Intent, 'reserveNanoUsd'>,
+  n: bigint,
+  tail: Uint8Array,
+): Buffer {
   const record = newRecord(RecordType.settle, intentFixedBytes(eventId) + head.length + tail.length);
   let at = writeText(record, eventId, FRAME_BYTES);
   record[at] = shard;

@@ -11,8 +11,9 @@ import {
   tailOf,
   unackedEvents,
 } from '../../test/spoolFixture.ts';
+import type { AttemptRecord } from './attemptRecord.ts';
 import { type FileSystem, nodeFileSystem } from './fileSystem.ts';
-import { type SpooledAttempt, SpoolFullError } from './types.ts';
+import { SpoolFullError } from './types.ts';
 
 const places: SpoolPlace[] = [];
 afterEach(() => {
@@ -94,9 +95,16 @@ describe('a spool on a failing disk', () => {
       const place = newTrackedPlace();
       const sync = seed % 2 === 0 ? 'disk' : 'process';
       const spool = await place.open({ files, segmentBytes: 3_000, sync, now: () => new Date(nowMs) });
-      const open = new Map<string, SpooledAttempt>();
+      const open = new Map<string, AttemptRecord>();
       const settled = SHARDS.map(() => [] as { eventId: string; cost: bigint }[]);
-      let turn = { begun: [] as SpooledAttempt[], ending: new Set<string>() };
+      const costs = new Map<string, bigint>();
+      spool.onSettled((event) => {
+        const { eventId } = decoded(event);
+        settled[event.shard]?.push({ eventId, cost: costs.get(eventId) ?? -1n });
+        open.delete(eventId);
+        expect(event.n).toBe(BigInt(settled[event.shard]?.length ?? 0));
+      });
+      let turn = { begun: [] as AttemptRecord[], ending: new Set<string>() };
       let refused = 0;
       /** A SETTLE that was alone could not be written at once: whoever asks in this turn is told of a failure. */
       let hasTurnFailed = false;
@@ -135,11 +143,8 @@ describe('a spool on a failing disk', () => {
             const { eventId } = attempt;
             turn.ending.add(eventId);
             const before = operations;
-            attempt.settle(tailOf(BigInt(step)), (event) => {
-              settled[event.shard]?.push({ eventId, cost: BigInt(step) });
-              open.delete(eventId);
-              expect(event.n).toBe(BigInt(settled[event.shard]?.length ?? 0));
-            });
+            costs.set(eventId, BigInt(step));
+            attempt.settle(tailOf(BigInt(step)));
             if (operations > before) {
               turn.ending.delete(eventId);
               hasTurnFailed ||= open.has(eventId);
@@ -249,12 +254,14 @@ describe('a spool on a failing disk', () => {
     const [first, second] = [begin('first'), begin('second')];
     await spool.durable();
     for (const call of ['write', 'truncate', 'create'] as const) broken.add(call);
-    first.settle(tailOf(1n), () => expect.unreachable());
+    const settled: bigint[] = [];
+    spool.onSettled(({ n }) => settled.push(n));
+    first.settle(tailOf(1n));
     await expect(spool.durable()).rejects.toThrow('create failed');
     broken.clear();
     nowMs += 60_000;
-    const settled: bigint[] = [];
-    second.settle(tailOf(2n), ({ n }) => settled.push(n));
+    expect(settled).toEqual([]);
+    second.settle(tailOf(2n));
     await spool.durable();
     expect(settled).toEqual([1n]);
     const crashed = place.crashed();

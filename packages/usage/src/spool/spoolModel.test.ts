@@ -14,8 +14,9 @@ import {
   tailOf,
   unackedEvents,
 } from '../../test/spoolFixture.ts';
+import type { AttemptRecord } from './attemptRecord.ts';
 import { eventRecordBytes } from './recordFormat.ts';
-import type { SettledEvent, Spool, SpoolEpoch, SpooledAttempt } from './types.ts';
+import type { Spool, SpoolEpoch } from './types.ts';
 
 /** An operation and the size of its record. */
 interface Done {
@@ -99,7 +100,7 @@ async function live(place: SpoolPlace, spool: Spool, random: () => number) {
   const steps: Step[] = [];
   /** Operations of this turn that are not written yet. */
   let turn: Done[] = [];
-  const open: { attempt: SpooledAttempt; shard: number; headBytes: number }[] = [];
+  const open: { attempt: AttemptRecord; shard: number; headBytes: number }[] = [];
   const pick = (below: number) => Math.floor(random() * below);
   let ackedAt = { file: '', bytes: 0 };
   const opened = new Map<string, number>();
@@ -110,14 +111,18 @@ async function live(place: SpoolPlace, spool: Spool, random: () => number) {
     return at;
   };
   const settled = SHARDS.map(() => 0n);
+  const costs = new Map<string, bigint>();
   /** The sender gets events only in order, and only once they are in the file. */
-  const onSettled = ({ shard, n, bytes }: SettledEvent) => {
+  spool.onSettled((event) => {
+    const { shard, n, bytes } = event;
+    const { eventId, costNanoUsd } = decoded(event);
+    expect(costs.get(eventId)).toBe(costNanoUsd);
     settled[shard] = (settled[shard] ?? 0n) + 1n;
     expect(n).toBe(settled[shard]);
     expect(n <= spool.own.lastN(shard)).toBe(true);
     const last = filesOf(place, spool.epoch).at(-1);
     expect(last && readFileSync(last.path).includes(Buffer.from(bytes))).toBe(true);
-  };
+  });
   const write = async () => {
     if (random() < 0.5) spool.flush();
     // With nothing left to write, only the turn has to end.
@@ -153,10 +158,8 @@ async function live(place: SpoolPlace, spool: Spool, random: () => number) {
       const cost = BigInt(pick(1_000_000));
       const tail = tailOf(cost);
       const before = spool.own.lastN(shard);
-      attempt.settle(tail, (event) => {
-        expect(decoded(event)).toMatchObject({ eventId, costNanoUsd: cost });
-        onSettled(event);
-      });
+      costs.set(eventId, cost);
+      attempt.settle(tail);
       const recordBytes = eventRecordBytes(eventId, headBytes + tail.length);
       turn.push({ settled: { eventId, shard, cost }, recordBytes });
       // The number does not exist before it is written; what is alone is written at once.

@@ -1,5 +1,6 @@
 import type { ProducerKey } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
+import type { AttemptRecord, Intent } from './attemptRecord.ts';
 import type { FileSystem } from './fileSystem.ts';
 
 export interface SpoolOptions {
@@ -27,8 +28,8 @@ export interface Spool {
   readonly maxBytes: number;
   /** Unreadable places found in files of earlier epochs since the start. */
   readonly damagedRecords: number;
-  /** Whether an attempt with a head of about this size fits now; false also while the disk fails. */
-  hasRoom(headBytes: number): boolean;
+  /** Whether an attempt with a head of about this size, else of the usual size, fits now; false also while the disk fails. */
+  hasRoom(headBytes?: number): boolean;
   /** Attempts whose end is not written yet. */
   readonly openAttempts: number;
   /** Whether what is written counts as durable: `sync` is `process`. */
@@ -37,13 +38,15 @@ export interface Spool {
    * Queues the INTENT of an attempt, to be written at the end of this turn of the event loop: nothing may be sent before
    * `durable` resolves or, if `isDurableOnceWritten`, `writeIntent` returns. Throws `SpoolFullError`, and an error while the disk has just failed.
    */
-  begin(intent: Intent): SpooledAttempt;
+  begin(intent: Intent): AttemptRecord;
   /**
    * Call it in the turn of `begin` or `settle`. Resolves when their records are written, and on disk if `sync` is
    * `disk`; undefined if nothing is pending. Rejects if they could neither be written nor written to a new file,
    * or if two syncs failed.
    */
   durable(): Promise<void> | undefined;
+  /** Calls `listener` with each event once it is written and numbered. There is one listener, the sender. */
+  onSettled(listener: (event: SettledEvent) => void): void;
   /** Writes pending records now rather than at the end of the turn. */
   flush(): void;
   /** Persists the latest bytes of a key through rotations and crashes; empty bytes delete the key. */
@@ -61,31 +64,8 @@ export interface Spool {
   close(how?: { readonly suspend: boolean }): Promise<void>;
 }
 
-/** What is known of an attempt before it is sent. */
-export interface Intent {
-  /** At most 255 Latin-1 characters. */
-  readonly eventId: string;
-  readonly shard: number;
-  /** The charge if the process dies before it records the end. */
-  readonly reserveNanoUsd: bigint;
-  /** The first part of the attempt's UsageEvent in protobuf. */
-  readonly head: Uint8Array;
-}
-
-/** An attempt in the spool, from `begin` until its end is written. */
-export interface SpooledAttempt {
-  readonly eventId: string;
-  /** The INTENT could not be written: the attempt leaves no trace and must not be sent. */
-  readonly isRefused: boolean;
-  /** Writes the INTENT now, with all else that waits for the end of the turn, unless it is written; throws if that fails. */
-  writeIntent(): void;
-  /**
-   * Queues the SETTLE, to be written at the end of the turn, or writes it at once if it is alone; `onSettled` is called once it
-   * is written and numbered. If the write fails the attempt stays open: call it again, or the next start settles it at its reservation. No-op if the
-   * INTENT was refused. Throws if the attempt is settled already.
-   */
-  settle(tail: Uint8Array, onSettled?: (event: SettledEvent) => void): void;
-}
+/** What attempts use of the spool: they are recorded before they cost anything, and from here their usage reaches the ledger. */
+export type UsageLog = Pick<Spool, 'hasRoom' | 'begin' | 'durable' | 'isDurableOnceWritten' | 'openAttempts'>;
 
 export interface SettledEvent {
   readonly shard: number;
