@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { ConnectorSchema, Enforcement, KeySchema, Outcome } from '@weighbridge/contracts';
+import { Enforcement, KeySchema, Outcome } from '@weighbridge/contracts';
 import { SseSplitter } from '@weighbridge/dialects';
 import { NO_TOKENS, newUuid, parseAttribution } from '@weighbridge/domain';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
@@ -7,12 +7,15 @@ import { resolvedKey } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
 import { expectCost } from '@weighbridge/testing';
 import { eventHead, eventTail } from '../src/attempt/usageEvent.ts';
-import type { Target } from '../src/control/target.ts';
+import { type Target } from '../src/control/target.ts';
+import { eventHead, eventTail, LIST_PRICE_DETAILS } from '@weighbridge/usage';
+import { describe, it } from 'vitest';
+import { resolvedKey } from '../src/control/resolvedKey.ts';
 import { chatFormat } from '../src/formats/chatFormat.ts';
 import { CHAT_COMPLETIONS } from '../src/formats/operation.ts';
 import { scanObject } from '../src/formats/scanJson.ts';
 import { StreamTap } from '../src/formats/streamTap.ts';
-import { LIST_PRICE_DETAILS, type ObservedModelRequest } from '../src/observe/observedAttempt.ts';
+import type { ObservedModelRequest } from '../src/observe/observedAttempt.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import { OverheadWindow } from '../src/observe/overheadWindow.ts';
 import { openTestLimits } from './limits.ts';
@@ -177,15 +180,15 @@ function encodeEvent(): () => void {
     streamed: true,
     admittedAtMs: 1,
   };
-  const connector = {
-    ...create(ConnectorSchema, { id: 'con_1' }),
-    serves: () => true,
-    negotiated: new Map(),
+  const start = {
+    eventId: newUuid(),
+    model: 'mock/echo',
+    connectorId: 'con_1',
+    priceVersion: 1,
+    priceSource: 'catalog' as const,
+    attempt: 1,
+    modelAttempt: 1,
   };
-  const price = { version: 1, input: 1n, output: 2n };
-  // An event has a model's id and its price version.
-  const target = { model: { id: 'mock/echo', price }, connector } as unknown as Target;
-  const start = { eventId: newUuid(), target, attempt: 1, modelAttempt: 1 };
   const now = new Date();
   const { end } = settledAttempt();
   return () => {

@@ -1,5 +1,9 @@
-export { TOKEN_USAGE_TAG, USAGE_EVENT_TAG } from './event/fields.ts';
-export { ProtoWriter } from './event/protoWriter.ts';
+export {
+  type AttemptEnd,
+  LIST_PRICE_DETAILS,
+  type OutcomeAndStatus,
+  type PriceDetails,
+} from './event/attemptEnd.ts';
 export { readUsageBatch, type UsageBatchFields } from './event/readUsageBatch.ts';
 export {
   type EncodedUsageEvent,
@@ -8,5 +12,14 @@ export {
   type UsageEventFields,
 } from './event/readUsageEvent.ts';
 export { MAX_CLASS_TOKENS, MAX_COST_NANO_USD, MAX_TOKENS } from './event/usageLimits.ts';
+export {
+  type BilledRequest,
+  cappedCost,
+  cutCost,
+  eventHead,
+  eventShard,
+  eventTail,
+  isBeyondLedger,
+} from './event/writeUsageEvent.ts';
 export { type BatchProof, batchProof } from './signature/batchProof.ts';
 export { type BatchPurpose, signBatch } from './signature/signBatch.ts';

@@ -2,21 +2,26 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { Outcome } from '@weighbridge/contracts';
 import type { NanoUsd } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { ResolvedKey } from '@weighbridge/state';
+import { type ResolvedKey } from '@weighbridge/state';
+import { type AttemptEnd } from '@weighbridge/usage';
+import { type ResolvedKey } from '../control/resolvedKey.ts';
 import { noFacts } from '../formats/responseFormat.ts';
-import type { AttemptEnd } from '../observe/observedAttempt.ts';
 import type { Observer } from '../observe/observer.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';
 import { upstreamHeaders } from '../upstream/headers.ts';
 import type { UpstreamResponse } from '../upstream/httpExchange.ts';
 import { wasNeverSent } from '../upstream/upstreamErrors.ts';
 import type { Upstreams } from '../upstream/upstreams.ts';
-import { AttemptBilling, type AttemptCounter, type BillingDeps } from './attemptBilling.ts';
+import {
+  AttemptBilling,
+  type AttemptCounter,
+  type BillingDeps,
+  type PayingRequest,
+} from './attemptBilling.ts';
 import type { ResponseResult } from './charge.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import { isCancelledIfLeft } from './disconnects.ts';
 import { assertMaySend, type Plan, type PreparedRequest } from './plan.ts';
-import type { BilledRequest } from './usageEvent.ts';
 
 /**
  * One attempt: a request sent to one connector, from the money that is reserved for it to the money that it cost.
@@ -78,7 +83,7 @@ export interface AttemptDeps extends BillingDeps {
 }
 
 /** What all attempts of one request share. */
-export interface AttemptContext extends BilledRequest {
+export interface AttemptContext extends PayingRequest {
   readonly isBilled: boolean;
   readonly plan: Plan;
   readonly headers: IncomingHttpHeaders;

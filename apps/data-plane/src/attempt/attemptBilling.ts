@@ -6,9 +6,9 @@ import type { Logger } from '@weighbridge/runtime';
 import { type ResolvedKey, type RoutingTable } from '@weighbridge/state';
 import { type RecordedAttempt, type UsageLog, type AttemptRecord } from '@weighbridge/usage/recording';
 import { type ResolvedKey } from '../control/resolvedKey.ts';
-import { type RoutingTable } from '../control/routingTable.ts';
+import { type RoutingTable, priceAt } from '../control/routingTable.ts';
+import { type AttemptEnd, type BilledRequest, eventHead, eventShard, eventTail, isBeyondLedger, LIST_PRICE_DETAILS } from '@weighbridge/usage';
 import type { CountTokens } from '../formats/tokenCounter.ts';
-import { type AttemptEnd, LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
 import {
   type Charge,
   type ChargedAttempt,
@@ -21,7 +21,6 @@ import { outputLimitOf } from './outputLimitOf.ts';
 import type { ModelRequest, PreparedRequest } from './plan.ts';
 import { type PricedCharge, priceCharge } from './priceCharge.ts';
 import { estimateReservation } from './reservationEstimate.ts';
-import { type BilledRequest, eventHead, eventShard, eventTail, isBeyondLedger } from './usageEvent.ts';
 
 export interface BillingDeps {
   readonly usage: UsageLog;
@@ -38,6 +37,11 @@ export interface BillingDeps {
   readonly logger: Logger;
 }
 
+/** A request, with the key whose budgets pay for it. */
+export interface PayingRequest extends BilledRequest {
+  readonly key: ResolvedKey;
+}
+
 /** Counts the attempts of one request, and the tokens that they used. */
 export interface AttemptCounter {
   /** The number of the next attempt of the request, and of the next one on a model, both from 1. */
@@ -51,7 +55,7 @@ export interface AttemptCounter {
 export class AttemptBilling {
   readonly #deps: BillingDeps;
   /** Its `key` changes if the attempt refreshes it. */
-  readonly #request: BilledRequest;
+  readonly #request: PayingRequest;
   readonly #counter: AttemptCounter;
   #prepared: PreparedRequest | undefined;
   #estimate: Estimate | undefined;
@@ -63,7 +67,7 @@ export class AttemptBilling {
   #isOpen = false;
   #recordedAt = 0;
 
-  constructor(deps: BillingDeps, request: BilledRequest, counter: AttemptCounter) {
+  constructor(deps: BillingDeps, request: PayingRequest, counter: AttemptCounter) {
     this.#deps = deps;
     this.#request = request;
     this.#counter = counter;
@@ -120,17 +124,25 @@ export class AttemptBilling {
    */
   record(): Promise<void> | undefined {
     const { usage, newEventId } = this.#deps;
-    const { modelRequest } = this;
-    const model = modelRequest.model.id;
+    const { model, connector } = this.modelRequest;
     const eventId = newEventId();
     this.#eventId = eventId;
-    const { attempt, modelAttempt } = this.#counter.next(model);
+    const { attempt, modelAttempt } = this.#counter.next(model.id);
+    const { price, source } = priceAt(model, connector);
     try {
       this.#record = usage.begin({
         eventId,
         shard: eventShard(this.#request.key),
         reserveNanoUsd: this.#reserved.costNanoUsd,
-        head: eventHead(this.#request, { eventId, target: modelRequest, attempt, modelAttempt }),
+        head: eventHead(this.#request, {
+          eventId,
+          model: model.id,
+          connectorId: connector.id,
+          priceVersion: price.version,
+          priceSource: source,
+          attempt,
+          modelAttempt,
+        }),
       });
     } catch (error) {
       return this.#notRecorded(error);
@@ -138,9 +150,9 @@ export class AttemptBilling {
     this.#recordedAt = performance.now();
     this.#isOpen = true;
     // Only now: a request counts its attempts from the first that was recorded.
-    this.#counter.recorded(model);
+    this.#counter.recorded(model.id);
     // Others of this turn join its write until the request goes out. A free attempt goes out even if the write fails.
-    if (usage.isDurableOnceWritten && !modelRequest.model.free) return undefined;
+    if (usage.isDurableOnceWritten && !model.free) return undefined;
     return usage.durable()?.catch((error) => this.#notRecorded(error));
   }
 

@@ -11,13 +11,13 @@ import {
   totalInputTokens,
 } from '@weighbridge/domain';
 import { priceAt, type RoutableModel, type RoutingTable } from '@weighbridge/state';
+import { type AttemptEnd, cutCost, LIST_PRICE_DETAILS } from '@weighbridge/usage';
+import { priceAt, type RoutableModel, type RoutingTable } from '../control/routingTable.ts';
 import { serverToolsOf } from '../formats/serverTools.ts';
-import { type AttemptEnd, LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
 import { answeredModel, otherModel, type PricedModel } from './answeredModel.ts';
 import { billedTools } from './billedTools.ts';
 import type { Charge } from './charge.ts';
 import type { ModelRequest } from './plan.ts';
-import { cutCost } from './usageEvent.ts';
 
 /** A charge with its price. */
 export type PricedCharge = Pick<AttemptEnd, 'usage' | 'estimated' | 'costNanoUsd' | 'details'>;

@@ -7,6 +7,8 @@ import {
   USUAL_OUTPUT_TOKENS,
 } from '@weighbridge/domain';
 import { priceAt, type RoutableModel } from '@weighbridge/state';
+import { cappedCost } from '@weighbridge/usage';
+import { priceAt, type RoutableModel } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { asksForMedia } from '../formats/requestTraits.ts';
@@ -14,7 +16,6 @@ import { expectedToolUses } from '../formats/serverTools.ts';
 import { hasUnknownInput } from './hiddenUsage.ts';
 import type { ModelRequest, PreparedRequest } from './plan.ts';
 import { allowedPrices, expectedPrices, toolCost } from './servicePrices.ts';
-import { cappedCost } from './usageEvent.ts';
 
 /** What an attempt reserves, and is charged if its real cost stays unknown. */
 export function estimateReservation(

@@ -1,10 +1,11 @@
 import { Outcome } from '@weighbridge/contracts';
 import { NO_TOKENS, type TokenUsage } from '@weighbridge/domain';
 import { createMetrics } from '@weighbridge/runtime';
+import { type AttemptEnd, LIST_PRICE_DETAILS } from '@weighbridge/usage';
 import { expect, it } from 'vitest';
 import { CHAT_COMPLETIONS } from '../formats/operation.ts';
 import { createAttemptMetrics } from './attemptMetrics.ts';
-import { type AttemptEnd, LIST_PRICE_DETAILS, type ObservedModelRequest } from './observedAttempt.ts';
+import type { ObservedModelRequest } from './observedAttempt.ts';
 import type { RequestObservation } from './requestObservation.ts';
 
 const MODEL_REQUEST = {

@@ -6,9 +6,10 @@ import {
   uncachedInputTokens,
 } from '@weighbridge/domain';
 import type { CostCounter, Counter, Histogram, Metrics } from '@weighbridge/runtime';
+import type { AttemptEnd } from '@weighbridge/usage';
 import { genAiOperation, genAiProvider } from './endpoints.ts';
 import { getOrCreate } from './getOrCreate.ts';
-import type { AttemptEnd, ObservedModelRequest } from './observedAttempt.ts';
+import type { ObservedModelRequest } from './observedAttempt.ts';
 import { type AttemptOutcome, attemptOutcome } from './outcomes.ts';
 import { policyOf, type RequestObservation } from './requestObservation.ts';
 

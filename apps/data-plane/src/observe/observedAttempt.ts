@@ -1,12 +1,3 @@
-import type { Outcome } from '@weighbridge/contracts';
-import {
-  type NanoUsd,
-  NO_TOOL_USES,
-  type ServiceConditions,
-  STANDARD_SERVICE,
-  type TokenUsage,
-  type ToolUses,
-} from '@weighbridge/domain';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import type { RequestBody } from '../formats/requestBody.ts';
 
@@ -29,41 +20,4 @@ export interface ObservedAttempt {
   readonly body: RequestBody | undefined;
   /** Undefined if no model works on the request. */
   readonly modelRequest: ObservedModelRequest | undefined;
-}
-
-/** The outcome of an attempt, and the vendor's HTTP status: 0 if no response came. */
-export interface OutcomeAndStatus {
-  readonly outcome: Outcome;
-  readonly status: number;
-}
-
-/** What the cost of an attempt depends on besides its tokens. */
-export interface PriceDetails {
-  readonly service: ServiceConditions;
-  readonly toolUses: ToolUses;
-  /** What the price list has no price for: charged at the dearest known price. */
-  readonly unpriced: readonly string[];
-  /** The model that the response names, if the price is that model's; else empty. */
-  readonly pricedModel: string;
-}
-
-/** Tokens of text at the list price, of the model that was asked. */
-export const LIST_PRICE_DETAILS: PriceDetails = {
-  service: STANDARD_SERVICE,
-  toolUses: NO_TOOL_USES,
-  unpriced: [],
-  pricedModel: '',
-};
-
-/** How an attempt ended, and what it is charged. Times are monotonic, in milliseconds. */
-export interface AttemptEnd extends OutcomeAndStatus {
-  readonly usage: TokenUsage;
-  readonly details: PriceDetails;
-  readonly costNanoUsd: NanoUsd;
-  readonly estimated: boolean;
-  readonly dispatchedAt: number;
-  readonly firstByteAt: number | undefined;
-  readonly responseId: string;
-  /** What of the request the vendor did not get as it was sent. */
-  readonly dropped: readonly string[];
 }

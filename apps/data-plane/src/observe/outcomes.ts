@@ -1,6 +1,6 @@
 import { Outcome } from '@weighbridge/contracts';
 import { AppError, type ErrorKind } from '@weighbridge/errors';
-import type { OutcomeAndStatus } from './observedAttempt.ts';
+import type { OutcomeAndStatus } from '@weighbridge/usage';
 
 /** The result of a request. docs/metrics.md explains each. */
 export type RequestOutcome =

@@ -1,13 +1,9 @@
 import type { LockedAttribution } from '@weighbridge/domain';
 import type { TraceHeaders } from '@weighbridge/runtime';
+import type { AttemptEnd, OutcomeAndStatus } from '@weighbridge/usage';
 import type { Operation } from '../formats/operation.ts';
 import type { Endpoint } from './endpoints.ts';
-import type {
-  AttemptEnd,
-  ObservedAttempt,
-  ObservedModelRequest,
-  OutcomeAndStatus,
-} from './observedAttempt.ts';
+import type { ObservedAttempt, ObservedModelRequest } from './observedAttempt.ts';
 import type { RequestOutcome } from './outcomes.ts';
 
 /** The key of a request, as far as it is observed. */

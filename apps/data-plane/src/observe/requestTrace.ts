@@ -1,10 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { totalInputTokens } from '@weighbridge/domain';
 import type { SpanAttributes, TracedSpan, Tracing } from '@weighbridge/runtime';
+import type { AttemptEnd, OutcomeAndStatus } from '@weighbridge/usage';
 import type { Operation } from '../formats/operation.ts';
 import type { ContentCapture } from './contentCapture.ts';
 import { type Endpoint, genAiOperation, genAiProvider } from './endpoints.ts';
-import type { AttemptEnd, ObservedAttempt, OutcomeAndStatus } from './observedAttempt.ts';
+import type { ObservedAttempt } from './observedAttempt.ts';
 import { attemptOutcome, type RequestOutcome } from './outcomes.ts';
 import { policyOf, type RequestObservation, type RequestTrace } from './requestObservation.ts';
 

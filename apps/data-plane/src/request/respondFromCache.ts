@@ -1,17 +1,17 @@
 import { Outcome } from '@weighbridge/contracts';
 import { NO_TOKENS } from '@weighbridge/domain';
 import type { Logger } from '@weighbridge/runtime';
+import { type BilledRequest, eventHead, eventShard, eventTail, LIST_PRICE_DETAILS } from '@weighbridge/usage';
 import type { UsageLog } from '@weighbridge/usage/recording';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import { addRequestId } from '../attempt/errorResponse.ts';
 import type { GenerationPlan } from '../attempt/plan.ts';
 import { headerText } from '../attempt/responseHeaders.ts';
-import { type BilledRequest, eventHead, eventShard, eventTail } from '../attempt/usageEvent.ts';
 import { type CachedResponse, clientBody } from '../cache/cachedResponse.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
+import { priceAt } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import { ARRAY_TYPE, arrayOf } from '../formats/eventsToArray.ts';
-import { LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
 
 export interface CacheResponseDeps {
   readonly usage: Pick<UsageLog, 'begin'>;
@@ -61,11 +61,21 @@ function targetOf({ model, connectorId }: CachedResponse, targets: GenerationPla
 function record(
   { usage, newEventId, now, logger }: CacheResponseDeps,
   billed: BilledRequest,
-  target: Target,
+  { model, connector }: Target,
 ): void {
   const eventId = newEventId();
+  const { price, source } = priceAt(model, connector);
   try {
-    const start = { eventId, target, attempt: 1, modelAttempt: 1, isCacheHit: true };
+    const start = {
+      eventId,
+      model: model.id,
+      connectorId: connector.id,
+      priceVersion: price.version,
+      priceSource: source,
+      attempt: 1,
+      modelAttempt: 1,
+      isCacheHit: true,
+    };
     usage
       .begin({
         eventId,

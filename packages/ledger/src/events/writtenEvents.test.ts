@@ -1,7 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import {
   BucketRefSchema,
-  ConnectorSchema,
   Outcome,
   UsageBatchSchema,
   type UsageEvent,
@@ -18,11 +17,18 @@ import {
   standardUsage,
   type TokenUsage,
 } from '@weighbridge/domain';
-import { createDecodeCache, decodeBatch } from '@weighbridge/ledger';
+import {
+  cutCost,
+  eventHead,
+  eventTail,
+  isBeyondLedger,
+  LIST_PRICE_DETAILS,
+  type PriceDetails,
+} from '@weighbridge/usage';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { LIST_PRICE_DETAILS, type PriceDetails } from '../observe/observedAttempt.ts';
-import { cutCost, eventHead, eventTail, isBeyondLedger } from './usageEvent.ts';
+import { createDecodeCache } from './decodeCache.ts';
+import { decodeBatch } from './decodeUsage.ts';
 
 const price: ModelPrice = {
   version: 1,
@@ -65,31 +71,7 @@ function parts({
   const head = eventHead(
     {
       requestId: 'req_1',
-      key: {
-        id: 'key_1',
-        principalId: 'ada',
-        disabled: false,
-        teamId: '',
-        isFrozen: false,
-        isOperator: false,
-        expiresAtMs: undefined,
-        attribution: {},
-        profileId: undefined,
-        policies: [{ bucket: BUCKET, allows: () => true }],
-        budgets: [],
-        isHard: false,
-        hardAllowFields: new Set(),
-        refusesForeignObjects: false,
-        translatesStrictly: false,
-        restrictsModels: false,
-        rates: [],
-        cache: undefined,
-        windowRemainingMs: undefined,
-        windowEndMs: undefined,
-        routesBy: undefined,
-        replaced: 0,
-        onExhausted: undefined,
-      },
+      key: { id: 'key_1', principalId: 'ada', teamId: '', policies: [{ bucket: BUCKET }] },
       attribution: parseAttribution(headers),
       modelRequested: 'mock/echo',
       streamed: true,
@@ -97,23 +79,10 @@ function parts({
     },
     {
       eventId: newUuid(),
-      target: {
-        model: {
-          id: 'mock/echo',
-          provider: 'mock',
-          upstreamName: 'echo',
-          otherNames: [],
-          own: true,
-          price,
-          dearest,
-          free: false,
-          maxOutputTokens: undefined,
-          contextWindow: 8_000,
-          score: undefined,
-          capabilities: [],
-        },
-        connector: { ...create(ConnectorSchema, { id: 'con_1' }), serves: () => true, negotiated: new Map() },
-      },
+      model: 'mock/echo',
+      connectorId: 'con_1',
+      priceVersion: price.version,
+      priceSource: 'catalog',
       attempt: 1,
       modelAttempt: 1,
     },

@@ -1,5 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import { PriceSource, UsageEventSchema, usageShard } from '@weighbridge/contracts';
+import { type BucketRef, PriceSource, UsageEventSchema, usageShard } from '@weighbridge/contracts';
 import {
   type Attribution,
   type NanoUsd,
@@ -11,8 +11,12 @@ import { priceAt, type ResolvedKey } from '@weighbridge/state';
 import { MAX_CLASS_TOKENS, MAX_COST_NANO_USD, MAX_TOKENS, ProtoWriter, USAGE_EVENT_TAG as TAG, TOKEN_USAGE_TAG } from '@weighbridge/usage';
 import { type ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
-import type { Target } from '../control/target.ts';
+import { type Target } from '../control/target.ts';
 import { type AttemptEnd, LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
+import { type AttemptEnd, LIST_PRICE_DETAILS } from './attemptEnd.ts';
+import { USAGE_EVENT_TAG as TAG, TOKEN_USAGE_TAG } from './fields.ts';
+import { ProtoWriter } from './protoWriter.ts';
+import { MAX_CLASS_TOKENS, MAX_COST_NANO_USD, MAX_TOKENS } from './usageLimits.ts';
 
 /** What the ledger's columns hold: some 35 minutes. */
 const MAX_MICROSECONDS = 2_147_483_647;
@@ -23,10 +27,21 @@ const MAX_MODEL_LENGTH = 512;
 /** The spool keeps 4,096 bytes free for the tail of an attempt. */
 const MAX_RESPONSE_ID_BYTES = 1_024;
 
+type BucketField = 'policyId' | 'counterVersion' | 'subject' | 'windowStartMs';
+
+/** The key that pays, as events name it. */
+export interface PayingKey {
+  readonly id: string;
+  readonly principalId: string;
+  readonly teamId: string;
+  /** With the counters that the request was admitted on, the governing policy's first. */
+  readonly policies: readonly { readonly bucket: Pick<BucketRef, BucketField> }[];
+}
+
 /** What the usage events of one request have in common. */
 export interface BilledRequest {
   readonly requestId: string;
-  readonly key: ResolvedKey;
+  readonly key: PayingKey;
   readonly attribution: Attribution;
   readonly modelRequested: string;
   readonly streamed: boolean;
@@ -36,7 +51,10 @@ export interface BilledRequest {
 /** What sets one attempt apart from the others of its request. */
 export interface AttemptStart {
   readonly eventId: string;
-  readonly target: Target;
+  readonly model: string;
+  readonly connectorId: string;
+  readonly priceVersion: number;
+  readonly priceSource: 'catalog' | 'connector';
   /** Its number among the attempts of its request, and among those on the same model, both from 1. */
   readonly attempt: number;
   readonly modelAttempt: number;
@@ -54,17 +72,15 @@ export function cappedCost(cost: NanoUsd): NanoUsd {
  * the whole event: no field is in both. What says who pays stands together, so that the ledger knows it again by its bytes.
  */
 export function eventHead(request: BilledRequest, start: AttemptStart): Uint8Array {
-  const { model, connector } = start.target;
-  const { price, source } = priceAt(model, connector);
   return new ProtoWriter()
     .text(TAG.eventId, start.eventId)
     .text(TAG.requestId, request.requestId)
     .raw(partOf(request.key).bytes)
     .text(TAG.modelRequested, request.modelRequested.slice(0, MAX_MODEL_LENGTH))
-    .text(TAG.model, model.id)
-    .text(TAG.connectorId, connector.id)
-    .count(TAG.priceVersion, price.version)
-    .count(TAG.priceSource, source === 'connector' ? PriceSource.CONNECTOR : PriceSource.CATALOG)
+    .text(TAG.model, start.model)
+    .text(TAG.connectorId, start.connectorId)
+    .count(TAG.priceVersion, start.priceVersion)
+    .count(TAG.priceSource, start.priceSource === 'connector' ? PriceSource.CONNECTOR : PriceSource.CATALOG)
     .flag(TAG.streamed, request.streamed)
     .count(TAG.admittedAtMs, request.admittedAtMs)
     .count(TAG.attempt, start.attempt)
@@ -75,7 +91,7 @@ export function eventHead(request: BilledRequest, start: AttemptStart): Uint8Arr
 }
 
 /** The shard of the usage stream for the events of a key. */
-export function eventShard(key: ResolvedKey): number {
+export function eventShard(key: PayingKey): number {
   return partOf(key).shard;
 }
 
@@ -85,10 +101,10 @@ interface KeyPart {
   readonly bytes: Uint8Array;
 }
 
-const keyParts = new WeakMap<ResolvedKey, KeyPart>();
+const keyParts = new WeakMap<PayingKey, KeyPart>();
 
 /** Computed once for each key. Fields may stand in any order, so their bytes can be joined. */
-function partOf(key: ResolvedKey): KeyPart {
+function partOf(key: PayingKey): KeyPart {
   const known = keyParts.get(key);
   if (known) return known;
   const [policy] = key.policies;
