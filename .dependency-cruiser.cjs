@@ -95,6 +95,26 @@ module.exports = {
       to: { path: `(^|node_modules/)${CLIENTS_AND_SERVERS}` },
     },
     {
+      name: 'usage-without-sql-or-servers',
+      comment: 'A proxy loads it: what it may import brings no database client and no app.',
+      severity: 'error',
+      from: { path: '^packages/usage/src/', pathNot: TEST },
+      to: {
+        path: '^(packages|apps|@weighbridge)/',
+        pathNot:
+          '^(packages/(usage|bus|contracts|domain|runtime)/|@weighbridge/(bus|contracts|domain|runtime)$)',
+      },
+    },
+    {
+      name: 'usage-wire-does-no-io',
+      comment: 'Who reads events loads neither the spool nor the bus.',
+      severity: 'error',
+      from: { path: '^packages/usage/src/(index\\.ts$|event/|signature/)', pathNot: TEST },
+      to: {
+        path: '^(packages/usage/src/(?!event/|signature/)|packages/(bus|runtime)/|@weighbridge/(bus|runtime)$|(node:)?fs)',
+      },
+    },
+    {
       name: 'domain-does-no-io',
       severity: 'error',
       from: { path: '^packages/(dialects|domain|errors|state)/src/', pathNot: TEST },

@@ -60,6 +60,11 @@ describe('dependency-cruiser', () => {
     'budget-does-no-io': ['packages/budget/src/holder/o.ts', importing('node:net')],
     'state-imports-shapes-only': ['packages/state/src/p.ts', importing('../../bus/src/target.ts')],
     'state-uses-no-client-or-server': ['packages/state/src/q.ts', importing('kysely')],
+    'usage-without-sql-or-servers': [
+      'packages/usage/src/spool/n.ts',
+      importing('../../../ledger/src/target.ts'),
+    ],
+    'usage-wire-does-no-io': ['packages/usage/src/event/o.ts', importing('../spool/target.ts')],
     'domain-does-no-io': ['packages/domain/src/e.ts', importing('node:fs')],
     'repository-not-to-service-or-routes': [
       'apps/x/src/features/a/f.repository.ts',
@@ -81,6 +86,7 @@ describe('dependency-cruiser', () => {
     'apps/x/src/features/a/target.service.ts',
     'packages/bus/src/target.ts',
     'packages/ledger/src/target.ts',
+    'packages/usage/src/spool/target.ts',
     'packages/testing/src/target.ts',
   ];
 
