@@ -35,7 +35,7 @@ import { createTokenCounter } from '../src/formats/tokenCounter.ts';
 import type { ContentOptions } from '../src/observe/contentCapture.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import { OverheadWindow } from '../src/observe/overheadWindow.ts';
-import type { Refusal } from '../src/refusals/refusalBook.ts';
+import type { RequestRefusal } from '../src/refusals/refusalBook.ts';
 import { modelIdsAt } from '../src/request/finalUsage.ts';
 import { InFlightRequests } from '../src/request/inFlightRequests.ts';
 import { createReadStored, type ReadStoredDeps } from '../src/request/readStored.ts';
@@ -62,7 +62,7 @@ export interface TestProxy {
   /** The usage events, oldest first. */
   readonly events: UsageEvent[];
   /** The refused requests, oldest first. */
-  readonly refusals: Refusal[];
+  readonly refusals: RequestRefusal[];
   /** The recorded owners of stored responses. */
   readonly recorded: NewObjects[];
   /** `<connector>: <reason>`, oldest first. */

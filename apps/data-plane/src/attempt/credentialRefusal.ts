@@ -7,7 +7,7 @@ import type { Attempt } from './attempt.ts';
 import { SupersededResponse } from './supersededResponse.ts';
 
 /** A response that refuses the connector's credential, or may. */
-export interface Refusal {
+export interface CredentialRefusal {
   readonly about: RefusedFor;
   /** Of a refused request: the response as if it had just arrived, if it had to be read. */
   readonly response: UpstreamResponse | undefined;
@@ -24,7 +24,10 @@ export function mayRefuseCredential(attempt: Attempt): boolean {
 }
 
 /** Reads a 400, 401 or 403. `memory` holds what is read of it until the request ends. */
-export async function readRefusal(attempt: Attempt, memory: HeldMemory): Promise<Refusal> {
+export async function readCredentialRefusal(
+  attempt: Attempt,
+  memory: HeldMemory,
+): Promise<CredentialRefusal> {
   const { status, headers, body } = attempt.response;
   const encoding = headers['content-encoding'];
   if (status === 400) {

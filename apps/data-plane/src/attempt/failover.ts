@@ -11,10 +11,10 @@ import type { Upstreams } from '../upstream/upstreams.ts';
 import type { Attempt } from './attempt.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import {
+  type CredentialRefusal,
   connectorUnauthorized,
   mayRefuseCredential,
-  type Refusal,
-  readRefusal,
+  readCredentialRefusal,
 } from './credentialRefusal.ts';
 import { isForAnyone, readObjectRefusal } from './objectRefusal.ts';
 import type { GenerationPlan } from './plan.ts';
@@ -124,7 +124,7 @@ class Failover {
         continue;
       }
       const refusal = mayRefuseCredential(attempt)
-        ? await readRefusal(attempt, this.#client.memory)
+        ? await readCredentialRefusal(attempt, this.#client.memory)
         : undefined;
       const isRenewed = refusal !== undefined && (await this.#renewToken(target, attempt, refusal));
       const verdict = this.#judge(target, attempt, refusal, isRenewed);
@@ -150,7 +150,7 @@ class Failover {
   }
 
   /** An access token may be revoked before it expires: whether the connector has another one now. */
-  async #renewToken({ connector }: Target, attempt: Attempt, { about }: Refusal): Promise<boolean> {
+  async #renewToken({ connector }: Target, attempt: Attempt, { about }: CredentialRefusal): Promise<boolean> {
     const { status, token } = attempt.response;
     // AWS says 403.
     if (token === undefined || (status !== 401 && about !== 'credential')) return false;
@@ -183,7 +183,12 @@ class Failover {
   }
 
   /** What an attempt that was sent means for its connector and for the request. */
-  #judge(target: Target, attempt: Attempt, refusal: Refusal | undefined, isRenewed: boolean): Verdict {
+  #judge(
+    target: Target,
+    attempt: Attempt,
+    refusal: CredentialRefusal | undefined,
+    isRenewed: boolean,
+  ): Verdict {
     this.#sent++;
     this.#upstreamMs += attempt.waitedMs;
     this.#client.headers.set('x-svc-attempts', String(this.#sent));
@@ -224,7 +229,7 @@ class Failover {
     }
   }
 
-  #verdictOn({ connector }: Target, attempt: Attempt, refusal: Refusal | undefined): Verdict {
+  #verdictOn({ connector }: Target, attempt: Attempt, refusal: CredentialRefusal | undefined): Verdict {
     const verdict = verdictOn(attempt, refusal);
     if (verdict !== ON_REFUSAL.unclear) return verdict;
     const isDead = this.#deps.health.state(connector) === 'dead';
@@ -245,7 +250,7 @@ class Failover {
   async #hideRefusal(
     { connector }: Target,
     attempt: Attempt,
-    { about }: Refusal,
+    { about }: CredentialRefusal,
     isRenewed: boolean,
   ): Promise<void> {
     await attempt.supersede();
@@ -303,7 +308,7 @@ async function refuseRedirect(attempt: Attempt): Promise<never> {
 
 const CANCELLED: Verdict = { retry: undefined, result: 'unknown' };
 
-function verdictOn(attempt: Attempt, refusal: Refusal | undefined): Verdict {
+function verdictOn(attempt: Attempt, refusal: CredentialRefusal | undefined): Verdict {
   if (refusal) return ON_REFUSAL[refusal.about];
   return attempt.state === 'answered'
     ? verdictOnStatus(attempt.response.status)

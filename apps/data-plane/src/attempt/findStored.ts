@@ -4,10 +4,10 @@ import { isRedirect, redirectError, upstreamError } from '../upstream/upstreamEr
 import type { Attempt } from './attempt.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import {
+  type CredentialRefusal,
   connectorUnauthorized,
   mayRefuseCredential,
-  type Refusal,
-  readRefusal,
+  readCredentialRefusal,
 } from './credentialRefusal.ts';
 import type { Delivered, FailoverDeps } from './failover.ts';
 import type { StoredPlan } from './plan.ts';
@@ -70,7 +70,7 @@ class StoredSearch {
       await attempt.run(() => ({ connector, body: undefined, modelRequest: undefined }));
       this.#upstreamMs += attempt.waitedMs;
       const refusal = mayRefuseCredential(attempt)
-        ? await readRefusal(attempt, this.#client.memory)
+        ? await readCredentialRefusal(attempt, this.#client.memory)
         : undefined;
       if (refusal && refusal.about !== 'request') await this.#hideRefusal(connector, attempt, refusal);
       else if (attempt.state === 'answered') {
@@ -101,7 +101,11 @@ class StoredSearch {
     else this.#failure ??= passedOver;
   }
 
-  async #hideRefusal(connector: RoutableConnector, attempt: Attempt, { about }: Refusal): Promise<void> {
+  async #hideRefusal(
+    connector: RoutableConnector,
+    attempt: Attempt,
+    { about }: CredentialRefusal,
+  ): Promise<void> {
     const { status, token } = attempt.response;
     await attempt.supersede();
     // For the next request: a revoked token is replaced.

@@ -14,7 +14,7 @@ import { sendFailure } from './errorResponse.ts';
 import { OwnershipHold, tooManyNamed } from './ownershipHold.ts';
 import { redactBody, redactHeaders } from './redactCredential.ts';
 import { contentTypeOf, failedRequest, isCacheable, MAX_HELD_BYTES, outcomeOf, type Relay } from './relay.ts';
-import { writeHead, writeMessage } from './responseHead.ts';
+import { writeHead, writeMessage } from './writeHead.ts';
 
 /** A compressed response that is held is decoded up to this size; a larger one is read in pieces. */
 const MAX_DECODED_BYTES = 8 * 1024 * 1024;

@@ -9,7 +9,7 @@ import { isStreamCancelledIfLeft } from './disconnects.ts';
 import { sendFailure } from './errorResponse.ts';
 import { OwnershipHold } from './ownershipHold.ts';
 import { contentTypeOf, failedRequest, isCacheable, outcomeOf, type Relay, servedOutcome } from './relay.ts';
-import { writeHead } from './responseHead.ts';
+import { writeHead } from './writeHead.ts';
 
 const NOTHING = Buffer.alloc(0);
 /** Of a translated stream that is cached, all callers see all. */

@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import {
   MAX_CALLERS,
   MAX_WAITING_BYTES,
-  type Refusal,
   RefusalBook,
+  type RequestRefusal,
   ROWS_PER_KEY_AND_MINUTE,
   ROWS_PER_PRINCIPAL_AND_MINUTE,
 } from './refusalBook.ts';
@@ -13,7 +13,7 @@ import {
 const NOW = Date.parse('2026-11-20T10:00:30Z');
 const MINUTE = Date.parse('2026-11-20T10:00:00Z');
 
-const refusal = (changes: Partial<Refusal> = {}): Refusal => ({
+const refusal = (changes: Partial<RequestRefusal> = {}): RequestRefusal => ({
   requestId: 'req_1',
   keyId: 'key_1',
   principalId: 'ada',

@@ -4,7 +4,7 @@ import { RefusedRequestSchema } from '@weighbridge/contracts';
 import { type Attribution, newUuid } from '@weighbridge/domain';
 
 /** A request that was refused. */
-export interface Refusal {
+export interface RequestRefusal {
   readonly requestId: string;
   readonly keyId: string;
   readonly principalId: string;
@@ -40,7 +40,7 @@ const MAX_LABELS = 1_024;
 /** What a key was refused in one minute. */
 interface KeyMinute {
   readonly startMs: number;
-  readonly refusal: Refusal;
+  readonly refusal: RequestRefusal;
   rows: number;
   /** Those without a row that are not sent yet. */
   counts: Map<string, number>;
@@ -71,7 +71,7 @@ export class RefusalBook {
     this.#onDropped = onDropped;
   }
 
-  note(refusal: Refusal, nowMs: number): void {
+  note(refusal: RequestRefusal, nowMs: number): void {
     const minute = Math.floor(nowMs / MINUTE_MS) * MINUTE_MS;
     if (minute !== this.#minute) {
       this.#minute = minute;
@@ -119,7 +119,7 @@ export class RefusalBook {
     return this.#rows.length === 0 && this.#counted.size === 0;
   }
 
-  #keyOf(refusal: Refusal): KeyMinute | undefined {
+  #keyOf(refusal: RequestRefusal): KeyMinute | undefined {
     const known = this.#keys.get(refusal.keyId);
     if (known || this.#keys.size >= MAX_CALLERS) return known;
     const added = { startMs: this.#minute, refusal, rows: 0, counts: new Map<string, number>() };
@@ -128,7 +128,7 @@ export class RefusalBook {
   }
 
   /** Whether there was space for it. */
-  #addRow(refusal: Refusal, nowMs: number): boolean {
+  #addRow(refusal: RequestRefusal, nowMs: number): boolean {
     if (this.#isFull(refusal.principalId)) return false;
     const bytes = encodeRow(refusal, nowMs);
     this.#rows.push({ principalId: refusal.principalId, bytes });
@@ -148,7 +148,7 @@ export class RefusalBook {
     else this.#bytesOf.delete(principalId);
   }
 
-  #count(key: KeyMinute, { keyId, code }: Refusal): void {
+  #count(key: KeyMinute, { keyId, code }: RequestRefusal): void {
     const id = `${key.startMs}/${keyId}`;
     if (!this.#counted.has(id)) {
       // Nothing was sent for a long time.
@@ -162,7 +162,7 @@ export class RefusalBook {
   }
 }
 
-function encodeRow(refusal: Refusal, nowMs: number): Uint8Array {
+function encodeRow(refusal: RequestRefusal, nowMs: number): Uint8Array {
   const { requestId, keyId, principalId, policyId, endpoint, status, code, attempts, counter } = refusal;
   const row = create(RefusedRequestSchema, {
     id: newUuid(),

@@ -3,10 +3,10 @@ import { LimitError } from '@weighbridge/budget';
 import { parseAttribution } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { policyOf, type RequestObservation } from '../observe/requestObservation.ts';
-import type { Refusal } from '../refusals/refusalBook.ts';
+import type { RequestRefusal } from '../refusals/refusalBook.ts';
 
 /** Keeps a refused request for its row. */
-export type NoteRefusal = (refusal: Refusal) => void;
+export type NoteRefusal = (refusal: RequestRefusal) => void;
 
 /**
  * Notes a request that this service answered with an error, so that its caller can learn why. Not one without a known key; nor one

@@ -2,8 +2,8 @@ import { createServer, type RequestListener } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { writeHead, writeMessage } from './responseHead.ts';
 import type { HeaderList } from './responseHeaders.ts';
+import { writeHead, writeMessage } from './writeHead.ts';
 
 const NAMES = [
   'x-svc-model',
