@@ -9,7 +9,7 @@ import {
 import { parseSmall } from '../formats/fieldReader.ts';
 import { isRecord } from '../formats/jsonFields.ts';
 import type { Charge } from './charge.ts';
-import type { ModelRequest } from './plan.ts';
+import type { ModelRequest } from './preparedRequest.ts';
 
 /** The model whose price an attempt is charged. */
 export interface PricedModel {

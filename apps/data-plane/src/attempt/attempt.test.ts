@@ -16,7 +16,8 @@ import { Cancellation } from '../upstream/cancellation.ts';
 import type { UpstreamResponse } from '../upstream/httpExchange.ts';
 import { ResponseBody } from '../upstream/responseBody.ts';
 import type { Attempt, AttemptContext } from './attempt.ts';
-import type { GenerationPlan, PreparedRequest } from './plan.ts';
+import type { GenerationPlan } from './plan.ts';
+import type { PreparedRequest } from './preparedRequest.ts';
 import { RequestAttempts } from './requestAttempts.ts';
 
 const connector = { ...create(ConnectorSchema, { id: 'con_1' }), serves: () => true, negotiated: new Map() };
@@ -63,7 +64,7 @@ beforeEach(async () => {
 afterEach(() => log.close());
 
 /** The attempts of one request, and what became of their permits. */
-function world(limitNanoUsd = 10n ** 9n) {
+function world(limitNanoUsd = 10n ** 9n, assertWaiting = () => {}) {
   const seen = { sent: 0, acquired: 0, released: 0 };
   const logger = createLogger('test');
   logger.level = 'silent';
@@ -88,7 +89,7 @@ function world(limitNanoUsd = 10n ** 9n) {
     plan: { operation: CHAT_COMPLETIONS, method: 'POST', path: '/chat/completions' } as GenerationPlan,
     headers: {},
     query: '',
-    client: { assertWaiting: () => {}, cancelIfLeft: () => {}, cancellation: new Cancellation() },
+    client: { assertWaiting, cancelIfLeft: () => {}, cancellation: new Cancellation() },
     observed: observe({ id: 'req_1', endpoint: 'chat_completions', receivedAt: 0, key }),
     refreshKey: async () => {},
   };
@@ -128,14 +129,14 @@ function world(limitNanoUsd = 10n ** 9n) {
 /** A lease that the next attempts reserve from at once. */
 async function warmUp({ attempts }: ReturnType<typeof world>): Promise<void> {
   const attempt = attempts.start();
-  await attempt.run(() => prepared);
+  await attempt.run(prepared);
   await attempt.settle(REFUSED);
   await nextTurn();
 }
 
 async function answered({ attempts }: ReturnType<typeof world>): Promise<Attempt> {
   const attempt = attempts.start();
-  await attempt.run(() => prepared);
+  await attempt.run(prepared);
   expect(attempt.state).toBe('answered');
   return attempt;
 }
@@ -147,7 +148,7 @@ describe('an attempt that need not wait', () => {
     const here = world();
     await warmUp(here);
     const attempt = here.attempts.start();
-    const running = attempt.run(() => prepared);
+    const running = attempt.run(prepared);
     expect([here.seen.sent, attempt.state, log.usage.openAttempts]).toEqual([2, 'sent', 1]);
     expect(log.usage.durable()).toBeUndefined();
     await running;
@@ -182,19 +183,19 @@ describe('an attempt that is refused', () => {
   it('gives its permit back, whether the reason is known at once or later', async () => {
     const here = world(0n);
     const late = here.attempts.start();
-    await late.run(() => prepared);
+    await late.run(prepared);
     expect([late.state, late.error]).toMatchObject(['released', { code: 'budget_exhausted' }]);
-    const unprepared = here.attempts.start();
-    const reason = new Error('may not use the target');
-    expect(
-      unprepared.run(() => {
-        throw reason;
-      }),
-    ).toBeUndefined();
-    expect([unprepared.state, unprepared.error]).toEqual(['released', reason]);
-    const rejected = here.attempts.start();
-    await rejected.run(() => Promise.reject(reason));
-    expect([rejected.state, rejected.error]).toEqual(['released', reason]);
     expect(here.seen).toEqual({ sent: 0, acquired: 1, released: 1 });
+
+    let reason: Error | undefined;
+    const there = world(10n ** 9n, () => {
+      if (reason) throw reason;
+    });
+    await warmUp(there);
+    reason = new Error('disconnected');
+    const atOnce = there.attempts.start();
+    expect(atOnce.run(prepared)).toBeUndefined();
+    expect([atOnce.state, atOnce.error]).toEqual(['released', reason]);
+    expect(there.seen).toEqual({ sent: 1, acquired: 2, released: 1 });
   });
 });

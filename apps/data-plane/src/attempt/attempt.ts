@@ -21,7 +21,8 @@ import {
 import type { ResponseResult } from './charge.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import { isCancelledIfLeft } from './disconnects.ts';
-import { assertMaySend, type Plan, type PreparedRequest } from './plan.ts';
+import { assertMaySend, type Plan } from './plan.ts';
+import type { PreparedRequest } from './preparedRequest.ts';
 
 /**
  * One attempt: a request sent to one connector, from the money that is reserved for it to the money that it cost.
@@ -97,9 +98,6 @@ export interface AttemptContext extends PayingRequest {
 
 type Permit = ReturnType<Upstreams['acquirePermit']>;
 
-/** What is sent, for the key as it is now; rejects if the key may not use the target. */
-type Prepare = (key: ResolvedKey) => PreparedRequest | Promise<PreparedRequest>;
-
 /** What it cost; undefined if nothing is billed or it was settled before. */
 type Settled = NanoUsd | undefined;
 
@@ -150,13 +148,13 @@ export class Attempt {
   }
 
   /**
-   * Reserves, records and sends. Neither throws nor rejects. Afterwards it is `answered`; or it was sent and failed, and is `settled`; or
+   * Reserves, records and sends what was prepared. Neither throws nor rejects. Afterwards it is `answered`; or it was sent and failed, and is `settled`; or
    * nothing was sent, and it is `released`. In the last two cases `error` says why.
    */
-  run(prepare: Prepare): Promise<void> | undefined {
+  run(prepared: PreparedRequest): Promise<void> | undefined {
     let beginning: Permit | Promise<Permit>;
     try {
-      beginning = this.#begin(prepare);
+      beginning = this.#begin(prepared);
     } catch (error) {
       return this.#refuse(error);
     }
@@ -199,14 +197,7 @@ export class Attempt {
   }
 
   /** planned → reserved → recorded; returns the permit to send. */
-  #begin(prepare: Prepare): Permit | Promise<Permit> {
-    const preparing = prepare(this.#context.key);
-    return preparing instanceof Promise
-      ? preparing.then((prepared) => this.#reserve(prepared, prepare))
-      : this.#reserve(preparing, prepare);
-  }
-
-  #reserve(prepared: PreparedRequest, prepare: Prepare): Permit | Promise<Permit> {
+  #begin(prepared: PreparedRequest): Permit | Promise<Permit> {
     this.#prepared = prepared;
     const permit = this.#deps.upstreams.acquirePermit(prepared.connector);
     let recording: Promise<void> | undefined;
@@ -214,7 +205,7 @@ export class Attempt {
       const billing = this.#billing;
       recording =
         billing && !billing.tryReserve(prepared)
-          ? this.#waitForReservation(billing, prepare).then(() => this.#record())
+          ? this.#waitForReservation(billing).then(() => this.#record())
           : this.#record();
     } catch (error) {
       return giveUp(permit, error);
@@ -238,13 +229,20 @@ export class Attempt {
     return undefined;
   }
 
-  async #waitForReservation(billing: AttemptBilling, prepare: Prepare): Promise<void> {
+  async #waitForReservation(billing: AttemptBilling): Promise<void> {
     if (await billing.reserve()) return;
     await this.#context.refreshKey();
-    this.#prepared = await prepare(this.#context.key);
+    this.#prepared = await this.#prepareAgain(billing);
     if (billing.tryReserve(this.#prepared) || (await billing.reserve())) return;
     const message = 'The budget of this key changed while the request waited for it. Try again.';
     throw new AppError('unavailable', 'counter_replaced', message);
+  }
+
+  /** For the key as it is now: it may be held to other limits. */
+  #prepareAgain({ modelRequest }: AttemptBilling): PreparedRequest | Promise<PreparedRequest> {
+    const { plan, key } = this.#context;
+    if (plan.kind !== 'generation') return unexpected('nothing is reserved for a stored response');
+    return plan.preparation.forTarget(modelRequest, key);
   }
 
   /** planned, reserved or sent → refused → released. */

@@ -18,7 +18,7 @@ import {
 } from './charge.ts';
 import { droppedFields } from './droppedFields.ts';
 import { outputLimitOf } from './outputLimitOf.ts';
-import type { ModelRequest, PreparedRequest } from './plan.ts';
+import type { ModelRequest, PreparedRequest } from './preparedRequest.ts';
 import { type PricedCharge, priceCharge } from './priceCharge.ts';
 import { estimateReservation } from './reservationEstimate.ts';
 

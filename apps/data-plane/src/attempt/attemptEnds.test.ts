@@ -101,11 +101,13 @@ function open(
     admittedAtMs: 1,
     isBilled: true,
     plan: {
+      kind: 'generation',
       operation: CHAT_COMPLETIONS,
       method: 'POST',
       path: '/chat/completions',
       hideUsage: false,
-    } as GenerationPlan,
+      preparation: { forTarget: () => prepared },
+    } as unknown as GenerationPlan,
     headers: {},
     query: '',
     client: { assertWaiting, cancelIfLeft: () => {}, cancellation: new Cancellation() },
@@ -162,7 +164,7 @@ const prepared = {
 /** Reserves, records and sends one attempt. */
 async function start(attempts: RequestAttempts): Promise<Attempt> {
   const attempt = attempts.start();
-  await attempt.run(() => prepared);
+  await attempt.run(prepared);
   return attempt;
 }
 
@@ -178,7 +180,7 @@ it('settles an attempt once, however often it is asked to', async () => {
   const attempts = open();
   const attempt = attempts.start();
   expect(() => attempt.settle(result())).toThrow('no response came');
-  await attempt.run(() => prepared);
+  await attempt.run(prepared);
   expect(attempt.state).toBe('answered');
   expect(log.spool.own.lastN(usageShard({ policyId: 'pol_1', subject: 'principal:ada' }))).toBe(0n);
   await Promise.all([attempt.settle(result()), attempt.settle(result())]);
@@ -423,7 +425,7 @@ it.each([
   vendor = answer;
   const attempt = await start(open());
   expect(attempt.state).toBe(state);
-  expect(() => attempt.run(() => prepared)).toThrow(`${state} does not lead to`);
+  expect(() => attempt.run(prepared)).toThrow(`${state} does not lead to`);
   if (state === 'answered') await attempt.supersede();
   await expect(attempt.supersede()).rejects.toThrow('settled does not lead to superseded');
 });
@@ -474,7 +476,7 @@ it('observes and settles a free attempt that could not be recorded', async () =>
   });
   const attempt = attempts.start();
   const free = { ...prepared.modelRequest, model: { ...model, free: true } };
-  await attempt.run(() => ({ ...prepared, modelRequest: free }));
+  await attempt.run({ ...prepared, modelRequest: free });
   expect(attempt.state).toBe('answered');
   await attempt.settle(result());
   expect(attempt.state).toBe('settled');

@@ -8,7 +8,7 @@ import { RequestBody } from '../formats/requestBody.ts';
 import { noFacts, type ResponseFacts } from '../formats/responseFormat.ts';
 import { type ChargedAttempt, chargeFor } from './charge.ts';
 import { isStreamCancelledIfLeft } from './disconnects.ts';
-import type { PreparedRequest } from './plan.ts';
+import type { PreparedRequest } from './preparedRequest.ts';
 
 const price = {
   input: 1n,

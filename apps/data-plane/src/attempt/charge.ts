@@ -16,7 +16,7 @@ import { noFacts, type ResponseFacts, type SaidConditions } from '../formats/res
 import type { CountTokens } from '../formats/tokenCounter.ts';
 import { stopsBillingOnDisconnect } from './disconnects.ts';
 import { hasUnknownInput, mayHideUsage, mayWriteToCache, wroteForLong } from './hiddenUsage.ts';
-import type { ModelRequest, PreparedRequest } from './plan.ts';
+import type { ModelRequest, PreparedRequest } from './preparedRequest.ts';
 import { largestInput, modelOutputLimit } from './reservationEstimate.ts';
 
 /** How a response ended, and what was read from it. */

@@ -1,6 +1,6 @@
 import { type Connector, OnDisconnect } from '@weighbridge/contracts';
 import { endsWithItsCost } from './hiddenUsage.ts';
-import type { PreparedRequest } from './plan.ts';
+import type { PreparedRequest } from './preparedRequest.ts';
 
 /**
  * Providers that stop generating, and billing, once the connection is closed

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { droppedFields, droppedText } from './droppedFields.ts';
-import type { PreparedRequest } from './plan.ts';
+import type { PreparedRequest } from './preparedRequest.ts';
 
 const loss = (path: string, verdict: 'changed' | 'dropped') => ({ path, verdict, reason: 'x', count: 1 });
 

@@ -1,6 +1,6 @@
 import type { Loss } from '@weighbridge/dialects';
 import type { RemovedTool } from '../formats/requestFindings.ts';
-import type { PreparedRequest } from './plan.ts';
+import type { PreparedRequest } from './preparedRequest.ts';
 import { headerText } from './responseHeaders.ts';
 
 const MAX_SHOWN = 8;

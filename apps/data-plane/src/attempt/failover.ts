@@ -18,6 +18,7 @@ import {
 } from './credentialRefusal.ts';
 import { isForAnyone, readObjectRefusal } from './objectRefusal.ts';
 import type { GenerationPlan } from './plan.ts';
+import type { PreparedRequest } from './preparedRequest.ts';
 import type { RecentFailures } from './recentFailures.ts';
 import type { RequestAttempts } from './requestAttempts.ts';
 import { SupersededResponse } from './supersededResponse.ts';
@@ -112,14 +113,24 @@ class Failover {
         await this.#client.pause(pauseMs);
         if (this.#isOver) break;
       }
-      const attempt = this.#attempts.start();
       const reportResult = this.#deps.health.begin(target.connector);
-      const running = attempt.run((key) => this.#plan.prepare(target, key));
+      let prepared: PreparedRequest;
+      try {
+        const preparing = this.#plan.preparation.forTarget(target, this.#attempts.key);
+        prepared = preparing instanceof Promise ? await preparing : preparing;
+      } catch (error) {
+        reportResult('unknown');
+        this.#skip(target, error);
+        next = this.#choose();
+        continue;
+      }
+      const attempt = this.#attempts.start();
+      const running = attempt.run(prepared);
       if (running) await running;
       if (attempt.state === 'released') {
         reportResult('unknown');
         if (attempt.error === this.#refused) throw attempt.error;
-        this.#skip(target, attempt);
+        this.#skip(target, attempt.error);
         next = this.#choose();
         continue;
       }
@@ -132,7 +143,7 @@ class Failover {
       next = verdict.retry && this.#choose();
       if (next && verdict.retry) this.#deps.onFailover(target.connector.id, verdict.retry);
       else if (verdict.retry) this.#giveUp(verdict.retry);
-      else if (verdict !== CANCELLED) this.#deps.recentFailures.forget(this.#attempts.keyId, target);
+      else if (verdict !== CANCELLED) this.#deps.recentFailures.forget(this.#attempts.key.id, target);
       if (attempt.state !== 'answered')
         this.#failure = upstreamError(attempt.error, target.connector.provider);
       else if (refusal && refusal.about !== 'request')
@@ -173,7 +184,7 @@ class Failover {
    * Nothing was sent. If the connector is busy, others may not be; what can't be translated for one vendor may pass to another; if
    * budget or spool space is short, only free models remain.
    */
-  #skip(target: Target, { error }: Attempt): void {
+  #skip(target: Target, error: unknown): void {
     this.#refusal ??= error;
     if (isBusy(error)) {
       this.#deps.onFailover(target.connector.id, 'busy');
@@ -209,7 +220,7 @@ class Failover {
     if (reason === 'credential' && !isRenewed) this.#selector.exclude(target.connector);
     else this.#selector.recordFailure(target, performance.now(), requestedPauseMs(attempt, this.#deps.now()));
     if (PROVIDER_FAILURES.has(reason)) this.#selector.recordProviderFailure(target);
-    if (!this.#deps.recentFailures.has(this.#attempts.keyId, target)) return;
+    if (!this.#deps.recentFailures.has(this.#attempts.key.id, target)) return;
     this.#isLimited = true;
     this.#selector.excludeTarget(target);
   }
@@ -225,7 +236,7 @@ class Failover {
     // Locks are free again soon.
     if (reason === 'conflict' || reason === 'request_timeout') return;
     for (const target of this.#selector.failed) {
-      this.#deps.recentFailures.note(this.#attempts.keyId, target);
+      this.#deps.recentFailures.note(this.#attempts.key.id, target);
     }
   }
 
@@ -233,7 +244,7 @@ class Failover {
     const verdict = verdictOn(attempt, refusal);
     if (verdict !== ON_REFUSAL.unclear) return verdict;
     const isDead = this.#deps.health.state(connector) === 'dead';
-    this.#deps.credentials.suspect(connector, attempt.response.status, this.#attempts.principalId);
+    this.#deps.credentials.suspect(connector, attempt.response.status, this.#attempts.key.principalId);
     // It stays dead until something is accepted.
     return isDead ? ON_REFUSAL.credential : verdict;
   }

@@ -67,7 +67,7 @@ class StoredSearch {
   async run(): Promise<Delivered> {
     for (const [at, connector] of this.#connectors.entries()) {
       const attempt = this.#attempts.start();
-      await attempt.run(() => ({ connector, body: undefined, modelRequest: undefined }));
+      await attempt.run({ connector, body: undefined, modelRequest: undefined });
       this.#upstreamMs += attempt.waitedMs;
       const refusal = mayRefuseCredential(attempt)
         ? await readCredentialRefusal(attempt, this.#client.memory)
@@ -114,7 +114,7 @@ class StoredSearch {
       return;
     }
     if (about === 'credential') this.#deps.onUnauthorized(connector, status);
-    else this.#deps.credentials.suspect(connector, status, this.#attempts.principalId);
+    else this.#deps.credentials.suspect(connector, status, this.#attempts.key.principalId);
     this.#failure ??= connectorUnauthorized(connector.provider, about);
   }
 

@@ -4,7 +4,7 @@ import { parseSmall } from '../formats/fieldReader.ts';
 import { isRecord } from '../formats/jsonFields.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
 import { unknownCosts } from '../formats/unknownCosts.ts';
-import type { ModelRequest, PreparedRequest } from './plan.ts';
+import type { ModelRequest, PreparedRequest } from './preparedRequest.ts';
 
 /**
  * Whether a response that was not read to its end may have cost more than can be seen of it: reasoning that is not shown,

@@ -5,7 +5,7 @@ import { readGenerationRequest } from '../formats/generationRequest.ts';
 import { CHAT_COMPLETIONS, MESSAGES, OPERATIONS, type Operation, RESPONSES } from '../formats/operation.ts';
 import { RequestBody } from '../formats/requestBody.ts';
 import { outputLimitOf } from './outputLimitOf.ts';
-import type { PreparedRequest } from './plan.ts';
+import type { PreparedRequest } from './preparedRequest.ts';
 import { estimateReservation } from './reservationEstimate.ts';
 
 const rates = {

@@ -3,7 +3,7 @@ import type { Estimate } from '@weighbridge/domain';
 import type { RoutableConnector } from '@weighbridge/state';
 import { type GenerationRequest, setLimits } from '../formats/generationRequest.ts';
 import { LEAST_OUTPUT, limitField } from './limitOutput.ts';
-import type { PreparedRequest } from './plan.ts';
+import type { PreparedRequest } from './preparedRequest.ts';
 import { estimateReservation } from './reservationEstimate.ts';
 
 /** The field of a request that limits its output, and how the reservation follows from it; undefined without an output. */

@@ -1,13 +1,13 @@
 import type { RoutingProfile } from '@weighbridge/domain';
 import type { AppError } from '@weighbridge/errors';
-import type { ResolvedKey, RoutableConnector } from '@weighbridge/state';
-import type { Target, Targets } from '../control/target.ts';
+import { type ResolvedKey, type RoutableConnector } from '@weighbridge/state';
+import { type Target, type Targets } from '../control/target.ts';
+import { type RoutableConnector } from '../control/routingTable.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import type { Operation } from '../formats/operation.ts';
-import type { RequestBody } from '../formats/requestBody.ts';
 import type { NamedObject } from '../formats/storedObjects.ts';
 import type { PinDecision } from '../routing/sessionPins.ts';
-import type { AttemptTranslation } from '../translation/requestTranslation.ts';
+import type { Preparation } from './preparation.ts';
 
 /** What is decided of a request before anything is sent. */
 export type Plan = GenerationPlan | StoredPlan;
@@ -39,11 +39,8 @@ export interface GenerationPlan extends AnyPlan {
   readonly isEstimated?: boolean;
   /** Undefined if the request names no stored object. */
   readonly objects: ObjectAccess | undefined;
-  /**
-   * The request for one target: the account may know the model by another name, and a hard budget limits the output of each
-   * model differently. Rejects if the key may not use the target; may wait for headroom in the budgets.
-   */
-  readonly prepare: (target: Target, key: ResolvedKey) => PreparedRequest | Promise<PreparedRequest>;
+  /** What is sent, by target. */
+  readonly preparation: Preparation;
   /** To be called with the target that answered. */
   readonly savePin: PinDecision['savePin'];
 }
@@ -77,25 +74,6 @@ export interface ObjectAccess {
   readonly notFound: AppError | undefined;
   /** `notFound` is the answer, and no vendor gets the request. */
   readonly isRefused: boolean;
-}
-
-/** A request that is ready to be sent to one connector. */
-export interface PreparedRequest {
-  readonly connector: RoutableConnector;
-  /** Below the base URL of the vendor's own API; undefined: the path of the plan, below the connector's base URL. */
-  readonly nativePath?: string;
-  readonly body: RequestBody | undefined;
-  /** Undefined for a stored response, which no model works on. */
-  readonly modelRequest: ModelRequest | undefined;
-  /** Undefined if the vendor speaks the caller's dialect: the bytes pass. */
-  readonly translation?: AttemptTranslation | undefined;
-}
-
-/** A generation request for one model at one connector, with the limits that hold there. */
-export interface ModelRequest extends Target {
-  readonly generation: GenerationRequest;
-  /** The other models that the request names: any of them may answer, at its own price. Default: none. */
-  readonly alternatives?: readonly Target[];
 }
 
 /**

@@ -7,7 +7,7 @@ import { readGenerationRequest } from '../formats/generationRequest.ts';
 import { MESSAGES } from '../formats/operation.ts';
 import { RequestBody } from '../formats/requestBody.ts';
 import type { Charge } from './charge.ts';
-import type { ModelRequest } from './plan.ts';
+import type { ModelRequest } from './preparedRequest.ts';
 import { priceCharge } from './priceCharge.ts';
 
 const rates = (usd: bigint) =>

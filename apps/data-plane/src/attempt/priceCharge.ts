@@ -17,7 +17,7 @@ import { serverToolsOf } from '../formats/serverTools.ts';
 import { answeredModel, otherModel, type PricedModel } from './answeredModel.ts';
 import { billedTools } from './billedTools.ts';
 import type { Charge } from './charge.ts';
-import type { ModelRequest } from './plan.ts';
+import type { ModelRequest } from './preparedRequest.ts';
 
 /** A charge with its price. */
 export type PricedCharge = Pick<AttemptEnd, 'usage' | 'estimated' | 'costNanoUsd' | 'details'>;

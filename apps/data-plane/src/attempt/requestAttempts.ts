@@ -1,3 +1,4 @@
+import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { Attempt, type AttemptContext, type AttemptDeps } from './attempt.ts';
 import type { AttemptCounter } from './attemptBilling.ts';
 
@@ -15,14 +16,9 @@ export class RequestAttempts implements AttemptCounter {
     this.#context = context;
   }
 
-  /** Of the key that the request came with. */
-  get keyId(): string {
-    return this.#context.key.id;
-  }
-
-  /** Whose request it is. */
-  get principalId(): string {
-    return this.#context.key.principalId;
+  /** As it is now: an attempt may have refreshed it. */
+  get key(): ResolvedKey {
+    return this.#context.key;
   }
 
   start(): Attempt {

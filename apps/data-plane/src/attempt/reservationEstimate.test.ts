@@ -5,7 +5,7 @@ import { readGeminiRequest } from '../formats/geminiRequest.ts';
 import { readGenerationRequest } from '../formats/generationRequest.ts';
 import { CHAT_COMPLETIONS, GENERATE_CONTENT, type Operation } from '../formats/operation.ts';
 import { RequestBody } from '../formats/requestBody.ts';
-import type { PreparedRequest } from './plan.ts';
+import type { PreparedRequest } from './preparedRequest.ts';
 import { estimateReservation } from './reservationEstimate.ts';
 
 const rates = {

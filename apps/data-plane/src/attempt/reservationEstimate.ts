@@ -14,7 +14,7 @@ import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { asksForMedia } from '../formats/requestTraits.ts';
 import { expectedToolUses } from '../formats/serverTools.ts';
 import { hasUnknownInput } from './hiddenUsage.ts';
-import type { ModelRequest, PreparedRequest } from './plan.ts';
+import type { ModelRequest, PreparedRequest } from './preparedRequest.ts';
 import { allowedPrices, expectedPrices, toolCost } from './servicePrices.ts';
 
 /** What an attempt reserves, and is charged if its real cost stays unknown. */

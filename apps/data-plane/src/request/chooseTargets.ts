@@ -8,12 +8,13 @@ import type { ObjectAccess } from '../attempt/plan.ts';
 import type { ObjectOwners } from '../control/objectOwners.ts';
 import type { Target, Targets } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
+import { isAllowed } from '../routing/allowedModels.ts';
 import { storingFirst, targetAt, targetsForModels } from '../routing/modelTargets.ts';
 import { drawOf, pinKeyOf, routePinKey } from '../routing/pinKey.ts';
 import { type ProfileDeps, targetsForProfile } from '../routing/profileTargets.ts';
 import type { PinDecision, SessionPins } from '../routing/sessionPins.ts';
 import { operationInstead } from '../translation/requestTranslation.ts';
-import { admitModel, isAllowed } from './admitModel.ts';
+import { admitModel } from './admitModel.ts';
 import { accessToObjects } from './namedObjects.ts';
 
 export interface ChosenTargets extends PinDecision {

@@ -1,8 +1,8 @@
 import { AppError, raise } from '@weighbridge/errors';
 import { canAnswer, type ResolvedKey, type RoutableModel, type RoutingTable } from '@weighbridge/state';
 import { GEMINI_OPERATIONS } from '../formats/operation.ts';
+import { isAllowed } from '../routing/allowedModels.ts';
 import { servingConnectors } from '../routing/modelTargets.ts';
-import { isAllowed } from './admitModel.ts';
 import { resolveName } from './resolveModel.ts';
 
 const OWN_PREFIX = 'gemini/';

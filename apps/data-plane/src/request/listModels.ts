@@ -2,11 +2,11 @@ import { didYouMean, ROUTER_PREFIX, shortened } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { ResolvedKey, RoutingTable } from '@weighbridge/state';
 import type { Dialect } from '../formats/operation.ts';
+import { isAllowed, policyIdsOf } from '../routing/allowedModels.ts';
 import { reachableProfiles } from '../routing/profileTargets.ts';
-import { isAllowed } from './admitModel.ts';
 import { nearestModels } from './nearestModels.ts';
 import { type PresentedModel, presentModel } from './presentedModel.ts';
-import { policyIdsOf, resolveName } from './resolveModel.ts';
+import { resolveName } from './resolveModel.ts';
 
 const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 1_000;

@@ -1,7 +1,9 @@
 import { nearestModels as nearestOf } from '@weighbridge/domain';
-import type { ResolvedKey, RoutableConnector, RoutingTable } from '@weighbridge/state';
+import { type ResolvedKey, type RoutableConnector, type RoutingTable } from '@weighbridge/state';
+import { type ResolvedKey } from '../control/resolvedKey.ts';
+import { type RoutableConnector, type RoutingTable } from '../control/routingTable.ts';
+import { policyIdsOf } from '../routing/allowedModels.ts';
 import { servingConnectors } from '../routing/modelTargets.ts';
-import { policyIdsOf } from './resolveModel.ts';
 
 /** Names of models that the key may use at such a connector, the most similar first. */
 export function nearestModels(

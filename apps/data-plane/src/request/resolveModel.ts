@@ -1,8 +1,10 @@
 import { DEFAULT_PROFILE, profileNameOf, type ResolvedName, shortened } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { ResolvedKey, RoutingTable } from '@weighbridge/state';
+import { type ResolvedKey, type RoutingTable } from '@weighbridge/state';
+import { type ResolvedKey } from '../control/resolvedKey.ts';
+import { type RoutingTable } from '../control/routingTable.ts';
+import { policyIdsOf } from '../routing/allowedModels.ts';
 
-const NO_POLICIES: readonly string[] = [];
 /** No name of a model has a slash at an end, nor what can't be printed. */
 const MALFORMED = /^\s*$|^\/|\/$|[\p{Cc}\p{Cs}]/u;
 
@@ -25,11 +27,6 @@ export function resolveName(name: string, key: ResolvedKey, table: RoutingTable)
   const resolved = names.resolve(name, policyIdsOf(key, table));
   if (resolved?.alias) assertReachable(name, resolved, table);
   return resolved;
-}
-
-/** The policies by which aliases are chosen, the nearest first. */
-export function policyIdsOf({ policies }: ResolvedKey, { names }: RoutingTable): readonly string[] {
-  return names.hasPolicyAliases ? policies.map(({ bucket }) => bucket.policyId) : NO_POLICIES;
 }
 
 function malformedName(name: string): AppError {

@@ -4,7 +4,7 @@ import { type ResolvedKey, type RoutableConnector, type RoutingTable, servesRout
 import { responseNotFound } from '../attempt/findStored.ts';
 import type { ObjectOwners } from '../control/objectOwners.ts';
 import { isObjectId } from '../formats/storedObjects.ts';
-import { isAllowed } from './admitModel.ts';
+import { isAllowed } from '../routing/allowedModels.ts';
 
 interface StoredAt {
   readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];

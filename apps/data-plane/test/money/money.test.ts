@@ -6,7 +6,7 @@ import { AppError } from '@weighbridge/errors';
 import { routingTable } from '@weighbridge/state';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { chargeFor } from '../../src/attempt/charge.ts';
-import type { ModelRequest } from '../../src/attempt/plan.ts';
+import type { ModelRequest } from '../../src/attempt/preparedRequest.ts';
 import { priceCharge } from '../../src/attempt/priceCharge.ts';
 import { toolCost } from '../../src/attempt/servicePrices.ts';
 import { factsOf } from '../../src/formats/documentReader.ts';

@@ -1,0 +1,196 @@
+import type { LeaseBook } from '@weighbridge/budget';
+import type { ResponseStorage } from '@weighbridge/dialects';
+import type { RoutingProfile } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
+import {
+  type RoutableConnector,
+  type RoutableModel,
+  type RoutingTable,
+  upstreamNameAt,
+} from '../control/routingTable.ts';
+import type { Target } from '../control/target.ts';
+import { geminiPath } from '../formats/geminiRequest.ts';
+import { type GenerationRequest, upstreamBody } from '../formats/generationRequest.ts';
+import { type HardTerms, hardTerms } from '../formats/hardMode.ts';
+import { RESPONSES } from '../formats/operation.ts';
+import { inReusedContainers } from '../formats/serverTools.ts';
+import { assertAllowed, assertNamedModelsAllowed, namedTargets } from '../routing/allowedModels.ts';
+import { inTranslation } from '../translation/notTranslatable.ts';
+import {
+  type AttemptTranslation,
+  operationInstead,
+  RequestTranslation,
+  type TranslatedRequest,
+} from '../translation/requestTranslation.ts';
+import {
+  MAX_CONVERSATION_BYTES,
+  type ResponseStore,
+  type StoreMemory,
+} from '../translation/responseStore.ts';
+import { limitOutput } from './limitOutput.ts';
+import type { PreparedRequest } from './preparedRequest.ts';
+import { reportsUsageIfAsked } from './streamUsage.ts';
+
+export interface PreparationDeps {
+  readonly budget: Pick<LeaseBook, 'headroom'>;
+  /** Of the envelopes in which callers keep what only a vendor understands. */
+  readonly envelopeKey: Buffer;
+  /** Of responses that their vendors do not store; undefined if there is none. */
+  readonly responses: ResponseStore | undefined;
+}
+
+/** An admitted request. */
+export interface AdmittedRequest {
+  /** That it was admitted for. */
+  readonly key: ResolvedKey;
+  /** As the client sent it. */
+  readonly generation: GenerationRequest;
+  /** What the requested name stands for: the id of a model, or `router/<profile>`. */
+  readonly model: string;
+  /** The name that the vendor of that model gets, if the request gave it another one of its names. */
+  readonly sentName: string | undefined;
+  /** Undefined if the request names a model. */
+  readonly profile: RoutingProfile | undefined;
+  /** The response of this service's own store whose conversation the request says. */
+  readonly continued: string | undefined;
+  readonly table: RoutingTable;
+  /** What the request holds. */
+  readonly memory: StoreMemory;
+}
+
+/**
+ * Decides what a request sends, for each of its targets: the account may know the model by another name, its vendor may speak
+ * another dialect, and a hard budget limits the output of each model differently.
+ */
+export class Preparation {
+  readonly #deps: PreparationDeps;
+  readonly #request: AdmittedRequest;
+  /** What a hard budget found in the body, for the key that it was checked for. */
+  #hard: { readonly key: ResolvedKey; readonly terms: HardTerms } | undefined;
+  /** Set once a target speaks another dialect. */
+  #translation: RequestTranslation | undefined;
+
+  constructor(deps: PreparationDeps, request: AdmittedRequest) {
+    this.#deps = deps;
+    this.#request = request;
+  }
+
+  /** Throws a 400 if the maximum cost at a target can't be known, and has to be. */
+  assertBounded(targets: readonly Target[]): void {
+    const { key, generation } = this.#request;
+    const isHard = (target: Target) =>
+      this.#isHard(key, target) && !operationInstead(target.connector, generation.operation);
+    if (targets.some(isHard)) this.#hardTerms(key);
+  }
+
+  /** Throws or rejects if the key may not use the target, or it can't get the request; may wait for headroom in the budgets. */
+  forTarget(target: Target, key: ResolvedKey): PreparedRequest | Promise<PreparedRequest> {
+    const { generation: asked, table } = this.#request;
+    const isHard = this.#isHard(key, target);
+    if (key !== this.#request.key) {
+      // The key was refreshed after the request was planned.
+      assertAllowed(key, target.model);
+      if (key.restrictsModels) assertNamedModelsAllowed(key, asked, [target], table);
+    }
+    const translated = this.#translated(target);
+    const generation = translated?.generation ?? asked;
+    if (!isHard) return this.#prepared(target, generation, translated?.translation);
+    const terms = translated ? this.#translatedTerms(generation, key, target) : this.#hardTerms(key);
+    // Reasoning has a share of the limit: lowering it later would leave no room for the answer.
+    const hasDefaultLimit = translated?.translation.limit.isSet === false && !generation.asksToReason;
+    return limitOutput(this.#deps.budget, key, generation, terms, target, hasDefaultLimit).then((limited) =>
+      this.#prepared(target, limited, translated?.translation),
+    );
+  }
+
+  /** Undefined if the target takes the request as it is. Throws a 400 if it can't get it at all. */
+  #translated(target: Target): TranslatedRequest | undefined {
+    const { model, connector } = target;
+    const { key, generation, profile, memory, continued } = this.#request;
+    const operation = operationInstead(connector, generation.operation);
+    if (!operation) return undefined;
+    const scope = { key: this.#deps.envelopeKey, principal: key.principalId };
+    const isStrict = key.translatesStrictly || profile?.translatesStrictly === true;
+    this.#translation ??= new RequestTranslation(generation, scope, {
+      policy: isStrict ? 'strict' : 'lenient',
+      memory,
+      storage: this.#storage(),
+      previousId: continued,
+    });
+    return this.#translation.translate(target, operation, upstreamNameAt(model, connector));
+  }
+
+  /** Of a response that its vendor does not store: whether this service does, unless the caller forbids it. */
+  #storage(): ResponseStorage {
+    const { operation, isStored, body } = this.#request.generation;
+    if (operation !== RESPONSES || !isStored || !this.#deps.responses) return 'nowhere';
+    return body.length > MAX_CONVERSATION_BYTES ? 'too_large' : 'here';
+  }
+
+  #isHard({ isHard }: ResolvedKey, { model }: Target): boolean {
+    const { operation, namesSeveralModels } = this.#request.generation;
+    // Instead of a model that is free, another one may answer.
+    return isHard && operation.isBilled && (!model.free || namesSeveralModels);
+  }
+
+  #prepared(
+    { model, connector }: Target,
+    generation: GenerationRequest,
+    translation: AttemptTranslation | undefined,
+  ): PreparedRequest {
+    const name = translation ? upstreamNameAt(model, connector) : this.#upstreamName(model, connector);
+    const body = upstreamBody(generation, name, reportsUsageIfAsked(connector));
+    if (generation.operation.dialect === 'gemini') {
+      const nativePath = geminiPath(generation, name);
+      return { connector, body, nativePath, modelRequest: { model, connector, generation }, translation };
+    }
+    if (!generation.namesSeveralModels)
+      return { connector, body, modelRequest: { model, connector, generation }, translation };
+    const alternatives = namedTargets(generation, connector, this.#request.table);
+    return { connector, body, modelRequest: { model, connector, generation, alternatives }, translation };
+  }
+
+  /** The name that the vendor gets: the account's own, else the one in the request if it is the vendor's, else the model's. */
+  #upstreamName(model: RoutableModel, connector: RoutableConnector): string {
+    const { sentName, model: requested } = this.#request;
+    const name = upstreamNameAt(model, connector);
+    return sentName !== undefined && model.id === requested && name === model.upstreamName ? sentName : name;
+  }
+
+  /** Throws a 400 too, which names a field of the caller's if its own request is refused as well. */
+  #translatedTerms(generation: GenerationRequest, key: ResolvedKey, { model }: Target): HardTerms {
+    try {
+      return termsOf(generation, key);
+    } catch (error) {
+      this.#hardTerms(key);
+      throw inTranslation(error, model.id);
+    }
+  }
+
+  /** Throws a 400 if the maximum cost of the request can't be known. */
+  #hardTerms(key: ResolvedKey): HardTerms {
+    if (this.#hard?.key !== key) {
+      const { generation } = this.#request;
+      const { isBackground, output } = generation;
+      if (isBackground && output?.maxTokens === undefined) throw unboundedBackground();
+      this.#hard = { key, terms: termsOf(generation, key) };
+    }
+    return this.#hard.terms;
+  }
+}
+
+function termsOf(generation: GenerationRequest, { hardAllowFields }: ResolvedKey): HardTerms {
+  const { operation, body } = generation;
+  const terms = body.readJoined((bytes) => hardTerms(operation, bytes, hardAllowFields));
+  return { ...terms, toolUses: inReusedContainers(terms.toolUses, generation) };
+}
+
+/** An output limit that this service sets would cut what no one waits for. */
+function unboundedBackground(): AppError {
+  const message =
+    "A background response needs max_output_tokens under this key's hard budget. Send that field, or remove background.";
+  return new AppError('invalid_request', 'max_output_tokens_required', message, {
+    param: 'max_output_tokens',
+  });
+}
