@@ -12,12 +12,7 @@ import { upstreamHeaders } from '../upstream/headers.ts';
 import type { UpstreamResponse } from '../upstream/httpExchange.ts';
 import { wasNeverSent } from '../upstream/upstreamErrors.ts';
 import type { Upstreams } from '../upstream/upstreams.ts';
-import {
-  AttemptBilling,
-  type AttemptCounter,
-  type BillingDeps,
-  type PayingRequest,
-} from './attemptBilling.ts';
+import { type AttemptCounter, AttemptMoney, type MoneyDeps, type PayingRequest } from './attemptMoney.ts';
 import type { ResponseResult } from './charge.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import { isCancelledIfLeft } from './disconnects.ts';
@@ -78,7 +73,7 @@ const NEXT_STATES: Readonly<Record<AttemptState, readonly AttemptState[]>> = {
   released: [],
 };
 
-export interface AttemptDeps extends BillingDeps {
+export interface AttemptDeps extends MoneyDeps {
   readonly upstreams: Upstreams;
   readonly observer: Pick<Observer, 'attempted' | 'sawUnknown'>;
 }
@@ -105,7 +100,7 @@ export class Attempt {
   readonly #deps: AttemptDeps;
   readonly #context: AttemptContext;
   /** Undefined if nothing is billed. */
-  readonly #billing: AttemptBilling | undefined;
+  readonly #money: AttemptMoney | undefined;
   #state: AttemptState = 'planned';
   #prepared: PreparedRequest | undefined;
   /** Why its INTENT could not be written when it was about to go out. */
@@ -121,7 +116,7 @@ export class Attempt {
   constructor(deps: AttemptDeps, context: AttemptContext, counter: AttemptCounter) {
     this.#deps = deps;
     this.#context = context;
-    this.#billing = context.isBilled ? new AttemptBilling(deps, context, counter) : undefined;
+    this.#money = context.isBilled ? new AttemptMoney(deps, context, counter) : undefined;
   }
 
   get state(): AttemptState {
@@ -129,12 +124,12 @@ export class Attempt {
   }
 
   get isBilled(): boolean {
-    return this.#billing !== undefined;
+    return this.#money !== undefined;
   }
 
   /** The id of its usage event; empty if it is not billed. */
   get eventId(): string {
-    return this.#billing?.eventId ?? '';
+    return this.#money?.eventId ?? '';
   }
 
   /** Throws before it is prepared. */
@@ -191,8 +186,8 @@ export class Attempt {
     const { requestId } = this.#context;
     this.#deps.logger.error({ requestId }, 'bug: attempt was left open; settled at its reservation');
     this.#enter('abandoned');
-    const billing = this.#billing;
-    if (billing) void this.#end(billing, billing.chargeReservation());
+    const money = this.#money;
+    if (money) void this.#settleAt(money, money.chargeReservation());
     else this.#settleUnbilled(Outcome.INTERRUPTED, 0);
   }
 
@@ -202,10 +197,10 @@ export class Attempt {
     const permit = this.#deps.upstreams.acquirePermit(prepared.connector);
     let recording: Promise<void> | undefined;
     try {
-      const billing = this.#billing;
+      const money = this.#money;
       recording =
-        billing && !billing.tryReserve(prepared)
-          ? this.#waitForReservation(billing).then(() => this.#record())
+        money && !money.tryReserve(prepared)
+          ? this.#waitForReservation(money).then(() => this.#record())
           : this.#record();
     } catch (error) {
       return giveUp(permit, error);
@@ -223,23 +218,23 @@ export class Attempt {
     this.#enter('reserved');
     this.#context.client.assertWaiting();
     assertMaySend(this.#context.plan);
-    const recording = this.#billing?.record();
+    const recording = this.#money?.record();
     if (recording) return recording.then(() => this.#enter('recorded'));
     this.#enter('recorded');
     return undefined;
   }
 
-  async #waitForReservation(billing: AttemptBilling): Promise<void> {
-    if (await billing.reserve()) return;
+  async #waitForReservation(money: AttemptMoney): Promise<void> {
+    if (await money.reserve()) return;
     await this.#context.refreshKey();
-    this.#prepared = await this.#prepareAgain(billing);
-    if (billing.tryReserve(this.#prepared) || (await billing.reserve())) return;
+    this.#prepared = await this.#prepareAgain(money);
+    if (money.tryReserve(this.#prepared) || (await money.reserve())) return;
     const message = 'The budget of this key changed while the request waited for it. Try again.';
     throw new AppError('unavailable', 'counter_replaced', message);
   }
 
   /** For the key as it is now: it may be held to other limits. */
-  #prepareAgain({ modelRequest }: AttemptBilling): PreparedRequest | Promise<PreparedRequest> {
+  #prepareAgain({ modelRequest }: AttemptMoney): PreparedRequest | Promise<PreparedRequest> {
     const { plan, key } = this.#context;
     if (plan.kind !== 'generation') return unexpected('nothing is reserved for a stored response');
     return plan.preparation.forTarget(modelRequest, key);
@@ -249,7 +244,7 @@ export class Attempt {
   #refuse(error: unknown): Promise<void> | undefined {
     this.error = error;
     this.#enter('refused');
-    const releasing = this.#billing?.release();
+    const releasing = this.#money?.release();
     if (releasing) return releasing.then(() => this.#enter('released'));
     this.#enter('released');
     return undefined;
@@ -302,7 +297,7 @@ export class Attempt {
   /** Called by the HTTP client before the first byte goes out. */
   readonly #assertRecorded = (): void => {
     try {
-      this.#billing?.assertRecorded();
+      this.#money?.assertRecorded();
     } catch (error) {
       this.#unrecorded = error;
       throw error;
@@ -318,12 +313,12 @@ export class Attempt {
 
   /** answered, failed or superseded → settled; once settled, it does nothing. */
   #settle(result: ResponseResult, status: number, neverSent: boolean): Settled | Promise<Settled> {
-    const billing = this.#billing;
-    if (!billing) return this.#settleUnbilled(result.outcome, status);
-    if (!billing.isOpen) return undefined;
+    if (this.#state === 'settled') return undefined;
+    const money = this.#money;
+    if (!money) return this.#settleUnbilled(result.outcome, status);
     const { outcome, facts, firstByteAt, output, isDocument = false } = result;
     const sentAt = this.#sentAt;
-    const end = billing.charge({
+    const end = money.charge({
       outcome,
       facts,
       firstByteAt,
@@ -334,12 +329,11 @@ export class Attempt {
       sentAt,
     });
     return end instanceof Promise
-      ? end.then((counted) => this.#end(billing, counted, result))
-      : this.#end(billing, end, result);
+      ? end.then((counted) => this.#settleAt(money, counted, result))
+      : this.#settleAt(money, end, result);
   }
 
   #settleUnbilled(outcome: Outcome, status: number): undefined {
-    if (this.#state === 'settled') return undefined;
     this.#enter('settled');
     const { observed } = this.#context;
     observed.lastAttempt = { outcome, status };
@@ -347,15 +341,15 @@ export class Attempt {
     return undefined;
   }
 
-  #end(billing: AttemptBilling, end: AttemptEnd, result?: ResponseResult): Settled | Promise<Settled> {
-    // Settled or abandoned while its tokens were counted.
-    if (!billing.isOpen) return undefined;
+  #settleAt(money: AttemptMoney, end: AttemptEnd, result?: ResponseResult): Settled | Promise<Settled> {
+    // While its tokens were counted.
+    if (this.#state === 'settled') return undefined;
     const { observed } = this.#context;
     const output = result && (() => result.output().text);
-    this.#deps.observer.attempted(observed, billing.modelRequest, end, output);
+    this.#deps.observer.attempted(observed, money.modelRequest, end, output);
     this.#enter('settled');
-    const ending = billing.end(end);
-    return ending ? ending.then(() => end.costNanoUsd) : end.costNanoUsd;
+    const settling = money.settle(end);
+    return settling ? settling.then(() => end.costNanoUsd) : end.costNanoUsd;
   }
 
   #enter(state: AttemptState): void {

@@ -1,6 +1,6 @@
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { Attempt, type AttemptContext, type AttemptDeps } from './attempt.ts';
-import type { AttemptCounter } from './attemptBilling.ts';
+import type { AttemptCounter } from './attemptMoney.ts';
 
 /** The attempts of one request: one at a time, each started once the one before it has ended. */
 export class RequestAttempts implements AttemptCounter {

@@ -4,6 +4,7 @@ import { raise } from '@weighbridge/errors';
 import { canAnswer, type ResolvedKey, type RoutingTable, servesRoute } from '@weighbridge/state';
 import { type UsageLog } from '@weighbridge/usage/recording';
 import { usageBacklog } from '../attempt/attemptBilling.ts';
+import { usageBacklog } from '../attempt/attemptMoney.ts';
 import type { ObjectAccess } from '../attempt/plan.ts';
 import type { ObjectOwners } from '../control/objectOwners.ts';
 import type { Target, Targets } from '../control/target.ts';

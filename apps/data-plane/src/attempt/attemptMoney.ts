@@ -22,7 +22,7 @@ import type { ModelRequest, PreparedRequest } from './preparedRequest.ts';
 import { type PricedCharge, priceCharge } from './priceCharge.ts';
 import { estimateReservation } from './reservationEstimate.ts';
 
-export interface BillingDeps {
+export interface MoneyDeps {
   readonly usage: UsageLog;
   readonly budget: Pick<LeaseBook, 'reserve' | 'tryReserve' | 'settle'>;
   /** How many output tokens the responses of a model usually stay below; undefined if it was never measured. */
@@ -51,9 +51,17 @@ export interface AttemptCounter {
   usedTokens: number;
 }
 
-/** The money of one attempt: its reservation in the budgets, and its record in the spool. */
-export class AttemptBilling {
-  readonly #deps: BillingDeps;
+/**
+ * The money of an attempt that is billed: what its budgets hold of it, and its record in the spool. It has no states of its
+ * own: the attempt decides what comes when (attempt.ts), and the record has its own (packages/usage). In this order:
+ *
+ * 1. `tryReserve`, or `reserve` where this proxy's leases do not suffice: the budgets hold the estimated cost.
+ * 2. `record`, and `assertRecorded` before the first byte: the spool has the INTENT.
+ * 3. `charge` decides what it cost, and `settle` charges that in place of the reservation, and writes the SETTLE;
+ *    or `release`, if nothing was sent.
+ */
+export class AttemptMoney {
+  readonly #deps: MoneyDeps;
   /** Its `key` changes if the attempt refreshes it. */
   readonly #request: PayingRequest;
   readonly #counter: AttemptCounter;
@@ -64,18 +72,12 @@ export class AttemptBilling {
   /** Undefined for a free attempt that could not be recorded. */
   #record: AttemptRecord | undefined;
   #eventId = '';
-  #isOpen = false;
   #recordedAt = 0;
 
-  constructor(deps: BillingDeps, request: PayingRequest, counter: AttemptCounter) {
+  constructor(deps: MoneyDeps, request: PayingRequest, counter: AttemptCounter) {
     this.#deps = deps;
     this.#request = request;
     this.#counter = counter;
-  }
-
-  /** It may be sent or was sent, and its charge is not decided yet. */
-  get isOpen(): boolean {
-    return this.#isOpen;
   }
 
   /** Of its usage event; empty before it is recorded. */
@@ -148,7 +150,6 @@ export class AttemptBilling {
       return this.#notRecorded(error);
     }
     this.#recordedAt = performance.now();
-    this.#isOpen = true;
     // Only now: a request counts its attempts from the first that was recorded.
     this.#counter.recorded(model.id);
     // Others of this turn join its write until the request goes out. A free attempt goes out even if the write fails.
@@ -171,12 +172,11 @@ export class AttemptBilling {
     if (!this.modelRequest.model.free) throw usageBacklog(error);
     await this.release();
     this.#recordedAt = performance.now();
-    this.#isOpen = true;
   }
 
   /** Returns the reservation of an attempt that was not sent. */
   release(): Promise<void> | undefined {
-    if (this.#record) return this.end({ ...NOTHING_USED, dispatchedAt: this.#recordedAt });
+    if (this.#record) return this.settle({ ...NOTHING_USED, dispatchedAt: this.#recordedAt });
     if (this.#reservation) this.#deps.budget.settle(this.#reservation, 0n);
     this.#reservation = undefined;
     return undefined;
@@ -243,11 +243,10 @@ export class AttemptBilling {
    * Charges the budgets and writes the SETTLE of a recorded attempt. Returns once it is in the spool, or can't be; with a promise
    * if others of this turn join its write.
    */
-  end(end: AttemptEnd): Promise<void> | undefined {
+  settle(end: AttemptEnd): Promise<void> | undefined {
     const { usage, budget, now } = this.#deps;
     const record = this.#record;
     const reservation = this.#reservation;
-    this.#isOpen = false;
     this.#record = undefined;
     this.#reservation = undefined;
     this.#counter.usedTokens += totalTokens(end.usage);
