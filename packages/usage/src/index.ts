@@ -21,5 +21,4 @@ export {
   eventTail,
   isBeyondLedger,
 } from './event/writeUsageEvent.ts';
-export { type BatchProof, batchProof } from './signature/batchProof.ts';
-export { type BatchPurpose, signBatch } from './signature/signBatch.ts';
+export { type BatchProof, type BatchPurpose, batchProof, signBatch } from './signature/batchSignature.ts';

@@ -10,7 +10,7 @@ import { SENDER_TIMING } from './sender/shardSender.ts';
 import { openSpool } from './spool/spool.ts';
 import type { SpoolEpoch, SpoolOptions } from './spool/types.ts';
 
-export interface SendDeadSpoolOptions {
+interface SendDeadSpoolOptions {
   readonly spool: Pick<SpoolOptions, 'dir' | 'maxBytes' | 'sync'>;
   readonly openStream: () => Promise<UsageStream>;
   readonly closeEpoch: CloseEpoch;

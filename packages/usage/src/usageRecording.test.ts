@@ -11,7 +11,7 @@ import { eventually } from '@weighbridge/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Faults, LossyStream, NO_FAULTS } from '../test/lossyStream.ts';
 import type { CloseEpoch } from './sender/closeEpoch.ts';
-import { MAX_BATCH_BYTES, MAX_BATCH_EVENTS } from './sender/usageBatch.ts';
+import { MAX_BATCH_BYTES, MAX_BATCH_EVENTS } from './sender/shardQueue.ts';
 import { openSpool } from './spool/spool.ts';
 import type { Spool } from './spool/types.ts';
 import { startUsageRecording, type UsageRecording } from './usageRecording.ts';

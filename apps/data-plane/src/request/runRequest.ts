@@ -5,8 +5,8 @@ import type { ResolvedKey, RoutingTable } from '@weighbridge/state';
 import type { AttemptDeps } from '../attempt/attempt.ts';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import { addRequestId, errorResponse, sendError, sendInternalError } from '../attempt/errorResponse.ts';
-import type { Delivered, FailoverDeps } from '../attempt/failover.ts';
-import { forward } from '../attempt/forward.ts';
+import { type Delivered, type FailoverDeps, failOver } from '../attempt/failover.ts';
+import { findStored } from '../attempt/findStored.ts';
 import type { Plan } from '../attempt/plan.ts';
 import { RequestAttempts } from '../attempt/requestAttempts.ts';
 import type { ResponseHeaders } from '../attempt/responseHeaders.ts';
@@ -194,7 +194,9 @@ async function runPlanned(deps: RunDeps, request: InferenceRequest, client: Clie
     if (plan.kind === 'generation' && plan.isEstimated) {
       return await respondWithEstimate(deps, request, plan, client);
     }
-    delivered = await forward(deps, { plan, client, attempts });
+    delivered = await (plan.kind === 'generation'
+      ? failOver(deps, { plan, client, attempts })
+      : findStored(deps, { plan, client, attempts }));
     client.commit();
     await relayAnswer(deps, request, plan, delivered, caching, client);
   } catch (error) {

@@ -30,7 +30,7 @@ const MAX_RESPONSE_ID_BYTES = 1_024;
 type BucketField = 'policyId' | 'counterVersion' | 'subject' | 'windowStartMs';
 
 /** The key that pays, as events name it. */
-export interface PayingKey {
+interface PayingKey {
   readonly id: string;
   readonly principalId: string;
   readonly teamId: string;
@@ -49,7 +49,7 @@ export interface BilledRequest {
 }
 
 /** What sets one attempt apart from the others of its request. */
-export interface AttemptStart {
+interface AttemptStart {
   readonly eventId: string;
   readonly model: string;
   readonly connectorId: string;

@@ -6,7 +6,7 @@ import type { SpoolEpoch } from '../spool/types.ts';
 /** Reports an epoch's end and its last numbers. Resolves with whether the ledger has all its events. */
 export type CloseEpoch = (epoch: EpochEnd) => Promise<boolean>;
 
-export interface EpochEnd {
+interface EpochEnd {
   readonly producerId: string;
   readonly epoch: string;
   readonly lastN: readonly bigint[];

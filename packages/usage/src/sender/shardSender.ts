@@ -6,9 +6,8 @@ import {
 } from '@weighbridge/bus';
 import type { Logger } from '@weighbridge/runtime';
 import type { SettledEvent, SpoolEpoch } from '../spool/types.ts';
-import { ShardQueue } from './shardQueue.ts';
+import { type Batch, encodeBatch, lastNOf, ShardQueue } from './shardQueue.ts';
 import { UnackedBatches } from './unackedBatches.ts';
-import { type Batch, encodeBatch, lastNOf } from './usageBatch.ts';
 import { WakeableSleep } from './wakeableSleep.ts';
 
 export interface ShardSenderDeps {

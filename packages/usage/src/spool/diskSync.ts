@@ -1,5 +1,5 @@
 import type { Logger } from '@weighbridge/runtime';
-import type { EpochIndex } from './epochIndex.ts';
+import type { EpochIndex, OpenSegment } from './epochIndex.ts';
 import type { FileSystem } from './fileSystem.ts';
 import {
   claimedBytes,
@@ -11,7 +11,6 @@ import {
   settledShard,
 } from './recordFormat.ts';
 import type { RetryDelay } from './retryDelay.ts';
-import type { OpenSegment } from './segment.ts';
 
 export interface DiskSyncDeps {
   readonly epoch: EpochIndex;

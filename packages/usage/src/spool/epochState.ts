@@ -1,5 +1,5 @@
 import { AttemptRecord } from './attemptRecord.ts';
-import { raiseNumbers } from './epochIndex.ts';
+import { indexSettled, perShard, raiseNumbers, type Segment } from './epochIndex.ts';
 import {
   decodeAck,
   decodeHeader,
@@ -11,7 +11,6 @@ import {
   settledN,
   settledShard,
 } from './recordFormat.ts';
-import { indexSettled, perShard, type Segment } from './segment.ts';
 
 /** Unsettled attempts by event id, and lease records by key. */
 interface LiveRecords {

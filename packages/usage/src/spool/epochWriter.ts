@@ -2,12 +2,18 @@ import { IntrusiveSet } from '@weighbridge/domain';
 import type { Logger } from '@weighbridge/runtime';
 import type { AttemptRecord } from './attemptRecord.ts';
 import { DiskSync } from './diskSync.ts';
-import { type EpochIndex, numberOf } from './epochIndex.ts';
+import {
+  type EpochIndex,
+  indexSettled,
+  newSegment,
+  numberOf,
+  type OpenSegment,
+  type Segment,
+} from './epochIndex.ts';
 import type { FileSystem } from './fileSystem.ts';
-import { RecordBuffer, totalBytes, writeFully } from './recordBuffer.ts';
+import { RecordBuffer, totalBytes, writeFully } from './fileSystem.ts';
 import { encodeHeader, encodeSettle, HEADER_BYTES } from './recordFormat.ts';
 import { RetryDelay } from './retryDelay.ts';
-import { indexSettled, newSegment, type OpenSegment, type Segment } from './segment.ts';
 import type { SettledEvent } from './types.ts';
 
 /** An attempt's INTENT to write, or with `tail` its SETTLE. */
@@ -37,7 +43,7 @@ const COPY_CHUNK_BYTES = 1024 * 1024;
 /**
  * Appends the records of one epoch to its current segment. When a segment is full or a write to it fails, the next one
  * begins with copies of all unsettled intents and leases and becomes current once they are complete. A segment is never
- * written again once the next one was tried (states: segment.ts). Two counters: `n` numbers the usage events of a shard,
+ * written again once the next one was tried (states: epochIndex.ts). Two counters: `n` numbers the usage events of a shard,
  * `seq` the segments.
  */
 export class EpochWriter {

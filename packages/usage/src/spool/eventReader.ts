@@ -1,8 +1,7 @@
-import type { EpochIndex } from './epochIndex.ts';
+import type { EpochIndex, Segment } from './epochIndex.ts';
 import type { FileSystem } from './fileSystem.ts';
 import { RecordType, recordType, settledBytes, settledN, settledShard } from './recordFormat.ts';
 import { scanSegment } from './scanSegment.ts';
-import type { Segment } from './segment.ts';
 import type { SettledEvent, SpoolEpoch } from './types.ts';
 
 /** Where the next sequential read of a shard continues. */

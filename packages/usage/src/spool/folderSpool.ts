@@ -1,6 +1,5 @@
 import type { FolderLock, Logger } from '@weighbridge/runtime';
 import { type AttemptOwner, AttemptRecord, type Intent } from './attemptRecord.ts';
-import type { DiskSpace } from './diskSpace.ts';
 import type { EpochIndex } from './epochIndex.ts';
 import type { EpochWriter } from './epochWriter.ts';
 import type { FileSystem } from './fileSystem.ts';
@@ -190,4 +189,26 @@ export class FolderSpool implements Spool {
 /** The space that an attempt's SETTLE may take. */
 function settledBytesOf({ eventId, head }: Intent): number {
   return eventRecordBytes(eventId, head.length) + TAIL_RESERVE_BYTES;
+}
+
+/** The bytes that a producer's epochs take on disk, and may still take. */
+export class DiskSpace {
+  readonly maxBytes: number;
+  usedBytes = 0;
+  /** For the SETTLEs of open attempts. */
+  reservedBytes = 0;
+  damagedRecords = 0;
+
+  constructor(maxBytes: number) {
+    this.maxBytes = maxBytes;
+  }
+
+  /** `bytes` is negative if a file was deleted. */
+  readonly addToDiskUse = (bytes: number): void => {
+    this.usedBytes += bytes;
+  };
+
+  hasRoom(bytes: number): boolean {
+    return this.usedBytes + this.reservedBytes + bytes <= this.maxBytes;
+  }
 }

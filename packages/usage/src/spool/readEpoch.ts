@@ -1,7 +1,7 @@
 import { readdir, stat } from 'node:fs/promises';
 import type { Logger } from '@weighbridge/runtime';
 import type { AttemptRecord } from './attemptRecord.ts';
-import { type EpochIndex, raiseNumbers } from './epochIndex.ts';
+import { type EpochIndex, newSegment, raiseNumbers, type Segment, segmentSeq } from './epochIndex.ts';
 import { EpochState, SegmentLoader } from './epochState.ts';
 import type { FileSystem } from './fileSystem.ts';
 import { findKey } from './producerKeys.ts';
@@ -14,7 +14,6 @@ import {
   recordType,
 } from './recordFormat.ts';
 import { scanSegment } from './scanSegment.ts';
-import { newSegment, type Segment, segmentSeq } from './segment.ts';
 
 /** An epoch as its files hold it. */
 export interface StoredEpoch {

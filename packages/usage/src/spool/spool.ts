@@ -1,16 +1,15 @@
 import { join } from 'node:path';
 import { isSigningProducer, type ProducerKey } from '@weighbridge/contracts';
 import { ensureFolder, type FolderLock, type Logger } from '@weighbridge/runtime';
-import { DiskSpace } from './diskSpace.ts';
 import type { EpochIndex } from './epochIndex.ts';
+import { perShard } from './epochIndex.ts';
 import { EpochWriter } from './epochWriter.ts';
 import { type FileSystem, nodeFileSystem } from './fileSystem.ts';
-import { FolderSpool } from './folderSpool.ts';
+import { DiskSpace, FolderSpool } from './folderSpool.ts';
 import { OrphanRecovery } from './orphanRecovery.ts';
 import { readOrMakeProducer } from './producerKeys.ts';
 import { readEpoch, type StoredEpoch } from './readEpoch.ts';
 import { decodeLease, epochSeed } from './recordFormat.ts';
-import { perShard } from './segment.ts';
 import { lockSpool } from './spoolFolder.ts';
 import { takeSuspended } from './suspendedEpoch.ts';
 import type { Spool, SpoolOptions } from './types.ts';

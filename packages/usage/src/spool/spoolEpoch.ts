@@ -1,10 +1,10 @@
 import type { Logger } from '@weighbridge/runtime';
+import type { Segment } from './epochIndex.ts';
 import { advanceAcked, type EpochIndex, isAcked, numberOf, removeSegment } from './epochIndex.ts';
 import type { EpochWriter } from './epochWriter.ts';
 import { createEventReader } from './eventReader.ts';
 import type { FileSystem } from './fileSystem.ts';
 import { decodeLease, encodeAck } from './recordFormat.ts';
-import type { Segment } from './segment.ts';
 import type { SpoolEpoch } from './types.ts';
 
 // The life of an epoch, one run of a process on a spool:

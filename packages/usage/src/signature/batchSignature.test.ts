@@ -2,8 +2,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { newProducerKey, type ProducerKey, UsageBatchSchema } from '@weighbridge/contracts';
 import { describe, expect, it } from 'vitest';
 import { readUsageBatch } from '../event/readUsageBatch.ts';
-import { batchProof } from './batchProof.ts';
-import { signBatch } from './signBatch.ts';
+import { batchProof, signBatch } from './batchSignature.ts';
 
 const { key } = newProducerKey();
 const { key: otherKey } = newProducerKey();
