@@ -13,7 +13,7 @@ import {
 import { mintToken, newUuid } from '@weighbridge/domain';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { routingTable } from '@weighbridge/state';
-import { type UsageLog } from '@weighbridge/usage/recording';
+import type { UsageLog } from '@weighbridge/usage/recording';
 import { onTestFinished } from 'vitest';
 import { RecentFailures } from '../src/attempt/recentFailures.ts';
 import { openResponseCache } from '../src/cache/openResponseCache.ts';

@@ -3,11 +3,17 @@ import { Outcome } from '@weighbridge/contracts';
 import { type Estimate, type NanoUsd, NO_TOKENS, totalTokens } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { Logger } from '@weighbridge/runtime';
-import { type ResolvedKey, type RoutingTable } from '@weighbridge/state';
-import { type RecordedAttempt, type UsageLog, type AttemptRecord } from '@weighbridge/usage/recording';
-import { type ResolvedKey } from '../control/resolvedKey.ts';
-import { type RoutingTable, priceAt } from '../control/routingTable.ts';
-import { type AttemptEnd, type BilledRequest, eventHead, eventShard, eventTail, isBeyondLedger, LIST_PRICE_DETAILS } from '@weighbridge/usage';
+import { priceAt, type ResolvedKey, type RoutingTable } from '@weighbridge/state';
+import {
+  type AttemptEnd,
+  type BilledRequest,
+  eventHead,
+  eventShard,
+  eventTail,
+  isBeyondLedger,
+  LIST_PRICE_DETAILS,
+} from '@weighbridge/usage';
+import type { AttemptRecord, UsageLog } from '@weighbridge/usage/recording';
 import type { CountTokens } from '../formats/tokenCounter.ts';
 import {
   type Charge,

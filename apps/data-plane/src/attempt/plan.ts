@@ -1,8 +1,7 @@
 import type { RoutingProfile } from '@weighbridge/domain';
 import type { AppError } from '@weighbridge/errors';
-import { type ResolvedKey, type RoutableConnector } from '@weighbridge/state';
-import { type Target, type Targets } from '../control/target.ts';
-import { type RoutableConnector } from '../control/routingTable.ts';
+import type { RoutableConnector } from '@weighbridge/state';
+import type { Targets } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import type { Operation } from '../formats/operation.ts';
 import type { NamedObject } from '../formats/storedObjects.ts';

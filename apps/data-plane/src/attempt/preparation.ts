@@ -2,13 +2,13 @@ import type { LeaseBook } from '@weighbridge/budget';
 import type { ResponseStorage } from '@weighbridge/dialects';
 import type { RoutingProfile } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import {
+  type ResolvedKey,
   type RoutableConnector,
   type RoutableModel,
   type RoutingTable,
   upstreamNameAt,
-} from '../control/routingTable.ts';
+} from '@weighbridge/state';
 import type { Target } from '../control/target.ts';
 import { geminiPath } from '../formats/geminiRequest.ts';
 import { type GenerationRequest, upstreamBody } from '../formats/generationRequest.ts';

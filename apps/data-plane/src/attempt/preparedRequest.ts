@@ -1,4 +1,4 @@
-import type { RoutableConnector } from '../control/routingTable.ts';
+import type { RoutableConnector } from '@weighbridge/state';
 import type { Target } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import type { RequestBody } from '../formats/requestBody.ts';

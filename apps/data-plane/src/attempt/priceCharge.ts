@@ -12,7 +12,6 @@ import {
 } from '@weighbridge/domain';
 import { priceAt, type RoutableModel, type RoutingTable } from '@weighbridge/state';
 import { type AttemptEnd, cutCost, LIST_PRICE_DETAILS } from '@weighbridge/usage';
-import { priceAt, type RoutableModel, type RoutingTable } from '../control/routingTable.ts';
 import { serverToolsOf } from '../formats/serverTools.ts';
 import { answeredModel, otherModel, type PricedModel } from './answeredModel.ts';
 import { billedTools } from './billedTools.ts';

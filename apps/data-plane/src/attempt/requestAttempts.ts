@@ -1,4 +1,4 @@
-import type { ResolvedKey } from '../control/resolvedKey.ts';
+import type { ResolvedKey } from '@weighbridge/state';
 import { Attempt, type AttemptContext, type AttemptDeps } from './attempt.ts';
 import type { AttemptCounter } from './attemptMoney.ts';
 

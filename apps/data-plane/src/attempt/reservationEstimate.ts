@@ -8,7 +8,6 @@ import {
 } from '@weighbridge/domain';
 import { priceAt, type RoutableModel } from '@weighbridge/state';
 import { cappedCost } from '@weighbridge/usage';
-import { priceAt, type RoutableModel } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { asksForMedia } from '../formats/requestTraits.ts';

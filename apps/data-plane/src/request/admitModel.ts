@@ -1,12 +1,13 @@
 import { didYouMean, parseModelId, shortened } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { canAnswer, type ResolvedKey, type RoutableConnector, type RoutableModel, type RoutedOperation, type RoutingTable, upstreamNameAt } from '@weighbridge/state';
-import { type Target } from '../control/target.ts';
-import { type GenerationRequest } from '../formats/generationRequest.ts';
-import { findNamedModels } from '../formats/namedModels.ts';
-import { canAnswer, type RoutedOperation } from '../control/connectorRoutes.ts';
-import { type ResolvedKey } from '../control/resolvedKey.ts';
-import { type RoutableConnector, type RoutableModel, type RoutingTable } from '../control/routingTable.ts';
+import {
+  canAnswer,
+  type ResolvedKey,
+  type RoutableConnector,
+  type RoutableModel,
+  type RoutedOperation,
+  type RoutingTable,
+} from '@weighbridge/state';
 import { isAllowed, notAllowed } from '../routing/allowedModels.ts';
 import { nearestModels } from './nearestModels.ts';
 

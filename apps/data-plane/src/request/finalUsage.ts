@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { MAX_TOKENS, type SettleResponseRequestSchema } from '@weighbridge/contracts';
+import type { SettleResponseRequestSchema } from '@weighbridge/contracts';
 import { countsOf, serviceConditions, type TokenUsage, totalTokens } from '@weighbridge/domain';
-import { type RoutingTable } from '@weighbridge/state';
+import type { RoutingTable } from '@weighbridge/state';
 import { MAX_TOKENS } from '@weighbridge/usage';
 import { otherModelId } from '../attempt/answeredModel.ts';
 import { billedTools } from '../attempt/billedTools.ts';

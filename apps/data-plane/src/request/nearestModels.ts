@@ -1,7 +1,5 @@
 import { nearestModels as nearestOf } from '@weighbridge/domain';
-import { type ResolvedKey, type RoutableConnector, type RoutingTable } from '@weighbridge/state';
-import { type ResolvedKey } from '../control/resolvedKey.ts';
-import { type RoutableConnector, type RoutingTable } from '../control/routingTable.ts';
+import type { ResolvedKey, RoutableConnector, RoutingTable } from '@weighbridge/state';
 import { policyIdsOf } from '../routing/allowedModels.ts';
 import { servingConnectors } from '../routing/modelTargets.ts';
 

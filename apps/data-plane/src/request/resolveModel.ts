@@ -1,8 +1,6 @@
 import { DEFAULT_PROFILE, profileNameOf, type ResolvedName, shortened } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { type ResolvedKey, type RoutingTable } from '@weighbridge/state';
-import { type ResolvedKey } from '../control/resolvedKey.ts';
-import { type RoutingTable } from '../control/routingTable.ts';
+import type { ResolvedKey, RoutingTable } from '@weighbridge/state';
 import { policyIdsOf } from '../routing/allowedModels.ts';
 
 /** No name of a model has a slash at an end, nor what can't be printed. */

@@ -1,6 +1,7 @@
 import { Outcome } from '@weighbridge/contracts';
 import { NO_TOKENS } from '@weighbridge/domain';
 import type { Logger } from '@weighbridge/runtime';
+import { priceAt } from '@weighbridge/state';
 import { type BilledRequest, eventHead, eventShard, eventTail, LIST_PRICE_DETAILS } from '@weighbridge/usage';
 import type { UsageLog } from '@weighbridge/usage/recording';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
@@ -9,7 +10,6 @@ import type { GenerationPlan } from '../attempt/plan.ts';
 import { headerText } from '../attempt/responseHeaders.ts';
 import { type CachedResponse, clientBody } from '../cache/cachedResponse.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
-import { priceAt } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import { ARRAY_TYPE, arrayOf } from '../formats/eventsToArray.ts';
 

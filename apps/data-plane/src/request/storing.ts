@@ -1,8 +1,7 @@
 import { inputItems, joinItems } from '@weighbridge/dialects';
-import { type ResolvedKey } from '@weighbridge/state';
-import { type Plan, type PreparedRequest } from '../attempt/plan.ts';
-import { type PreparedRequest } from '../attempt/preparedRequest.ts';
-import { type ResolvedKey } from '../control/resolvedKey.ts';
+import type { ResolvedKey } from '@weighbridge/state';
+import type { Plan } from '../attempt/plan.ts';
+import type { PreparedRequest } from '../attempt/preparedRequest.ts';
 import type { HeldMemory } from '../shared/memoryBudget.ts';
 import type { ResponseStore } from '../translation/responseStore.ts';
 

@@ -1,12 +1,12 @@
 import { shortened } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import {
+  type ResolvedKey,
   type RoutableConnector,
   type RoutableModel,
   type RoutingTable,
   upstreamNameAt,
-} from '../control/routingTable.ts';
+} from '@weighbridge/state';
 import type { Target } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { findNamedModels } from '../formats/namedModels.ts';

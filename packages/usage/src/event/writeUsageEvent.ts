@@ -7,12 +7,6 @@ import {
   type TokenUsage,
   totalTokens,
 } from '@weighbridge/domain';
-import { priceAt, type ResolvedKey } from '@weighbridge/state';
-import { MAX_CLASS_TOKENS, MAX_COST_NANO_USD, MAX_TOKENS, ProtoWriter, USAGE_EVENT_TAG as TAG, TOKEN_USAGE_TAG } from '@weighbridge/usage';
-import { type ResolvedKey } from '../control/resolvedKey.ts';
-import { priceAt } from '../control/routingTable.ts';
-import { type Target } from '../control/target.ts';
-import { type AttemptEnd, LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
 import { type AttemptEnd, LIST_PRICE_DETAILS } from './attemptEnd.ts';
 import { USAGE_EVENT_TAG as TAG, TOKEN_USAGE_TAG } from './fields.ts';
 import { ProtoWriter } from './protoWriter.ts';
