@@ -2,6 +2,7 @@ export { eventually } from './eventually.ts';
 export { createExplainedDatabase, type ExplainedStatement } from './explainedDatabase.ts';
 export { type FeedServer, startFeedServer } from './feedServer.ts';
 export { expectCost } from './hotPathCost.ts';
+export { expectLinear } from './linearTime.ts';
 export { untilLockWaits } from './lockWaits.ts';
 export { startNats, type TestNats, useNats } from './nats.ts';
 export { type OpenTestRun, openTestRun } from './openTestRun.ts';
