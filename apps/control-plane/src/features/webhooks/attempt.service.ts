@@ -13,6 +13,8 @@ export interface AttemptDeps extends Secrets {
   readonly db: Database;
   readonly now: () => Date;
   readonly webhookHosts: UpstreamHosts;
+  /** Of a whole attempt. Default: 10 s. */
+  readonly attemptTimeoutMs?: number;
 }
 
 export interface AttemptResult {
@@ -24,8 +26,7 @@ export interface AttemptResult {
   readonly error: string | undefined;
 }
 
-/** Of a whole attempt. */
-const TIMEOUT_MS = 10_000;
+const ATTEMPT_TIMEOUT_MS = 10_000;
 const MAX_BODY_BYTES = 8_192;
 const MAX_EXCERPT = 200;
 const SECOND_MS = 1_000;
@@ -81,7 +82,8 @@ async function send(
   delivery: DeliveryRow,
   stopping: AbortSignal | undefined,
 ): Promise<Sent> {
-  const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  const timeoutMs = deps.attemptTimeoutMs ?? ATTEMPT_TIMEOUT_MS;
+  const timeout = AbortSignal.timeout(timeoutMs);
   try {
     const url = new URL(webhook.url);
     const body = messageBody(webhook.format, eventOf(delivery), routingKeyOf(deps, webhook));
@@ -111,7 +113,8 @@ async function send(
       ...(retryAfterSeconds > 0 && { retryAfterSeconds }),
     };
   } catch (error) {
-    return { status: null, error: failure(error, timeout) };
+    if (timeout.aborted) return { status: null, error: `It did not answer within ${timeoutMs} ms.` };
+    return { status: null, error: failure(error) };
   }
 }
 
@@ -134,8 +137,7 @@ function refusal(status: number, answer: string): string {
   return `It answered with ${status}${excerpt && `: ${excerpt.slice(0, MAX_EXCERPT)}`}`;
 }
 
-function failure(error: unknown, timeout: AbortSignal): string {
-  if (timeout.aborted) return `It did not answer within ${TIMEOUT_MS} ms.`;
+function failure(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === NOT_PUBLIC) {
     return 'Its host has an address that is not public. To allow it, add the host to ALLOWED_WEBHOOK_HOSTS.';
