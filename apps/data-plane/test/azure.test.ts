@@ -332,10 +332,11 @@ describe('an identity at Azure', () => {
     onTestFinished(() => void Object.assign(machine, { mode: 'up' }));
     const clientId = '44444444-0000-4000-8000-000000000001';
     const { proxy, chat } = await startScene({ identity: { clientId } });
-    const began = performance.now();
     expect((await chat()).status).toBe(502);
-    expect(performance.now() - began).toBeLessThan(8_000);
-    expect(proxy.tokenFailures[0]?.error.message).toContain('did not answer within 2000 ms');
+    // Once: another try would hold it up for as long again.
+    expect(proxy.tokenFailures.map(({ error }) => error.message)).toEqual([
+      expect.stringContaining('did not answer within 2000 ms'),
+    ]);
   });
 
   it.each([-86_400_000, 86_400_000])(

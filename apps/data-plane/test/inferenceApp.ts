@@ -118,7 +118,8 @@ export async function startInferenceApp(
     pins: { decide: async ({ targets }) => ({ targets, savePin: () => {} }) },
     countTokens: createTokenCounter(),
     memory,
-    drainLimits: { stalledMs: 60_000, drainMs: 2_000, drainBytes: 1_000_000 },
+    // What ends in a test ends for another reason than a time-out.
+    drainLimits: { stalledMs: 3_600_000, drainMs: 3_600_000, drainBytes: 1_000_000 },
     cache: openResponseCache({ maxBytes: 1024 * 1024, memory }, undefined, createMetrics()),
     observer: createObserver({
       metrics: createMetrics(),

@@ -151,8 +151,9 @@ describe('a large document', () => {
         const open = `${at > 0 ? ',' : ''}{"type":"message","id":"${id}","content":[{"type":"output_text","text":"`;
         response.write(open + filler);
         // The item has not ended.
-        await new Promise((resolve) => setTimeout(resolve, 300));
-        seen.push(proxy.recorded.flatMap(({ objectIds }) => objectIds));
+        const claimed = () => proxy.recorded.flatMap(({ objectIds }) => objectIds);
+        await expect.poll(() => claimed().length).toBe(at + 1);
+        seen.push(claimed());
         response.write('"}]}');
       }
       response.end('],"usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}');

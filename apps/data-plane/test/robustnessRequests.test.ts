@@ -1,28 +1,19 @@
 import { request } from 'node:http';
-import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { HELLO, post } from './post.ts';
 import { ALICE } from './proxy.ts';
+import { connectTo, type RawClient } from './rawClient.ts';
 import { useProxy, useVendor } from './useProxy.ts';
 
 const vendor = useVendor();
 const proxy = useProxy(vendor);
 
 describe('a client request', () => {
-  /** Sends raw bytes; returns the bytes received until the connection closed. */
-  function raw(bytes: string | Buffer, afterMs = 400): Promise<string> {
-    return new Promise((resolve, reject) => {
-      const { hostname, port } = new URL(proxy.url);
-      const socket = connect(Number(port), hostname);
-      let seen = '';
-      socket.on('data', (chunk) => {
-        seen += chunk.toString('latin1');
-      });
-      socket.on('error', reject);
-      socket.on('close', () => resolve(seen));
-      socket.write(bytes);
-      setTimeout(() => socket.destroy(), afterMs);
-    });
+  /** Sends raw bytes. */
+  async function send(bytes: string | Buffer): Promise<RawClient> {
+    const client = await connectTo(proxy.url);
+    client.write(bytes);
+    return client;
   }
   const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${ALICE}\r\ncontent-type: application/json\r\n`;
 
@@ -40,7 +31,8 @@ describe('a client request', () => {
       `${head}${Array.from({ length: 500 }, (_, at) => `x-${at}: ${'y'.repeat(100)}\r\n`).join('')}\r\n`,
     ],
   ])('%s is a clear 4xx', async (_what, bytes) => {
-    expect(await raw(bytes)).toMatch(/^HTTP\/1\.1 4\d\d /);
+    const client = await send(bytes);
+    expect(await client.reads(/\r\n\r\n/)).toMatch(/^HTTP\/1\.1 4\d\d /);
     expect(vendor.requests).toHaveLength(0);
   });
 
@@ -80,11 +72,11 @@ describe('a client request', () => {
     const frame = '{"model":"mock/echo","messages":[{"role":"user","content":"x"}],"filler":""}';
     const filled = (bytes: number) =>
       frame.replace('"filler":""', `"filler":"${'y'.repeat(bytes - frame.length)}"`);
-    const send = (body: string) => post(proxy, '/v1/chat/completions', body);
-    expect((await send(filled(limit))).status).toBe(200);
+    const ask = (body: string) => post(proxy, '/v1/chat/completions', body);
+    expect((await ask(filled(limit))).status).toBe(200);
     expect(vendor.requests[0]?.body.length).toBe(limit - 'mock/'.length);
     vendor.clear();
-    const refused = await send(filled(limit + 1));
+    const refused = await ask(filled(limit + 1));
     expect([refused.status, ((await refused.json()) as { error: object }).error]).toMatchObject([
       413,
       { code: 'body_too_large' },
@@ -93,17 +85,19 @@ describe('a client request', () => {
   });
 
   it('that is slow or never ends does not block others', async () => {
-    const sockets = Array.from({ length: 50 }, () => raw(`${head}content-length: 100\r\n\r\n{`, 600));
+    const clients = await Promise.all(
+      Array.from({ length: 50 }, () => send(`${head}content-length: 100\r\n\r\n{`)),
+    );
     expect((await post(proxy, '/v1/chat/completions', HELLO)).status).toBe(200);
-    await Promise.all(sockets);
+    for (const client of clients) client.destroy();
     expect((await post(proxy, '/v1/chat/completions', HELLO)).status).toBe(200);
   });
 
   it('that is pipelined is answered in order', async () => {
     const body = JSON.stringify(HELLO);
     const one = `${head}content-length: ${body.length}\r\n\r\n${body}`;
-    const seen = await raw(one + one + one, 800);
-    expect(seen.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(3);
+    const client = await send(one + one + one);
+    await client.reads(/(HTTP\/1\.1 200 OK[\s\S]*){3}/);
     expect(vendor.requests).toHaveLength(3);
   });
 });

@@ -148,12 +148,13 @@ describe('credentials for AWS', () => {
 
   it('that are missing are an error, also if the metadata server hangs', async () => {
     expect(await fails({})).toEqual([false, expect.stringContaining('No credentials for AWS were found')]);
-    const url = await listen(() => {});
+    let asked = 0;
+    const url = await listen(() => void asked++);
     vi.stubEnv('AWS_EC2_METADATA_DISABLED', undefined);
     vi.stubEnv('AWS_EC2_METADATA_SERVICE_ENDPOINT', url);
-    const began = performance.now();
     expect(await fails({})).toEqual([false, expect.stringContaining('No credentials for AWS were found')]);
-    expect(performance.now() - began).toBeLessThan(15_000);
+    // Each has a time-out.
+    expect(asked).toBe(3);
   });
 });
 

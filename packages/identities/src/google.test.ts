@@ -158,8 +158,9 @@ describe("a token by the proxy's own identity", () => {
 
   it('comes from the metadata server, with its project, also after that did not answer at first', async () => {
     let mode = 'hanging';
+    let hanging = 0;
     const url = await listen((request, response) => {
-      if (mode === 'hanging') return;
+      if (mode === 'hanging') return void hanging++;
       const isToken = request.url?.includes('/token');
       const text = isToken
         ? '{"access_token":"ya29.machine","expires_in":3600,"token_type":"Bearer"}'
@@ -174,12 +175,12 @@ describe("a token by the proxy's own identity", () => {
         .end(text);
     });
     vi.stubEnv('GCE_METADATA_HOST', url.replace('http://', ''));
-    const began = performance.now();
     expect(await failure(ask(''))).toEqual([
       false,
       expect.stringContaining('No credentials for Google Cloud'),
     ]);
-    expect(performance.now() - began).toBeLessThan(15_000);
+    // Each has the time-out of the library.
+    expect(hanging).toBe(1);
     mode = 'up';
     expect((await ask('')).value).toEqual({
       token: 'ya29.machine',
