@@ -96,7 +96,7 @@ async function connectBoth({ product, tenant }: Scene, ...urls: readonly string[
       const { status } = await tried.ask('/v1/chat/completions', chat('provoked/plain'));
       if (status !== 200) throw new Error('the proxy does not know the model yet');
     },
-    { timeoutMs: 10_000, intervalMs: 50 },
+    { intervalMs: 50 },
   );
   return ids;
 }

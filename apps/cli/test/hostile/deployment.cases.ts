@@ -117,16 +117,13 @@ async function foreignUsageIsRefused({ product }: Scene): Promise<void> {
     connection.publish(subject, toBinary(UsageBatchSchema, batch));
   await connection.flush();
   type Held = { id: string; kind: string; reason: string };
-  const held = await eventually(
-    async () => {
-      const { data } = await operate(product, 'GET', '/api/v1/quarantine?state=held&page_size=500');
-      // The event in it is refused too; where the message is not, that is all.
-      const found = (data as Held[]).find(({ kind, reason }) => kind === 'batch' && reason.includes(own));
-      if (!found) throw new Error('the message is not in quarantine');
-      return found;
-    },
-    { timeoutMs: 10_000 },
-  );
+  const held = await eventually(async () => {
+    const { data } = await operate(product, 'GET', '/api/v1/quarantine?state=held&page_size=500');
+    // The event in it is refused too; where the message is not, that is all.
+    const found = (data as Held[]).find(({ kind, reason }) => kind === 'batch' && reason.includes(own));
+    if (!found) throw new Error('the message is not in quarantine');
+    return found;
+  });
   const path = `/api/v1/quarantine/${held.id}/release`;
   expect((await manage(product, 'POST', path)).status).toBe(422);
   expect(acks).toEqual([]);

@@ -289,7 +289,7 @@ async function counters(scene: Scene): Promise<void> {
       const { data } = await operate(product, 'GET', `/api/v1/policies/${id}/counters`);
       expect((data as Json[]).filter((row) => Number(row.spent_micro_usd) > 0)).toHaveLength(3);
     },
-    { timeoutMs: 30_000, intervalMs: 100 },
+    { intervalMs: 100 },
   );
   for (const sort of ['spent', '-spent', 'leased', '-leased']) {
     const { body } = await list(member, `?sort=${sort}&page_size=500`);

@@ -2,14 +2,16 @@ import { expect } from 'vitest';
 import type { HostileCase } from './hostileCase.ts';
 import { BEGUN, call, chunk, DOCUMENTS, ODD_STREAMS, STOP } from './oddStreams.ts';
 import { type OddReply, type OddVendor, startOddVendor, type VendorFormat } from './oddVendor.ts';
-import { growthDuring } from './product.ts';
+import { cpuSeconds, growthDuring } from './product.ts';
 import type { Tenant } from './scene.ts';
 
 type Json = Record<string, unknown>;
 
 const MIB = 2 ** 20;
-/** Longer than any answer here may take, and much shorter than a time-out of the service. */
-const PATIENCE_MS = 15_000;
+/** Of the processor, for one request. In embedded mode, the other apps use some of it. */
+const MAX_CPU_SECONDS = 15;
+/** How an answer ends that a time-out of the service ended. */
+const TIMED_OUT = /upstream_timeout|timeout_error|DEADLINE_EXCEEDED/;
 
 function streamOf(events: readonly unknown[], isCut = false): OddReply {
   const pieces = events.map(
@@ -59,7 +61,8 @@ async function askAll(tried: Tenant, { model }: OddVendor, stream: boolean) {
   const asked = CALLERS.map(async ({ path, body, end }) => {
     const at = path(model, stream);
     const named = at.startsWith('/v1beta') ? body : { ...body, model, ...(stream && { stream }) };
-    const answer = await tried.ask(at, named, { signal: AbortSignal.timeout(PATIENCE_MS) });
+    const answer = await tried.ask(at, named);
+    expect([at, answer.text.slice(-300)]).not.toEqual([at, expect.stringMatching(TIMED_OUT)]);
     return { at, status: answer.status, text: answer.text, isWell: end.test(answer.text) };
   });
   return await Promise.all(asked);
@@ -176,8 +179,7 @@ export const TRANSLATION_MEMORY: readonly HostileCase[] = [
         };
         let got = '';
         const growth = await growthDuring(scene.product, 'inference', async () => {
-          const signal = AbortSignal.timeout(4 * PATIENCE_MS);
-          got = (await tried.ask('/v1/messages', body, { signal })).text;
+          got = (await tried.ask('/v1/messages', body)).text;
         });
         expect(growth).toBeLessThan(256 * MIB);
         const whole = got.split(JSON.stringify(PIECE).slice(1, -1)).length - 1 === CALLS * ROUNDS;
@@ -217,7 +219,7 @@ export const TRANSLATION_MEMORY: readonly HostileCase[] = [
   {
     row: 'parts, tools and schemas without end',
     title:
-      '100,000 of them, or as many levels, are refused or translated within seconds and a bounded memory',
+      '100,000 of them, or as many levels, are refused or translated within seconds of the processor and a bounded memory',
     async run(scene) {
       const tried = await scene.tenant();
       const many = (item: string) => `[${`${item},`.repeat(100_000)}${item}]`;
@@ -234,16 +236,17 @@ export const TRANSLATION_MEMORY: readonly HostileCase[] = [
       ];
       for (const [at, body] of bodies.entries()) {
         for (const model of ['openai/plain', 'gemini/plain', 'local/plain']) {
-          const began = performance.now();
+          const { inference } = scene.product.pids;
+          const before = await cpuSeconds(inference);
           let status = 0;
           const growth = await growthDuring(scene.product, 'inference', async () => {
             const asked = body.replace('openai/plain', model);
-            status = (await tried.ask('/v1/messages', asked, { signal: AbortSignal.timeout(PATIENCE_MS) }))
-              .status;
+            status = (await tried.ask('/v1/messages', asked)).status;
           });
           const isRefused = status >= 400 && status < 500;
           expect([at, model, status, isRefused || status === 200]).toEqual([at, model, status, true]);
-          expect([at, growth < 256 * MIB, performance.now() - began < PATIENCE_MS]).toEqual([at, true, true]);
+          const seconds = (await cpuSeconds(inference)) - before;
+          expect([at, growth < 256 * MIB, seconds < MAX_CPU_SECONDS]).toEqual([at, true, true]);
         }
       }
     },

@@ -12,8 +12,6 @@ import type { Scene } from './scene.ts';
 
 type Json = Record<string, unknown>;
 const ROW = 'webhooks';
-/** Of an attempt, with what a loaded machine adds. */
-const PATIENCE_MS = 40_000;
 
 /** What an endpoint does to the service that posts to it, and who names an endpoint that is not theirs. */
 export const WEBHOOKS: readonly HostileCase[] = [
@@ -197,13 +195,15 @@ async function hanging({ product }: Scene): Promise<void> {
   const healthy = await startEndpoint((_request, response) => void response.writeHead(204).end());
   const endpoints = await Promise.all(Object.values(HANGS).map(startEndpoint));
   try {
-    const began = Date.now();
     const hung = Promise.all(endpoints.map(({ url }) => tested(product, url)));
     // While they hang, others are answered.
     expect(await tested(product, healthy.url)).toMatchObject({ ok: true, status: 204 });
-    const results = await hung;
-    expect(Date.now() - began).toBeLessThan(PATIENCE_MS);
-    expect(results.map(({ ok }) => ok)).toEqual(results.map(() => false));
+    // What ends them is the time-out of an attempt: these endpoints hang for as long as they are asked.
+    for (const { ok, message } of await hung)
+      expect([ok, message]).toEqual([
+        false,
+        expect.stringMatching(/^It (did not answer within 10000 ms|answered with 500)/),
+      ]);
   } finally {
     for (const endpoint of [healthy, ...endpoints]) endpoint.close();
   }
