@@ -230,17 +230,16 @@ describe('three processes on real NATS and Postgres', () => {
     }
   });
 
-  it("refuse a disabled key within a second, with the SDK's error classes", async () => {
+  it("refuse a disabled key once that is propagated, with the SDK's error classes", async () => {
     const { body } = await manage(service, 'POST', '/api/v1/keys', { body: { name: 'soon disabled' } });
     const client = sdk(service, body.key as string);
     const complete = () =>
       client.chat.completions.create({ model: 'mock/echo', messages: [{ role: 'user', content: 'x' }] });
     await complete();
-    await manage(service, 'PATCH', `/api/v1/keys/${body.id}`, { body: { disabled: true } });
-    await eventually(() => expect(complete()).rejects.toMatchObject({ status: 401, code: 'key_disabled' }), {
-      timeoutMs: 3_000,
-      intervalMs: 50,
+    await manage(service, 'PATCH', `/api/v1/keys/${body.id}?wait=propagated&timeout_ms=60000`, {
+      body: { disabled: true },
     });
+    await expect(complete()).rejects.toMatchObject({ status: 401, code: 'key_disabled' });
     await expect(complete()).rejects.toThrow(OpenAI.AuthenticationError);
   });
 

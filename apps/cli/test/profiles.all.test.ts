@@ -100,7 +100,6 @@ it('the proxy follows edits of a profile, and explain predicts its choice', asyn
   const { id } = await operate('POST', '/profiles', settings);
   const follows = (model: string) =>
     eventually(async () => expect(await servedBy(key, 'router/shop')).toBe(model), {
-      timeoutMs: 20_000,
       intervalMs: 100,
     });
   await follows('acme/a');

@@ -107,7 +107,6 @@ describe('the apps with mutual TLS', () => {
     await eventually(
       async () => expect(await shownCertificate()).toBe(new X509Certificate(renewed.cert).fingerprint256),
       {
-        timeoutMs: 20_000,
         intervalMs: 100,
       },
     );

@@ -186,7 +186,6 @@ describe('budgets over many proxies', () => {
     expect(held.leased_nano_usd).toBeGreaterThan(0n);
     await proxy.start();
     await eventually(async () => expect((await bucketOf(caller)).leased_nano_usd).toBe(0n), {
-      timeoutMs: 30_000,
       intervalMs: 250,
     });
     expect((await send()).end).toBe('whole');

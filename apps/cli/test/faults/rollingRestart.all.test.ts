@@ -32,9 +32,7 @@ describe('24: a rolling restart behind a balancer that follows readiness', () =>
     // As in an upgrade: one process of each app at a time, all apps at once.
     for (const at of [0, 1]) {
       const before = load.sent.length;
-      await eventually(() => expect(load.sent.length).toBeGreaterThan(before + 5 * AT_ONCE), {
-        timeoutMs: 30_000,
-      });
+      await eventually(() => expect(load.sent.length).toBeGreaterThan(before + 5 * AT_ONCE));
       const { proxies, controlPlanes, workers } = cluster;
       const apps = [proxies[at], controlPlanes[at], workers[at]].filter((app) => app !== undefined);
       expect(apps.length).toBe(3);
