@@ -51,14 +51,14 @@ it('Codex falls back from a WebSocket at once, with nothing but a base URL', {
 }, async () => {
   const connected = await scene.connect('codex');
   const files = { '.codex/config.toml': `openai_base_url = "${scene.tap.url}/v1"\n` };
-  const { ms } = await expectTask({
+  await expectTask({
     ...connected,
     env: { CODEX_API_KEY: connected.env.WEIGHBRIDGE_KEY ?? '' },
     files,
   });
   const tries = scene.tap.sent.filter(({ headers }) => headers.upgrade === 'websocket');
-  expect(tries.map(({ status }) => status)).toEqual(tries.map(() => 426));
-  expect(ms).toBeLessThan(6_000);
+  // It would try again several times, and wait before each, where it took the refusal for a failure.
+  expect(tries.map(({ status }) => status)).toEqual([426]);
 });
 
 it('Codex sends what it sends to the vendor itself', { timeout: 2 * MINUTE_MS }, async () => {
