@@ -8,7 +8,8 @@ import { manage, type Service } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
 import { startUp } from './startUp.ts';
 
-const GRACE_MS = 700;
+/** The short one of the requests below ends within it, also on a busy machine. */
+const GRACE_MS = 5_000;
 const SHUTDOWN_GRACE_MS = String(GRACE_MS);
 
 let folder: string;
