@@ -281,11 +281,26 @@ it('allows what coding agents send', () => {
   });
 });
 
+const NARROW: readonly [path: string, body: string, entry: string][] = [
+  [
+    '/chat/completions',
+    content('[{"type":"image_url","image_url":{"url":"https://e.test/a.png"}}]'),
+    'messages[].content[].type=image_url',
+  ],
+  ['/chat/completions', content('[{"type":"hologram"}]'), 'messages[].content[].type=hologram'],
+  ['/chat/completions', content(`[{"type":"${'x'.repeat(100)}"}]`), 'messages[].content[].type'],
+  ['/chat/completions', content('[{"type":"a b"}]'), 'messages[].content[].type'],
+  ['/chat/completions', `${CHAT},"n":1.0}`, 'n=1.0'],
+  ['/chat/completions', `${CHAT},"n":{}}`, 'n'],
+  ['/chat/completions', `${CHAT},"turbo":true}`, 'turbo'],
+  ['/responses', '{"model":"m","previous_response_id":"resp_1"}', 'previous_response_id'],
+];
+
 describe('a refusal', () => {
   it('says why, what would be accepted, and how an operator allows it', () => {
     const { message } = refusal('/chat/completions', content('[{"type":"file","file":{}}]')) ?? {};
     expect(message).toContain('messages[0].content[0].type "file"');
-    expect(message).toContain('"messages[].content[].type" to the hard_allow_fields');
+    expect(message).toContain('"messages[].content[].type=file" to the hard_allow_fields');
     expect(refusal('/chat/completions', content('[{"type":"hologram"}]'))?.message).toContain(
       'Accepted: "text"',
     );
@@ -293,6 +308,17 @@ describe('a refusal', () => {
       'Write it as max_tokens.',
     );
     expect(refusal('/chat/completions', `${CHAT},"n":1.0}`)?.message).toContain('in digits from 1 to 128');
+  });
+
+  it('names what an operator adds for this value alone, or the field if it may have no other', () => {
+    const entries = NARROW.map(([path, text]) => {
+      const { message } = refusal(path, text) ?? {};
+      return /add "([^"]*)" to the hard_allow_fields/.exec(message ?? '')?.[1] ?? '';
+    });
+    expect(entries).toEqual(NARROW.map(([, , entry]) => entry));
+    // What it names does lift the refusal.
+    const lifted = NARROW.map(([path, text, entry]) => refusal(path, text, [entry]));
+    expect(lifted).toEqual(NARROW.map(() => undefined));
   });
 
   it('is bounded, whatever the request holds', () => {

@@ -118,8 +118,7 @@ function boundHint(tool: RemovedTool | undefined): string {
 /** An entry allows the field and all within it; with `=`, a value of it. */
 function isAllowed(allowed: AllowedFields, pattern: string, given: string): boolean {
   if (allowed.size === 0) return false;
-  const value = given.startsWith('"') ? given.slice(1, -1) : given;
-  if (allowed.has(`${pattern}=${value}`)) return true;
+  if (allowed.has(`${pattern}=${unquoted(given)}`)) return true;
   for (let end = pattern.length; end > 0; end = pattern.lastIndexOf('.', end - 1)) {
     const part = pattern.slice(0, end);
     if (allowed.has(part) || (part.endsWith('[]') && allowed.has(part.slice(0, -2)))) return true;
@@ -127,17 +126,29 @@ function isAllowed(allowed: AllowedFields, pattern: string, given: string): bool
   return false;
 }
 
+function unquoted(given: string): string {
+  return given.startsWith('"') ? given.slice(1, -1) : given;
+}
+
+/** What policies take as the value of an entry; a longer one may be cut. */
+const ENTRY_VALUE = /^(?:[A-Za-z0-9_.:/-]{1,50}|"[A-Za-z0-9_.:/-]{1,50}")$/;
+
+/** The entry of `hard_allow_fields` that lets the least pass besides: one value of the field, if the field may have others. */
+function narrowestEntry({ pattern, given, isOfValue }: Violation): string {
+  return isOfValue && ENTRY_VALUE.test(given) ? `${pattern}=${unquoted(given)}` : pattern;
+}
+
 /** As many bytes as a message may spend on what would be accepted. */
 const MAX_ACCEPTED_LENGTH = 300;
 
 function refusal(violation: Violation): AppError {
-  const { path, pattern, problem } = violation;
+  const { path, problem } = violation;
   if (problem === 'duplicate') {
     return new AppError('invalid_request', 'duplicate_field', `"${path}" occurs twice. Send it once.`, {
       param: path,
     });
   }
-  const message = `${reason(violation)} ${accepted(violation)} This key has a hard budget: an operator can add "${pattern}" to the hard_allow_fields of its policy, or set its budget_mode to balanced.`;
+  const message = `${reason(violation)} ${accepted(violation)} This key has a hard budget: an operator can add "${narrowestEntry(violation)}" to the hard_allow_fields of its policy, or set its budget_mode to balanced.`;
   return new AppError('invalid_request', 'not_allowed_in_hard_mode', message, { param: path });
 }
 

@@ -12,6 +12,8 @@ export interface Violation {
   readonly field: Field | undefined;
   /** The value as it was sent, cut. */
   readonly given: string;
+  /** The field may have other values. */
+  readonly isOfValue: boolean;
   /** The fields that the object may have, for one that is not listed. */
   readonly siblings?: Fields;
 }

@@ -163,7 +163,7 @@ class RequestWalker {
     const { value } = field;
     if (mayBeList(field) && this.#isEmptyList(start)) return;
     if (value.kind === 'only' && this.#isOneOf(value.values, start, end)) return;
-    this.#refuse('cost', field, start, end);
+    this.#refuse('cost', field, start, end, { isOfValue: value.kind === 'only' });
   }
 
   #isEmptyList(start: number): boolean {
@@ -243,7 +243,7 @@ class RequestWalker {
       return false;
     }
     const { start, end } = this.#skipped();
-    this.#refuse('unlisted', undefined, start, end, fields);
+    this.#refuse('unlisted', undefined, start, end, { siblings: fields });
     return false;
   }
 
@@ -308,7 +308,8 @@ class RequestWalker {
     if (variant && variant.cost !== 'unbounded' && variant.cost !== 'stored') return this.#value(variant);
     const { start, end } = this.#skipped();
     this.#path.push(value.tag);
-    if (tag) this.#refuse(variant ? 'cost' : 'value', variant ?? field, tag.start, tag.end);
+    if (tag)
+      this.#refuse(variant ? 'cost' : 'value', variant ?? field, tag.start, tag.end, { isOfValue: true });
     else this.#refuse('missing', field, start, end);
     this.#path.pop();
     return false;
@@ -340,7 +341,7 @@ class RequestWalker {
       return true;
     }
     this.#path.push('type');
-    this.#refuse('cost', field, start, this.#cursor.at, undefined, type);
+    this.#refuse('cost', field, start, this.#cursor.at, { given: type, isOfValue: true });
     this.#path.pop();
     return false;
   }
@@ -477,18 +478,17 @@ class RequestWalker {
     field: Field | undefined,
     start: number,
     end: number,
-    siblings?: Fields,
-    type?: string,
+    known: Partial<Pick<Violation, 'given' | 'isOfValue' | 'siblings'>> = {},
   ): void {
     if (!this.#rules.refuse) return;
-    const given = type ?? this.#cursor.bytes.toString('utf8', start, Math.min(end, start + MAX_GIVEN_BYTES));
     this.#rules.refuse({
       path: this.#pathText(false),
       pattern: this.#pathText(true),
       problem,
       field,
-      given,
-      ...(siblings && { siblings }),
+      given: this.#cursor.bytes.toString('utf8', start, Math.min(end, start + MAX_GIVEN_BYTES)),
+      isOfValue: problem === 'value',
+      ...known,
     });
   }
 
