@@ -2,6 +2,7 @@ import { connect } from 'node:net';
 import Groq from 'groq-sdk';
 import OpenAI, { AzureOpenAI } from 'openai';
 import { describe, expect, it, vi } from 'vitest';
+import { isInferencePath } from '../src/server/clientPaths.ts';
 import { ALICE, BOB, settled } from './proxy.ts';
 import { connectTo } from './rawClient.ts';
 import { useProxy, useVendor } from './useProxy.ts';
@@ -164,9 +165,27 @@ describe('an unserved route', () => {
   it.each([
     ['/chat/completions', '/v1/chat/completions'],
     ['/v1/v1/messages', '/v1/messages'],
+    ['/messages/count_tokens', '/v1/messages/count_tokens'],
+    ['/responses/', '/v1/responses'],
+    ['/responses/resp_1/cancel', '/v1/responses/{id}/cancel'],
+    ['/v1/v1/responses/resp_1', '/v1/responses/{id}'],
+    ['/embeddings', '/v1/embeddings'],
+    ['/completions', '/v1/completions'],
+    ['/models', '/v1/models'],
+    ['/models/gpt-5', '/v1/models/{model}'],
+    ['/feedback', '/v1/feedback'],
+    ['/models/gemini-pro:generateContent', '/v1beta/models/{model}:generateContent'],
+    ['/v1/v1beta/models/gemini-pro:countTokens', '/v1beta/models/{model}:countTokens'],
   ])('%s names the route that was meant', async (path, meant) => {
     const { error } = await bodyOf(await fetch(`${proxy.url}${path}`, { method: 'POST' }));
     expect(error.message).toContain(`Did you mean ${meant}? Check the base URL.`);
+    // In one process, what is not inference goes to the control plane.
+    expect(isInferencePath(path)).toBe(true);
+  });
+
+  it('is no route of the operator API or the console', () => {
+    for (const path of ['/', '/api/v1/models', '/docs', '/console/models', '/metrics', '/responsesx'])
+      expect([path, isInferencePath(path)]).toEqual([path, false]);
   });
 
   it('shows no more of a path than is needed', async () => {

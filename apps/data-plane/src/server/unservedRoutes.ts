@@ -51,11 +51,23 @@ export function isModelOperation(name: string): boolean {
   return /^[^/]+\/operations\/[^/]+$/.test(name);
 }
 
+/** What routes have below a version: a template, and what it matches. */
+const BELOW_VERSION = [...Object.values(SERVED).flat(), 'GET /v1/models/{model}', 'POST /v1/feedback'].map(
+  (route) => {
+    const template = route.slice(route.indexOf('/'));
+    const below = template.replace(/^\/[^/]+/, '');
+    return { template, pattern: new RegExp(`^${below.replace(/\{[^}]+\}/g, '[^/:]+')}$`) };
+  },
+);
+const VERSIONS = /^(?:\/v1(?:beta)?(?=\/))+/;
+
 /** A base URL without its version, or with two, is the usual mistake. */
 function hintFor(path: string): string {
-  const rest = path.replace(/^(\/v1)+(?=\/)/, '').replace(/\/$/, '');
-  const meant = OPERATIONS.find((operation) => operation.path === rest);
-  return meant ? ` Did you mean /v1${meant.path}? Check the base URL.` : '';
+  const [versions = ''] = VERSIONS.exec(path) ?? [];
+  if (/^\/[^/]+$/.test(versions)) return '';
+  const below = path.slice(versions.length, versions.length + MAX_SHOWN).replace(/\/$/, '');
+  const meant = BELOW_VERSION.find(({ pattern }) => pattern.test(below));
+  return meant ? ` Did you mean ${meant.template}? Check the base URL.` : '';
 }
 
 const ANTHROPIC_PATH = /^\/(?:v1\/)?(?:messages|complete)(?=[/?]|$)/;
