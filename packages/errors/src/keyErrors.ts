@@ -1,11 +1,11 @@
 import { AppError } from './appError.ts';
 
-export function missingKey(): AppError {
-  return new AppError(
-    'authentication',
-    'missing_api_key',
-    'The request has no API key. Send it in the header "Authorization: Bearer sk-svc-…".',
-  );
+/** `authorization`: the header, if the request has one that carries no token. */
+export function missingKey(authorization?: string): AppError {
+  const message = authorization?.startsWith('sk-svc-')
+    ? 'The header Authorization lacks "Bearer " before the API key. Send "Authorization: Bearer sk-svc-…".'
+    : 'The request has no API key. Send it in the header "Authorization: Bearer sk-svc-…".';
+  return new AppError('authentication', 'missing_api_key', message);
 }
 
 export function unknownKey(): AppError {
@@ -16,11 +16,12 @@ export function unknownKey(): AppError {
   );
 }
 
+/** Of a key that is disabled or revoked, or whose principal is deactivated: proxies know no more than that. */
 export function disabledKey(): AppError {
   return new AppError(
     'authentication',
     'key_disabled',
-    'The API key is disabled. Ask an operator to enable it, or use another key.',
+    'The API key is disabled or revoked. Use another key, or ask an operator: a key that is revoked cannot be enabled again.',
   );
 }
 

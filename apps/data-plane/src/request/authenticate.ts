@@ -26,7 +26,7 @@ export function authenticate(
 ): ResolvedKey | Promise<ResolvedKey> {
   const { authorization } = headers;
   const known = authorization === undefined ? undefined : keys.hashes?.get(authorization);
-  const sha256 = known ?? hashOf(tokenOf(headers, dialect, query));
+  const sha256 = known ?? hashOf(tokenOf(headers, dialect, query), authorization);
   const accept = (found: ResolvedKey | undefined): ResolvedKey => {
     const key = assertUsable(found, nowMs);
     if (authorization !== undefined && !known) keys.hashes?.set(authorization, sha256);
@@ -37,8 +37,8 @@ export function authenticate(
   return found instanceof Promise ? found.then(accept) : accept(found);
 }
 
-function hashOf(token: string | undefined): Uint8Array {
-  if (token === undefined) throw missingKey();
+function hashOf(token: string | undefined, authorization: string | undefined): Uint8Array {
+  if (token === undefined) throw missingKey(authorization);
   if (!isWellFormedToken(token)) throw unknownKey();
   return tokenSha256(token);
 }

@@ -24,7 +24,7 @@ export interface AccessDeps extends CallingKeyDeps {
 
 /** The caller behind an `Authorization` header, which carries a key or a token of the deployment's OIDC issuer. */
 export async function authenticate(deps: AccessDeps, authorization: string | undefined): Promise<Caller> {
-  const credential = bearerToken(authorization) ?? raise(missingKey());
+  const credential = bearerToken(authorization) ?? raise(missingKey(authorization));
   return deps.tokenVerifier && isTokenShaped(credential)
     ? await callerOfVerified(deps, await deps.tokenVerifier.verify(credential), credential)
     : await callerOfKey(deps, credential);

@@ -21,7 +21,9 @@ describe('revoking a key', () => {
       status: 200,
       body: { id, disabled: true, revoked_at: api.now.toISOString() },
     });
-    expect(await outcome(api.call('GET', '/usage', { key }))).toEqual([401, 'key_disabled']);
+    const refused = await api.call('GET', '/usage', { key });
+    expect(refused).toMatchObject({ status: 401, body: { error: { code: 'key_disabled' } } });
+    expect(refused.body.error.message).toContain('a key that is revoked cannot be enabled again');
     later(1_000);
     expect((await api.call('DELETE', `/keys/${id}`)).body).toEqual(revoked.body);
     expect((await api.call('GET', `/keys/${id}`)).body).toEqual(revoked.body);
