@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import { type Column, time, usd } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { attributeOf, limitOf, listOptions, parseSignedMicroUsd, parseTime } from './options.ts';
+import { showRequest } from './requestDetail.ts';
 
 type Request = components['schemas']['RequestRecord'];
 
@@ -30,7 +31,7 @@ export function requestsCommand(cli: Cli): Command {
     .action(async (request_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       const params = { path: { request_id } };
-      session.showOne(await bodyOf(session.client.GET('/api/v1/requests/{request_id}', { params })));
+      showRequest(session, await bodyOf(session.client.GET('/api/v1/requests/{request_id}', { params })));
     });
 
   requests
@@ -72,7 +73,9 @@ function listCommand(cli: Cli): Command {
     .description('list requests, the newest first; without --from, of the last month')
     .option('--from <time>', 'start: a date-time', parseTime(cli.now))
     .option('--to <time>', 'end: a date-time', parseTime(cli.now))
-    .option('--refused', 'only those that this service refused, as --outcome refused');
+    .option('--refused', 'only those that this service refused, as --outcome refused')
+    .option('--estimated', 'only those with an attempt whose usage was estimated')
+    .option('--price-incomplete', 'only those with an attempt whose price lacked something');
   for (const name of Object.keys(FILTERS)) command.option(`--${name} <value>`, `only this ${name}`);
   return command
     .addHelpText(
@@ -87,6 +90,8 @@ function listCommand(cli: Cli): Command {
       const query = {
         ...Object.fromEntries(filters.filter(([, value]) => value !== undefined)),
         ...(options.refused && { outcome: 'refused' as const }),
+        ...(options.estimated && { estimated: true }),
+        ...(options.priceIncomplete && { price_incomplete: true }),
         ...(options.from && { from: options.from }),
         ...(options.to && { to: options.to }),
       };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatFields, formatTable, price, printable, time, usd } from './output.ts';
+import { formatFields, formatTable, price, printable, time, usd, usdOfNano } from './output.ts';
 
 describe('formatTable', () => {
   it('makes each column as wide as its widest cell', () => {
@@ -36,6 +36,16 @@ describe('money', () => {
       '-$1.50',
     ]);
     expect(usd(null)).toBe('unlimited');
+  });
+
+  it('that is exact is shown to the last nano-USD', () => {
+    expect(['0', '1', '5250', '-12500000000', '1000000000000000000'].map(usdOfNano)).toEqual([
+      '$0.00',
+      '$0.000000001',
+      '$0.00000525',
+      '-$12.50',
+      '$1000000000.00',
+    ]);
   });
 
   it('of a price is shown to the last nano-USD', () => {

@@ -49,6 +49,14 @@ export function usd(microUsd: number | null): string {
   return `${sign}$${digits.slice(0, -6)}.${fraction}`;
 }
 
+/** An exact number of nano-USD as dollars: `$0.000000123`, `$12.50`. */
+export function usdOfNano(nanoUsd: string): string {
+  const sign = nanoUsd.startsWith('-') ? '-' : '';
+  const digits = nanoUsd.replace('-', '').padStart(10, '0');
+  const fraction = digits.slice(-9).replace(/0{1,7}$/, '');
+  return `${sign}$${digits.slice(0, -9)}.${fraction}`;
+}
+
 /** A price per one million tokens, in dollars. */
 export function price(money: { readonly units: number; readonly nanos: number } | null): string {
   if (money === null) return '-';
