@@ -171,8 +171,10 @@ describe('weighbridge up', () => {
   });
 
   it('names the address of the running one if started twice on the same folder', async () => {
-    const line = await failedUp(dataDir, { PORT: String(await freePort()) });
-    expect(line).toContain(`already running on ${dataDir}, at ${service.managementUrl}`);
+    for (const PORT of [String(await freePort()), new URL(service.managementUrl).port]) {
+      const line = await failedUp(dataDir, { PORT });
+      expect(line).toContain(`already running on ${dataDir}, at ${service.managementUrl}`);
+    }
   });
 
   it('keeps everything across a restart and a kill', async () => {

@@ -45,7 +45,7 @@ import { banner } from './banner.ts';
 import { loadUpConfig, type UpConfig } from './config.ts';
 import { execInContainer } from './container.ts';
 import { openDataDir } from './dataDir.ts';
-import { lockInstance } from './instanceLock.ts';
+import { lockInstance, orAlreadyRunning } from './instanceLock.ts';
 import { dataDirKeyEncryptionKey } from './keyEncryptionKey.ts';
 
 export interface UpOptions {
@@ -84,12 +84,12 @@ export async function up(
   const now = demo?.now ?? (() => new Date());
   // The apps share one registry; the control plane serves it to operators at /metrics.
   const metrics = createMetrics();
-  await listenMetrics(config.metrics, metrics, context);
+  await orAlreadyRunning(listenMetrics(config.metrics, metrics, context), config.dataDir);
   addCertificateMetric(metrics, undefined);
   const tracing = await startTracing(config.tracing, metrics, context);
 
   // The port comes first: if it is taken, nothing else has to be started.
-  const port = await openPort(config, metrics);
+  const port = await orAlreadyRunning(openPort(config, metrics), config.dataDir);
   const env = { ...given, ...(await demo?.begin(context)) };
   await openDataDir(config.dataDir);
   const lock = await lockInstance(config.dataDir, port.url);
