@@ -20,7 +20,7 @@ const exitCode = await runService('control-plane', async (context) => {
   const tracing = await startTracing(config.tracing, metrics, context);
   const pools = createDatabasePools(config.databaseUrl, config.pools, {
     applicationName: 'weighbridge-control-plane',
-    onIdleError: (error) => context.logger.warn({ err: error }, 'lost a connection to Postgres'),
+    onIdleError: (error) => context.logger.warn({ why: error }, 'lost a connection to Postgres'),
   });
   context.onShutdown('database', () => pools.destroy());
   await checkConnection(pools.writes);

@@ -27,7 +27,7 @@ const exitCode = await runService('metering', async (context) => {
   const tracing = await startTracing(config.tracing, metrics, context);
   const db = createDb(config.databaseUrl, {
     applicationName: 'weighbridge-metering',
-    onIdleError: (error) => logger.warn({ err: error }, 'lost a connection to Postgres'),
+    onIdleError: (error) => logger.warn({ why: error }, 'lost a connection to Postgres'),
   });
   onShutdown('database', () => db.destroy());
   await checkConnection(db);

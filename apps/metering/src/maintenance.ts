@@ -34,7 +34,7 @@ export async function startMaintenance(deps: MaintenanceDeps, logger: Logger): P
       } catch (error) {
         dueAt.set(task, at + Math.min(task.everyMs, RETRY_MS));
         deps.metrics.maintenanceFailures.inc({ task: task.name });
-        logger.error({ err: error, task: task.name }, 'maintenance task failed; retrying');
+        logger.warn({ why: error, task: task.name }, 'maintenance task failed; retrying');
       }
     }
   }
@@ -48,7 +48,7 @@ export async function startMaintenance(deps: MaintenanceDeps, logger: Logger): P
       budgetsReadAt = now.getTime();
       deps.metrics.showBudgets(await readBudgetUse(deps.db, now, SHOWN_BUDGETS));
     } catch (error) {
-      logger.warn({ err: error }, 'failed to read the state of the ledger; metrics keep the last values');
+      logger.warn({ why: error }, 'failed to read the state of the ledger; metrics keep the last values');
     }
   }
 

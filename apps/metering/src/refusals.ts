@@ -36,7 +36,7 @@ export function recordRefusedRequests(deps: RefusalDeps, logger: Logger): Subscr
         const nowMs = performance.now();
         if (nowMs - loggedAtMs < LOG_EVERY_MS) continue;
         loggedAtMs = nowMs;
-        logger.warn({ err: error }, 'failed to record refused requests; their proxies send them again');
+        logger.warn({ why: error }, 'failed to record refused requests; their proxies send them again');
       }
     }
   }

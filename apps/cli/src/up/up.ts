@@ -258,7 +258,7 @@ async function openDatabase(
     await rm(file, { force: true });
     await writeFile(file, `${databaseUrl}\n`, { mode: 0o600, flag: 'wx' });
   }
-  const onIdleError = (error: Error) => logger.warn({ err: error }, 'lost a connection to Postgres');
+  const onIdleError = (error: Error) => logger.warn({ why: error }, 'lost a connection to Postgres');
   const db = createDb(databaseUrl, { applicationName: 'weighbridge metering', onIdleError });
   onShutdown('database', () => db.destroy());
   await checkConnection(db);

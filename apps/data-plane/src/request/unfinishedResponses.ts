@@ -196,7 +196,7 @@ export class UnfinishedResponses {
       const isAll = responses.length < MAX_LISTED;
       this.#listAtMs = isAll ? undefined : this.#deps.nowMs() + MAX_PAUSE_MS;
     } catch (error) {
-      this.#deps.logger.warn({ err: error }, 'failed to list unsettled responses; trying again');
+      this.#deps.logger.warn({ why: error }, 'failed to list unsettled responses; trying again');
       this.#listAtMs = this.#deps.nowMs() + this.#jittered(this.#listPauseMs);
       this.#listPauseMs = Math.min(MAX_PAUSE_MS, this.#listPauseMs * 2);
     }

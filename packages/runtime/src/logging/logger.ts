@@ -7,7 +7,10 @@ export type LogLevelName = (typeof LOG_LEVELS)[number];
 
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'silent'] as const;
 
-/** JSON lines on standard error, from level `info`. Standard output is left to the program's results. */
+/**
+ * JSON lines on standard error, from level `info`. Standard output is left to the program's results. Of an error, `err` shows
+ * the stack, `why` only the message: for what is tried again.
+ */
 export function createLogger(
   service: string,
   destination: DestinationStream = pino.destination({ dest: 2, sync: true }),
@@ -17,10 +20,14 @@ export function createLogger(
       base: { service },
       // A second line of defence: our own code does not log headers.
       redact: ['req.headers', 'headers.authorization', '*.authorization'],
-      serializers: { err: redactedError },
+      serializers: { err: redactedError, why: messageOf },
     },
     destination,
   );
+}
+
+function messageOf(error: unknown): unknown {
+  return error instanceof Error ? redactSecrets(pino.stdSerializers.err(error).message) : error;
 }
 
 /** An error's message may quote what a client sent. */

@@ -74,7 +74,7 @@ export class KeyUses {
         }
       }
     } catch (error) {
-      this.#deps.logger.warn({ err: error }, 'failed to record when keys were last used; trying again');
+      this.#deps.logger.warn({ why: error }, 'failed to record when keys were last used; trying again');
     }
   }
 }

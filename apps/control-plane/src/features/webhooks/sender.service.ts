@@ -95,7 +95,7 @@ class Sender {
         if (state !== 'delivered') this.#report(webhook, delivery.event_id, state, error);
       }
     } catch (error) {
-      logger.warn({ err: error, webhookId }, 'failed to send messages of a webhook; trying again');
+      logger.warn({ why: error, webhookId }, 'failed to send messages of a webhook; trying again');
     }
   }
 
