@@ -5,7 +5,7 @@ let api: TestApi;
 let connector: string;
 beforeAll(async () => {
   api = await startTestApi({ OPENAI_API_KEY: 'sk-vendor' });
-  const body = { name: 'negotiated', provider: 'openai' };
+  const body = { name: 'negotiated', provider: 'openai', base_url: 'https://openai.test/v1' };
   connector = (await api.call('POST', '/connectors', { body })).body.id as string;
 });
 afterAll(() => api.close());

@@ -156,12 +156,13 @@ describe('the connectors that proxies receive', () => {
       return routed.filter((id) => id.startsWith('groq/'));
     };
     expect(await served()).toEqual([]);
-    const body = { name: 'one groq', provider: 'groq', models: ['groq/llama-3.1*', 'groq/qwen/*'] };
+    const base_url = 'https://groq.test/v1';
+    const body = { name: 'one groq', provider: 'groq', base_url, models: ['groq/llama-3.1*', 'groq/qwen/*'] };
     const { id } = (await api.call('POST', '/connectors', { body })).body;
     const some = await served();
     expect(some.length).toBeGreaterThan(0);
     expect(some.every((model) => /^groq\/(llama-3\.1|qwen\/)/.test(model))).toBe(true);
-    await api.call('POST', '/connectors', { body: { name: 'all groq', provider: 'groq' } });
+    await api.call('POST', '/connectors', { body: { name: 'all groq', provider: 'groq', base_url } });
     expect((await served()).length).toBeGreaterThan(some.length);
     await api.call('PATCH', `/connectors/${id}`, { body: { enabled: false } });
     expect((await served()).length).toBeGreaterThan(some.length);

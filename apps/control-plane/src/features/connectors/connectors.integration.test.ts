@@ -152,7 +152,7 @@ describe('a connector', () => {
     const cleared = await connectors.api.call('PATCH', `/connectors/${id}`, {
       body: { max_parallel: null, credential_ref: null },
     });
-    expect(cleared.body).toMatchObject({ max_parallel: null, credential_ref: null, usable: true });
+    expect(cleared.body).toMatchObject({ max_parallel: null, credential_ref: null, usable: false });
     expect(await revision()).toBe(at + 2n);
     expect(
       await refusalOf(connectors.api.call('PATCH', `/connectors/${id}`, { body: { provider: 'openai' } })),
@@ -242,6 +242,23 @@ describe('a connector', () => {
     ]);
     expect(responses.map(({ status }) => status).filter((status) => status < 300)).toHaveLength(1);
     expect(responses.filter(({ status }) => status === 409)).toHaveLength(3);
+  });
+});
+
+it('is unusable without the credential that its vendor requires; another address may need none', async () => {
+  const unusable = await create({ name: uniqueName() });
+  expect(unusable).toMatchObject({
+    auth: { kind: 'none' },
+    usable: false,
+    unusable_reason:
+      'It has no credential, which api.groq.com requires. Set its credential or credential_ref.',
+  });
+  const path = `/connectors/${unusable.id}`;
+  const { body } = await connectors.api.call('PATCH', path, { body: { credential: CANARY } });
+  expect(body).toMatchObject({ usable: true, unusable_reason: null });
+  expect(await create({ name: uniqueName(), base_url: 'https://gateway.test/v1' })).toMatchObject({
+    auth: { kind: 'none' },
+    usable: true,
   });
 });
 

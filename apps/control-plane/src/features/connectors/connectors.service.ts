@@ -14,6 +14,7 @@ import type { Connector } from './connectors.schemas.ts';
 import { type Credential, type Credentials, isJsonText } from './credentials.ts';
 import { mayIssuePrivately, serviceAccountFault } from './googleAuth.ts';
 import { ownIdentityFault } from './ownIdentity.ts';
+import { vendorHostOf } from './providers.ts';
 import { baseUrlFault, type UpstreamHosts } from './upstreamHosts.ts';
 
 export type { ConnectorRow };
@@ -119,7 +120,10 @@ export async function credentialOf(deps: ConnectorDeps, row: ConnectorRow): Prom
       : { unusable: `Its credential_ref cannot be used: ${bound}.` };
   }
   if (row.credential_sealed === null || row.credential_kek_id === null) {
-    return { value: '', identity: undefined };
+    const vendor = vendorHostOf(row.base_url);
+    return vendor === undefined
+      ? { value: '', identity: undefined }
+      : { unusable: `It has no credential, which ${vendor} requires. Set its credential or credential_ref.` };
   }
   return withoutIdentity(
     unseal(credentials, sealContext(row.id), row.credential_sealed, row.credential_kek_id),

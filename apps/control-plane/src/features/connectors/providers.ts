@@ -95,6 +95,14 @@ export const PROVIDERS: readonly Provider[] = [
   },
 ];
 
+const VENDOR_HOSTS: ReadonlySet<string> = new Set(PROVIDERS.map(({ baseUrl }) => new URL(baseUrl).host));
+
+/** The host of a known vendor, which accepts no request without a credential; undefined for any other address. */
+export function vendorHostOf(baseUrl: string): string | undefined {
+  const { host } = new URL(baseUrl);
+  return VENDOR_HOSTS.has(host) ? host : undefined;
+}
+
 /** Servers for models in one's own network. They speak OpenAI's dialect, at an address that the operator knows. */
 const MODEL_SERVERS: Readonly<Record<string, readonly RouteName[]>> = {
   vllm: ['chat_completions', 'responses', 'embeddings', 'completions'],
