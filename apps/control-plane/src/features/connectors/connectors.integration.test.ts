@@ -299,4 +299,28 @@ describe('a connector of the environment', () => {
     expect((await environments()).base_url).toBe('https://proxy.test/v1');
     await connectors.api.call('PATCH', `/connectors/${id}`, { body: { enabled: true, models: [] } });
   });
+
+  it('is disabled while the environment lacks it', async () => {
+    const { id } = await environments();
+    const start = (env: Record<string, string>) =>
+      applyEnvironmentConnectors(
+        connectors.api.db,
+        environmentConnectors(env, undefined),
+        connectors.api.now,
+      );
+    const listed = async (enabled: boolean) => {
+      const path = `/connectors?name_contains=env-openai&enabled=${enabled}`;
+      return ((await connectors.api.call('GET', path)).body.data as { id: string }[]).map((one) => one.id);
+    };
+    await start({});
+    expect(await environments()).toMatchObject({
+      enabled: false,
+      usable: false,
+      unusable_reason: 'The environment of the control plane no longer defines it.',
+    });
+    expect([await listed(true), await listed(false)]).toEqual([[], [id]]);
+    await start(ENVIRONMENT);
+    expect(await environments()).toMatchObject({ enabled: true, usable: true });
+    expect([await listed(true), await listed(false)]).toEqual([[id], []]);
+  });
 });

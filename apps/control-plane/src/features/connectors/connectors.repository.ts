@@ -77,7 +77,10 @@ export async function findConnectors(
     .where('deleted_at', 'is', null)
     .$if(before !== undefined, (query) => query.where('id', '<', before ?? ''))
     .$if(provider !== undefined, (query) => query.where('provider', '=', provider ?? ''))
-    .$if(enabled !== undefined, (query) => query.where('enabled', '=', enabled ?? true))
+    .$if(enabled === true, (query) => query.where('enabled', '=', true).where('withdrawn', '=', false))
+    .$if(enabled === false, (query) =>
+      query.where((where) => where.or([where('enabled', '=', false), where('withdrawn', '=', true)])),
+    )
     .$if(nameContains !== undefined, (query) => query.where(containsText('name', nameContains ?? '')))
     .orderBy('id', 'desc')
     .limit(limit)

@@ -332,7 +332,8 @@ export async function toConnector(deps: ConnectorDeps, row: ConnectorRow): Promi
     credential_hosts: allowedHosts(deps, row),
     usable: reason === null,
     unusable_reason: reason,
-    enabled: row.enabled,
+    // What an operator chose stays in the row, for when the environment defines it again.
+    enabled: row.enabled && !row.withdrawn,
     priority: row.priority,
     weight: row.weight,
     max_parallel: row.max_parallel,
