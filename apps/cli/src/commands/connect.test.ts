@@ -7,14 +7,28 @@ import { createProgram, runProgram } from './program.ts';
 let server: Server;
 let url: string;
 let received: { path: string; body: Record<string, unknown> }[];
+let policies: Record<string, unknown>[];
+/** As the route of inference shows them. */
+let models: string[];
 
 beforeAll(async () => {
   server = createServer(async (request, response) => {
     let body = '';
     for await (const part of request) body += part;
+    const json = { 'content-type': 'application/json' };
+    if (request.method === 'GET') {
+      const { pathname } = new URL(request.url ?? '', url);
+      const name = /^\/v1\/models\/(.+)$/.exec(pathname)?.[1];
+      const isKnown = name === undefined || models.some((id) => id.endsWith(`/${name}`));
+      const isOfKey = /^Bearer sk-svc-(new|existing)$/.test(request.headers.authorization ?? '');
+      const data = pathname === '/api/v1/policies' ? policies : models.map((id) => ({ id }));
+      response.writeHead(isKnown && (isOfKey || data === policies) ? 200 : 404, json);
+      response.end(JSON.stringify({ data, next_page_token: '' }));
+      return;
+    }
     received.push({ path: request.url ?? '', body: JSON.parse(body) });
     const key = { id: 'key_1', name: 'n', policy_id: 'pol_1', key: 'sk-svc-new' };
-    response.writeHead(201, { 'content-type': 'application/json' });
+    response.writeHead(201, json);
     response.end(JSON.stringify(request.url === '/api/v1/policies' ? { id: 'pol_9' } : key));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -23,6 +37,8 @@ beforeAll(async () => {
 afterAll(() => server.close());
 beforeEach(() => {
   received = [];
+  policies = [];
+  models = RECIPES.map(({ model }) => `vendor/${model}`);
 });
 
 async function connect(...args: string[]) {
@@ -80,10 +96,10 @@ it('creates a policy for the budget, under the policy that --policy names', asyn
     {
       path: '/api/v1/policies',
       body: {
-        name: 'ci 2026-11-20T10:00:00.000Z',
+        name: '$12.50 a month for each key',
         limit_micro_usd: 12_500_000,
         window: 'month',
-        counter_scope: 'policy',
+        counter_scope: 'key',
         parent_policy_id: 'pol_team',
       },
     },
@@ -91,12 +107,43 @@ it('creates a policy for the budget, under the policy that --policy names', asyn
   ]);
 });
 
+it('uses the policy of an earlier call with the same budget, if an operator left it as it was', async () => {
+  const policy = {
+    id: 'pol_5',
+    name: '$12.50 a month for each key',
+    limit_micro_usd: 12_500_000,
+    window: 'month',
+    counter_scope: 'key',
+    parent_policy_id: null,
+    enforcement: 'enforce',
+  };
+  const changes = [{}, { limit_micro_usd: 1 }, { enforcement: 'off' }, { parent_policy_id: 'pol_1' }];
+  const used = [];
+  for (const change of changes) {
+    policies = [{ ...policy, ...change }];
+    await connect('codex', '--budget', '12.50');
+    used.push(received.at(-1)?.body.policy_id);
+  }
+  expect(used).toEqual(['pol_5', 'pol_9', 'pol_9', 'pol_9']);
+});
+
+it('names a model that the key can reach, where the usual one has no connector', async () => {
+  models = ['mock/embed', 'mock/echo', 'router/cheap'];
+  const { out, err } = await connect('openai-python');
+  expect(out).toContain('client = OpenAI()');
+  expect(err).toContain('Then: client.responses.create(model="mock/echo", input="Hello")');
+  expect(err).toMatch(/This key cannot reach gpt-\S+: name mock\/echo instead, or add its vendor\./);
+  expect(JSON.parse((await connect('groq-js', '--json')).out).next).toContain("model: 'mock/echo'");
+  models = [];
+  expect((await connect('openai-python')).err).not.toContain('cannot reach');
+});
+
 it('uses an existing key, and another address of inference', async () => {
   const { out } = await connect(
-    ...['codex', '--existing-key-file', 'k', '--inference-url', 'https://ai.example.com/'],
+    ...['codex', '--existing-key-file', 'k', '--inference-url', `${url.replace('127.0.0.1', 'localhost')}/`],
   );
   expect(out).toContain('export WEIGHBRIDGE_KEY=sk-svc-existing');
-  expect(out).toContain('base_url = "https://ai.example.com/v1"');
+  expect(out).toContain(`base_url = "${url.replace('127.0.0.1', 'localhost')}/v1"`);
   expect(received).toEqual([]);
 });
 

@@ -1,8 +1,9 @@
 import { bodyOf } from '@weighbridge/client';
 import { Argument, Command, InvalidArgumentError } from 'commander';
+import { modelInstead } from '../connect/reachableModel.ts';
 import { textOf } from '../connect/recipe.ts';
 import { findRecipe, RECIPES } from '../connect/recipes.ts';
-import { printable } from '../session/output.ts';
+import { printable, usd } from '../session/output.ts';
 import { type Cli, openSession, type Session } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
 import { parseMicroUsd, parseTime } from './options.ts';
@@ -54,12 +55,19 @@ async function connect(session: Session, name: string, options: Options): Promis
   if (!recipe) throw new UsageError(`There is no client ${name}. Known: ${names().join(', ')}.`);
   const { key, id } = await keyFor(session, name, options);
   const service = { url: options.inferenceUrl ?? session.connection.baseUrl, key };
+  const instead = await modelInstead(service, recipe.model);
+  const next = instead === undefined ? recipe.next : recipe.next.replaceAll(recipe.model, instead);
   if (session.json) {
-    session.showOne({ client: name, key_id: id, ...recipe.settings(service), next: recipe.next });
+    session.showOne({ client: name, key_id: id, ...recipe.settings(service), next });
     return;
   }
   session.out(textOf(recipe, service));
-  session.err(`Then: ${recipe.next}`);
+  session.err(`Then: ${next}`);
+  if (instead !== undefined) {
+    session.err(
+      `This key cannot reach ${recipe.model}: name ${printable(instead)} instead, or add its vendor.`,
+    );
+  }
   if (recipe.note !== undefined) session.err(recipe.note);
 }
 
@@ -71,7 +79,8 @@ async function keyFor(
   const { existingKeyFile } = options;
   if (existingKeyFile !== undefined) return { key: await readKey(session, existingKeyFile), id: null };
   const name = options.name ?? client;
-  const policy = options.budget === undefined ? options.policy : await newBudget(session, name, options);
+  const policy =
+    options.budget === undefined ? options.policy : await budgetOf(session, options.budget, options.policy);
   const body = {
     name,
     scopes: ['inference' as const, 'models:read' as const, 'usage:read' as const],
@@ -87,16 +96,25 @@ async function keyFor(
   return { key: issued.key, id: issued.id };
 }
 
-/** With `policy` as its parent, so that both limits hold. */
-async function newBudget(session: Session, name: string, { budget, policy }: Options): Promise<string> {
+/** The id of a policy that gives each of its keys this budget; with `parent` as its parent, so that both limits hold. */
+async function budgetOf(session: Session, budget: number, parent: string | undefined): Promise<string> {
   const body = {
-    name: `${name} ${session.now().toISOString()}`,
-    limit_micro_usd: budget ?? null,
+    name: `${usd(budget)} a month for each key`,
+    limit_micro_usd: budget,
     window: 'month' as const,
-    counter_scope: 'policy' as const,
-    ...(policy && { parent_policy_id: policy }),
+    counter_scope: 'key' as const,
+    ...(parent && { parent_policy_id: parent }),
   };
-  return (await bodyOf(session.client.POST('/api/v1/policies', { body }))).id;
+  const query = { name_contains: body.name, page_size: 500, ...(parent && { parent_policy_id: parent }) };
+  const { data } = await bodyOf(session.client.GET('/api/v1/policies', { params: { query } }));
+  // An operator may have changed it since.
+  const before = data.find(
+    (policy) =>
+      policy.enforcement === 'enforce' &&
+      policy.parent_policy_id === (parent ?? null) &&
+      Object.entries(body).every(([field, value]) => policy[field as keyof typeof body] === value),
+  );
+  return (before ?? (await bodyOf(session.client.POST('/api/v1/policies', { body })))).id;
 }
 
 async function readKey(session: Session, file: string): Promise<string> {
