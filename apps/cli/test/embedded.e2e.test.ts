@@ -52,11 +52,18 @@ describe('weighbridge up', () => {
       .output()
       .split('\n')
       .map((line) => line.trim());
-    const curls = lines.filter((line) => line.startsWith('curl ') || line.startsWith('KEY='));
+    const curls = lines.filter((line) => /^(curl |KEY=|ANSWER=)/.test(line));
     expect(curls).toHaveLength(3);
     const { stdout } = await promisify(execFile)('sh', ['-c', curls.join('\n')], { cwd: tmpdir() });
     expect(stdout).toContain('"content":"Hello, weighbridge!"');
-    expect(stdout).toContain('"bucket_spent_micro_usd"');
+    const [, cost] = /^x-svc-cost-micro-usd: (\d+)/m.exec(stdout) ?? [];
+    expect(Number(cost)).toBeGreaterThan(0);
+    const [row = ''] = stdout.trim().split('\n').slice(-1);
+    expect(JSON.parse(row)).toMatchObject({
+      key_name: 'my app',
+      outcome: 'success',
+      cost_micro_usd: Number(cost),
+    });
     expect(process.output()).toContain(`export OPENAI_BASE_URL=${service.inferenceUrl}/v1`);
     expect(process.output()).toContain(`export ANTHROPIC_BASE_URL=${service.inferenceUrl}`);
   });

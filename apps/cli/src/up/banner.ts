@@ -25,13 +25,13 @@ ${signInUrl ? `Sign in:      ${signInUrl} (once, within 15 minutes)\n` : ''}Oper
 Data:         ${dataDir}
 API:          ${url}/docs
 
-Issue a key for an application, send a request, and read the spend:
+Issue a key for an application, send a request, and read what it cost:
 
-  KEY=$(curl -s ${url}/api/v1/keys -H "Authorization: Bearer ${operator}" -H "Content-Type: application/json" -d '{"name":"my app","scopes":["inference"]}' | sed -n 's/.*"key":"\\([^"]*\\)".*/\\1/p')
+  KEY=$(curl -s ${url}/api/v1/keys -H "Authorization: Bearer ${operator}" -H "Content-Type: application/json" -d '{"name":"my app","scopes":["inference","usage:read"]}' | sed -n 's/.*"key":"\\([^"]*\\)".*/\\1/p')
 
-  curl -s ${url}/v1/chat/completions -H "Authorization: Bearer $KEY" -H "Content-Type: application/json" -d '{"model":"mock/echo","messages":[{"role":"user","content":"Hello, weighbridge!"}]}'
+  ANSWER=$(curl -si ${url}/v1/chat/completions -H "Authorization: Bearer $KEY" -H "Content-Type: application/json" -d '{"model":"mock/echo","messages":[{"role":"user","content":"Hello, weighbridge!"}]}'); echo "$ANSWER"
 
-  curl -s ${url}/api/v1/usage -H "Authorization: Bearer ${operator}"
+  ${readRequest(url)}
 
 To use an SDK, give it that key and this base URL:
 
@@ -43,6 +43,12 @@ docs/clients.md has the settings for other SDKs, and for coding agents.
 ${connectors(providers)}${nodeAdvice(nodeVersion)}
 Press Ctrl-C to stop. The data is kept.
 `;
+}
+
+/** Reads the request of `$ANSWER` from the ledger, which has it about a second later: curl tries again until then. */
+function readRequest(url: string): string {
+  const id = `$(echo "$ANSWER" | sed -n 's/^x-request-id: *\\(req_[a-z0-9]*\\).*/\\1/p')`;
+  return `curl -sf --retry 30 --retry-delay 1 --retry-all-errors ${url}/api/v1/requests/${id} -H "Authorization: Bearer $KEY"`;
 }
 
 function connectors(providers: readonly string[]): string {
