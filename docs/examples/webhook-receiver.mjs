@@ -1,9 +1,17 @@
 // WEBHOOK_SECRET=whsec_… node docs/examples/webhook-receiver.mjs: prints each event whose signature is valid, once.
+// The service sends to this address only if it was started with ALLOWED_WEBHOOK_HOSTS=127.0.0.1:4010.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 
-const key = Buffer.from(process.env.WEBHOOK_SECRET.replace('whsec_', ''), 'base64');
+const { WEBHOOK_SECRET, PORT = '4010' } = process.env;
+if (!WEBHOOK_SECRET) {
+  console.error(
+    'Set WEBHOOK_SECRET to the secret of the webhook, which was shown when it was created: whsec_…',
+  );
+  process.exit(2);
+}
+const key = Buffer.from(WEBHOOK_SECRET.replace('whsec_', ''), 'base64');
 const seen = new Set();
 
 function isGenuine(
@@ -23,4 +31,4 @@ createServer(async (request, response) => {
   if (!seen.has(request.headers['webhook-id'])) console.log(type, data.policy_name ?? '', data.percent ?? '');
   seen.add(request.headers['webhook-id']);
   response.writeHead(204).end();
-}).listen(Number(process.env.PORT ?? 4010), '127.0.0.1', () => console.log('listening'));
+}).listen(Number(PORT), '127.0.0.1', () => console.log('listening'));

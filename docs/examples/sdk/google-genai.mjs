@@ -7,7 +7,7 @@ const client = new GoogleGenAI({
 });
 const contents = 'Hello from the Google Gen AI SDK';
 const response = await client.models.generateContent({
-  model: process.env.MODEL ?? 'gemini-2.5-flash',
+  model: process.env.MODEL ?? 'mock/echo',
   contents,
 });
 console.log(response.text);

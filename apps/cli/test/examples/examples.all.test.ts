@@ -54,27 +54,32 @@ async function issueKey(name: string): Promise<{ id: string; key: string }> {
 it.each([
   ['openai.mjs', 'Hello from the OpenAI SDK', 'mock/echo'],
   ['anthropic.mjs', 'Hello from the Anthropic SDK', 'mock/echo'],
-  ['google-genai.mjs', 'Hello from the Google Gen AI SDK', 'gemini/gemini-2.5-flash'],
-])('sdk/%s prints the response, and the ledger has its request', async (file, response, model) => {
-  const { id, key } = await issueKey(file);
-  const { managementUrl: url } = service;
-  const { stdout } = await promisify(execFile)(process.execPath, [join(folder, 'examples/sdk', file)], {
-    env: {
-      OPENAI_BASE_URL: `${url}/v1`,
-      OPENAI_API_KEY: key,
-      ANTHROPIC_BASE_URL: url,
-      ANTHROPIC_API_KEY: key,
-      GOOGLE_GEMINI_BASE_URL: url,
-      GEMINI_API_KEY: key,
-    },
-  });
-  expect(stdout.trim()).toBe(response);
-  await eventually(async () => {
-    const { body } = await manage(service, 'GET', `/api/v1/requests?key_id=${id}`);
-    expect(body.data).toEqual([expect.objectContaining({ outcome: 'success' })]);
-    expect(JSON.stringify(body.data)).toContain(`"model":"${model}"`);
-  });
-});
+  ['google-genai.mjs', 'Hello from the Google Gen AI SDK', 'mock/echo'],
+  ['google-genai.mjs', 'Hello from the Google Gen AI SDK', 'gemini/gemini-2.5-flash', 'gemini-2.5-flash'],
+])(
+  'sdk/%s prints the response, and the ledger has its request',
+  async (file, response, model, MODEL = '') => {
+    const { id, key } = await issueKey(file);
+    const { managementUrl: url } = service;
+    const { stdout } = await promisify(execFile)(process.execPath, [join(folder, 'examples/sdk', file)], {
+      env: {
+        OPENAI_BASE_URL: `${url}/v1`,
+        OPENAI_API_KEY: key,
+        ANTHROPIC_BASE_URL: url,
+        ANTHROPIC_API_KEY: key,
+        GOOGLE_GEMINI_BASE_URL: url,
+        GEMINI_API_KEY: key,
+        ...(MODEL && { MODEL }),
+      },
+    });
+    expect(stdout.trim()).toBe(response);
+    await eventually(async () => {
+      const { body } = await manage(service, 'GET', `/api/v1/requests?key_id=${id}`);
+      expect(body.data).toEqual([expect.objectContaining({ outcome: 'success' })]);
+      expect(JSON.stringify(body.data)).toContain(`"model":"${model}"`);
+    });
+  },
+);
 
 const weighbridge = (...args: string[]) =>
   promisify(execFile)(process.execPath, [MAIN, ...args], {
@@ -93,6 +98,14 @@ it('team-budget.yaml gives a team one budget and each of its people another', as
   ).body as { key: string };
   const { body } = await manage(service, 'GET', '/api/v1/usage', { key });
   expect(body).toMatchObject({ limit_micro_usd: 50_000_000, counter_scope: 'principal' });
+});
+
+it('webhook-receiver.mjs says that its secret is missing', async () => {
+  const run = promisify(execFile)(process.execPath, [exampleFile('webhook-receiver.mjs')], { env: {} });
+  await expect(run).rejects.toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/^Set WEBHOOK_SECRET .*\n$/),
+  });
 });
 
 it('webhook-receiver.mjs takes a signed message once, and refuses every other', async () => {
