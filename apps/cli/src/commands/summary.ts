@@ -38,8 +38,8 @@ function sumsText({ cost_micro_usd, requests, failed_attempts }: Sums): string {
   return `${usd(cost_micro_usd)} for ${requests} requests, ${failed_attempts} failed attempts`;
 }
 
-function ownerOf({ policy_name, principal_id, key_id, team_name }: Budget): string {
-  const owner = key_id ?? principal_id ?? team_name;
+function ownerOf({ policy_name, principal_id, key_name, key_id, team_name }: Budget): string {
+  const owner = key_name ?? key_id ?? principal_id ?? team_name;
   return owner === null ? policy_name : `${policy_name} of ${owner}`;
 }
 

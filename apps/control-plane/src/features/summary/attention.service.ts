@@ -169,8 +169,8 @@ function ofBudgets(budgets: readonly SummaryBudget[]): Finding[] {
 }
 
 function names(budgets: readonly SummaryBudget[]): string {
-  const shown = budgets.slice(0, 3).map(({ policy_name, principal_id, key_id, team_name }) => {
-    const owner = principal_id ?? key_id ?? team_name;
+  const shown = budgets.slice(0, 3).map(({ policy_name, principal_id, key_name, key_id, team_name }) => {
+    const owner = principal_id ?? key_name ?? key_id ?? team_name;
     return owner === null ? policy_name : `${owner} (${policy_name})`;
   });
   return listed(shown, budgets.length);

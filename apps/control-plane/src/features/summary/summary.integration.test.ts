@@ -188,6 +188,19 @@ it('warns of budgets that end and keys that expire: a person of its own, an oper
   expect((await found(ann.key))[0]).toBe('1 budget is spent: ann (small).');
 });
 
+it('names the key whose counter is close to its limit', async () => {
+  const body = { name: 'each', limit_micro_usd: 10, counter_scope: 'key' };
+  const policyId = String((await api.call('POST', '/policies', { body })).body.id);
+  const key = await api.issue({ name: 'nightly batch', principal_id: 'cal', policy_id: policyId });
+  const windowStartMs = BigInt(Date.parse('2026-11-01T00:00:00Z'));
+  const bucket = { policyId, counterVersion: 1, subject: `key:${key.id}`, windowStartMs };
+  await recordAttempts(api.db, [{ principal: 'cal', costNano: 9_000n, buckets: [bucket] }]);
+  const { budgets, attention } = await summary();
+  expect(budgets).toMatchObject([{ policy_id: policyId, key_id: key.id, key_name: 'nightly batch' }]);
+  const message = '1 budget is more than 80 % spent: nightly batch (each).';
+  expect(attention).toContainEqual(expect.objectContaining({ kind: 'budget_low', message }));
+});
+
 it('shows the circuit breakers of the connectors over all proxies that serve', async () => {
   const body = { name: 'checked', provider: 'openai', credential_ref: 'env:OPENAI_API_KEY' };
   const { id } = (await api.call('POST', '/connectors', { body })).body as { id: string };

@@ -33,6 +33,7 @@ const SummaryBudget = Type.Object(
       Type.String({ description: "Whose counter it is; null: a team's or everyone's." }),
     ),
     key_id: Nullable(Type.String({ description: 'Whose counter it is, if each key has one.' })),
+    key_name: Nullable(Type.String()),
     team_id: Nullable(Type.String()),
     team_name: Nullable(Type.String()),
     limit_micro_usd: Nullable(Type.Integer({ description: 'Null: unlimited.' })),

@@ -10,6 +10,7 @@ import {
   type SpendRow,
 } from '@weighbridge/ledger';
 import { type Caller, ledTeamsOf, readsAll, readsAllSpend } from '../../shared/caller.ts';
+import { readResourceNames } from '../../shared/resourceNames.ts';
 import { policyOfCaller } from '../keys/effectiveKey.ts';
 import type { Overhead, ProxyOverheads } from '../proxies/proxyOverheads.ts';
 import { ledgerFilter, withinTimeout } from '../spend/ledgerQuery.ts';
@@ -117,6 +118,7 @@ async function budgetsOf(deps: SummaryDeps, caller: Caller, now: Date): Promise<
     counter_scope,
     principal_id: null,
     key_id: null,
+    key_name: null,
     team_id: team.id,
     team_name: team.name,
     limit_micro_usd: counter.limit_micro_usd,
@@ -129,13 +131,17 @@ async function budgetsOf(deps: SummaryDeps, caller: Caller, now: Date): Promise<
 
 async function fullestBudgets({ db }: SummaryDeps, now: Date): Promise<SummaryBudget[]> {
   const counters = await readFullestCounters(db, now, MAX_BUDGETS);
+  const keyIds = counters.flatMap(({ subject }) => ownerOf(subject).key_id ?? []);
+  const keyNames = await readResourceNames(db, 'key', keyIds);
   return counters.map(({ windowKind, timezone, ...counter }) => {
     const window = windowAt(windowKind, timezone, now);
+    const owner = ownerOf(counter.subject);
     return {
       policy_id: counter.policyId,
       policy_name: counter.policyName,
       counter_scope: counter.counterScope,
-      ...ownerOf(counter.subject),
+      ...owner,
+      key_name: (owner.key_id && keyNames.get(owner.key_id)) ?? null,
       team_id: null,
       team_name: null,
       limit_micro_usd: microFromNano(counter.limit),
@@ -158,6 +164,7 @@ async function ownBudget(deps: SummaryDeps, caller: Caller): Promise<SummaryBudg
       counter_scope: usage.counter_scope,
       principal_id: usage.pooled ? null : caller.principalId,
       key_id: null,
+      key_name: null,
       team_id: null,
       team_name: null,
       limit_micro_usd: usage.limit_micro_usd,
