@@ -246,6 +246,18 @@ describe('an operator', () => {
 });
 
 describe('whoever has no key', () => {
+  it('signs in once by the link that the service printed, and is told why not twice', async () => {
+    const link = /Sign in: +(\S+)/.exec(running.output())?.[1] ?? '';
+    const first = await person();
+    await first.page.goto(link);
+    await first.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+    const second = await person();
+    await second.page.goto(link);
+    await second.page.getByText(/^This sign-in link was used or has expired.*another link/).waitFor();
+    expect(await second.violations()).toEqual([]);
+    await Promise.all([first.context.close(), second.context.close()]);
+  });
+
   signInElsewhere(() => ({ browser, service, login }));
 });
 

@@ -4,6 +4,7 @@ import { useEffect } from 'react';
 import { readSignInOptions, signIn } from '../api/client.ts';
 import controls from '../ui/controls.module.css';
 import { Form, TextField } from '../ui/fields.tsx';
+import { useSearch } from '../ui/search.ts';
 import { visible } from '../ui/text.ts';
 import styles from './layout.module.css';
 import { SESSION_KEY } from './session.ts';
@@ -11,6 +12,7 @@ import { SESSION_KEY } from './session.ts';
 /** `hasEnded`: a session ended while its page was open; signing in again shows that page. */
 export function SignIn({ hasEnded }: { hasEnded: boolean }) {
   const queries = useQueryClient();
+  const [{ sign_in }] = useSearch();
   const options = useQuery({ queryKey: ['sign-in options'], queryFn: readSignInOptions });
   useEffect(() => {
     document.title = 'Sign in · Weighbridge';
@@ -36,6 +38,13 @@ export function SignIn({ hasEnded }: { hasEnded: boolean }) {
     <div className={styles.signIn}>
       <h1>Sign in to Weighbridge</h1>
       {hasEnded && <p role="status">Your session ended. Sign in again to continue.</p>}
+      {!hasEnded && sign_in === 'link_ended' && (
+        <p role="status">
+          This sign-in link was used or has expired: it works once, within 15 minutes. Start{' '}
+          <code>weighbridge up</code> again for another link, or paste the operator’s key, which is in the
+          file <code>operator-key</code> of its data folder.
+        </p>
+      )}
       {oidc && <SignInElsewhere name={oidc.name} />}
       <p>
         {oidc ? 'Or paste' : 'Paste'} your key. You see what it may see: your own spend, or everyone’s for an
