@@ -105,6 +105,9 @@ export function changeMore(given: () => Given): void {
     const { page } = operator;
     await operator.open('/connectors');
     const texts = { Name: 'second account', Provider: 'openai', 'Where the credential is': 'env:NOT_SET' };
+    await page.getByRole('button', { name: 'Add a connector' }).click();
+    await dialogOf(page).getByText('env:NAME or file:/path of the control plane.').waitFor();
+    await dialogOf(page).getByRole('button', { name: 'Cancel' }).click();
     await change(page, 'Add a connector', texts, 'Create');
     const row = page.getByRole('row', { name: /second account/ });
     await row.getByText('not usable').waitFor();

@@ -214,7 +214,7 @@ const CREDENTIAL: readonly FieldSpec[] = [
     name: 'credential_ref',
     label: 'Where the credential is',
     kind: 'text',
-    hint: 'env:NAME or file:/path of the proxies.',
+    hint: 'env:NAME or file:/path of the control plane.',
   },
   {
     name: 'credential',
