@@ -34,6 +34,12 @@ export function sdk(service: Service, apiKey: string): OpenAI {
   return new OpenAI({ apiKey, baseURL: `${service.inferenceUrl}/v1`, maxRetries: 0 });
 }
 
+/** Asks the model that answers with the question. */
+export async function ask(service: Service, apiKey: string): Promise<void> {
+  const messages = [{ role: 'user' as const, content: 'What does a weighbridge weigh?' }];
+  await sdk(service, apiKey).chat.completions.create({ model: 'mock/echo', messages });
+}
+
 /** The ten attribution headers of the interface, all set. */
 export const ATTRIBUTION_HEADERS = {
   'X-Svc-Session-Id': 'conversation-1',

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { freePort, type TestProvider } from '@weighbridge/testing';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { mainJob, manage, type Service } from '../mainJob.ts';
+import { ask, mainJob, manage, type Service } from '../mainJob.ts';
 import type { RunningProcess } from '../processes.ts';
 import { newDataDir, removeDataDir, startUp } from '../startUp.ts';
 import { changeResources } from './changes.cases.ts';
@@ -180,6 +180,24 @@ describe('an operator', () => {
     await expect.poll(overhead).toMatchObject({ proxies: 1, p50_ms: expect.any(Number) });
     await operator.open('/');
     await page.getByText(/^p95 .* requests in \d+ min$/).waitFor();
+    await page.getByText(/^p95 .*; streams, last 24 h$/).waitFor();
+    await page.getByText(/^p95 .*; all responses, last 24 h$/).waitFor();
+    expect(operator.faults).toEqual([]);
+  });
+
+  it('sees whose budget is close to its limit, a key by its name', async () => {
+    const { page } = operator;
+    const each = { name: 'each key', limit_micro_usd: 10_000, counter_scope: 'key' };
+    const { body: policy } = await manage(service, 'POST', '/api/v1/policies', { body: each });
+    const key = await issueKey({ name: 'nightly batch', policy_id: policy.id });
+    await ask(service, key);
+    const names = async () => {
+      const { body } = await manage(service, 'GET', '/api/v1/summary');
+      return (body.budgets as { key_name: string | null }[]).map(({ key_name }) => key_name);
+    };
+    await expect.poll(names).toContain('nightly batch');
+    await operator.open('/');
+    await page.getByRole('row', { name: /^each key nightly batch/ }).waitFor();
     expect(operator.faults).toEqual([]);
   });
 

@@ -80,17 +80,23 @@ function Figures({ of: { reach, today, month, recent, overhead, bucket_as_of, co
         label="First token, p50"
         value={recent.first_token_ms ? milliseconds(recent.first_token_ms.p50) : '–'}
         detail={
-          recent.first_token_ms ? `p95 ${milliseconds(recent.first_token_ms.p95)}` : 'no stream in 24 hours'
+          recent.first_token_ms
+            ? `p95 ${milliseconds(recent.first_token_ms.p95)}; streams, last 24 h`
+            : 'no stream in 24 hours'
         }
       />
       <Card
-        label="Complete answer, p50"
+        label="Complete response, p50"
         value={recent.duration_ms ? milliseconds(recent.duration_ms.p50) : '–'}
-        detail={recent.duration_ms ? `p95 ${milliseconds(recent.duration_ms.p95)}` : 'no answer in 24 hours'}
+        detail={
+          recent.duration_ms
+            ? `p95 ${milliseconds(recent.duration_ms.p95)}; all responses, last 24 h`
+            : 'no response in 24 hours'
+        }
       />
       {reach === 'all' && <OverheadCard of={overhead} />}
       <Card
-        label="Answers from the cache"
+        label="Responses from the cache"
         value={percent(recent.cache_hits, recent.answers)}
         detail={`vendors’ caches: ${percent(month.cache_read_tokens, input)} of input`}
       />
@@ -215,8 +221,8 @@ function Budgets({ of: { budgets, reach, bucket_as_of } }: { of: Summary }) {
   );
 }
 
-function ownerOf({ principal_id, key_id, team_name }: Budget): string {
-  return team_name ?? principal_id ?? key_id ?? 'all who share it';
+function ownerOf({ principal_id, key_name, key_id, team_name }: Budget): string {
+  return team_name ?? principal_id ?? key_name ?? key_id ?? 'all who share it';
 }
 
 function Pace({ of, asOf }: { of: Budget; asOf: Date }) {
