@@ -220,11 +220,14 @@ describe('an operator', () => {
     await page.getByText('Right, but long.').waitFor();
     await operator.open('/connect');
     await page.getByLabel('What will use it').fill('my laptop');
+    await page.getByLabel('Budget in USD a month').fill('3');
     await page.getByRole('button', { name: 'Issue a key for these settings' }).click();
     await page.getByText('The key below is shown once.').waitFor();
     const snippet = (await page.locator('pre').first().textContent()) ?? '';
     const key = /sk-svc-\S+/.exec(snippet)?.[0] ?? '';
     expect((await manage(service, 'GET', '/api/v1/whoami', { key })).body.key_name).toBe('my laptop');
+    const { body: usage } = await manage(service, 'GET', '/api/v1/usage', { key });
+    expect(usage).toMatchObject({ limit_micro_usd: 3_000_000, pooled: true });
     expect(operator.faults).toEqual([]);
   });
 
@@ -304,7 +307,18 @@ describe('a person without rights', () => {
     await ada.open('/keys');
     await ada.page.getByRole('row', { name: /of ada/ }).waitFor();
     expect(await ada.page.getByRole('row').count()).toBe(2);
+    await ada.page.getByRole('row', { name: /of ada.*default/ }).waitFor();
     expect(await ada.violations()).toEqual([]);
+    // Budgets and policies are an operator's.
+    await ada.page.getByRole('button', { name: 'Issue a key' }).click();
+    const dialog = ada.page.getByRole('dialog');
+    await dialog.getByText('The policy default governs it.').waitFor();
+    expect(await dialog.getByLabel(/Budget|Policy/).count()).toBe(0);
+    await dialog.getByLabel('Name').fill('notebook of ada');
+    await dialog.getByRole('button', { name: 'Issue', exact: true }).click();
+    await dialog.getByText(/^sk-svc-/).waitFor();
+    await dialog.getByRole('button', { name: 'Done' }).click();
+    await ada.page.getByRole('row', { name: /notebook of ada/ }).waitFor();
     for (const path of ['/audit', '/connectors', '/policies', '/webhooks', '/health']) {
       await ada.open(path);
       await ada.page.getByRole('alert').first().getByText('lacks the scope operator').waitFor();

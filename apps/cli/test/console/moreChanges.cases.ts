@@ -82,6 +82,37 @@ export function changeMore(given: () => Given): void {
     expect(operator.faults).toEqual([]);
   });
 
+  it('issues a key with a budget of its own, below that of a policy, and sees it in the list', async () => {
+    const { operator, service } = given();
+    const { page } = operator;
+    const dialog = dialogOf(page);
+    await operator.open('/keys');
+    await page.getByRole('button', { name: 'Issue a key' }).click();
+    await dialog.getByLabel('Name').fill('of one app');
+    await dialog.getByLabel('Budget in USD').fill('12.5');
+    await dialog.getByLabel('For each').selectOption('week');
+    await dialog.getByLabel('Policy').selectOption({ label: 'default' });
+    await dialog.getByLabel('Expires').fill(inDays(-2));
+    expect(await operator.violations()).toEqual([]);
+    await dialog.getByRole('button', { name: 'Issue', exact: true }).click();
+    await dialog.getByRole('alert').getByText('expires_at must be in the future').waitFor();
+    const policies = async () =>
+      (await manage(service, 'GET', '/api/v1/policies?name_contains=of%20one%20app')).body.data;
+    // Without the key, its policy has no use.
+    expect(await policies()).toEqual([]);
+    await dialog.getByLabel('Expires').fill('');
+    await dialog.getByRole('button', { name: 'Issue', exact: true }).click();
+    const key = (await dialog.locator('code').textContent()) ?? '';
+    await dialog.getByRole('button', { name: 'Done' }).click();
+    await page.getByRole('row', { name: /of one app.*\$12\.50 a week/ }).waitFor();
+    expect(await policies()).toMatchObject([
+      { limit_micro_usd: 12_500_000, window: 'week', parent_policy_id: expect.stringMatching(/^pol_/) },
+    ]);
+    const { body: usage } = await manage(service, 'GET', '/api/v1/usage', { key });
+    expect(usage).toMatchObject({ limit_micro_usd: 12_500_000, pooled: true });
+    expect(operator.faults).toEqual([]);
+  });
+
   it('rotates a key, and sees what was spent under its budget', async () => {
     const { operator } = given();
     const { page } = operator;

@@ -1,3 +1,4 @@
+import type { components } from '@weighbridge/client';
 import type { Choices } from '../ui/fieldSpecs.ts';
 import { api } from './client.ts';
 
@@ -5,13 +6,19 @@ const ALL = { params: { query: { page_size: 500 } } } as const;
 const NONE = ['', 'None'] as const;
 
 type Named = readonly { readonly id: string; readonly name: string }[];
+type Policy = components['schemas']['Policy'];
 
 const choicesOf = (data: Named | undefined): Choices | undefined =>
   data && [NONE, ...data.map(({ id, name }) => [id, name] as const)];
 
+/** The first 500 policies; undefined until they are known, and for whoever may not read them. */
+export function usePolicies({ enabled = true } = {}): readonly Policy[] | undefined {
+  return api.useQuery('get', '/api/v1/policies', ALL, { enabled }).data?.data;
+}
+
 /** The policies to choose from, by name; undefined until they are known. */
 export function usePolicyChoices(): Choices | undefined {
-  return choicesOf(api.useQuery('get', '/api/v1/policies', ALL).data?.data);
+  return choicesOf(usePolicies());
 }
 
 export function useTeamChoices(): Choices | undefined {

@@ -1,6 +1,6 @@
 import { useState } from 'react';
-import { client } from '../api/client.ts';
-import { useWhoami } from '../app/session.ts';
+import { issueKey } from '../api/issueKey.ts';
+import { isOperator, useWhoami } from '../app/session.ts';
 import { CopyButton } from '../ui/bits.tsx';
 import { Form, TextField, type Texts } from '../ui/fields.tsx';
 import { Page, Section } from '../ui/Page.tsx';
@@ -11,13 +11,13 @@ const WANTED = ['inference', 'models:read', 'usage:read'] as const;
 
 /** Settings for common clients. In a deployment with its own address for inference, that address takes the place of this one. */
 export function Connect() {
-  const { scopes } = useWhoami();
+  const whoami = useWhoami();
+  const { scopes } = whoami;
   const [key, setKey] = useState<string>();
-  const issue = async ({ name = '' }: Texts) => {
-    const { data } = await client.POST('/api/v1/keys', {
-      body: { name, scopes: WANTED.filter((scope) => scopes.includes(scope)) },
-    });
-    setKey(data?.key);
+  const issue = async ({ name = '', limit_micro_usd: usd }: Texts) => {
+    const body = { name, scopes: WANTED.filter((scope) => scopes.includes(scope)) };
+    const budget = { limit_micro_usd: Math.round(Number(usd) * 1_000_000), window: 'month' } as const;
+    setKey(await issueKey(body, usd ? budget : undefined));
   };
   return (
     <Page title="Connect a client" lead="Settings for common clients, with the address of this service.">
@@ -34,6 +34,16 @@ export function Connect() {
               maxLength={200}
               placeholder="my laptop"
             />
+            {isOperator(whoami) && (
+              <TextField
+                label="Budget in USD a month"
+                name="limit_micro_usd"
+                type="number"
+                min={0}
+                step={0.000_001}
+                hint="For this key alone. Empty: your policy’s."
+              />
+            )}
           </Form>
         </div>
       )}

@@ -4,7 +4,7 @@ import { api, client } from '../api/client.ts';
 import { isOperator, useWhoami } from '../app/session.ts';
 import { Badge, Button, Code, Name, Time } from '../ui/bits.tsx';
 import type { FieldSpec } from '../ui/fieldSpecs.ts';
-import { Filters, Form, SelectField, TextField, type Texts } from '../ui/fields.tsx';
+import { Filters, TextField } from '../ui/fields.tsx';
 import { Modal } from '../ui/Modal.tsx';
 import { Page } from '../ui/Page.tsx';
 import {
@@ -15,11 +15,12 @@ import {
   RowActions,
   SecretModal,
   useDialog,
-  useReload,
 } from '../ui/resources.tsx';
 import { given, useSearch } from '../ui/search.ts';
 import { List } from '../ui/Table.tsx';
+import { IssueKey } from './IssueKey.tsx';
 import { KeySpend } from './KeySpend.tsx';
+import { PolicyName } from './PolicyName.tsx';
 import { WhatIf } from './WhatIf.tsx';
 
 type Key = components['schemas']['Key'];
@@ -62,7 +63,7 @@ export function Keys() {
       lead="Clients authenticate with keys. A secret is shown once; only its hash is stored."
       actions={
         mayWrite && (
-          <Button kind="primary" onClick={() => open(<Issue onClose={close} onSecret={showSecret} />)}>
+          <Button kind="primary" onClick={() => open(<IssueKey onClose={close} onSecret={showSecret} />)}>
             Issue a key
           </Button>
         )
@@ -93,7 +94,8 @@ export function Keys() {
             wrap: true,
           },
           { title: 'State', value: (key) => <State of={key} /> },
-          { title: 'Principal', value: ({ principal_id }) => <Name text={principal_id} /> },
+          { title: 'Policy', value: ({ policy_id }) => <PolicyName id={policy_id} budget />, wrap: true },
+          { title: 'Principal', value: ({ principal_id }) => <Name text={principal_id} />, wrap: true },
           { title: 'Scopes', value: ({ scopes }) => scopes.join(', '), wrap: true },
           {
             title: 'Last used',
@@ -223,53 +225,6 @@ function Ask({ of: { id, name }, onClose }: KeyDialog) {
   return (
     <Modal title={`Would a request with ${name} be allowed?`} onClose={onClose} wide>
       <WhatIf keyId={id} onClose={onClose} />
-    </Modal>
-  );
-}
-
-const KINDS = {
-  inference: ['inference', 'models:read', 'usage:read'],
-  self: ['inference', 'models:read', 'usage:read', 'keys:read', 'keys:write'],
-  operator: ['inference', 'models:read', 'usage:read', 'keys:read', 'keys:write', 'admin:read', 'operator'],
-} as const;
-
-function Issue({ onClose, onSecret }: { onClose: () => void; onSecret: ShowSecret }) {
-  const whoami = useWhoami();
-  const reload = useReload();
-  const issue = async ({ name = '', principal_id, expires, use = 'inference' }: Texts) => {
-    const allowed = KINDS[use as keyof typeof KINDS].filter((scope) => whoami.scopes.includes(scope));
-    const { data } = await client.POST('/api/v1/keys', {
-      body: {
-        name,
-        scopes: [...allowed],
-        ...(principal_id && { principal_id }),
-        ...(expires && { expires_at: new Date(`${expires}T00:00:00Z`).toISOString() }),
-      },
-    });
-    onSecret(data?.key ?? '');
-    await reload();
-  };
-  const uses = [
-    ['inference', 'An application: ask models, read its own usage'],
-    ['self', 'A person: also see and issue own keys'],
-    ...(isOperator(whoami) ? [['operator', 'An operator: everything'] as const] : []),
-  ] as const;
-  return (
-    <Modal title="Issue a key" onClose={onClose}>
-      <Form submit="Issue" onSubmit={issue} onCancel={onClose}>
-        <TextField
-          label="Name"
-          name="name"
-          required
-          maxLength={200}
-          hint="What uses it, such as an application."
-        />
-        {isOperator(whoami) && (
-          <TextField label="Principal" name="principal_id" placeholder={whoami.principal_id} />
-        )}
-        <SelectField label="For" name="use" options={uses} />
-        <TextField label="Expires" name="expires" type="date" hint="Empty: never." />
-      </Form>
     </Modal>
   );
 }

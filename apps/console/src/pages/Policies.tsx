@@ -11,6 +11,7 @@ import { ConfirmModal, CreateModal, EditModal, RowActions, useDialog } from '../
 import { given, useSearch } from '../ui/search.ts';
 import { List, Table } from '../ui/Table.tsx';
 import { count } from '../ui/text.ts';
+import { budgetText } from './PolicyName.tsx';
 
 type Policy = components['schemas']['Policy'];
 type Counter = components['schemas']['PolicyCounter'];
@@ -61,15 +62,7 @@ export function Policies() {
           },
           {
             title: 'Budget',
-            value: ({ limit_micro_usd: micro, window }) =>
-              micro === null ? (
-                'no limit'
-              ) : (
-                <>
-                  <Money micro={micro} />
-                  {window === 'none' ? ' in all' : ` a ${window}`}
-                </>
-              ),
+            value: budgetText,
             end: true,
           },
           { title: 'Counted for each', value: ({ counter_scope }) => counter_scope },

@@ -50,14 +50,18 @@ export const KEEP_OPEN = Symbol('keep open');
 /** Makes a resource. `create` gets what was entered. */
 export function CreateModal({
   title,
+  submit: label = 'Create',
   specs,
   create,
   onClose,
+  children,
 }: {
   title: string;
+  submit?: string;
   specs: readonly FieldSpec[] | undefined;
   create: (values: Values) => Promise<unknown>;
   onClose: () => void;
+  children?: ReactNode;
 }) {
   const reload = useReload();
   const submit = async (texts: Texts) => {
@@ -69,8 +73,9 @@ export function CreateModal({
     <Modal title={title} onClose={onClose}>
       <Loaded query={{ data: specs, error: null, refetch: reload as never }}>
         {(loaded) => (
-          <Form submit="Create" onSubmit={submit} onCancel={onClose}>
+          <Form submit={label} onSubmit={submit} onCancel={onClose}>
             <SpecFields specs={loaded} />
+            {children}
           </Form>
         )}
       </Loaded>
