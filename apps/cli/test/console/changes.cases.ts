@@ -1,15 +1,15 @@
-import type { Locator, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { expect, it } from 'vitest';
 import { manage, type Service } from '../mainJob.ts';
-import type { Person } from './person.ts';
+import { act, type Person } from './person.ts';
 
 export interface Given {
   readonly operator: Person;
   readonly service: Service;
 }
 
-async function confirm(page: Page, row: Locator, action: string, answer: string): Promise<void> {
-  await row.getByRole('button', { name: new RegExp(`^${action}`) }).click();
+async function confirm(page: Page, of: string, action: string, answer: string): Promise<void> {
+  await act(page, action, of);
   const dialog = page.getByRole('dialog');
   await dialog.getByRole('button', { name: answer, exact: true }).click();
   await dialog.waitFor({ state: 'hidden' });
@@ -41,7 +41,7 @@ export function changeResources(given: () => Given): void {
     const row = page.getByRole('row', { name: /for the console/ });
     await row.getByText('$25.50 a month').waitFor();
 
-    await row.getByRole('button', { name: 'Edit' }).click();
+    await act(page, 'Edit', 'for the console');
     await dialog.getByLabel('Requests a minute').fill('70');
     const { body: found } = await manage(
       service,
@@ -67,7 +67,7 @@ export function changeResources(given: () => Given): void {
     await row.getByText('70 requests a minute, 7 in parallel').waitFor();
     const { body: saved } = await manage(service, 'GET', `/api/v1/policies/${id}`);
     expect(saved.on_exhausted).toBe(null);
-    await confirm(page, row, 'Delete', 'Delete the policy');
+    await confirm(page, 'for the console', 'Delete', 'Delete the policy');
     expect(operator.faults).toEqual([]);
   });
 
@@ -81,14 +81,14 @@ export function changeResources(given: () => Given): void {
     await dialog.getByLabel('Parent team').selectOption({ label: 'research' });
     await dialog.getByRole('button', { name: 'Create' }).click();
     const row = page.getByRole('row', { name: /engines/ });
-    await row.getByRole('button', { name: 'Members' }).click();
+    await act(page, 'Members', 'engines');
     await dialog.getByLabel('Principal').fill('grace');
     await dialog.getByRole('button', { name: 'Add' }).click();
     await dialog.getByRole('button', { name: 'Make a lead grace' }).click();
     await dialog.getByRole('button', { name: 'Make a member grace' }).waitFor();
     expect(await operator.violations()).toEqual([]);
     await dialog.getByRole('button', { name: 'Close' }).click();
-    await confirm(page, row, 'Freeze', 'Freeze the team');
+    await confirm(page, 'engines', 'Freeze', 'Freeze the team');
     await row.getByText('frozen').waitFor();
     await page.getByRole('button', { name: 'Edit grace' }).click();
     await dialog.getByLabel('Role').selectOption('auditor');
@@ -113,13 +113,13 @@ export function changeResources(given: () => Given): void {
     expect(secret).toMatch(/^whsec_/);
     await dialog.getByRole('button', { name: 'Done' }).click();
     const row = page.getByRole('row', { name: /on call/ });
-    await confirm(page, row, 'Pause', 'Pause');
+    await confirm(page, 'on call', 'Pause', 'Pause');
     await row.getByText('paused').waitFor();
     expect(await page.content()).not.toContain(secret);
-    await row.getByRole('button', { name: 'Deliveries' }).click();
+    await act(page, 'Deliveries', 'on call');
     await dialog.getByText('Nothing was delivered yet.').waitFor();
     await page.keyboard.press('Escape');
-    await confirm(page, row, 'Delete', 'Delete the webhook');
+    await confirm(page, 'on call', 'Delete', 'Delete the webhook');
     expect(operator.faults).toEqual([]);
   });
 
@@ -128,7 +128,7 @@ export function changeResources(given: () => Given): void {
     const { page } = operator;
     const dialog = page.getByRole('dialog');
     await operator.open('/connectors');
-    await page.getByRole('button', { name: 'Edit env-mock' }).click();
+    await act(page, 'Edit', 'env-mock');
     await dialog.getByLabel('Weight').fill('3');
     await dialog.getByRole('button', { name: 'Save' }).click();
     await dialog.waitFor({ state: 'hidden' });

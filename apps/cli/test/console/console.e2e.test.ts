@@ -10,9 +10,10 @@ import { changeResources } from './changes.cases.ts';
 import { launchChromium } from './chromium.ts';
 import { changeMore } from './moreChanges.cases.ts';
 import { PATHS } from './paths.ts';
-import { newPerson, type Person, settled } from './person.ts';
+import { act, newPerson, type Person, settled } from './person.ts';
 import { loginSettings, signInElsewhere, startLogin } from './signIn.cases.ts';
 import { meetStates } from './states.cases.ts';
+import { fitTables } from './tables.cases.ts';
 
 /** A folder for screenshots of all pages; unset: none are taken. */
 const SCREENSHOTS = process.env.CONSOLE_SCREENSHOTS;
@@ -106,7 +107,7 @@ describe('an operator', () => {
     await row.waitFor();
     expect(await page.content()).not.toContain(secret);
 
-    await row.getByRole('button', { name: 'Revoke' }).click();
+    await act(page, 'Revoke', 'from the console');
     await page.getByRole('dialog').getByRole('button', { name: 'Revoke the key' }).click();
     await row.getByText('revoked').waitFor();
     expect((await use()).status).toBe(401);
@@ -115,6 +116,7 @@ describe('an operator', () => {
 
   changeResources(() => ({ operator, service }));
   changeMore(() => ({ operator, service }));
+  fitTables(() => ({ operator, service }));
 
   it('sees what a request cost, and finds it by its address', async () => {
     const { page } = operator;
@@ -341,6 +343,8 @@ describe('a person without rights', () => {
         name: /^(Create|Add|Edit|Delete|Issue|Revoke|Retire)/,
       });
       expect([path, await changes.allTextContents()]).toEqual([path, []]);
+      // Nor in a menu.
+      expect([path, await auditor.page.getByRole('button', { name: /^More/ }).count()]).toEqual([path, 0]);
     }
     expect(auditor.faults).toEqual([]);
     await auditor.context.close();

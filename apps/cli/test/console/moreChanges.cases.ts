@@ -2,18 +2,22 @@ import type { Page } from 'playwright-core';
 import { expect, it } from 'vitest';
 import { manage } from '../mainJob.ts';
 import type { Given } from './changes.cases.ts';
-import { wholeAnswer } from './person.ts';
+import { act, wholeAnswer } from './person.ts';
 
 const dialogOf = (page: Page) => page.getByRole('dialog');
 
-/** Opens a dialog by its button, fills it and submits it. */
+/** Opens a dialog by its button, or by what one can do with a row, fills it and submits it. */
 async function change(
   page: Page,
-  open: string | RegExp,
+  open: string | RegExp | readonly [action: string, of: string],
   texts: Readonly<Record<string, string>>,
   submit: string,
 ): Promise<void> {
-  await page.getByRole('button', { name: open }).first().click();
+  if (typeof open === 'string' || open instanceof RegExp) {
+    await page.getByRole('button', { name: open }).first().click();
+  } else {
+    await act(page, ...open);
+  }
   const dialog = dialogOf(page);
   for (const [label, text] of Object.entries(texts)) await dialog.getByLabel(label).fill(text);
   await dialog.getByRole('button', { name: submit, exact: true }).click();
@@ -121,11 +125,11 @@ export function changeMore(given: () => Given): void {
     await change(page, 'Issue a key', { Name: 'to rotate' }, 'Issue');
     const before = await dialog.locator('code').textContent();
     await dialog.getByRole('button', { name: 'Done' }).click();
-    await change(page, 'Rotate to rotate', { 'Hours that the old': '0' }, 'Rotate');
+    await change(page, ['Rotate', 'to rotate'], { 'Hours that the old': '0' }, 'Rotate');
     await expect.poll(() => dialog.locator('code').textContent()).toMatch(/^sk-svc-/);
     expect(await dialog.locator('code').textContent()).not.toBe(before);
     await dialog.getByRole('button', { name: 'Done' }).click();
-    await page.getByRole('button', { name: 'Spend to rotate' }).click();
+    await act(page, 'Spend', 'to rotate');
     await dialog.getByText('Left before a request is refused').waitFor();
     expect(await operator.violations()).toEqual([]);
     expect(operator.faults).toEqual([]);
@@ -142,13 +146,13 @@ export function changeMore(given: () => Given): void {
     await change(page, 'Add a connector', texts, 'Create');
     const row = page.getByRole('row', { name: /second account/ });
     await row.getByText('not usable').waitFor();
-    await change(page, 'Disable second account', {}, 'Disable');
+    await change(page, ['Disable', 'second account'], {}, 'Disable');
     await row.getByText('disabled').waitFor();
-    await change(page, 'Enable second account', {}, 'Enable');
+    await change(page, ['Enable', 'second account'], {}, 'Enable');
     await row.getByText('not usable').waitFor();
     await operator.open('/');
     await page.getByRole('link', { name: /The connector second account can't be used/ }).click();
-    await change(page, 'Delete second account', {}, 'Delete the connector');
+    await change(page, ['Delete', 'second account'], {}, 'Delete the connector');
     await row.waitFor({ state: 'hidden' });
     expect(operator.faults).toEqual([]);
   });
@@ -157,15 +161,15 @@ export function changeMore(given: () => Given): void {
     const { operator } = given();
     const { page } = operator;
     await operator.open('/models');
-    await change(page, 'Set price mock/echo', { Input: '3', Output: '4' }, 'Set the price');
+    await change(page, ['Set price', 'mock/echo'], { Input: '3', Output: '4' }, 'Set the price');
     await page.getByRole('row', { name: /mock\/echo.*\$3\.00.*\$4\.00.*operator/ }).waitFor();
-    await page.getByRole('button', { name: 'Versions mock/echo' }).click();
+    await act(page, 'Versions', 'mock/echo');
     await dialogOf(page)
       .getByRole('row', { name: /any.*\$3\.00.*\$4\.00.*operator/ })
       .waitFor();
     await page.keyboard.press('Escape');
     await dialogOf(page).waitFor({ state: 'hidden' });
-    await change(page, 'End price mock/echo', {}, 'End the price');
+    await change(page, ['End price', 'mock/echo'], {}, 'End the price');
     await dialogOf(page).waitFor({ state: 'hidden' });
 
     await operator.open('/teams');

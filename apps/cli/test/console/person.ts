@@ -68,6 +68,16 @@ export async function newPerson(
   };
 }
 
+/** Does something with what a row is about: by its button, or else by the menu of its row. */
+export async function act(page: Page, label: string, of: string): Promise<void> {
+  const button = page.getByRole('button', { name: `${label} ${of}`, exact: true });
+  const more = page.getByRole('button', { name: `More actions for ${of}`, exact: true });
+  await button.or(more).first().waitFor();
+  if ((await button.count()) > 0) return await button.click();
+  await more.click();
+  await page.getByRole('menuitem', { name: label, exact: true }).click();
+}
+
 /** The service's answer to a request of the page, in full also where the page has it. */
 export async function wholeAnswer(route: Route): Promise<APIResponse> {
   const { 'if-none-match': _, ...headers } = route.request().headers();

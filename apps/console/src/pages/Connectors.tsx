@@ -7,15 +7,9 @@ import { Badge, Button, Code, Name } from '../ui/bits.tsx';
 import type { FieldSpec } from '../ui/fieldSpecs.ts';
 import { Form } from '../ui/fields.tsx';
 import { Modal } from '../ui/Modal.tsx';
+import type { Action } from '../ui/MoreMenu.tsx';
 import { Page, Pairs, Stale } from '../ui/Page.tsx';
-import {
-  type Action,
-  ConfirmModal,
-  CreateModal,
-  EditModal,
-  RowActions,
-  useDialog,
-} from '../ui/resources.tsx';
+import { ConfirmModal, CreateModal, EditModal, RowActions, useDialog } from '../ui/resources.tsx';
 import { given, useSearch } from '../ui/search.ts';
 import { List } from '../ui/Table.tsx';
 import { count, milliseconds, percent } from '../ui/text.ts';

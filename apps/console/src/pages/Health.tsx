@@ -195,7 +195,11 @@ function Quarantine() {
           { title: 'Id', value: ({ id }) => <Code text={id} /> },
           { title: 'Kind', value: ({ kind }) => kind },
           { title: 'Why', value: ({ reason }) => <Name text={reason} />, wrap: true },
-          { title: 'Principal', value: ({ principal_id }) => <Name text={principal_id ?? 'unknown'} /> },
+          {
+            title: 'Principal',
+            value: ({ principal_id }) => <Name text={principal_id ?? 'unknown'} />,
+            wrap: true,
+          },
           { title: 'Received', value: ({ received_at }) => <Time at={received_at} /> },
           ...(mayWrite
             ? [

@@ -6,16 +6,9 @@ import { Badge, Button, Code, Name, Time } from '../ui/bits.tsx';
 import type { FieldSpec } from '../ui/fieldSpecs.ts';
 import { Filters, TextField } from '../ui/fields.tsx';
 import { Modal } from '../ui/Modal.tsx';
+import type { Action } from '../ui/MoreMenu.tsx';
 import { Page } from '../ui/Page.tsx';
-import {
-  type Action,
-  ConfirmModal,
-  EditModal,
-  KEEP_OPEN,
-  RowActions,
-  SecretModal,
-  useDialog,
-} from '../ui/resources.tsx';
+import { ConfirmModal, EditModal, KEEP_OPEN, RowActions, SecretModal, useDialog } from '../ui/resources.tsx';
 import { given, useSearch } from '../ui/search.ts';
 import { List } from '../ui/Table.tsx';
 import { IssueKey } from './IssueKey.tsx';
@@ -96,7 +89,7 @@ export function Keys() {
           { title: 'State', value: (key) => <State of={key} /> },
           { title: 'Policy', value: ({ policy_id }) => <PolicyName id={policy_id} budget />, wrap: true },
           { title: 'Principal', value: ({ principal_id }) => <Name text={principal_id} />, wrap: true },
-          { title: 'Scopes', value: ({ scopes }) => scopes.join(', '), wrap: true },
+          { title: 'Scopes', value: ({ scopes }) => scopes.join(', '), wrap: true, spare: true },
           {
             title: 'Last used',
             value: ({ last_used_at }) => (last_used_at ? <Time at={last_used_at} /> : 'never'),

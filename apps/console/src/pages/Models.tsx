@@ -42,8 +42,8 @@ export function Models() {
     { title: 'To cache', value: ({ cache_write_price }) => usd(cache_write_price), end: true },
     { title: 'Output', value: ({ output_price }) => usd(output_price), end: true },
     { title: 'Context', value: ({ context_window }) => count(context_window), end: true },
-    { title: 'Price from', value: ({ price_origin }) => price_origin },
-    { title: 'Priced', value: ({ priced_at }) => <Time at={priced_at} /> },
+    { title: 'Price from', value: ({ price_origin }) => price_origin, spare: true },
+    { title: 'Priced', value: ({ priced_at }) => <Time at={priced_at} />, spare: true },
   ];
   const actions = ({ model, price_origin }: Model) => [
     { label: 'Versions', run: () => open(<PriceVersions model={model} onClose={close} />) },

@@ -103,6 +103,7 @@ function Details({ row }: { row: RequestDetail }) {
             {
               title: 'Price',
               value: ({ price_source, price_version }) => `${price_source} v${price_version}`,
+              spare: true,
             },
             { title: 'Cost', value: ({ cost_micro_usd }) => <Money micro={cost_micro_usd} />, end: true },
             { title: 'Marks', value: (one) => <Marks attempt={one} />, wrap: true },

@@ -70,8 +70,8 @@ export function Overrides() {
           { title: 'State', value: (one) => <State of={one} /> },
           { title: 'Ends', value: ({ ends_at, ended_at }) => <Time at={ended_at ?? ends_at} /> },
           { title: 'Reason', value: ({ reason }) => <Name text={reason} />, wrap: true },
-          { title: 'Given by', value: ({ created_by }) => <Name text={created_by} /> },
-          { title: 'Given', value: ({ created_at }) => <Time at={created_at} /> },
+          { title: 'Given by', value: ({ created_by }) => <Name text={created_by} />, wrap: true },
+          { title: 'Given', value: ({ created_at }) => <Time at={created_at} />, spare: true },
           ...(mayWrite
             ? [
                 {

@@ -65,7 +65,7 @@ export function Policies() {
             value: budgetText,
             end: true,
           },
-          { title: 'Counted for each', value: ({ counter_scope }) => counter_scope },
+          { title: 'Counted for each', value: ({ counter_scope }) => counter_scope, spare: true },
           { title: 'Rates', value: (policy) => rates(policy), wrap: true },
           {
             title: 'Models',

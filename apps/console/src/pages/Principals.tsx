@@ -39,10 +39,14 @@ export function Principals() {
             ),
           },
           { title: 'Role', value: ({ role }) => role ?? '–' },
-          { title: 'Team', value: ({ team_name }) => (team_name ? <Name text={team_name} /> : '–') },
+          {
+            title: 'Team',
+            value: ({ team_name }) => (team_name ? <Name text={team_name} /> : '–'),
+            wrap: true,
+          },
           { title: 'In the team', value: ({ team_role }) => team_role ?? '–' },
           { title: 'Policy', value: ({ policy_id }) => <PolicyName id={policy_id} />, wrap: true },
-          { title: 'Created', value: ({ created_at }) => <Time at={created_at} /> },
+          { title: 'Created', value: ({ created_at }) => <Time at={created_at} />, spare: true },
           ...(mayWrite
             ? [
                 {

@@ -5,15 +5,9 @@ import { isOperator, useWhoami } from '../app/session.ts';
 import { Button, Money, Name } from '../ui/bits.tsx';
 import type { FieldSpec } from '../ui/fieldSpecs.ts';
 import { Modal } from '../ui/Modal.tsx';
+import type { Action } from '../ui/MoreMenu.tsx';
 import { Loaded, Page, Section } from '../ui/Page.tsx';
-import {
-  type Action,
-  ConfirmModal,
-  CreateModal,
-  EditModal,
-  RowActions,
-  useDialog,
-} from '../ui/resources.tsx';
+import { ConfirmModal, CreateModal, EditModal, RowActions, useDialog } from '../ui/resources.tsx';
 import { given, useSearch } from '../ui/search.ts';
 import { List, Table } from '../ui/Table.tsx';
 import { count, percent } from '../ui/text.ts';

@@ -111,14 +111,19 @@ export function Requests() {
         caption="Requests"
         rowKey={({ request_id, admitted_at }) => request_id + admitted_at}
         columns={[
-          { title: 'At', value: ({ admitted_at }) => <Time at={admitted_at} /> },
           {
             title: 'Request',
-            value: ({ request_id }) => (
-              <Link to={`/requests/${encodeURIComponent(request_id)}` as string}>
-                <Code text={request_id} />
-              </Link>
+            value: ({ request_id, admitted_at }) => (
+              <>
+                <Link to={`/requests/${encodeURIComponent(request_id)}` as string}>
+                  <Code text={request_id} />
+                </Link>
+                <small>
+                  <Time at={admitted_at} />
+                </small>
+              </>
             ),
+            wrap: true,
           },
           { title: 'Outcome', value: (row) => <Outcome row={row} /> },
           {

@@ -7,16 +7,9 @@ import { Badge, Button, LimitBar, Money, Name } from '../ui/bits.tsx';
 import type { FieldSpec } from '../ui/fieldSpecs.ts';
 import { Form, SelectField, TextField } from '../ui/fields.tsx';
 import { Modal } from '../ui/Modal.tsx';
+import type { Action } from '../ui/MoreMenu.tsx';
 import { Loaded, Page, Problem, Section } from '../ui/Page.tsx';
-import {
-  type Action,
-  ConfirmModal,
-  CreateModal,
-  EditModal,
-  RowActions,
-  useDialog,
-  useReload,
-} from '../ui/resources.tsx';
+import { ConfirmModal, CreateModal, EditModal, RowActions, useDialog, useReload } from '../ui/resources.tsx';
 import { type Column, Table } from '../ui/Table.tsx';
 import { PolicyName } from './PolicyName.tsx';
 import { Principals } from './Principals.tsx';

@@ -333,7 +333,12 @@ function columns(by: readonly string[], total: number | undefined): SortedColumn
       wrap: true,
     })),
     { title: 'Requests', value: ({ requests }) => count(requests), end: true, field: 'requests' },
-    { title: 'Failed attempts', value: ({ failed_attempts }) => count(failed_attempts), end: true },
+    {
+      title: 'Failed attempts',
+      value: ({ failed_attempts }) => count(failed_attempts),
+      end: true,
+      spare: by.length > 1,
+    },
     {
       title: 'Input tokens',
       value: (row) => <InputTokens of={row} />,
@@ -354,7 +359,14 @@ function columns(by: readonly string[], total: number | undefined): SortedColumn
     },
     ...(total === undefined
       ? []
-      : [{ title: 'Share', value: ({ cost_micro_usd }: Row) => percent(cost_micro_usd, total), end: true }]),
+      : [
+          {
+            title: 'Share',
+            value: ({ cost_micro_usd }: Row) => percent(cost_micro_usd, total),
+            end: true,
+            spare: by.length > 1,
+          },
+        ]),
     {
       title: 'Before',
       value: ({ cost_micro_usd, previous }: Row) =>

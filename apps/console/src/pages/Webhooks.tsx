@@ -7,9 +7,9 @@ import { Badge, Button, Code, Name, Time } from '../ui/bits.tsx';
 import type { FieldSpec } from '../ui/fieldSpecs.ts';
 import { Form } from '../ui/fields.tsx';
 import { Modal } from '../ui/Modal.tsx';
+import type { Action } from '../ui/MoreMenu.tsx';
 import { Loaded, Page, Pairs, Problem } from '../ui/Page.tsx';
 import {
-  type Action,
   ConfirmModal,
   CreateModal,
   EditModal,
@@ -99,7 +99,7 @@ export function Webhooks() {
             ),
             wrap: true,
           },
-          { title: 'Format', value: ({ format }) => format },
+          { title: 'Format', value: ({ format }) => format, spare: true },
           { title: 'Events', value: ({ events }) => events.join(', ') || 'all', wrap: true },
           { title: 'Waiting', value: ({ pending }) => count(pending), end: true },
           { title: 'Last delivered', value: ({ last_delivered_at }) => <Time at={last_delivered_at} /> },

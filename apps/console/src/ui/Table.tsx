@@ -12,6 +12,8 @@ export interface Column<T> {
   readonly end?: boolean;
   /** A long text. */
   readonly wrap?: boolean;
+  /** Shown only where there is room. */
+  readonly spare?: boolean;
 }
 
 /** How a column sorts now, and what changes that. */
@@ -48,14 +50,9 @@ export function Table<T>({ caption, rows, columns, rowKey, empty, sorting }: Tab
         <tbody>
           {rows.map((row) => (
             <tr key={rowKey(row)}>
-              {columns.map(({ title, value, end, wrap }) => (
-                <td
-                  key={title}
-                  data-end={end || undefined}
-                  data-wrap={wrap || undefined}
-                  data-actions={title === 'Actions' || undefined}
-                >
-                  {value(row)}
+              {columns.map((column) => (
+                <td key={column.title} {...marksOf(column)} data-wrap={column.wrap || undefined}>
+                  {column.value(row)}
                 </td>
               ))}
             </tr>
@@ -68,23 +65,29 @@ export function Table<T>({ caption, rows, columns, rowKey, empty, sorting }: Tab
 
 const DIRECTIONS = { asc: 'ascending', desc: 'descending' } as const;
 
-function Head({
-  column: { title, end },
-  sorting,
-}: {
-  column: Pick<Column<never>, 'title' | 'end'>;
-  sorting: ColumnSorting | undefined;
-}) {
+type Marked = Pick<Column<never>, 'title' | 'end' | 'spare'>;
+
+/** What the style sheet knows a column by. */
+function marksOf({ title, end, spare }: Marked) {
+  return {
+    'data-end': end || undefined,
+    'data-spare': spare || undefined,
+    'data-actions': title === 'Actions' || undefined,
+  };
+}
+
+function Head({ column, sorting }: { column: Marked; sorting: ColumnSorting | undefined }) {
+  const { title } = column;
   if (!sorting) {
     return (
-      <th scope="col" data-end={end || undefined} data-actions={title === 'Actions' || undefined}>
+      <th scope="col" {...marksOf(column)}>
         {title}
       </th>
     );
   }
   const { direction, toggle } = sorting;
   return (
-    <th scope="col" data-end={end || undefined} aria-sort={direction ? DIRECTIONS[direction] : 'none'}>
+    <th scope="col" {...marksOf(column)} aria-sort={direction ? DIRECTIONS[direction] : 'none'}>
       <button type="button" className={styles.sort} onClick={toggle}>
         {title}
         <svg viewBox="0 0 8 12" aria-hidden="true">

@@ -1,24 +1,40 @@
-import { type ButtonHTMLAttributes, type ReactNode, useState } from 'react';
+import { type ButtonHTMLAttributes, Fragment, type ReactNode, useState } from 'react';
 import styles from './controls.module.css';
 import { count, money, visible } from './text.ts';
 
 /** Someone else's text. */
 export function Name({ text }: { text: string }) {
-  return <bdi>{visible(text)}</bdi>;
+  return <bdi>{inParts(text)}</bdi>;
 }
 
 export function Code({ text }: { text: string }) {
-  return <code>{visible(text)}</code>;
+  return <code>{inParts(text)}</code>;
 }
 
-const WHEN = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+/** In a narrow column, an address or a path continues on the next line after one of its parts. */
+function inParts(text: string): ReactNode {
+  return visible(text)
+    .split(/(?<=[@/:])|(?<=\.)(?=\S*@)/)
+    .map((part, i) => (
+      <Fragment key={i}>
+        {i > 0 && <wbr />}
+        {part}
+      </Fragment>
+    ));
+}
 
-/** A time in the reader's zone; the exact one is its title. */
+const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
+const DAY_OF_YEAR = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric' });
+const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
+
+/** A time in the reader's zone, with the year if it is another; the exact one is its title. */
 export function Time({ at }: { at: string | null | undefined }) {
   if (!at) return <>–</>;
+  const when = new Date(at);
+  const day = when.getFullYear() === new Date().getFullYear() ? DAY_OF_YEAR : DAY;
   return (
     <time dateTime={at} title={at}>
-      {WHEN.format(new Date(at))}
+      <span>{day.format(when)},</span> <span>{CLOCK.format(when)}</span>
     </time>
   );
 }
@@ -75,8 +91,12 @@ export function Button({
   small = false,
   ...rest
 }: ButtonHTMLAttributes<HTMLButtonElement> & { kind?: Kind; small?: boolean }) {
+  return <button type="button" {...rest} className={buttonClass(kind, small)} />;
+}
+
+export function buttonClass(kind: Kind, small: boolean): string {
   const classes = [styles.button, kind === 'plain' ? '' : styles[kind], small ? styles.small : ''];
-  return <button type="button" {...rest} className={classes.filter(Boolean).join(' ')} />;
+  return classes.filter(Boolean).join(' ');
 }
 
 /** How much of a limit is spent. Beyond 80 % it warns. */

@@ -7,6 +7,7 @@ import controls from './controls.module.css';
 import { changedValues, enteredValues, type FieldSpec, KINDS, valueAt } from './fieldSpecs.ts';
 import { Form, SpecFields, type Texts } from './fields.tsx';
 import { Modal } from './Modal.tsx';
+import { type Action, MoreMenu } from './MoreMenu.tsx';
 import { Loaded, Pairs } from './Page.tsx';
 import { visible } from './text.ts';
 
@@ -252,17 +253,16 @@ export function SecretModal({
   );
 }
 
-export interface Action {
-  readonly label: string;
-  readonly danger?: boolean;
-  readonly run: () => void;
-}
+/** So many are buttons side by side; of more, all but the first are in a menu. */
+const MOST_BUTTONS = 2;
 
 /** What one can do with a row. */
 export function RowActions({ of, actions }: { of: string; actions: readonly Action[] }) {
+  const shown = actions.length > MOST_BUTTONS ? 1 : MOST_BUTTONS;
+  const more = actions.slice(shown);
   return (
     <span className={controls.rowActions}>
-      {actions.map(({ label, danger, run }) => (
+      {actions.slice(0, shown).map(({ label, danger, run }) => (
         <Button
           key={label}
           small
@@ -273,6 +273,7 @@ export function RowActions({ of, actions }: { of: string; actions: readonly Acti
           {label}
         </Button>
       ))}
+      {more.length > 0 && <MoreMenu label={`More actions for ${visible(of)}`} actions={more} />}
     </span>
   );
 }
