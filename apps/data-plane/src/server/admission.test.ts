@@ -109,17 +109,22 @@ describe('admission', () => {
     const [bare, none] = await Promise.all(
       ['sk-svc-1234', 'Basic YTpi'].map((authorization) => refusal(app.ask({}, { authorization }))),
     );
-    expect(bare).toMatchObject({ status: 401, code: 'missing_api_key' });
-    expect(bare?.message).toContain('lacks "Bearer " before the API key');
-    expect(none).toMatchObject({ status: 401, code: 'missing_api_key' });
-    expect(none?.message).toContain('has no API key');
+    const missing = (text: string) => ({
+      status: 401,
+      code: 'missing_api_key',
+      message: expect.stringContaining(text),
+    });
+    expect(bare).toMatchObject(missing('lacks "Bearer " before the API key'));
+    expect(none).toMatchObject(missing('has no API key'));
   });
 
   it('says of a disabled key that it may be revoked, for good', async () => {
     app.key = { ...keyWithPolicy(), disabled: true };
-    const { status, code, message } = await refusal(app.ask());
-    expect([status, code]).toEqual([401, 'key_disabled']);
-    expect(message).toContain('disabled or revoked');
+    expect(await refusal(app.ask())).toMatchObject({
+      status: 401,
+      code: 'key_disabled',
+      message: expect.stringContaining('disabled or revoked'),
+    });
   });
 
   it('refuses before the body is read: an unknown key, a body too large', async () => {

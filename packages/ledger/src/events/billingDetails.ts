@@ -1,5 +1,5 @@
-import type { TokenUsageFields, UsageEventFields } from '@weighbridge/usage';
 import { MEDIA_CLASSES, type MediaClass, TOKEN_FIELDS } from '@weighbridge/domain';
+import type { TokenUsageFields, UsageEventFields } from '@weighbridge/usage';
 import { atMost } from './validation.ts';
 
 /** Parts of `input_tokens`, `cache_read_tokens` and `output_tokens`. */

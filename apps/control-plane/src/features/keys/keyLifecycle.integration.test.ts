@@ -22,8 +22,8 @@ describe('revoking a key', () => {
       body: { id, disabled: true, revoked_at: api.now.toISOString() },
     });
     const refused = await api.call('GET', '/usage', { key });
-    expect(refused).toMatchObject({ status: 401, body: { error: { code: 'key_disabled' } } });
-    expect(refused.body.error.message).toContain('a key that is revoked cannot be enabled again');
+    const message = expect.stringContaining('a key that is revoked cannot be enabled again');
+    expect(refused).toMatchObject({ status: 401, body: { error: { code: 'key_disabled', message } } });
     later(1_000);
     expect((await api.call('DELETE', `/keys/${id}`)).body).toEqual(revoked.body);
     expect((await api.call('GET', `/keys/${id}`)).body).toEqual(revoked.body);
