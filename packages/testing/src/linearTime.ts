@@ -1,13 +1,13 @@
 /** How many times as large the larger input is: quadratic work takes this many times as long on it as linear work. */
 const TIMES = 8;
 /** Between 1, plus what caches and the garbage collector add to large inputs, and `TIMES`. */
-const MAX_RATIO = 3;
+const MAX_RATIO = 4;
 /** Shorter work is repeated for as long. */
 const LEAST_MS = 2;
 const LEAST_TRIES = 4;
 const MOST_TRIES = 15;
 /** Tries of work that takes seconds differ little. */
-const MOST_MS = 10_000;
+const MOST_MS = 30_000;
 
 /**
  * Throws unless work takes time in proportion to the size of its input, or less. `prepare` makes an input of a size, and returns
