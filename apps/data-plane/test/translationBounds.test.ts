@@ -162,7 +162,7 @@ it.each(casesOf(SIZED))(
     expectLinear(SIZE, (size) => {
       const body = SIZED[what]?.(SAY[format], size) ?? '';
       return () => {
-        vendor.requests.length = 0;
+        vendor.clear();
         return expectRefusedOrBounded(format, model, body);
       };
     }),
