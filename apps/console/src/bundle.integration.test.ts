@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { expect, it } from 'vitest';
@@ -23,7 +23,11 @@ function closure(names: readonly string[]): Set<string> {
 it('shows the first page with at most 180 KB, compressed', () => {
   const html = readFileSync(join(DIST, 'index.html'), 'utf8');
   const named = [...html.matchAll(/\/console\/assets\/([\w.-]+)/g)].map(([, name = '']) => name);
-  const ofOverview = readdirSync(join(DIST, 'assets')).filter((name) => /^Overview-.*\.js$/.test(name));
+  // A build that comes from a cache leaves the files of an earlier one beside its own.
+  const loaders = [...closure(named)]
+    .map((name) => readFileSync(join(DIST, 'assets', name), 'utf8'))
+    .join('');
+  const ofOverview = [...new Set(loaders.match(/Overview-[\w-]+\.js/g))];
   expect(ofOverview.length).toBe(1);
   const files = [...closure([...named, ...ofOverview])];
   const bytes = files
