@@ -23,6 +23,11 @@ export function principalSubject(principalId: string): string {
   return `principal:${principalId}`;
 }
 
+/** Whether it is a `principalSubject`: the counter is shared by all keys of the principal. */
+export function isPrincipalSubject(subject: string): boolean {
+  return subject.startsWith(principalSubject(''));
+}
+
 /** The bucket of a counter in the window that starts then. */
 export function bucketAt(counter: Omit<BucketRef, 'windowStartMs'>, windowStart: Date): BucketRef {
   const { policyId, counterVersion, subject } = counter;

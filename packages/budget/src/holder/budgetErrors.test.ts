@@ -45,6 +45,14 @@ describe('a request that a budget does not cover', () => {
     });
   });
 
+  it('learns that others share the budget', () => {
+    const messageOf = (subject: string) =>
+      refused(6_000_000n, {}, 0n, { ...policy, bucket: { ...policy.bucket, subject } }).message;
+    expect(messageOf('key:key_1')).toContain('the whole budget of this key (5000');
+    expect(messageOf('principal:ada')).toContain("of this key's principal, for all its keys (5000");
+    expect(messageOf('policy')).toContain("of this key's policy, for all keys below it (5000");
+  });
+
   it('learns what would fit a fresh budget if nothing fits what is left', () => {
     const error = refused(6_000_000n, { output }, 4_500_000n);
     expect(error.message).toContain('Lower max_completion_tokens to about 4000');

@@ -1,5 +1,6 @@
 import { microFromNano } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import { isPrincipalSubject, POLICY_SUBJECT } from '../bucketRef.ts';
 import { LimitError, type RefusingCounter } from '../limitError.ts';
 import type { BudgetedPolicy } from '../policies.ts';
 import type { BucketFigures } from './lease.ts';
@@ -108,8 +109,11 @@ function whenReset(reset: string | null): string {
   return reset ? `It resets at ${reset}.` : 'It has no reset: ask an operator to raise it.';
 }
 
-function ownerOf({ isGoverning }: BudgetedPolicy): string {
-  return isGoverning ? 'this key' : 'a parent policy';
+/** Whose budget it is: other keys may have spent one that is shared. */
+function ownerOf({ isGoverning, bucket: { subject } }: BudgetedPolicy): string {
+  if (!isGoverning) return 'a parent policy';
+  if (subject === POLICY_SUBJECT) return "this key's policy, for all keys below it";
+  return isPrincipalSubject(subject) ? "this key's principal, for all its keys" : 'this key';
 }
 
 function microUsd(nanoUsd: bigint): string {
@@ -118,7 +122,7 @@ function microUsd(nanoUsd: bigint): string {
 
 /** There is headroom, but running requests hold it. */
 export function budgetContended(policy: BudgetedPolicy | undefined): AppError {
-  const whose = policy?.isGoverning === false ? 'a parent policy' : 'this key';
+  const whose = policy ? ownerOf(policy) : 'this key';
   const message = `Running requests hold what is left of the budget of ${whose}. Try again in a second.`;
   const options = { headers: { 'x-should-retry': 'true', 'retry-after': '1' } };
   if (!policy) return new AppError('quota', 'budget_contended', message, options);
