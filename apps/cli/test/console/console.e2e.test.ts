@@ -91,7 +91,7 @@ describe('an operator', () => {
     const { page } = operator;
     await operator.open('/keys');
     await page.getByRole('button', { name: 'Issue a key' }).click();
-    await page.getByLabel('Name', { exact: false }).last().fill('from the console');
+    await page.getByRole('dialog').getByLabel('Name').fill('from the console');
     await page.getByRole('button', { name: 'Issue', exact: true }).click();
     const dialog = page.getByRole('dialog');
     const secret = (await dialog.locator('code').textContent()) ?? '';

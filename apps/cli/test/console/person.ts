@@ -4,7 +4,7 @@ import type { APIResponse, Browser, BrowserContext, Page, Route } from 'playwrig
 import { expect } from 'vitest';
 
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
-const WAIT_MS = 20_000;
+const WAIT_MS = 120_000;
 
 /** Someone who uses the console in their own browser. */
 export interface Person {
