@@ -4,7 +4,7 @@ const TIMES = 8;
 const MAX_RATIO = 4;
 /** Shorter work is repeated for as long. */
 const LEAST_MS = 2;
-const LEAST_TRIES = 2;
+const LEAST_TRIES = 4;
 const MOST_TRIES = 15;
 /** Tries of work that takes seconds differ little. */
 const MOST_MS = 30_000;
