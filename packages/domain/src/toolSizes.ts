@@ -20,7 +20,7 @@ export function sizedTool(tool: string, size: unknown): string {
 
 /** The tool of a sized name, such as `shell` of `shell_4g`; undefined if it is none. */
 export function toolOfSized(name: string): string | undefined {
-  const size = OTHER_SIZES.find((one) => name.endsWith(`_${one}`));
+  const size = sizeIn(name);
   const tool = size && name.slice(0, -size.length - 1);
   return tool !== undefined && SIZED_TOOLS.has(tool) ? tool : undefined;
 }
@@ -38,8 +38,12 @@ export function inContainerOf(name: string, leastGb: number): string {
   return tool === undefined || containerGbOf(name) >= leastGb ? name : sizedTool(tool, `${leastGb}g`);
 }
 
+function sizeIn(name: string): string | undefined {
+  return OTHER_SIZES.find((size) => name.endsWith(`_${size}`));
+}
+
 function containerGbOf(name: string): number {
-  const size = OTHER_SIZES.find((one) => name.endsWith(`_${one}`));
+  const size = sizeIn(name);
   return size !== undefined && toolOfSized(name) !== undefined ? Number.parseInt(size, 10) : 0;
 }
 
