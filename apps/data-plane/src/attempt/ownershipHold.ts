@@ -1,3 +1,4 @@
+import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { ChunkList } from '@weighbridge/dialects';
 import { AppError } from '@weighbridge/errors';
 import { undecodable } from '../formats/contentEncoding.ts';
@@ -109,12 +110,6 @@ export class OwnershipHold {
     this.#held.clear();
     client.drop();
   }
-}
-
-function endOfTurn(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve);
-  });
 }
 
 /** Of an answer that names more objects than are recorded. */

@@ -48,10 +48,10 @@ function readBytes(target: GeminiTarget, whole: RequestBody, body: Buffer): Gene
   const { operation, model, stream } = target;
   if (model.length > MODEL_BOUND.bytes) throw outOfBounds('model', MODEL_BOUND);
   const watch = watchFor(operation.requestFields, operation.format);
-  const found = scanSpelled(body, BODY_FIELDS, '', watch);
+  const found = scanSpelled(body, BODY_FIELDS, '', { watch });
   const config = found.get('generationConfig');
   const inConfig = isObject(body, config)
-    ? fieldsWithin(body, config, CONFIG_FIELDS, 'generationConfig.')
+    ? scanSpelled(body, CONFIG_FIELDS, 'generationConfig.', { within: config })
     : NONE;
   const limit = inConfig.get('maxOutputTokens');
   const read = new FieldReader(body, GENERATION_CONFIG.value.fields, 'generationConfig.');
@@ -129,12 +129,12 @@ function ownModels(target: GeminiTarget, body: Buffer, found: ReadonlyMap<string
   add(found.get('model'), 'model');
   const counted = found.get('generateContentRequest');
   if (isObject(body, counted)) {
-    add(fieldsWithin(body, counted, MODEL_FIELD).get('model'), 'generateContentRequest.model');
+    add(scanFields(body, MODEL_FIELD, { within: counted }).get('model'), 'generateContentRequest.model');
   }
   const requests = found.get('requests');
   if (requests) {
     for (const [index, item] of objectsIn(body, requests)) {
-      add(fieldsWithin(body, item, MODEL_FIELD).get('model'), `requests[${index}].model`);
+      add(scanFields(body, MODEL_FIELD, { within: item }).get('model'), `requests[${index}].model`);
     }
   }
   return spans;
@@ -166,15 +166,15 @@ function inBothSpellings(names: readonly string[]): ReadonlySet<string> {
   return new Set([...names, ...names.map(snakeCase)]);
 }
 
-/** By the first of its spellings: what the fields are. Throws a 400 if one is there in both. */
+/** By the first of its spellings: where the fields of an object are. Throws a 400 if one is there in both. */
 function scanSpelled(
-  bytes: Buffer,
+  body: Buffer,
   fields: ReadonlySet<string>,
   path: string,
-  watch?: Parameters<typeof scanFields>[2],
+  options?: Parameters<typeof scanFields>[2],
 ): ReadonlyMap<string, Span> {
   const found = new Map<string, Span>();
-  for (const [name, span] of scanFields(bytes, fields, watch)) {
+  for (const [name, span] of scanFields(body, fields, options)) {
     const meant = camelCase(name);
     if (found.has(meant)) {
       const message = `"${path}${meant}" occurs twice, in two spellings. Send it once.`;
@@ -187,20 +187,6 @@ function scanSpelled(
 
 function camelCase(name: string): string {
   return name.replaceAll(/_[a-z]/g, (letter) => letter.slice(1).toUpperCase());
-}
-
-/** The spans of fields of an object within the body. */
-function fieldsWithin(
-  body: Buffer,
-  { start, end }: Span,
-  fields: ReadonlySet<string>,
-  path = '',
-): ReadonlyMap<string, Span> {
-  const found = new Map<string, Span>();
-  for (const [name, span] of scanSpelled(body.subarray(start, end), fields, path)) {
-    found.set(name, { start: start + span.start, end: start + span.end });
-  }
-  return found;
 }
 
 /** Google's APIs also take numbers as texts. */

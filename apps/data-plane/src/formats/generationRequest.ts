@@ -1,4 +1,3 @@
-import type { KeyWatch } from '@weighbridge/dialects';
 import { envelopeCuts, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from '@weighbridge/dialects';
 import type { OutputSize, ToolUses } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
@@ -9,7 +8,7 @@ import type { Edit, RequestBody } from './requestBody.ts';
 import { type Fields, flag, NUMBER } from './requestFields/field.ts';
 import { MAX_CHOICES } from './requestFields/notes.ts';
 import type { RemovedTool } from './requestFindings.ts';
-import { JsonScanError, type Span, scanObject } from './scanJson.ts';
+import { JsonScanError, type ScanOptions, type Span, scanObject } from './scanJson.ts';
 import { watchFor } from './storedObjects.ts';
 
 /** A client's request to an operation, with the fields that admission and forwarding need. */
@@ -90,7 +89,7 @@ export function readGenerationRequest(operation: Operation, body: RequestBody): 
 
 function readBytes(operation: Operation, whole: RequestBody, body: Buffer): GenerationRequest {
   const watch = watchFor(operation.requestFields, operation.format);
-  const spans = scanFields(body, operation.fields, watch);
+  const spans = scanFields(body, operation.fields, { watch });
   const read = new FieldReader(body, operation.requestFields);
   const model = read.text('model', spans.get('model'));
   if (model === undefined) {
@@ -274,10 +273,7 @@ function asksForUsage(body: Buffer, options: Span | undefined): boolean {
 
 /** The span of the value of `stream_options.include_usage`. */
 function includeUsageSpan(body: Buffer, options: Span): Span | undefined {
-  const inner = scanFields(body.subarray(options.start, options.end), STREAM_OPTIONS_FIELDS).get(
-    'include_usage',
-  );
-  return inner && { start: options.start + inner.start, end: options.start + inner.end };
+  return scanFields(body, STREAM_OPTIONS_FIELDS, { within: options }).get('include_usage');
 }
 
 /** The body with another model, whether it names one or not. Throws a 400 if it is no JSON object. */
@@ -305,14 +301,14 @@ const OTHER_MODEL_FIELDS = ['models', 'fallbacks'];
 /** Policies and prices depend on them. */
 const ALL_MODEL_FIELDS = ['model', ...OTHER_MODEL_FIELDS];
 
-/** The spans of the values of top-level fields. Throws a 400 that says what is wrong and where. */
+/** The spans of the values of an object's fields. Throws a 400 that says what is wrong and where. */
 export function scanFields(
   bytes: Buffer,
   fields: ReadonlySet<string>,
-  watch?: KeyWatch,
+  options?: Pick<ScanOptions, 'watch' | 'within'>,
 ): ReadonlyMap<string, Span> {
   try {
-    return scanObject(bytes, fields, { exactCase: ALL_MODEL_FIELDS, watch });
+    return scanObject(bytes, fields, { exactCase: ALL_MODEL_FIELDS, ...options });
   } catch (error) {
     if (!(error instanceof JsonScanError)) throw error;
     if (error.variant) {

@@ -74,7 +74,7 @@ export function textOfRequest(body: Buffer): RequestText {
 }
 
 /** Members that describe a part, and are not its content. */
-const DESCRIPTIVE = new Set([
+const DESCRIPTIVE = [
   'role',
   'type',
   'id',
@@ -84,7 +84,7 @@ const DESCRIPTIVE = new Set([
   'detail',
   'thoughtSignature',
   'thought_signature',
-]);
+];
 
 /** Collects the strings of values, without parsing what is around them. */
 class TextReader {
@@ -155,7 +155,7 @@ class TextReader {
   #object(): void {
     this.#enter();
     while (this.#cursor.peek() !== CLOSE_OBJECT) {
-      if (DESCRIPTIVE.has(this.#cursor.key())) this.#cursor.skipValue();
+      if (this.#cursor.isKeyOf(DESCRIPTIVE)) this.#cursor.skipValue();
       else this.#value();
       this.#next();
     }

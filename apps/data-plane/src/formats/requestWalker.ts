@@ -398,11 +398,12 @@ class RequestWalker {
   #find(name: string): Span | undefined {
     const cursor = this.#cursor;
     const opened = cursor.at;
+    const names = [name];
     let found: Span | undefined;
     cursor.at++;
     cursor.space();
     while (!found && cursor.peek() !== CLOSE_OBJECT) {
-      const isMeant = cursor.key() === name;
+      const isMeant = cursor.isKeyOf(names);
       const span = this.#skipped();
       if (isMeant) found = span;
       this.#next();

@@ -42,6 +42,17 @@ describe('scanObject', () => {
     expect(scanned('{"other":1,"other":2,"model":3}')).toEqual({ model: 3 });
   });
 
+  it('finds fields of an object within others, where they are in all bytes', () => {
+    const inner = '{"stream":[1], "model":"m"}';
+    const text = `{"model":1,"inner":${inner} ,"model":2}`;
+    const start = text.indexOf(inner);
+    const found = scanObject(bytes(text), WANTED, { within: { start, end: start + inner.length } });
+    expect([...found].map(([name, span]) => [name, text.slice(span.start, span.end)])).toEqual([
+      ['stream', '[1]'],
+      ['model', '"m"'],
+    ]);
+  });
+
   it('reads long text as JSON.parse does, wherever it has special characters', () => {
     const things = ['\\n', '\\u00e9', '\u007f', 'é', '€', '\u0000', '\n', '\u001f', '"', '\\', '\\x'];
     for (const thing of things) {

@@ -18,6 +18,8 @@ export interface ScanOptions {
   readonly exactCase?: readonly string[];
   /** Notices keys at any depth. */
   readonly watch?: KeyWatch | undefined;
+  /** Where the object is in the bytes. Default: they are the object, with space around it. */
+  readonly within?: Span;
 }
 
 /**
@@ -30,7 +32,9 @@ export function scanObject(
   wanted: ReadonlySet<string>,
   options: ScanOptions = {},
 ): Map<string, Span> {
-  const cursor = cursorOver(bytes, options.watch);
+  const { within: { start, end } = { start: 0, end: bytes.length }, watch } = options;
+  const cursor = cursorOver(bytes, watch);
+  cursor.at = start;
   cursor.space();
   if (cursor.peek() !== OPEN_OBJECT) throw cursor.error('expected an object');
   cursor.at++;
@@ -39,7 +43,7 @@ export function scanObject(
   if (cursor.peek() === CLOSE_OBJECT) cursor.at++;
   else scanMembers(cursor, wanted, found, options);
   cursor.space();
-  if (cursor.at < cursor.bytes.length) throw cursor.error('unexpected bytes after the object');
+  if (cursor.at < end) throw cursor.error('unexpected bytes after the object');
   return found;
 }
 

@@ -1,3 +1,5 @@
+import { setImmediate as endOfTurn } from 'node:timers/promises';
+
 /** A text is counted in pieces: the tokenizer takes quadratic time on a long run without a break. */
 const PIECE_CHARACTERS = 512;
 /** The rest of a longer text is extrapolated. */
@@ -33,7 +35,7 @@ async function countPieces(text: string, count: (piece: string) => number): Prom
   for (let at = 0; at < text.length; at += PIECE_CHARACTERS) {
     tokens += count(text.slice(at, at + PIECE_CHARACTERS));
     if (performance.now() - began < SLICE_MS) continue;
-    await new Promise((resolve) => setImmediate(resolve));
+    await endOfTurn();
     began = performance.now();
   }
   return tokens;

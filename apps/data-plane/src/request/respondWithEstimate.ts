@@ -1,3 +1,4 @@
+import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { writeCount } from '@weighbridge/dialects';
 import type { ResolvedKey } from '@weighbridge/state';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
@@ -32,23 +33,26 @@ export async function respondWithEstimate(
   // The text is held beside the body.
   const { length } = generation.body;
   client.memory.takeBody(length, 2 * length, key.principalId);
-  const { text, characters, framingTokens } = textOfRequest(generation.body.toBuffer());
+  const body = generation.body.toBuffer();
+  // The body was just gone over to be admitted.
+  await endOfTurn();
+  const { text, characters, framingTokens } = textOfRequest(body);
   const tokens = (await countTokens(text, characters)) + framingTokens;
   const { response, headers } = client;
   client.commit();
   if (client.hasDisconnected || response.destroyed) return;
-  const body = Buffer.from(writeCount(operation.format ?? 'messages', tokens));
+  const answer = Buffer.from(writeCount(operation.format ?? 'messages', tokens));
   observed.outcome = 'success';
   addRequestId(headers, operation.dialect, id);
   headers.set('content-type', 'application/json; charset=utf-8');
-  headers.set('content-length', String(body.length));
+  headers.set('content-length', String(answer.length));
   headers.set('x-svc-attempts', '0');
   headers.set('x-svc-cost-micro-usd', '0');
   headers.set('x-svc-estimated', 'true');
   headers.set('x-svc-model', headerText(targets[0].model.id));
   headers.set('x-svc-overhead-ms', (performance.now() - receivedAt).toFixed(3));
   response.writeHead(200, headers.list);
-  response.end(body);
+  response.end(answer);
 }
 
 /** Throws a 400 if a part of the request is where only another vendor can count it. */

@@ -78,7 +78,7 @@ const MAX_LONG_VALUES = 4_096;
 /** Where the open containers of a skipped value start, by depth. Skips do not overlap, so they share it. */
 const STARTS = new Float64Array(MAX_LONG_DEPTH);
 
-/** Where long lists and objects of some bytes end, by where they start: later cursors need not go over them. */
+/** Where long values in some bytes end, by where they start: later cursors need not go over them. */
 export class LongValues {
   readonly #ends = new Map<number, number>();
 
@@ -122,7 +122,12 @@ export class JsonCursor {
 
   /** The byte at the cursor; undefined at the end. */
   peek(): number | undefined {
-    return this.bytes[this.at];
+    return this.at < this.bytes.length ? this.bytes[this.at] : undefined;
+  }
+
+  /** -1 at the end: reading beyond it once makes the compiler read three times slower from then on. */
+  #byte(at: number): number {
+    return at < this.bytes.length ? (this.bytes[at] as number) : -1;
   }
 
   /** Reads a key, its colon and the space before its value. A long one is cut, and not decoded: no table has it. */
@@ -132,12 +137,24 @@ export class JsonCursor {
     const end = this.at;
     this.#watch?.see(this.bytes, start, end, escaped);
     this.space();
-    if (this.bytes[this.at++] !== COLON) throw this.error('expected ":"', this.at - 1);
+    if (this.#byte(this.at++) !== COLON) throw this.error('expected ":"', this.at - 1);
     this.space();
     if (end - start > MAX_KEY_BYTES) return this.bytes.toString('latin1', start + 1, start + MAX_KEY_BYTES);
     return escaped
       ? JSON.parse(this.bytes.toString('utf8', start, end))
       : this.bytes.toString('latin1', start + 1, end - 1);
+  }
+
+  /** As `key`, where some names are looked for: true if it is one of them. Others are not decoded. */
+  isKeyOf(names: readonly string[]): boolean {
+    const start = this.at;
+    const isOne = names.some(
+      (name) => this.#hasAt(start + 1, name) && this.#byte(start + 1 + name.length) === QUOTE,
+    );
+    const escaped = this.#skipKey();
+    if (isOne || !escaped) return isOne;
+    this.at = start;
+    return names.includes(this.key());
   }
 
   /** Skips one value of any kind, without recursion. */
@@ -149,74 +166,74 @@ export class JsonCursor {
       return;
     }
     const floor = this.#depth;
+    let inObject = false;
     for (;;) {
       if (++this.skipped > this.maxSkipped) throw new TooManyItems();
       const start = this.at;
-      const byte = this.bytes[start];
-      if (byte === OPEN_OBJECT) {
+      const byte = this.#byte(start);
+      if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
         this.at++;
         this.space();
-        if (this.bytes[this.at] !== CLOSE_OBJECT) {
-          this.#push(true, start);
-          this.#skipKey();
+        if (this.#byte(this.at) !== (byte === OPEN_OBJECT ? CLOSE_OBJECT : CLOSE_ARRAY)) {
+          inObject = byte === OPEN_OBJECT;
+          this.#push(inObject, start);
+          if (inObject) this.#skipKey();
           continue;
         }
         this.at++;
-      } else if (byte === OPEN_ARRAY) {
-        this.at++;
+      } else {
+        if (byte === QUOTE) this.string();
+        else this.#scalar();
+        this.#longValues?.add(start, this.at);
+      }
+      // Moves past the brackets after the value.
+      for (;;) {
+        if (this.#depth === floor) return;
         this.space();
-        if (this.bytes[this.at] !== CLOSE_ARRAY) {
-          this.#push(false, start);
-          continue;
+        const next = this.#byte(this.at++);
+        if (next === COMMA) {
+          this.space();
+          if (inObject) this.#skipKey();
+          break;
         }
-        this.at++;
-      } else if (byte === QUOTE) this.string();
-      else this.#scalar();
-      if (this.#closeContainers(floor)) return;
+        if (next !== (inObject ? CLOSE_OBJECT : CLOSE_ARRAY)) {
+          throw this.error(`expected "," or "${inObject ? '}' : ']'}"`, this.at - 1);
+        }
+        inObject = this.#pop();
+      }
     }
   }
 
-  /** Moves past the brackets after a value. True if the outermost value ended; else another value follows. */
-  #closeContainers(floor: number): boolean {
-    while (this.#depth > floor) {
-      this.space();
-      const inObject = this.#top();
-      const byte = this.bytes[this.at++];
-      if (byte === COMMA) {
-        this.space();
-        if (inObject) this.#skipKey();
-        return false;
-      }
-      if (byte !== (inObject ? CLOSE_OBJECT : CLOSE_ARRAY)) {
-        throw this.error(`expected "," or "${inObject ? '}' : ']'}"`, this.at - 1);
-      }
-      this.#depth--;
-      if (this.#longValues && this.#depth < MAX_LONG_DEPTH) {
-        this.#longValues.add(STARTS[this.#depth] ?? 0, this.at);
-      }
+  /** Leaves a container; returns whether it is in an object. */
+  #pop(): boolean {
+    this.#depth--;
+    if (this.#longValues && this.#depth < MAX_LONG_DEPTH) {
+      this.#longValues.add(STARTS[this.#depth] ?? 0, this.at);
     }
-    return true;
+    const last = this.#depth - 1;
+    return ((this.#stack[last >> 3] ?? 0) & (1 << (last & 7))) !== 0;
   }
 
-  #skipKey(): void {
+  /** Returns whether it has an escape. */
+  #skipKey(): boolean {
     const start = this.at;
     const escaped = this.string();
     this.#watch?.see(this.bytes, start, this.at, escaped);
     this.space();
-    if (this.bytes[this.at++] !== COLON) throw this.error('expected ":"', this.at - 1);
+    if (this.#byte(this.at++) !== COLON) throw this.error('expected ":"', this.at - 1);
     this.space();
+    return escaped;
   }
 
   /** Reads a string, quotes included; returns whether it has an escape. */
   string(): boolean {
-    const bytes = this.bytes;
-    if (bytes[this.at] !== QUOTE) throw this.error('expected a string in double quotes');
+    if (this.#byte(this.at) !== QUOTE) throw this.error('expected a string in double quotes');
     let at = this.at + 1;
     let escaped = false;
     let longFrom = at + LONG_TEXT_BYTES;
     for (;;) {
-      const byte = bytes[at];
-      if (byte === undefined) throw this.error('unterminated string', at);
+      const byte = this.#byte(at);
+      if (byte < 0) throw this.error('unterminated string', at);
       if (at === longFrom) {
         at = this.#plainEnd(at);
         longFrom = -1;
@@ -242,17 +259,17 @@ export class JsonCursor {
   }
 
   #escape(at: number): number {
-    const kind = this.bytes[at + 1] ?? 0;
+    const kind = this.#byte(at + 1);
     if (!ESCAPES.has(kind)) throw this.error('unknown escape', at);
     if (kind !== LOWER_U) return at + 2;
     for (let digit = at + 2; digit < at + 6; digit++) {
-      if (!isHexDigit(this.bytes[digit])) throw this.error('\\u takes four hexadecimal digits', at);
+      if (!isHexDigit(this.#byte(digit))) throw this.error('\\u takes four hexadecimal digits', at);
     }
     return at + 6;
   }
 
   #scalar(): void {
-    const byte = this.bytes[this.at];
+    const byte = this.#byte(this.at);
     if (byte === MINUS || isDigit(byte)) this.#number();
     else if (!this.#literal('true') && !this.#literal('false') && !this.#literal('null')) {
       throw this.error('expected a value');
@@ -260,43 +277,45 @@ export class JsonCursor {
   }
 
   #number(): void {
-    if (this.bytes[this.at] === MINUS) this.at++;
-    if (this.bytes[this.at] === ZERO) this.at++;
+    if (this.#byte(this.at) === MINUS) this.at++;
+    if (this.#byte(this.at) === ZERO) this.at++;
     else this.#digits();
-    if (this.bytes[this.at] === DOT) {
+    if (this.#byte(this.at) === DOT) {
       this.at++;
       this.#digits();
     }
-    const byte = this.bytes[this.at];
+    const byte = this.#byte(this.at);
     if (byte === 0x65 || byte === 0x45) {
-      const sign = this.bytes[this.at + 1];
+      const sign = this.#byte(this.at + 1);
       this.at += sign === PLUS || sign === MINUS ? 2 : 1;
       this.#digits();
     }
   }
 
   #digits(): void {
-    if (!isDigit(this.bytes[this.at])) throw this.error('expected a digit');
-    while (isDigit(this.bytes[this.at])) this.at++;
+    if (!isDigit(this.#byte(this.at))) throw this.error('expected a digit');
+    while (isDigit(this.#byte(this.at))) this.at++;
   }
 
   #literal(word: string): boolean {
+    const isThere = this.#hasAt(this.at, word);
+    if (isThere) this.at += word.length;
+    return isThere;
+  }
+
+  #hasAt(at: number, word: string): boolean {
     for (let i = 0; i < word.length; i++) {
-      if (this.bytes[this.at + i] !== word.charCodeAt(i)) return false;
+      if (this.#byte(at + i) !== word.charCodeAt(i)) return false;
     }
-    this.at += word.length;
     return true;
   }
 
   space(): void {
-    const bytes = this.bytes;
-    let at = this.at;
     for (;;) {
-      const byte = bytes[at];
-      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) break;
-      at++;
+      const byte = this.#byte(this.at);
+      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return;
+      this.at++;
     }
-    this.at = at;
   }
 
   #push(isObject: boolean, start: number): void {
@@ -314,21 +333,16 @@ export class JsonCursor {
     if (this.#depth > this.deepest) this.deepest = this.#depth;
   }
 
-  #top(): boolean {
-    const last = this.#depth - 1;
-    return ((this.#stack[last >> 3] ?? 0) & (1 << (last & 7))) !== 0;
-  }
-
   error(what: string, at = this.at): JsonScanError {
     const where = at >= this.bytes.length ? 'at the end' : `at byte ${at}`;
     return new JsonScanError(`${what}, ${where}`);
   }
 }
 
-function isDigit(byte: number | undefined): boolean {
-  return byte !== undefined && byte >= 0x30 && byte <= 0x39;
+function isDigit(byte: number): boolean {
+  return byte >= 0x30 && byte <= 0x39;
 }
 
-function isHexDigit(byte: number | undefined): boolean {
-  return isDigit(byte) || (byte !== undefined && (byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
+function isHexDigit(byte: number): boolean {
+  return isDigit(byte) || ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
 }
