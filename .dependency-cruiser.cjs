@@ -1,4 +1,4 @@
-/** The rules of dependency of docs/architecture.md. `pnpm check:boundaries` runs them; checks.integration.test.ts plants a violation of each. */
+/** The rules of dependency of docs/architecture.md. `pnpm check:boundaries` runs them; checks.all.test.ts plants a violation of each. */
 const APPS_BUT_CLI = '^apps/(?!cli/)([^/]+)/';
 const CLIENTS_AND_SERVERS = '(pg|kysely|fastify|@grpc/grpc-js)(/|$)';
 const SOURCE = '\\.tsx?$';

@@ -41,6 +41,8 @@ export default defineConfig({
     // state in our modules is caches keyed by content or object, scratch buffers, and counters that only rise (ids,
     // revisions). No test result depends on them.
     isolate: false,
+    experimental: { fsModuleCache: true },
+    server: { deps: { external: [/\/(apps|packages)\/[^/]+\/dist\//] } },
     projects: [
       {
         extends: true,
@@ -49,7 +51,7 @@ export default defineConfig({
           include: [`${FOLDERS}/*.test.ts`],
           exclude: [...IGNORED, ...SERVICES, ...ALL, ...COST],
           pool: 'threads',
-          maxWorkers: CORES,
+          maxWorkers: CORES + 2,
           sequence: { groupOrder: 0 },
         },
       },

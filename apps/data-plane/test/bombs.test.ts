@@ -9,7 +9,7 @@ import { startProxyForTest } from './useProxy.ts';
 
 const MIB = 1024 * 1024;
 const EVENT = `data: ${JSON.stringify({ choices: [{ delta: { content: 'x' } }] })}\n\n`;
-const BOMB = Buffer.alloc(200 * MIB, EVENT);
+const BOMB = Buffer.alloc(100 * MIB, EVENT);
 const USAGE = `data: ${JSON.stringify({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 9 } })}\n\n`;
 
 interface Answer {

@@ -19,7 +19,7 @@ const proxy = useProxy(vendor, {
 });
 
 /** Parts, levels or characters. */
-const SIZE = 20_000;
+const SIZE = 10_000;
 
 type Format = 'messages' | 'responses' | 'chat' | 'gemini';
 interface Said {

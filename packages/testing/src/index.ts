@@ -1,3 +1,4 @@
+export { inheritedEnvironment } from './env.ts';
 export { eventually } from './eventually.ts';
 export { createExplainedDatabase, type ExplainedStatement } from './explainedDatabase.ts';
 export { type FeedServer, startFeedServer } from './feedServer.ts';

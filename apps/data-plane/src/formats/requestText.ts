@@ -6,6 +6,7 @@ import {
   OPEN_ARRAY,
   OPEN_OBJECT,
   QUOTE,
+  type Span,
 } from '@weighbridge/dialects';
 import { readText } from './fieldReader.ts';
 import { findFields } from './jsonFields.ts';
@@ -18,6 +19,8 @@ const TOKENS_PER_PROMPT = 3;
 /** An encoded image or file: its length says little about its tokens. */
 const ENCODED_MEDIA = /^(data:[\w/+.-]+;base64,|[A-Za-z0-9+/=_-]{1024})/;
 const MAX_DEPTH = 64;
+/** No client sends more. What follows them counts as text, by its bytes. */
+const MAX_VALUES = 500_000;
 /** The rest of a longer text is not decoded: its characters say enough. */
 const MAX_TEXT_BYTES = 256 * 1024;
 const ANY_TEXT = { bytes: MAX_TEXT_BYTES, accepts: 'text' };
@@ -64,7 +67,7 @@ export function textOfRequest(body: Buffer): RequestText {
   const reader = new TextReader(body);
   for (const field of PROMPT_FIELDS) {
     const span = spans.get(field);
-    if (span) reader.read(span.start, LISTS_OF_MESSAGES.has(field));
+    if (span) reader.read(span, LISTS_OF_MESSAGES.has(field));
   }
   const { texts, messages, numbers, uncounted } = reader;
   const framingTokens = messages > 0 ? TOKENS_PER_PROMPT + TOKENS_PER_MESSAGE * messages : 0;
@@ -97,23 +100,40 @@ class TextReader {
   numbers = 0;
   readonly #cursor: JsonCursor;
   #depth = 0;
+  #values = 0;
 
   constructor(body: Buffer) {
     this.#cursor = cursorOver(body);
   }
 
-  read(start: number, hasMessages: boolean): void {
+  read({ start, end }: Span, hasMessages: boolean): void {
     this.#cursor.at = start;
     if (hasMessages && this.#cursor.peek() === OPEN_ARRAY) this.#list(true);
     else this.#value();
+    if (!this.#isFull) return;
+    const bytes = Math.max(0, end - this.#cursor.at);
+    if (this.texts.length > 0) this.uncounted += bytes;
+    // The shortest number has a byte, and a comma.
+    else this.numbers += Math.ceil(bytes / 2);
+  }
+
+  /** The rest is not read. */
+  get #isFull(): boolean {
+    return this.#values > MAX_VALUES;
   }
 
   #value(): void {
+    if (++this.#values > MAX_VALUES) return;
     const byte = this.#cursor.peek();
     if (byte === QUOTE) this.#text();
     else if (byte === OPEN_ARRAY && this.#depth < MAX_DEPTH) this.#list(false);
     else if (byte === OPEN_OBJECT && this.#depth < MAX_DEPTH) this.#object();
     else this.#cursor.skipValue();
+  }
+
+  #skip(): void {
+    this.#values++;
+    this.#cursor.skipValue();
   }
 
   #text(): void {
@@ -142,7 +162,7 @@ class TextReader {
 
   #list(hasMessages: boolean): void {
     this.#enter();
-    while (this.#cursor.peek() !== CLOSE_ARRAY) {
+    while (!this.#isFull && this.#cursor.peek() !== CLOSE_ARRAY) {
       const byte = this.#cursor.peek();
       if (byte === OPEN_OBJECT && hasMessages) this.messages++;
       if (byte !== undefined && (byte === 0x2d || (byte >= 0x30 && byte <= 0x39))) this.numbers++;
@@ -154,8 +174,8 @@ class TextReader {
 
   #object(): void {
     this.#enter();
-    while (this.#cursor.peek() !== CLOSE_OBJECT) {
-      if (this.#cursor.isKeyOf(DESCRIPTIVE)) this.#cursor.skipValue();
+    while (!this.#isFull && this.#cursor.peek() !== CLOSE_OBJECT) {
+      if (this.#cursor.isKeyOf(DESCRIPTIVE)) this.#skip();
       else this.#value();
       this.#next();
     }

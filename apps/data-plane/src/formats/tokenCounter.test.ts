@@ -70,6 +70,15 @@ it('takes the beginning of a long text, and knows how long all of it is', async 
   }
 });
 
+it('counts at least what is there of a request with more values than any client sends', () => {
+  const words = textOfRequest(Buffer.from(`{"input":["a"${',"a"'.repeat(1_000_000)}],"prompt":"last"}`));
+  expect(words.text.length + (words.characters ?? 0)).toBeGreaterThan(1_000_000);
+  expect(words.text.length).toBeLessThan(300_000);
+  const numbers = textOfRequest(Buffer.from(`{"input":[1${',1'.repeat(999_999)}]}`));
+  expect(numbers.framingTokens).toBeGreaterThanOrEqual(1_000_000);
+  expect(numbers.framingTokens).toBeLessThan(1_000_010);
+});
+
 it('counts the text that a model reads, in any dialect', () => {
   const text = (body: object) => textOfRequest(Buffer.from(JSON.stringify(body)));
   expect(
