@@ -1,8 +1,8 @@
-import { eventually } from '@weighbridge/testing';
+import { eventually, freePort } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { manage, type Service, sdk } from './mainJob.ts';
+import { mainJob, manage, type Service, sdk } from './mainJob.ts';
 import type { RunningProcess } from './processes.ts';
-import { newDataDir, removeDataDir, startUp } from './startUp.ts';
+import { failedUp, newDataDir, removeDataDir, startUp } from './startUp.ts';
 
 describe('weighbridge up, started again', () => {
   let dataDir: string;
@@ -16,6 +16,23 @@ describe('weighbridge up, started again', () => {
   afterAll(async () => {
     await process?.stop();
     await removeDataDir(dataDir);
+  });
+
+  it('names the address of the running one if started twice on the same folder', async () => {
+    for (const PORT of [String(await freePort()), new URL(service.managementUrl).port]) {
+      const line = await failedUp(dataDir, { PORT });
+      expect(line).toContain(`already running on ${dataDir}, at ${service.managementUrl}`);
+    }
+  });
+
+  it('keeps everything across a restart and a kill', async () => {
+    const before = await mainJob(service, 'mock/echo');
+    for (const signal of ['SIGINT', 'SIGKILL'] as const) {
+      await process.stop(signal);
+      ({ process, service } = await startUp(dataDir));
+      const { body: usage } = await manage(service, 'GET', `/api/v1/keys/${before.keyId}/usage`);
+      expect(usage).toMatchObject({ bucket_spent_micro_usd: before.spentMicroUsd });
+    }
   });
 
   it('keeps a session on its model across a restart and a kill', async () => {

@@ -1,6 +1,7 @@
 import { eventually } from '@weighbridge/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Cluster, startCluster } from './cluster.ts';
+import { DEATHS, expectSurvivesDeaths } from './deaths.ts';
 import { createLoad, type LoadRequest, slowStream } from './load.ts';
 import { expectReconciled } from './reconciliation.ts';
 
@@ -15,6 +16,9 @@ afterAll(() => cluster?.close());
 beforeEach(() => cluster.restore());
 
 describe('a proxy whose process or disk fails', () => {
+  it('1: killed at any point, has recorded each attempt once, and charges attempts in flight after a restart', () =>
+    expectSurvivesDeaths(cluster, DEATHS));
+
   it.each(['ENOSPC', 'EIO'] as const)(
     '19: with %s on its spool, it asks no vendor for anything',
     async (code) => {

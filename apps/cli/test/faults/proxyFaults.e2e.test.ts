@@ -1,12 +1,6 @@
-import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, it } from 'vitest';
 import { type Cluster, startCluster } from './cluster.ts';
-import type { Faults } from './faultyApp.ts';
-import { createLoad, slowStream } from './load.ts';
-import { randomFrom } from './random.ts';
-import { expectReconciled } from './reconciliation.ts';
-
-const SEED = 20_261_120;
+import { DEATHS, expectSurvivesDeaths } from './deaths.ts';
 
 let cluster: Cluster;
 
@@ -16,56 +10,10 @@ beforeAll(async () => {
 afterAll(() => cluster?.close());
 beforeEach(() => cluster.restore());
 
-const POINTS: readonly NonNullable<Faults['die']>[] = [
-  { at: 'INTENT', when: 'before' },
-  { at: 'INTENT', when: 'within' },
-  { at: 'INTENT', when: 'after' },
-  { at: 'SETTLE', when: 'before' },
-  { at: 'SETTLE', when: 'within' },
-  { at: 'SETTLE', when: 'after' },
-];
-
 describe('a proxy whose process or disk fails', () => {
-  it('1: killed at any point, has recorded each attempt once, and charges attempts in flight after a restart', async () => {
-    const [proxy] = cluster.proxies;
-    if (!proxy) throw new Error('there is no proxy');
-    const random = randomFrom(SEED);
-    const caller = await cluster.caller('row-1');
-    const load = createLoad({ caller, seed: SEED, proxies: [proxy], atOnce: 4 });
-    for (const point of POINTS) {
-      const nth = 3 + random.integer(10);
-      await proxy.inject({ die: { ...point, nth } });
-      await load.send(40);
-      // The log line comes before the kill: the exit may arrive a little later.
-      expect(await proxy.fired()).toEqual([`killed ${point.when} ${point.at}`]);
-      expect(await proxy.ended()).toEqual({ code: null, signal: 'SIGKILL' });
-      await proxy.inject({});
-      await proxy.start();
-    }
-    // Killed during responses. The bill keeps those that the kills above cut off as not completed.
-    const billed = cluster.vendor.bill.length;
-    const streams = createLoad({
-      caller,
-      seed: SEED,
-      series: 's',
-      proxies: [proxy],
-      nextRequest: () => slowStream(1_000, 10),
-    });
-    const streaming = streams.send(8);
-    await eventually(() =>
-      expect(
-        cluster.vendor.bill.slice(billed).filter((entry) => !entry.completed && entry.outputTokens > 5),
-      ).toHaveLength(8),
-    );
-    await proxy.stop('SIGKILL');
-    await streaming;
-    expect(streams.sent.map(({ end }) => end)).toEqual(Array(8).fill('cut'));
-    await proxy.start();
-    await load.send(10);
-
-    const figures = await expectReconciled(cluster, caller, [...load.sent, ...streams.sent], 'row 1');
-    // At least one per point between intent and settlement, and each of the streams.
-    expect(figures.estimatedRows).toBeGreaterThanOrEqual(8 + 3);
-    expect(figures.exactRows).toBeGreaterThan(20);
-  });
+  it('1: killed between intent and settlement, has recorded each attempt once, and charges attempts in flight after a restart', () =>
+    expectSurvivesDeaths(
+      cluster,
+      DEATHS.filter(({ at, when }) => at === 'SETTLE' && when === 'within'),
+    ));
 });

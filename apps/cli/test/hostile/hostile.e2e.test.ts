@@ -1,4 +1,4 @@
 import { hostileSuite } from './suite.ts';
 
 // `pnpm test:all` runs every case, in both modes.
-hostileSuite('embedded', 6);
+hostileSuite('embedded', 9);
