@@ -88,7 +88,7 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
     windowRemainingMs: undefined,
     windowEndMs: undefined,
     routesBy: undefined,
-    replaced: 0,
+    fallbacks: 0,
     onExhausted: undefined,
   };
 }

@@ -1,7 +1,7 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { CacheScope, KeySchema, Translation } from '@weighbridge/contracts';
 import { expect, it } from 'vitest';
-import { afterReplacements, keyMessage, resolvedKey } from './key.ts';
+import { afterFallbacks, keyMessage, resolvedKey } from './key.ts';
 
 /** A key under policies `pol_0`, `pol_1` … of these caches, the governing one first. */
 const cacheUnder = (...caches: readonly ({ scope: CacheScope; ttlSeconds: number } | undefined)[]) =>
@@ -50,7 +50,7 @@ it('knows what governs once budgets are used up, one after the other, for as lon
     }),
   );
   const seen = [0, 1, 2, 3].map((replaced) => {
-    const { id, routesBy, policies, windowEndMs, onExhausted } = afterReplacements(key, replaced);
+    const { id, routesBy, policies, windowEndMs, onExhausted } = afterFallbacks(key, replaced);
     const ids = policies.map(({ bucket }) => bucket.policyId);
     return [id, routesBy, ids, windowEndMs, onExhausted !== undefined];
   });

@@ -51,8 +51,8 @@ export interface ResolvedKey {
   readonly windowEndMs: number | undefined;
   /** The profile that requests go by, whatever model they name; undefined: they choose. */
   readonly routesBy: string | undefined;
-  /** How many policies were replaced because their budgets were used up. */
-  readonly replaced: number;
+  /** How many policies others took the place of, because their budgets were used up: `on_exhausted`. */
+  readonly fallbacks: number;
   /** The key as it is once the budget of its governing policy is used up; undefined: its requests are refused then. */
   readonly onExhausted: ResolvedKey | undefined;
 }
@@ -69,23 +69,23 @@ export function resolvedKey(key: Key): ResolvedKey {
     windowEndMs: least(windows.map(({ windowEndMs }) => windowEndMs)),
   };
   let onExhausted: ResolvedKey | undefined;
-  for (let replaced = key.replacements.length; replaced > 0; replaced--) {
-    const { policies = [], profileId } = key.replacements[replaced - 1] ?? {};
-    onExhausted = { ...governedKey(key, policies), ...shared, routesBy: profileId, replaced, onExhausted };
+  for (let fallbacks = key.replacements.length; fallbacks > 0; fallbacks--) {
+    const { policies = [], profileId } = key.replacements[fallbacks - 1] ?? {};
+    onExhausted = { ...governedKey(key, policies), ...shared, routesBy: profileId, fallbacks, onExhausted };
   }
-  return { ...governedKey(key, key.policies), ...shared, routesBy: undefined, replaced: 0, onExhausted };
+  return { ...governedKey(key, key.policies), ...shared, routesBy: undefined, fallbacks: 0, onExhausted };
 }
 
-/** The same key after as many replacements, or after as many as there are. */
-export function afterReplacements(key: ResolvedKey, replaced: number): ResolvedKey {
+/** The same key after as many fallbacks, or after as many as there are. */
+export function afterFallbacks(key: ResolvedKey, fallbacks: number): ResolvedKey {
   let found = key;
-  while (found.onExhausted && found.replaced < replaced) found = found.onExhausted;
+  while (found.onExhausted && found.fallbacks < fallbacks) found = found.onExhausted;
   return found;
 }
 
 type GovernedKey = Omit<
   ResolvedKey,
-  'windowRemainingMs' | 'windowEndMs' | 'routesBy' | 'replaced' | 'onExhausted'
+  'windowRemainingMs' | 'windowEndMs' | 'routesBy' | 'fallbacks' | 'onExhausted'
 >;
 
 function governedKey(key: Key, policies: readonly PolicyCounter[]): GovernedKey {

@@ -25,6 +25,9 @@ export type VendorFormat = 'chat' | 'messages' | 'responses' | 'gemini';
 /** The provider, where only some providers have the format. */
 const PROVIDERS = { responses: 'openai', gemini: 'gemini' } as const;
 
+/** The path of a stored response. */
+const STORED = /\/responses\/(?!compact|input_tokens)/;
+
 let vendors = 0;
 
 /** Starts one, and makes a model of its; resolves once the model can be used. */
@@ -36,6 +39,13 @@ export async function startOddVendor({ product, tenant }: Scene, format: VendorF
   const odd = { model, reply: { type: 'application/json', pieces: [] } as OddReply };
   const server = createServer((request, response) => {
     request.resume();
+    // Other cases run at the same time, and a proxy asks any account for a stored response that it does not know.
+    if (STORED.test(request.url ?? '')) {
+      response
+        .writeHead(404, { 'content-type': 'application/json' })
+        .end('{"error":{"message":"not found"}}');
+      return;
+    }
     const { type, pieces, isCut } = odd.reply;
     response.writeHead(200, { 'content-type': type });
     void (async () => {

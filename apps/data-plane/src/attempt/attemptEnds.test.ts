@@ -88,7 +88,7 @@ function open(
     windowRemainingMs: undefined,
     windowEndMs: undefined,
     routesBy: undefined,
-    replaced: 0,
+    fallbacks: 0,
     onExhausted: undefined,
     ...more,
   };

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Attribution, NO_ATTRIBUTION, parseAttribution } from '@weighbridge/domain';
-import { afterReplacements, type ResolvedKey } from '@weighbridge/state';
+import { afterFallbacks, type ResolvedKey } from '@weighbridge/state';
 import type { AttemptContext } from '../attempt/attempt.ts';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import type { Plan } from '../attempt/plan.ts';
@@ -86,9 +86,9 @@ export class RequestContext implements AttemptContext {
 
   async refreshKey(): Promise<void> {
     const { keys, now } = this.#deps;
-    const { replaced } = this.key;
+    const { fallbacks } = this.key;
     const key = await authenticate(keys, this.#credentials, now().getTime(), 'refresh');
-    this.key = afterReplacements(key, replaced);
+    this.key = afterFallbacks(key, fallbacks);
     this.observed.key = this.key;
   }
 }

@@ -184,7 +184,7 @@ async function runPlanned(deps: RunDeps, request: InferenceRequest, client: Clie
   const admitting = admitByRates(deps, key, plan, client.headers);
   const hold = admitting instanceof Promise ? await admitting : admitting;
   const attempts = new RequestAttempts(deps, new RequestContext(deps, request, plan, client));
-  let isReplaced = false;
+  let servesInstead = false;
   let delivered: Delivered | undefined;
   deps.inFlight.begin(client);
   try {
@@ -201,11 +201,11 @@ async function runPlanned(deps: RunDeps, request: InferenceRequest, client: Clie
     await relayAnswer(deps, request, plan, delivered, caching, client);
   } catch (error) {
     delivered?.response.body.destroy();
-    isReplaced = !client.isCommitted && keyInstead(request, error) !== undefined;
+    servesInstead = !client.isCommitted && keyInstead(request, error) !== undefined;
     throw error;
   } finally {
     attempts.close();
-    if (hold && isReplaced) deps.rates.undo(hold);
+    if (hold && servesInstead) deps.rates.undo(hold);
     else if (hold) deps.rates.settle(hold, attempts.usedTokens);
     deps.inFlight.end(client);
   }

@@ -68,7 +68,7 @@ export interface GrantWanted {
   readonly wantNanoUsd: NanoUsd;
   /** A smaller grant is useless to the holder. */
   readonly minimumNanoUsd: NanoUsd;
-  /** What the holder takes its lease to keep while nothing is spent on it; by default nothing. */
+  /** The standing part that the holder knows of; by default 0. */
   readonly standingNanoUsd?: NanoUsd;
 }
 

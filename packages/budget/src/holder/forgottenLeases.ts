@@ -2,9 +2,9 @@ import { bucketOfKey } from '../bucketRef.ts';
 import { Lease, type PersistedLease } from './lease.ts';
 
 /** The figures of a lease at rest. */
-type LeaseFigures = Omit<PersistedLease, 'bucket'>;
+type RestingFigures = Omit<PersistedLease, 'bucket'>;
 
-interface Remembered extends LeaseFigures {
+interface Remembered extends RestingFigures {
   readonly windowEndMs: number | undefined;
   /** Monotonic. */
   readonly reservedAtMs: number;
@@ -102,7 +102,7 @@ function parse(text: string): Remembered {
   };
 }
 
-function roomOf({ granted, returned, used, standing }: LeaseFigures): bigint {
+function roomOf({ granted, returned, used, standing }: RestingFigures): bigint {
   // Without a standing part, a lease at rest holds nothing.
   return standing === undefined ? 0n : BigInt(granted) - BigInt(returned) - BigInt(used);
 }

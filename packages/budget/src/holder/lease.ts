@@ -134,7 +134,7 @@ export class Lease {
     return this.#open === 0 && this.available <= kept && !this.isUncertain;
   }
 
-  /** Less than half of the last grant is left, or less than what it keeps in rest: time to ask for more. */
+  /** Less than half of the last grant is left, or less than its standing part: time to ask for more. */
   get isLow(): boolean {
     return this.#available < this.#halfOfLastGrant || this.#available < this.standing;
   }

@@ -3,17 +3,9 @@ import type { BudgetedPolicy } from '../policies.ts';
 import { budgetContended, budgetExhausted, budgetUnavailable, type RefusedRequest } from './budgetErrors.ts';
 import type { Lease, PersistedLease } from './lease.ts';
 import { LeaseCalls, type LeaseCallsDeps } from './leaseCalls.ts';
+import { type LeaseEntry, waitForChange, wakeAll, wakeOne } from './leaseEntry.ts';
 import { LeaseTable } from './leaseTable.ts';
-import {
-  ANSWER_WAIT_MS,
-  isCrowded,
-  type LeaseEntry,
-  LeaseWait,
-  type Shortage,
-  waitForChange,
-  wakeAll,
-  wakeOne,
-} from './leaseWait.ts';
+import { ANSWER_WAIT_MS, isCrowded, LeaseWait, type Shortage } from './leaseWait.ts';
 
 export interface LeaseBookDeps extends Omit<LeaseCallsDeps, 'onAnswer' | 'firstSeq'> {
   /** Time since the last contact with the control plane, in milliseconds, by the monotonic or the wall clock, whichever shows more. */
@@ -74,7 +66,10 @@ export class LeaseBook {
     return this.#leases.forgotten;
   }
 
-  /** Reserves at once; undefined, and nothing reserved, if a lease is too small. */
+  /**
+   * Reserves at once; undefined, and nothing reserved, if a lease is too small. A replaced lease is spent too, until what is idle of
+   * it is given back: the ledger counts its hold in the newer counter as well.
+   */
   tryReserve(policies: readonly BudgetedPolicy[], amount: bigint): Reservation | undefined {
     const nowMs = this.#deps.nowMs();
     const isValid = this.#isValid;
@@ -97,7 +92,7 @@ export class LeaseBook {
 
   /**
    * Reserves, and waits if a lease is too small: for the control plane's response, which is asked for again while heartbeats
-   * arrive, and up to a second for budget that others hold. Rejects with the refusal, which advises by `asked`. Resolves with
+   * arrive, and up to a second for budget that others hold. Rejects with the refusal, whose message suggests an output limit by `asked`. Resolves with
    * undefined if a counter was replaced or its window is over: look the key up again.
    */
   async reserve(
@@ -116,6 +111,7 @@ export class LeaseBook {
         const { figures } = shortage.entry.lease;
         if (!figures || figures.askedAtMs < beganAtMs - FIGURES_FRESH_MS) continue;
         if (shortage.entry.lease.isReplaced) return undefined;
+        assertOpen(shortage);
         assertNotExhausted(shortage, asked);
       }
       const failed = shortages.find(({ entry }) => wait.hasFailed(entry));
@@ -150,8 +146,8 @@ export class LeaseBook {
     for (;;) {
       const nowMs = this.#deps.nowMs();
       const buckets = enforced.flatMap(({ policy, entry }) => {
-        const headroom = headroomOf(entry.lease);
-        return headroom ? [{ policy, entry, ...headroom, needed: lower(headroom.atRest, useful) }] : [];
+        const room = roomAt(entry.lease);
+        return room ? [{ policy, entry, ...room, needed: lower(room.atRest, useful) }] : [];
       });
       const free = lowest(buckets.map((bucket) => bucket.free));
       if (free === undefined || free >= useful) return free;
@@ -253,20 +249,23 @@ export class LeaseBook {
   }
 }
 
-/** Throws if the control plane refused the amount for good. */
+function assertOpen({ entry: { lease } }: Shortage): void {
+  if (lease.figures?.outcome === 'closed') throw budgetUnavailable('the epoch is closed');
+}
+
+/** Throws if spend leaves no room for the amount. */
 function assertNotExhausted(
   { policy, entry: { lease }, needed }: Shortage,
   { output, showsParentFigures }: Omit<RefusedRequest, 'estimateNanoUsd'>,
 ): void {
   const { figures } = lease;
-  if (figures?.outcome === 'closed') throw budgetUnavailable('the epoch is closed');
   if (figures && lease.available < needed && lease.isExhaustedFor(needed)) {
     throw budgetExhausted(policy, figures, { estimateNanoUsd: needed, output, showsParentFigures });
   }
 }
 
 /** `free`: what no other proxy holds of a bucket's limit; `atRest`: the same once no one holds anything. */
-function headroomOf(lease: Lease): { readonly free: bigint; readonly atRest: bigint } | undefined {
+function roomAt(lease: Lease): { readonly free: bigint; readonly atRest: bigint } | undefined {
   const { figures, available } = lease;
   if (figures?.limitNanoUsd === undefined) return undefined;
   const atRest = figures.limitNanoUsd - figures.spentNanoUsd;

@@ -3,7 +3,7 @@ import type { BudgetedPolicy } from '../policies.ts';
 import { ForgottenLeases } from './forgottenLeases.ts';
 import { Lease, type PersistedLease } from './lease.ts';
 import { type LeaseCalls, MAX_BUCKETS_PER_CALL } from './leaseCalls.ts';
-import { type LeaseEntry, newEntry } from './leaseWait.ts';
+import { type LeaseEntry, newEntry } from './leaseEntry.ts';
 
 export interface LeaseTableDeps {
   readonly calls: Pick<LeaseCalls, 'ask' | 'has' | 'idle'>;
@@ -190,7 +190,7 @@ export class LeaseTable {
       const isPast = windowEndMs !== undefined && windowEndMs < endedBeforeMs;
       if (!isPast && nowMs - usedAtMs < FORGET_MS) continue;
       const kept = keptOf(entry, nowMs, clockMs);
-      // Its day, or its window, is over.
+      // It may no longer keep its standing part, so that is returned.
       if (lease.available > kept) this.#active.add(entry);
       // A call's response, and a request that waits for it, need the lease that asked.
       if (!lease.restsAt(kept) || waiting.length > 0 || this.#deps.calls.has(lease)) continue;

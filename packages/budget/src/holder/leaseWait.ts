@@ -1,56 +1,7 @@
 import type { BudgetedPolicy } from '../policies.ts';
 import type { Lease } from './lease.ts';
 import type { LeaseCalls } from './leaseCalls.ts';
-
-/** A lease and the requests that wait for it. */
-export interface LeaseEntry {
-  readonly lease: Lease;
-  readonly waiting: (() => void)[];
-  readonly windowEndMs: number | undefined;
-  /** When a request last asked for it, monotonic, in milliseconds. */
-  usedAtMs: number;
-  refilledAtMs: number;
-  /** When the last failed call was sent, and its error. */
-  failedCallAtMs: number;
-  failure: unknown;
-}
-
-export function newEntry(lease: Lease, windowEndMs: number | undefined, nowMs: number): LeaseEntry {
-  const never = Number.NEGATIVE_INFINITY;
-  return {
-    lease,
-    waiting: [],
-    windowEndMs,
-    usedAtMs: nowMs,
-    refilledAtMs: never,
-    failedCallAtMs: never,
-    failure: undefined,
-  };
-}
-
-/** Resolves when one of the leases may have changed, at the latest after `timeoutMs`. */
-export function waitForChange(entries: readonly LeaseEntry[], timeoutMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    const wake = () => {
-      clearTimeout(timer);
-      for (const { waiting } of entries) {
-        const at = waiting.indexOf(wake);
-        if (at >= 0) waiting.splice(at, 1);
-      }
-      resolve();
-    };
-    const timer = setTimeout(wake, timeoutMs);
-    for (const { waiting } of entries) waiting.push(wake);
-  });
-}
-
-export function wakeOne({ waiting }: LeaseEntry): void {
-  waiting[0]?.();
-}
-
-export function wakeAll({ waiting }: LeaseEntry): void {
-  for (const wake of [...waiting]) wake();
-}
+import { type LeaseEntry, waitForChange } from './leaseEntry.ts';
 
 /** How long a request waits for the control plane to answer at all: for a call that had begun before it, and for its own. */
 export const ANSWER_WAIT_MS = 2_500;
@@ -118,7 +69,10 @@ export class LeaseWait {
     return !figures || nowMs - figures.askedAtMs >= RETRY_MS || figures.askedAtMs < this.#freshSinceMs;
   }
 
-  /** A debt is covered first. Nothing is missing if only the control plane's contact has lapsed. */
+  /**
+   * The call says what is missing, the refusal what was needed: so the control plane may say `contended`, and reclaim, where
+   * spend leaves no room for the whole. A debt is covered first. Nothing is missing if only the control plane's contact has lapsed.
+   */
   #askFor(lease: Lease, needed: bigint): void {
     const missing = needed - lease.available;
     this.#calls.ask(lease, missing > 0n ? missing : 0n);

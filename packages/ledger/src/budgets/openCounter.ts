@@ -30,7 +30,7 @@ export async function openCounter(tx: Tx, policy: CounterDefinition, now: Date):
   let at: Date | undefined = now;
   while (at) {
     const window = windowAt(policy.window_kind, policy.timezone, at);
-    await openBuckets(tx, policy, window);
+    await sumBuckets(tx, policy, window);
     // A proxy whose clock is ahead may have admitted requests in a later window.
     at = window.end ? await firstAdmitted(tx, policy.id, window.end) : undefined;
   }
@@ -43,7 +43,7 @@ export async function openCounter(tx: Tx, policy: CounterDefinition, now: Date):
 
 const SUM = boundedSum(sql`sum(spent.nano_usd)`);
 
-async function openBuckets(tx: Tx, policy: CounterDefinition, { start, end }: Window): Promise<void> {
+async function sumBuckets(tx: Tx, policy: CounterDefinition, { start, end }: Window): Promise<void> {
   const ownSubject = {
     key: sql<string>`'key:' || coalesce(keys.counter_key_id, spent.key_id)`,
     principal: sql<string>`'principal:' || spent.principal_id`,

@@ -18,7 +18,7 @@ import type { NanoUsd } from '@weighbridge/domain';
 import { lockCounters } from '../buckets/successors.ts';
 import {
   findCurrentBuckets,
-  findNextBuckets,
+  findNewerBuckets,
   lockBuckets,
   readHolder,
   readOthersStanding,
@@ -75,8 +75,8 @@ async function answerInTransaction(tx: Tx, request: LeaseRequest): Promise<Lease
   // 2. Lock the buckets, by key: every change of a lease happens under its bucket's lock.
   const keys = request.calls.map((call) => bucketKey(call.bucket));
   const hasReplaced = keys.some((key) => !current.has(key));
-  const nextKeys = hasReplaced ? await findNextBuckets(tx, request, keys) : new Map<string, string>();
-  const buckets = await lockBuckets(tx, [...keys, ...nextKeys.values()]);
+  const newerKeys = hasReplaced ? await findNewerBuckets(tx, request, keys) : new Map<string, string>();
+  const buckets = await lockBuckets(tx, [...keys, ...newerKeys.values()]);
   // 3. Read the leases and lock the epoch's row, so that it can't be closed meanwhile.
   const { leases, mayHold } = await readHolder(tx, request, keys);
   const othersStanding = await readOthersStanding(tx, request, keys);
@@ -100,16 +100,16 @@ async function answerInTransaction(tx: Tx, request: LeaseRequest): Promise<Lease
       before ?? NO_LEASE,
       updated,
       { ...call, wantNanoUsd },
-      !mayHold ? 'closed' : !limit ? 'replaced' : undefined,
+      refusalOf(mayHold, limit !== undefined),
       mayKeep,
     );
     const addedHold = holdOf(decided.lease) - holdOf(before ?? NO_LEASE);
-    const nextKey = nextKeys.get(key);
-    const nextBucket = nextKey === undefined ? undefined : buckets.get(nextKey);
-    const next = nextKey === undefined || !nextBucket ? undefined : { ...nextBucket, key: nextKey };
+    const newerKey = newerKeys.get(key);
+    const newerBucket = newerKey === undefined ? undefined : buckets.get(newerKey);
+    const newer = newerKey === undefined || !newerBucket ? undefined : { ...newerBucket, key: newerKey };
     changes.push({
       key,
-      next,
+      newer,
       windowEnd: limit?.windowEnd ?? null,
       bucket,
       updated,
@@ -121,7 +121,7 @@ async function answerInTransaction(tx: Tx, request: LeaseRequest): Promise<Lease
   }
   // 4. Write the leases and what they hold.
   await writeLeases(tx, request, changes);
-  // 5. Who is refused for the first time has a webhook told.
+  // 5. Record an event for webhooks at each counter's first refusal in its window.
   const exhausted = changes
     .filter(({ outcome }) => outcome === 'exhausted')
     .map(({ key, updated }) => ({ key, ...updated }));
@@ -136,6 +136,12 @@ async function answerInTransaction(tx: Tx, request: LeaseRequest): Promise<Lease
     limitNanoUsd: updated.limit,
     outcome,
   }));
+}
+
+/** Why nothing may be granted, whatever headroom the bucket has: its epoch is closed, or it is not current any more. */
+function refusalOf(mayHold: boolean, isCurrent: boolean): 'closed' | 'replaced' | undefined {
+  if (!mayHold) return 'closed';
+  return isCurrent ? undefined : 'replaced';
 }
 
 function checkCalls(calls: readonly LeaseCall[]): void {

@@ -50,7 +50,7 @@ export async function findCurrentBuckets(
 }
 
 /** For a holder's leases on replaced counters: the key of the newer counter's bucket, by the lease's bucket key. */
-export async function findNextBuckets(
+export async function findNewerBuckets(
   tx: Tx,
   { producerId, epoch }: Holder,
   keys: readonly string[],

@@ -7,7 +7,7 @@ import { recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
 /** A counter by its key, with what it has spent. */
 export type ExhaustedCounter = { readonly key: string } & Pick<BucketState, 'limit' | 'spent'>;
 
-/** Has webhooks told of counters that had no headroom for a request: once for each counter and window, where the policy refuses. */
+/** Records a webhook event for each counter that had no headroom for a request: once for each counter and window, where the policy refuses. */
 export async function recordExhausted(
   db: Database,
   exhausted: readonly ExhaustedCounter[],

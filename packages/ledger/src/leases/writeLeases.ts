@@ -13,7 +13,7 @@ import { sql } from 'kysely';
 export interface LeaseChange {
   readonly key: string;
   /** The bucket of a newer counter that the lease holds in as well. */
-  readonly next: (BucketState & { readonly key: string }) | undefined;
+  readonly newer: (BucketState & { readonly key: string }) | undefined;
   readonly windowEnd: Date | null;
   readonly bucket: BucketState;
   /** The bucket with the policy's current limit. */
@@ -46,7 +46,7 @@ export async function writeLeases(
   if (moves.length === 0 && leases.length === 0) return;
   const { rows } = await sql<{ moved: number }>`
     WITH moved AS (
-      -- Each row exists. A conflict finds it by its key, and opening_nano_usd carries the amount: see addToLeased.
+      -- Each row exists: ON CONFLICT serves as an update by key, and opening_nano_usd carries the amount (addToLeased).
       INSERT INTO spend_buckets AS bucket (
         bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd, opening_nano_usd, limit_nano_usd)
       SELECT bucket_key, '', 0, '', 'epoch', 0, added, limit_nano_usd
@@ -86,11 +86,11 @@ function movesOf(changes: readonly LeaseChange[]) {
     if (addedHold !== 0n || updated.limit !== bucket.limit)
       moves.set(key, { key, added: addedHold, limit: updated.limit });
   }
-  for (const { addedHold, next } of changes) {
-    if (!next || addedHold === 0n) continue;
-    const move = moves.get(next.key);
+  for (const { addedHold, newer } of changes) {
+    if (!newer || addedHold === 0n) continue;
+    const move = moves.get(newer.key);
     if (move) move.added += addedHold;
-    else moves.set(next.key, { key: next.key, added: addedHold, limit: next.limit });
+    else moves.set(newer.key, { key: newer.key, added: addedHold, limit: newer.limit });
   }
   return [...moves.values()];
 }

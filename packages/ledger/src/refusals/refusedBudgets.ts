@@ -4,7 +4,7 @@ import { type ExhaustedCounter, recordExhausted } from '../leases/recordExhauste
 import type { RefusalRow } from './refusal.ts';
 
 /**
- * Has webhooks told of budgets that refused requests. Most refusals are a proxy's own: it knows from an earlier answer that a
+ * Records webhook events for budgets that refused requests. Most refusals are a proxy's own: it knows from an earlier answer that a
  * counter is used up, and asks for no lease. A refusal that both tell of has one key, so it is recorded once.
  */
 export async function recordRefusedBudgets(tx: Tx, rows: readonly RefusalRow[], now: Date): Promise<void> {

@@ -6,7 +6,7 @@ import { recordWebhookEvents } from './webhookEvents.ts';
 const GAP_AFTER_SECONDS = 60;
 const MAX_GAPS = 1_000;
 
-/** Has webhooks told of shards that have lacked a number for a while, each gap once. */
+/** Records a webhook event for each shard that has lacked a number for a while, once for each gap. */
 export async function recordGaps(db: Database, now: Date): Promise<void> {
   const { rows } = await sql<{
     producer_id: string;

@@ -83,6 +83,7 @@ async function leaseBudgets(
   const refused = buckets.filter((_, at) => REFUSED.has(results[at]?.outcome));
   const lost = await readUnattributed(deps.db, refused.map(bucketKey));
   return results.map((result, at) => {
+    // Its webhook event comes from the row of the refused request.
     const unattributed = lost.get(result.bucketKey) ?? 0n;
     return leaseMessage(withUnattributed(result, unattributed, budgets[at]?.minimumNanoUsd ?? 0n));
   });
