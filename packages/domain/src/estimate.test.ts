@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { affordableOutput, balancedEstimate, hardEstimate, type OutputSize } from './estimate.ts';
 import type { ModelPrice } from './modelPrice.ts';
+import { TEXT_CLASSES } from './tokenClasses.ts';
 
 const rates = { cacheRead: 0n, cacheWrite: 9_000_000n, cacheWrite1h: 9_000_000n };
 const price: ModelPrice = {
@@ -16,6 +17,13 @@ const output = (size: Partial<OutputSize> = {}): OutputSize => ({
   maxTokens: undefined,
   choices: 1,
   ...size,
+});
+
+it.each(TEXT_CLASSES)('of a hard budget covers the price of %s, whichever class the vendor counts', (one) => {
+  const nothing = Object.fromEntries(TEXT_CLASSES.map((name) => [name, 0n]));
+  const only = { ...price, ...nothing, [one]: 5_000_000n, tiers: [] } as ModelPrice;
+  const size = { inputBytes: 1_000, output: output({ maxTokens: 1_000 }) };
+  expect(hardEstimate(size, [only]).costNanoUsd).toBe(5_000n);
 });
 
 it('counts the input as text and an output of the usual length', () => {

@@ -4,6 +4,7 @@ import { type MeteredUsage, serviceConditions, standardUsage } from './meteredUs
 import type { ModelPrice, TokenPrices } from './modelPrice.ts';
 import { nanoFromDecimalUsd as usd } from './money.ts';
 import { costOf, isFree, pricesFor } from './pricing.ts';
+import { TOKEN_CLASSES } from './tokenClasses.ts';
 import { NO_TOKENS, type TokenUsage } from './tokenUsage.ts';
 
 const rates: TokenPrices = {
@@ -38,6 +39,13 @@ describe('cost', () => {
     };
     // 86×2.5 + 1920×0.25 + 8×3.125 + 4×5 + 300×15 = 5240 micro-USD
     expect(textCost(usage)).toBe(5_240_000n);
+  });
+
+  it.each(TOKEN_CLASSES)('of %s alone is its own price', (one) => {
+    const all = Object.fromEntries(TOKEN_CLASSES.map((name, at) => [name, BigInt(at + 1) * 1_000_000n]));
+    const distinct = { ...price, ...all, tiers: [] } as ModelPrice;
+    const cost = costOf(standardUsage({ ...NO_TOKENS, [`${one}Tokens`]: 1_000_000 }), distinct, dearest);
+    expect(cost).toEqual({ costNanoUsd: all[one], unpriced: [] });
   });
 
   it('is rounded once for the whole request, not once per class', () => {

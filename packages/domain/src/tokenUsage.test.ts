@@ -1,14 +1,35 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { MEDIA_CLASSES, TOKEN_CLASSES } from './tokenClasses.ts';
 import {
+  addTokens,
+  countsOf,
   estimateTokens,
+  hasMediaTokens,
   NO_TOKENS,
   totalInputTokens,
+  totalOutputTokens,
   totalTokens,
   usageFromChat,
   usageFromMessages,
   usageFromResponses,
+  usageOf,
 } from './tokenUsage.ts';
+
+describe.each(TOKEN_CLASSES)('tokens of the class %s', (one) => {
+  const usage = { ...NO_TOKENS, [`${one}Tokens`]: 7 };
+
+  it('are input or output, and media if their class is one', () => {
+    expect(totalInputTokens(usage) + totalOutputTokens(usage)).toBe(7);
+    expect(totalTokens(usage)).toBe(7);
+    expect(hasMediaTokens(usage)).toBe(MEDIA_CLASSES.some((media) => media === one));
+  });
+
+  it('are kept when counts are added and written', () => {
+    expect(addTokens(usage, usage)).toEqual({ ...NO_TOKENS, [`${one}Tokens`]: 14 });
+    expect(usageOf(countsOf(usage))).toEqual(usage);
+  });
+});
 
 describe('usage of chat completions', () => {
   it('separates cached input, and sums to the total', () => {
