@@ -1,4 +1,11 @@
 /** The rules of dependency of docs/architecture.md. `pnpm check:boundaries` runs them; checks.all.test.ts plants a violation of each. */
+const { readFileSync } = require('node:fs');
+const { join } = require('node:path');
+
+/** From the top down: each imports only those below it. */
+const DATA_PLANE = [
+  ...readFileSync(join(__dirname, 'docs/architecture.md'), 'utf8').matchAll(/^\| `(\w+)\/` +\|/gm),
+].map(([, folder]) => folder);
 const APPS_BUT_CLI = '^apps/(?!cli/)([^/]+)/';
 const CLIENTS_AND_SERVERS = '(pg|kysely|fastify|@grpc/grpc-js)(/|$)';
 const SOURCE = '\\.tsx?$';
@@ -47,6 +54,13 @@ module.exports = {
         pathNot: '^(@weighbridge/data-plane/measured$|apps/data-plane/(src|dist)/measured\\.(d\\.)?[jt]s$)',
       },
     },
+    ...DATA_PLANE.slice(1).map((folder, at) => ({
+      name: `data-plane-${folder}-imports-below`,
+      comment: 'The folders of the data plane import only those below them in docs/architecture.md.',
+      severity: 'error',
+      from: { path: `^apps/data-plane/src/${folder}/`, pathNot: TEST },
+      to: { path: `^apps/data-plane/src/(${DATA_PLANE.slice(0, at + 1).join('|')})/` },
+    })),
     {
       name: 'domain-and-errors-import-nothing-of-ours',
       severity: 'error',

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -42,6 +43,11 @@ describe('dependency-cruiser', () => {
     run(bin('depcruise'), ['--config', join(root, '.dependency-cruiser.cjs'), files], cwd);
   const importing = (path: string) => `export * from '${path}';\n`;
 
+  /** The table of docs/architecture.md, from the top down. */
+  const dataPlaneFolders = [
+    ...readFileSync(join(root, 'docs/architecture.md'), 'utf8').matchAll(/^\| `(\w+)\/` +\|/gm),
+  ].map(([, folder = '']) => folder);
+
   /** One violation per rule, all in one tree, so that one run sees them all. */
   const violations: Record<string, [file: string, content: string]> = {
     'app-not-to-app': ['apps/data-plane/src/a.ts', importing('../../metering/src/target.ts')],
@@ -76,10 +82,19 @@ describe('dependency-cruiser', () => {
       'apps/x/src/features/b/i.service.ts',
       importing('../a/target.repository.ts'),
     ],
+    ...Object.fromEntries(
+      dataPlaneFolders
+        .slice(1)
+        .map((folder) => [
+          `data-plane-${folder}-imports-below`,
+          [`apps/data-plane/src/${folder}/r.ts`, importing(`../${dataPlaneFolders[0]}/target.ts`)],
+        ]),
+    ),
     'no-circular': ['packages/bus/src/j.ts', importing('./j.ts')],
     'no-test-in-product': ['apps/x/src/k.ts', importing('../../../packages/testing/src/target.ts')],
   };
   const targets = [
+    `apps/data-plane/src/${dataPlaneFolders[0]}/target.ts`,
     'apps/metering/src/target.ts',
     'apps/x/src/features/a/target.repository.ts',
     'apps/x/src/features/a/target.routes.ts',
@@ -103,6 +118,12 @@ describe('dependency-cruiser', () => {
     const { default: config } = await import(join(root, '.dependency-cruiser.cjs'));
     const rules = config.forbidden.map(({ name }: { name: string }) => name);
     expect(Object.keys(violations).sort()).toEqual(rules.sort());
+  });
+
+  it('orders every folder of the data plane', async () => {
+    const entries = await readdir(join(root, 'apps/data-plane/src'), { withFileTypes: true });
+    const folders = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+    expect(dataPlaneFolders.toSorted()).toEqual(folders.toSorted());
   });
 
   it('finds no database client and no server among the dependencies of the rules of budgets', async () => {
