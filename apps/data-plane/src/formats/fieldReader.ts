@@ -181,6 +181,14 @@ export function tooManyItems(path: string, most: number): AppError {
   return refusal(path, message);
 }
 
+/** Of an object that a table describes, where its members are read. No client sends more. */
+export const MAX_MEMBERS = 1_024;
+
+export function tooManyMembers(path: string): AppError {
+  const message = `${shown(path)} has more than ${MAX_MEMBERS} members. Accepted: an object of at most ${MAX_MEMBERS}.`;
+  return refusal(path, message);
+}
+
 function refusal(path: string, message: string): AppError {
   return new AppError('invalid_request', 'field_out_of_bounds', message, { param: path });
 }

@@ -7,7 +7,7 @@ import {
   OPEN_OBJECT,
   QUOTE,
 } from '@weighbridge/dialects';
-import { mostItems, parseSmall, readText, tooManyItems } from './fieldReader.ts';
+import { MAX_MEMBERS, mostItems, parseSmall, readText, tooManyItems, tooManyMembers } from './fieldReader.ts';
 import { cursorOver } from './longValues.ts';
 import {
   type Field,
@@ -323,7 +323,8 @@ class NameWalker {
     const cursor = this.#cursor;
     cursor.at++;
     cursor.space();
-    while (cursor.peek() !== CLOSE_OBJECT) {
+    for (let count = 0; cursor.peek() !== CLOSE_OBJECT; count++) {
+      if (count >= MAX_MEMBERS) throw tooManyMembers(this.#pathText());
       read(cursor.key());
       this.#next();
     }

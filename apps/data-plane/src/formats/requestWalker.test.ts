@@ -262,6 +262,17 @@ describe('names of models', () => {
     expect(modelsOf('/responses', tools)).toEqual({ 'tools[0].model': 'i', 'tools[1].Model': 'j' });
   });
 
+  it('are looked for in 1,024 members of an object, and no more are taken', () => {
+    const body = (count: number) => {
+      const others = Array.from({ length: count - 1 }, (_, at) => `"k${at}":0,`);
+      return `{"fallbacks":[{${others.join('')}"model":"m"}]}`;
+    };
+    expect(modelsOf('/messages', body(1_024))).toEqual({ 'fallbacks[0].model': 'm' });
+    expect(() => modelsOf('/messages', body(1_025))).toThrow(
+      'fallbacks[0] has more than 1024 members. Accepted: an object of at most 1024.',
+    );
+  });
+
   it('are not what a schema or an argument has as its own', () => {
     const schema = '{"type":"object","properties":{"model":{"const":"x"}},"model":"y"}';
     expect(modelsOf('/messages', `{"model":"a","tools":[{"name":"f","input_schema":${schema}}]}`)).toEqual(

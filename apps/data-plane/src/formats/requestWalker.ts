@@ -9,7 +9,7 @@ import {
   type Span,
 } from '@weighbridge/dialects';
 import { sizedTool } from '@weighbridge/domain';
-import { mostItems, parseSmall, tooManyItems } from './fieldReader.ts';
+import { MAX_MEMBERS, mostItems, parseSmall, tooManyItems, tooManyMembers } from './fieldReader.ts';
 import { cursorOver } from './longValues.ts';
 import {
   type Field,
@@ -25,8 +25,6 @@ import type { RequestFindings, Violation, WalkRules } from './requestFindings.ts
 
 /** A request with more of them is an attack. */
 const MAX_REMOVED_TOOLS = 128;
-/** Of an object that the table describes. */
-const MAX_MEMBERS = 1_024;
 const MAX_GIVEN_BYTES = 60;
 const MAX_TAG_BYTES = 128;
 const COUNT = /^[1-9][0-9]{0,15}$/;
@@ -235,7 +233,7 @@ class RequestWalker {
     // Vendors differ in which of two they read.
     if (seen.has(meant)) this.#refuse('duplicate', undefined, at, at);
     if (seen.size < MAX_MEMBERS) seen.add(meant);
-    else if (this.#rules.isBounded) throw tooManyItems(this.#pathText(false), MAX_MEMBERS);
+    else if (this.#rules.isBounded) throw tooManyMembers(this.#pathText(false));
     if (field?.tool) return this.#memberTool(field, field.tool, meant);
     if (field) {
       if (name === 'tools' || name === 'functions') this.findings.hasTools = true;

@@ -142,7 +142,7 @@ describe('the objects that a response names', () => {
   });
 
   it('may be anything if it says to be many things', () => {
-    const types = Array.from({ length: 300_000 }, (_, at) => `"type":"t${at}"`).join(',');
+    const types = Array.from({ length: 1_000 }, (_, at) => `"type":"t${at}"`).join(',');
     const item = `{"encrypted_content":"x","content":"x",${types},"type":"item_reference","id":"item_1"}`;
     const body = Buffer.from(`{"model":"a/b","input":[${item}]}`);
     expect(findNamedObjects(body, RESPONSES.requestFields)).toMatchObject([{ id: 'item_1', inline: 'none' }]);
