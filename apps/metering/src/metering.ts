@@ -10,7 +10,7 @@ import {
   decodeBatch,
   MAX_EVENTS_PER_TRANSACTION,
   readIdRange,
-  recordApart,
+  recordOrQuarantine,
   touchKeys,
   type UsageToRecord,
 } from '@weighbridge/ledger';
@@ -124,7 +124,7 @@ async function record(
   { db, stream, now, ackSender, metrics, logger }: Worker,
   usage: UsageToRecord,
 ): Promise<void> {
-  const { newEvents, acks, thresholds, refused } = await recordApart(db, usage, now(), addEvidence);
+  const { newEvents, acks, thresholds, refused } = await recordOrQuarantine(db, usage, now(), addEvidence);
   ackSender.add(acks);
   for (const reached of thresholds) announceThreshold(stream, metrics, logger, reached);
   metrics.recorded.inc(newEvents);

@@ -73,7 +73,7 @@ export {
 export { type Release, releaseQuarantined } from './quarantine/releaseQuarantined.ts';
 export { type ModelOutput, measureModelOutputs, readModelOutputs } from './rates/modelOutputs.ts';
 export { grantRates, pruneRates, type RateCall } from './rates/rates.ts';
-export { type RecordedApart, recordApart } from './recording/recordApart.ts';
+export { type RecordedApart, recordOrQuarantine } from './recording/recordOrQuarantine.ts';
 export { type LastStep, type RecordResult, recordUsage } from './recording/recordUsage.ts';
 export { touchKeys } from './recording/touchKeys.ts';
 export { decodeRefusals } from './refusals/decodeRefusals.ts';
@@ -94,9 +94,9 @@ export {
 export type { LedgerFilter } from './spend/ledgerFilter.ts';
 export { type PreviousSums, readPreviousSpend, TooManyGroupsError } from './spend/previousSpend.ts';
 export { readBucketsSpent } from './spend/readBucketsSpent.ts';
-export { type Completeness, readCompleteness } from './spend/readCompleteness.ts';
 export { type Percentiles, type RecentAttempts, readRecentAttempts } from './spend/readRecentAttempts.ts';
 export { readSpend, type Spend } from './spend/readSpend.ts';
+export { type Completeness, readSpendCompleteness } from './spend/readSpendCompleteness.ts';
 export { isSpendPosition, readSpendRows, type SpendRow, streamSpendRows } from './spend/spendBreakdown.ts';
 export {
   SPEND_DIMENSIONS,

@@ -3,7 +3,7 @@ import { type DecodedBatch, decodeBatch, decodeEvent } from '../events/decodeUsa
 import type { UsageToRecord } from '../events/usage.ts';
 import { readIdRange } from '../maintenance/partitions.ts';
 import { findKnownEpochs } from '../producers/findKnownEpochs.ts';
-import { refusedByDatabase } from '../recording/recordApart.ts';
+import { refusedByDatabase } from '../recording/recordOrQuarantine.ts';
 import { type LastStep, recordInTransaction } from '../recording/recordUsage.ts';
 import type { QuarantinedRow } from './quarantine.ts';
 

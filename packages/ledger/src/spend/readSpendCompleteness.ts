@@ -18,7 +18,7 @@ export interface Completeness {
  * What a lost epoch or a lasting gap lacks was settled after the epoch's watermark; the day allows for requests that were
  * admitted long before. Usage in quarantine was received after its admission.
  */
-export async function readCompleteness(db: Database, query: SpendQuery): Promise<Completeness> {
+export async function readSpendCompleteness(db: Database, query: SpendQuery): Promise<Completeness> {
   const { from, to, principalId } = query.filter;
   const mayConcernRange = sql`producers.mark_at < ${to}::timestamptz + interval '1 day'`;
   const { rows } = await sql<{ as_of: Date; complete: boolean }>`

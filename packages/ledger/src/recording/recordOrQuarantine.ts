@@ -12,7 +12,7 @@ export interface RecordedApart extends RecordResult {
  * As `recordUsage`, but events that the database refuses don't keep others out of the ledger: those that fail alone go to quarantine.
  * Rejects only for what is no event's fault, such as a lost connection; all of it may be retried then.
  */
-export async function recordApart(
+export async function recordOrQuarantine(
   db: Database,
   usage: UsageToRecord,
   now: Date,

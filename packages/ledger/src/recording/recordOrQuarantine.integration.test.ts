@@ -13,7 +13,7 @@ import { closeLeases } from '../leases/closeLeases.ts';
 import { rebuildBuckets } from '../maintenance/rebuild.ts';
 import { closeEpoch, registerProducer } from '../producers/producers.ts';
 import { discardQuarantined, listQuarantine } from '../quarantine/quarantine.ts';
-import { recordApart } from './recordApart.ts';
+import { recordOrQuarantine } from './recordOrQuarantine.ts';
 import { recordUsage } from './recordUsage.ts';
 
 const ledger = useLedger();
@@ -81,13 +81,13 @@ it.each(POISONS)(
     events[30] = poisoned(events[30] as LedgerEvent, fields);
     const usage = { events, refused: [], received: [{ producerId, epoch, shard: 0, firstN: 1n, count: 50 }] };
     await expect(recordUsage(ledger.db, usage, now)).rejects.toThrow();
-    const recorded = await recordApart(ledger.db, usage, now);
+    const recorded = await recordOrQuarantine(ledger.db, usage, now);
     expect(recorded.newEvents).toBe(49);
     expect(recorded.acks).toEqual([{ producerId, epoch, shard: 0, n: 50n }]);
     expect(recorded.refused).toMatchObject([{ kind: 'event', reason: expect.stringMatching(reason) }]);
     expect(await counts()).toMatchObject({ events: 49, quarantined: 1 });
     // Delivered again, it changes nothing.
-    expect((await recordApart(ledger.db, usage, now)).newEvents).toBe(0);
+    expect((await recordOrQuarantine(ledger.db, usage, now)).newEvents).toBe(0);
     expect(await counts()).toMatchObject({ events: 49, quarantined: 1 });
   },
 );
@@ -100,7 +100,7 @@ it('finds five among 2,000 events in a few transactions', async () => {
   }
   const counted = counting(ledger.db);
   const received = [{ producerId, epoch, shard: 0, firstN: 1n, count: 2_000 }];
-  expect(await recordApart(counted.db, { events, refused: [], received }, now)).toMatchObject({
+  expect(await recordOrQuarantine(counted.db, { events, refused: [], received }, now)).toMatchObject({
     newEvents: 1_995,
     acks: [{ n: 2_000n }],
   });
@@ -114,7 +114,7 @@ it('quarantines nothing for what is no fault of an event', async () => {
   const usage = { events: numbered(epoch, 4), refused: [], received: [] };
   for (const code of ['57014', '53100', '40P01', '55P03', '42P01', '08006', '25006', 'XX000']) {
     const failing = () => Promise.reject(Object.assign(new Error('x'), { code }));
-    await expect(recordApart(ledger.db, usage, now, failing)).rejects.toMatchObject({ code });
+    await expect(recordOrQuarantine(ledger.db, usage, now, failing)).rejects.toMatchObject({ code });
   }
   expect(await counts()).toMatchObject({ events: 0, quarantined: 0 });
 });
@@ -130,7 +130,7 @@ it('adds up more than a column holds: the sum stays at its bound, and every even
         row: { ...row, n: BigInt(batch * 2_000 + at + 1), producer_id: producerId, epoch, shard: 0 },
       };
     });
-    const recorded = await recordApart(ledger.db, { events, refused: [], received: [] }, now);
+    const recorded = await recordOrQuarantine(ledger.db, { events, refused: [], received: [] }, now);
     expect(recorded).toMatchObject({ newEvents: 1_900, refused: [] });
   }
   const { rows } = await sql<{ spent: bigint; hour: bigint; day: bigint; ledger: string }>`
@@ -172,7 +172,7 @@ it.each(['released', 'discarded'] as const)(
       refused: [],
       received: [range],
     };
-    expect((await recordApart(ledger.db, usage, now)).refused).toHaveLength(1);
+    expect((await recordOrQuarantine(ledger.db, usage, now)).refused).toHaveLength(1);
     expect(await closeEpoch(ledger.db, { producerId, epoch, lastN: [1n, 0n, 0n, 0n], now })).toBe(true);
     expect(await leased()).toBe(40n);
     const { id } = (await listQuarantine(ledger.db, { limit: 1 }))[0] as { id: bigint };
