@@ -206,7 +206,7 @@ async function loadState(
   { logger, onShutdown }: ServiceContext,
 ): Promise<void> {
   const file = config.state && new StateFile({ ...config.state, state, store: keys, logger, clock: CLOCK });
-  if (!(await file?.restore())) await controlPlane.firstTable(FIRST_SNAPSHOT_TIMEOUT_MS);
+  if (!(await file?.restore())) await controlPlane.firstSnapshot(FIRST_SNAPSHOT_TIMEOUT_MS);
   const saving = file?.start();
   onShutdown('state file', () => saving?.close());
 }

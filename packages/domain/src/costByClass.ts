@@ -23,8 +23,8 @@ const TOKENS_PER_PRICE = 1_000_000n;
 const DEAREST = dearestPrices([]);
 
 /**
- * Splits a recorded cost by the price that it was charged at. Undefined if the price lacks something that was used, or gives
- * another cost, in every region: then the parts are not known.
+ * Splits a recorded cost by the price that it was charged at. Undefined if the price does not explain the cost in any region: it
+ * lacks something that was used, or gives another cost.
  */
 export function costByClass(
   usage: MeteredUsage,

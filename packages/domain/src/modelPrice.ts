@@ -11,7 +11,7 @@ import {
   type TokenClass,
 } from './tokenClasses.ts';
 
-/** An amount for each class of tokens. That of a medium may be unknown, which is not the amount of text. */
+/** An amount for each class of tokens. A medium's amount may be unknown: text's does not stand in for it. */
 export type Rates<Amount> = Readonly<Record<TextClass, Amount>> &
   Readonly<Partial<Record<MediaClass, Amount | undefined>>>;
 

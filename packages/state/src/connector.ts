@@ -26,7 +26,7 @@ export type ConnectorIdentity =
 /** Without the marks of a message. */
 type Fields<Schema extends DescMessage> = Omit<MessageInitShape<Schema>, '$typeName' | '$unknown'>;
 
-/** What of a connector proxies need: columns, and what the control plane reads or knows beside them. */
+/** The parts of a connector that proxies need: columns, and what the control plane reads or knows beside them. */
 export interface ConnectorColumns {
   readonly id: string;
   readonly provider: string;
@@ -117,9 +117,9 @@ function identityMessage(
 export interface RoutableConnector extends Connector {
   readonly serves: (modelId: string) => boolean;
   readonly negotiated: ReadonlyMap<string, ModelPrice>;
-  /** Of a cloud, if it is known. */
+  /** The cloud's region, if it is known. */
   readonly region?: string;
-  /** Of what a connector is for some of its models: the connector itself. */
+  /** The full connector, if this is a copy for some of its models. */
   readonly whole?: RoutableConnector | undefined;
 }
 

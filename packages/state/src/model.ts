@@ -9,7 +9,7 @@ export interface ModelColumns {
   readonly id: string;
   readonly provider: string;
   readonly upstream_name: string;
-  /** Of its price. */
+  /** The price's version. */
   readonly version: number;
   readonly price: Price;
   readonly context_window: number;

@@ -33,7 +33,7 @@ export interface SnapshotRows {
   readonly models: readonly ModelColumns[];
   readonly unserved: readonly Pick<ModelColumns, 'id' | 'other_names' | 'own'>[];
   readonly profiles: readonly RoutingProfile[];
-  /** Messages already. */
+  /** Already in the form of messages: not converted. */
   readonly aliases: readonly Alias[];
 }
 

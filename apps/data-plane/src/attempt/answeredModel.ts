@@ -12,7 +12,7 @@ import type { Charge } from './charge.ts';
 import type { ModelRequest } from './preparedRequest.ts';
 
 /** The model whose price an attempt is charged. */
-export interface PricedModel {
+export interface ChargedModel {
   readonly model: RoutableModel;
   /** Its id, if it is not the model that was asked; else empty. */
   readonly pricedModel: string;
@@ -29,7 +29,7 @@ export function answeredModel(
   { model: name, usage, toolUses }: Charge,
   request: ModelRequest,
   table: RoutingTable | undefined,
-): PricedModel {
+): ChargedModel {
   const { model: asked, generation } = request;
   if (!generation.namesSeveralModels) return { model: asked, pricedModel: '', unpriced: NOTHING_UNPRICED };
   const known = name === '' ? undefined : findModel(name, request, table);

@@ -269,7 +269,7 @@ export class Attempt {
       // The query is of the caller's dialect.
       const path = nativePath ?? (translation ? operation.path : plan.path + query);
       const request = { method: plan.method, path, isNative: nativePath !== undefined, headers, body };
-      const response = await permit.send(request, client.cancellation, this.#assertRecorded);
+      const response = await permit.send(request, client.cancellation, this.#ensureRecorded);
       status = response.status;
       const begun = modelRequest && status < 300 ? response.body.started() : undefined;
       if (begun) await begun;
@@ -293,9 +293,9 @@ export class Attempt {
   readonly #isCancelledIfLeft = (): boolean => isCancelledIfLeft(this.prepared);
 
   /** Called by the HTTP client before the first byte goes out. */
-  readonly #assertRecorded = (): void => {
+  readonly #ensureRecorded = (): void => {
     try {
-      this.#money?.assertRecorded();
+      this.#money?.ensureRecorded();
     } catch (error) {
       this.#unrecorded = error;
       throw error;

@@ -62,7 +62,7 @@ export interface AttemptCounter {
  * own: the attempt decides what comes when (attempt.ts), and the record has its own (packages/usage). In this order:
  *
  * 1. `tryReserve`, or `reserve` where this proxy's leases do not suffice: the budgets hold the estimated cost.
- * 2. `record`, and `assertRecorded` before the first byte: the spool has the INTENT.
+ * 2. `record`, and `ensureRecorded` before the first byte: the spool has the INTENT.
  * 3. `charge` decides what it cost, and `settle` charges that in place of the reservation, and writes the SETTLE;
  *    or `release`, if nothing was sent.
  */
@@ -127,7 +127,7 @@ export class AttemptMoney {
   }
 
   /**
-   * Records the INTENT. Nothing may be sent before that resolves, nor before `assertRecorded`, which writes an INTENT that is
+   * Records the INTENT. Nothing may be sent before that resolves, nor before `ensureRecorded`, which writes an INTENT that is
    * still queued. Rejects with a 503 if it can't be recorded.
    */
   record(): Promise<void> | undefined {
@@ -164,7 +164,7 @@ export class AttemptMoney {
   }
 
   /** To be called directly before the request goes out; throws a 503 if the INTENT can't be written. */
-  assertRecorded(): void {
+  ensureRecorded(): void {
     if (!this.#deps.usage.isDurableOnceWritten) return;
     try {
       this.#record?.writeIntent();

@@ -83,11 +83,14 @@ const NOTHING: Charge = {
 const MAX_COUNTED_BYTES = 1024 * 1024;
 
 /**
- * What a vendor charges for an attempt. In this order: the usage that the vendor reported of the whole response; nothing for
- * an error status or a request that was never sent; the reservation if the attempt broke off before the response began, since
- * it may have cost as much as any other, or more if its client made it do so, and for a response that the vendor still works on; otherwise tokens that are counted
- * here, and the context window of the model for input that can't be. Of a response that was served whole, or may have cost what can't be seen, they cost no less than the reservation; under
- * a hard budget, that goes for any.
+ * What a vendor charges for an attempt. The first of these that applies:
+ *
+ * 1. The usage that the vendor reported of the whole response.
+ * 2. Nothing, for an error status or a request that was never sent.
+ * 3. The reservation, if the vendor still works on the response, or the attempt broke off before the response began: it may have
+ *    cost as much as any other. If its client made it break off, what is counted here, if that is more.
+ * 4. Tokens that are counted here, and the model's context window for input that can't be counted; at least the reservation, if the
+ *    response was whole, if costs may be hidden, or under a hard budget.
  */
 export function chargeFor(
   attempt: ChargedAttempt,
@@ -168,9 +171,8 @@ async function countCharge(
 }
 
 /**
- * Of a response that its client left before it began, nothing is seen: neither what was read nor what was thought. Who always
- * leaves there must not pay less than the vendor bills: the input is counted here, if that is more than what was reserved for it,
- * and the output grows with the time.
+ * If a client leaves before the response begins, we see none of it. It must not pay less than the vendor bills, so the input is
+ * counted here, if that is more than what was reserved for it, and the output is estimated by the time.
  */
 async function leftBeforeAnswer(
   { sentAt }: ChargedAttempt,
@@ -216,7 +218,7 @@ function mostSince(sentAt: number, prepared: PreparedRequest): number {
   return Math.min(Math.ceil(seconds * MOST_TOKENS_PER_SECOND) * choices, mostOutput(prepared));
 }
 
-/** Whether a response without a final report of its usage may have cost more than what is counted of it. */
+/** Whether a response without final usage may have cost more than we counted. */
 function mayCostMore(
   { facts, outcome, isDocument }: ResponseResult,
   prepared: PreparedRequest,

@@ -13,7 +13,7 @@ import {
 import { priceAt, type RoutableModel, type RoutingTable } from '@weighbridge/state';
 import { type AttemptEnd, cutCost, LIST_PRICE_DETAILS } from '@weighbridge/usage';
 import { serverToolsOf } from '../formats/serverTools.ts';
-import { answeredModel, otherModel, type PricedModel } from './answeredModel.ts';
+import { answeredModel, type ChargedModel, otherModel } from './answeredModel.ts';
 import { billedTools } from './billedTools.ts';
 import type { Charge } from './charge.ts';
 import type { ModelRequest } from './preparedRequest.ts';
@@ -108,7 +108,7 @@ function billedUses({ toolUses, others }: Charge, toolPrices: object): ToolUses 
 function costOfOther(
   { model, tokens }: OtherUsage,
   service: ServiceConditions,
-  answered: PricedModel,
+  answered: ChargedModel,
   request: ModelRequest,
   table: RoutingTable | undefined,
 ): Cost {

@@ -214,7 +214,7 @@ export function writeWhole(
   cost: NanoUsd | undefined,
   status = response.status,
 ): void {
-  // What is not billed costs nothing; of a superseded response, the cost is that of another attempt.
+  // What is not billed costs nothing. A superseded response shows no cost: it was settled as another attempt.
   const shown = cost ?? (attempt.isBilled ? undefined : 0n);
   if (shown !== undefined && status < 300) {
     headers.list.push('x-svc-cost-micro-usd', String(microFromNano(shown)));

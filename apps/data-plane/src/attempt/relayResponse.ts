@@ -25,8 +25,8 @@ function chooseRelay(relay: Relay): (relay: Relay) => Promise<void> {
 }
 
 /**
- * No vendor is asked for an encoding that this service can't read. What comes in one all the same may name objects whose owner is
- * not recorded, or repeat a credential. It costs its reservation, as whatever broke off before it began.
+ * No vendor is asked for an encoding that this service can't read. A response in one may contain ids whose owner is not recorded, or a
+ * credential, so it is refused. It costs its reservation, as an attempt that broke off before it began.
  */
 async function refuseUnread(relay: Relay): Promise<void> {
   const { attempt, response, client } = relay;

@@ -145,7 +145,7 @@ it('reports its spool and the age of its watermark', async () => {
 it('stops for good, with the reason, when another process took over its spool', async () => {
   const { received, port } = await startControlPlane({ refuses: true });
   const controlPlane = connectTo(port);
-  await expect(controlPlane.firstTable(10_000)).rejects.toThrow('Another process took over the spool.');
+  await expect(controlPlane.firstSnapshot(10_000)).rejects.toThrow('Another process took over the spool.');
   expect(controlPlane.refusal()?.message).toContain('no longer serves this process');
   // Otherwise it would reconnect within a tenth of a second.
   await new Promise((resolve) => setTimeout(resolve, 400));

@@ -56,7 +56,7 @@ export interface ControlPlane {
   /** Streams in a row that ended because an update could not be applied. */
   readonly failedUpdates: () => number;
   /** Resolves with the first snapshot; rejects after `timeoutMs`, and at once if this process is refused. */
-  readonly firstTable: (timeoutMs: number) => Promise<void>;
+  readonly firstSnapshot: (timeoutMs: number) => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
@@ -80,7 +80,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     refusal: () => watcher.refusal,
     updateFault: () => watcher.updateFault,
     failedUpdates: () => watcher.failedUpdates,
-    firstTable: async (timeoutMs) => {
+    firstSnapshot: async (timeoutMs) => {
       const timeout = sleep(timeoutMs, undefined, { signal: watcher.closing }).then(() => {
         if (watcher.updateFault) throw new Error(`The control plane at ${address}: ${watcher.updateFault}.`);
         throw new Error(

@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { KeySchema } from '@weighbridge/contracts';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { keyEntry, keyMessage, packedIds, packText } from './keyEntry.ts';
+import { keyEntry, packedIds, packText, unpackedKey } from './keyEntry.ts';
 import { PolicyTable } from './policyTable.ts';
 
 const SOURCE = { revision: 1n, readAtMs: 12.5, maxAgeMs: 3 };
@@ -17,7 +17,7 @@ it('returns the key unchanged, and its ids, whatever characters they contain', (
       ];
       const key = create(KeySchema, { id, principalId, disabled, policies });
       const entry = keyEntry(key, table.acquire(key), SOURCE, 0);
-      expect(keyMessage(entry)).toEqual(key);
+      expect(unpackedKey(entry)).toEqual(key);
       expect(packedIds(entry)).toEqual({ id: packText(id), principalId: packText(principalId) });
     }),
   );

@@ -17,7 +17,7 @@ export interface KeyEntry {
   readonly readAtMs: number;
   /** The age at which they must be read again. */
   readonly maxAgeMs: number;
-  /** That of the store, which sets it; another one: the key must be read again. */
+  /** The store's generation when it was stored; if the store's differs now, the key is read again. */
   generation: number;
 }
 
@@ -49,7 +49,7 @@ export function keyBytes({ packed }: KeyEntry): Buffer {
 }
 
 /** The key as the control plane sent it. */
-export function keyMessage(entry: KeyEntry): Key {
+export function unpackedKey(entry: KeyEntry): Key {
   return fromBinary(KeySchema, keyBytes(entry));
 }
 
@@ -84,7 +84,7 @@ function textAt(
   return { text: packed.slice(at, at + length), end: at + length };
 }
 
-/** The entry's size in the store; that of its chain is the first key's. */
+/** The entry's size in the store. A shared chain is counted with its first key only. */
 export function entryBytes({ packed, chain }: KeyEntry): number {
   return packed.length + ENTRY_OVERHEAD_BYTES + (chain.keys === 1 ? LINK_BYTES * chain.links.length : 0);
 }

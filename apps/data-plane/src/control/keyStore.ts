@@ -5,9 +5,9 @@ import {
   type KeyEntry,
   type KeySource,
   keyEntry,
-  keyMessage,
   packedIds,
   packText,
+  unpackedKey,
 } from './keyEntry.ts';
 import {
   isChainOutdated,
@@ -38,7 +38,7 @@ export interface KeyStore {
   settingsRevision(entry: KeyEntry): bigint;
   /** The key with these settings. */
   current(entry: KeyEntry): Key;
-  /** Differs after each change that may concern a key: what was current before it must be checked again. */
+  /** Increases with each change that may affect a key: checks that are cached from an earlier version are repeated. */
   readonly version: number;
   /** Marks the start of a look-up; call `end` on the result. */
   beginLookUp(): LookUp;
@@ -117,7 +117,7 @@ class BoundedKeyStore implements KeyStore {
   }
 
   current(entry: KeyEntry): Key {
-    return withNewerSettings(keyMessage(entry), entry.chain, entry.revision);
+    return withNewerSettings(unpackedKey(entry), entry.chain, entry.revision);
   }
 
   beginLookUp(): LookUp {

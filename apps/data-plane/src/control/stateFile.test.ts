@@ -8,7 +8,7 @@ import { tokenSha256 } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { ControlState } from './controlState.ts';
-import { keyMessage } from './keyEntry.ts';
+import { unpackedKey } from './keyEntry.ts';
 import { createKeyStore, tokenIdOf } from './keyStore.ts';
 import { StateFile } from './stateFile.ts';
 
@@ -72,7 +72,7 @@ it('restores every key of an earlier process, at its age', async () => {
   for (let n = 0; n < KEYS; n++) {
     const entry = later.store.get(tokenIdOf(tokenSha256(`token ${n}`)));
     if (!entry) throw new Error(`key ${n} is missing`);
-    expect(keyMessage(entry)).toEqual(keyNumber(n));
+    expect(unpackedKey(entry)).toEqual(keyNumber(n));
     expect(entry).toMatchObject({ revision: BigInt(n), readAtMs: 1_000 - 3_000, maxAgeMs: n });
   }
 });
@@ -129,7 +129,7 @@ it("writes a key with its policies' newest settings, so that any release starts 
   const entry = later.store.get(tokenIdOf(tokenSha256('structured')));
   if (!entry) throw new Error('the key is missing');
   expect(entry.revision).toBe(5_000n);
-  expect(keyMessage(entry).policies).toEqual([
+  expect(unpackedKey(entry).policies).toEqual([
     { ...read, structure: 5n, allowedModels: ['o3'], limitNanoUsd: undefined },
   ]);
 });

@@ -202,6 +202,7 @@ export class Watcher {
         this.#deps.keyUses.confirm(Number(message.value.answersSentAtMs));
         heartbeats.receive(message.value, { monotonicMs: performance.now(), wallMs: Date.now() });
         break;
+      // A reclaim, everywhere but on the wire.
       case 'recall':
         this.#deps.onReclaim(message.value.buckets);
         break;

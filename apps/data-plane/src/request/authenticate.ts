@@ -6,7 +6,7 @@ import type { KeyCache } from '../control/keyCache.ts';
 import type { Dialect } from '../formats/operation.ts';
 import { tokenOf } from './credentials.ts';
 
-/** What of a request says who sends it. */
+/** The parts of a request that identify its sender. */
 export interface Credentials {
   readonly headers: IncomingHttpHeaders;
   readonly dialect: Dialect;

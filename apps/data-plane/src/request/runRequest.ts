@@ -51,7 +51,7 @@ export interface RunDeps
 
 /**
  * Runs one inference request from its head to its settlement, whichever way it came in: authenticate, read the body, plan,
- * count against the rate limits, answer from the cache or forward, relay and settle. Answers the client in every case;
+ * answer from the cache or count against the rate limits and forward, relay and settle. Answers the client in every case;
  * never rejects.
  *
  * Steps return a promise only if they have to wait: awaiting every step costs more than most of them do (docs/adr/0017).
@@ -148,13 +148,13 @@ async function serveInstead(
   }
 }
 
-/** Why a profile does not serve a request: to its caller, who named another model, that says nothing. */
+/** Errors that mean that the fallback's profile can't serve the request: the caller, who named another model, gets the budget's refusal. */
 const UNSERVED: ReadonlySet<ErrorKind> = new Set(['invalid_request', 'permission', 'not_found']);
 
 /** A request for a stored response counts against the rate limits too, before its owner is looked up. */
 async function runStored(deps: RunDeps, request: InferenceRequest, client: ClientConnection): Promise<void> {
   const { key, action } = request;
-  // Before anything is known of the response: no refusal may tell another principal's from one that does not exist.
+  // Before anything is known of the response: a refusal must not reveal whether someone else's response exists.
   client.headers.set('x-svc-cache', 'bypass');
   const hold = key.rates.length > 0 ? await admitTokens(deps, key, 0, client.headers) : undefined;
   try {

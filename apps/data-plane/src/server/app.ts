@@ -201,7 +201,6 @@ function addGemini(api: FastifyInstance, deps: AppDeps): void {
 }
 
 const NO_BODY = new RequestBody([]);
-/** Twice what a comment of a thousand characters takes in any encoding. */
 
 function bodyOf({ body }: FastifyRequest): RequestBody {
   return (body as RequestBody | undefined) ?? NO_BODY;

@@ -40,7 +40,7 @@ export interface LeaseFigures {
   readonly granted: NanoUsd;
   readonly returned: NanoUsd;
   readonly settled: NanoUsd;
-  /** What its holder may take it to keep while nothing is spent on it: as long as an answer may be lost, the larger figure. */
+  /** The standing part that the holder may assume: the larger figure while a response may be lost. */
   readonly standing: NanoUsd;
   readonly closed: boolean;
 }
@@ -145,7 +145,7 @@ export function standingOf(limit: NanoUsd | null, others: NanoUsd, rule: Standin
 
 const SLICE_SECONDS = 120n;
 
-/** What of a call decides how much it wants. */
+/** The fields of a call that set its slice. */
 export interface SlicedCall {
   readonly minimumNanoUsd: NanoUsd;
   /** Undefined if the proxy does not know it yet. */

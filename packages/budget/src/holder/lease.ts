@@ -43,7 +43,7 @@ export class Lease {
   reservedAtMs = Number.NEGATIVE_INFINITY;
   /** What it may keep while nothing is spent on it, as the control plane last said. */
   standing = 0n;
-  /** Reservations that are not settled: even one of nothing may still cost something. */
+  /** Reservations that are not settled. A reservation of 0 may still be charged. */
   #open = 0;
   #granted = 0n;
   #returned = 0n;

@@ -63,7 +63,7 @@ export function cappedCost(cost: NanoUsd): NanoUsd {
 
 /**
  * The part of an attempt's event that is known before it is sent. Its bytes and those of the tail, one after the other, are
- * the whole event: no field is in both. What says who pays stands together, so that the ledger knows it again by its bytes.
+ * the whole event: no field is in both. The fields of who pays are contiguous, so that the ledger can cache their decoding by their bytes.
  */
 export function eventHead(request: BilledRequest, start: AttemptStart): Uint8Array {
   return new ProtoWriter()

@@ -16,7 +16,7 @@ import { ownEpoch } from './spoolEpoch.ts';
 import { writeSuspended } from './suspendedEpoch.ts';
 import { type SettledEvent, type Spool, type SpoolEpoch, SpoolFullError } from './types.ts';
 
-/** Reserved for the tail of each open attempt; usageEvent.ts bounds tails to less. */
+/** Reserved for the tail of each open attempt; writeUsageEvent.ts bounds tails to less. */
 const TAIL_RESERVE_BYTES = 4_096;
 const UUID_CHARACTERS = 36;
 /** Most heads take a tenth of this. A larger one may still be refused by `begin`. */

@@ -91,7 +91,7 @@ export async function findNewestPrices(
   return new Map(rows.map((row) => [row.model_id, row]));
 }
 
-/** The newest price versions of all models that are not deleted, but those that ended a price. */
+/** The newest price versions of all models that are not deleted, except versions that ended a price. */
 export async function findAllNewestPrices(db: Database): Promise<ModelPriceRow[]> {
   return await db
     .selectFrom((from) =>
@@ -127,7 +127,7 @@ export async function findPriceVersion(
 }
 
 /** Who set a price, and when. */
-export interface PriceSource {
+export interface PriceProvenance {
   readonly version: number;
   readonly price_origin: ModelPriceRow['origin'];
   readonly price_created_at: Date;
@@ -137,7 +137,7 @@ export interface PriceSource {
 export async function findPricedModels(
   db: Database,
   { providers, after, limit }: { providers: readonly string[]; after: string; limit: number },
-): Promise<(ModelRow & PriceColumns & PriceSource)[]> {
+): Promise<(ModelRow & PriceColumns & PriceProvenance)[]> {
   if (providers.length === 0) return [];
   return await db
     .selectFrom('models')

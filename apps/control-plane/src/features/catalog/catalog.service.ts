@@ -13,7 +13,7 @@ import {
   findProviders,
   lockModel,
   type ModelRow,
-  type PriceSource,
+  type PriceProvenance,
 } from './catalog.repository.ts';
 import { findEnabledModels, type NamedModel } from './enabledModels.repository.ts';
 
@@ -34,7 +34,7 @@ export interface CatalogDeps {
 }
 
 /** An enabled model with its current price. */
-export type PricedModel = ModelRow & PriceSource & { readonly price: Price };
+export type PricedModel = ModelRow & PriceProvenance & { readonly price: Price };
 
 /** Reads a model of the catalog, routable or not; throws a 404 if it does not exist. */
 export async function existingModel(db: Database, id: string): Promise<ModelRow> {

@@ -13,7 +13,7 @@ export interface Change extends AuditedAction {
   readonly isReduction?: boolean;
 }
 
-/** They add nothing, or nothing that an operator could leave out. */
+/** Actions that are allowed even when tables are full: they add nothing, or nothing that an operator could remove. */
 const NEVER_REFUSED: ReadonlySet<string> = new Set([
   'catalog.imported',
   'connector.applied',

@@ -45,7 +45,7 @@ export async function findGoverningPolicy(
   return rows[0];
 }
 
-/** The policy that governs the keys of each of these principals, if they have none of their own; as for a key of a user. */
+/** The policy that governs the keys of each of these principals, if they have none of their own, by the defaults for users' keys. */
 export async function findPolicyOfMembers(
   db: Database,
   principalIds: readonly string[],
@@ -76,7 +76,7 @@ interface BindingPolicy extends PolicyRow {
 /**
  * The policies that count for a principal's key beside the one that governs it, which comes first: its parents, and the policies
  * of the principal's team and of each team above, with their parents. Nearest first; a policy may be there twice. If it governs in
- * place of others, their parents count, and they themselves only as parents.
+ * place of exhausted ones, their parents still count, and they themselves only as someone's parent.
  */
 export async function findBindingPolicies(
   db: Database,

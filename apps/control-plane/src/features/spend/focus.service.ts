@@ -1,5 +1,5 @@
 import type { Database } from '@weighbridge/database';
-import { readCompleteness, type SpendQuery, streamSpendRows } from '@weighbridge/ledger';
+import { readSpendCompleteness, type SpendQuery, streamSpendRows } from '@weighbridge/ledger';
 import type { Caller } from '../../shared/caller.ts';
 import type { FocusRequest } from './focus.schemas.ts';
 import { type Charge, FOCUS_DIMENSIONS, focusCharge } from './focusColumns.ts';
@@ -35,7 +35,7 @@ export async function focusExport(
     groupBy: FOCUS_DIMENSIONS,
     bucketEdges: [],
   };
-  const { isComplete } = await readCompleteness(deps.db, query);
+  const { isComplete } = await readSpendCompleteness(deps.db, query);
   const days = [range.from, ...(range.to.getTime() - range.from.getTime() > DAY_MS ? [lastDay(range)] : [])];
   const name = `focus-${days.map((day) => day.toISOString().slice(0, 10)).join('-to-')}.${format}`;
   const charges = readCharges(deps.db, query);

@@ -4,8 +4,8 @@ import { AppError } from '@weighbridge/errors';
 import {
   isSpendPosition,
   type SpendRow as LedgerSpendRow,
-  readCompleteness,
   readPreviousSpend,
+  readSpendCompleteness,
   readSpendRows,
   type SpendQuery,
   streamSpendRows,
@@ -44,7 +44,7 @@ export async function spendReport(
   // A page token is valid for one grouping and order only.
   const list = JSON.stringify(['spend', request.bucket ?? '', timezone, query.sort ?? '', ...query.groupBy]);
   const wanted = pageRequest(list, request, (parts) => isSpendPosition(query, parts));
-  const { asOf, isComplete } = await readCompleteness(deps.db, query);
+  const { asOf, isComplete } = await readSpendCompleteness(deps.db, query);
   // All rows of a limited query are one page: its groups and the others, in each bucket.
   const size =
     query.limit === undefined ? wanted.size : (query.limit + 1) * Math.max(1, query.bucketEdges.length);

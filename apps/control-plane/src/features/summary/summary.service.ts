@@ -2,9 +2,9 @@ import { microFromNano, windowAt } from '@weighbridge/domain';
 import {
   ledgerAsOf,
   type Percentiles,
-  readCompleteness,
   readFullestCounters,
   readRecentAttempts,
+  readSpendCompleteness,
   readSpendRows,
   type SpendQuery,
   type SpendRow,
@@ -38,7 +38,7 @@ export async function summary(deps: SummaryDeps, caller: Caller): Promise<Summar
   const query: SpendQuery = { filter, groupBy: [], bucketEdges: days };
   const asOf = await ledgerAsOf(db);
   // What proxies settle at this moment is always still to come.
-  const { isComplete } = await readCompleteness(db, { ...query, filter: { ...filter, to: asOf } });
+  const { isComplete } = await readSpendCompleteness(db, { ...query, filter: { ...filter, to: asOf } });
   const rows = await withinTimeout(readSpendRows(db, query, { after: undefined, limit: days.length }));
   const budgets = await budgetsOf(deps, caller, now);
   const recent = await readRecentAttempts(db, { ...filter, from: new Date(now.getTime() - DAY_MS) });
