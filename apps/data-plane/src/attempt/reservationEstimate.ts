@@ -11,7 +11,7 @@ import { cappedCost } from '@weighbridge/usage';
 import type { Target } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { asksForMedia } from '../formats/requestTraits.ts';
-import { expectedToolUses } from '../formats/serverTools.ts';
+import { ADMITS, expectedToolUses } from '../formats/serverTools.ts';
 import { hasUnknownInput } from './hiddenUsage.ts';
 import type { ModelRequest, PreparedRequest } from './preparedRequest.ts';
 import { allowedPrices, expectedPrices, toolCost } from './servicePrices.ts';
@@ -65,7 +65,7 @@ function capped({ inputTokens, outputTokens, costNanoUsd }: Estimate): Estimate 
 function expectedToolCost(generation: GenerationRequest, target: Target): NanoUsd | undefined {
   if (!generation.spans.has('tools') && !generation.operation.namesObjects) return undefined;
   const { toolPrices } = priceAt(target.model, target.connector).price;
-  const uses = expectedToolUses(generation, Object.keys(toolPrices));
+  const uses = expectedToolUses(generation, Object.keys(toolPrices), ADMITS);
   return uses && toolCost(uses, target);
 }
 

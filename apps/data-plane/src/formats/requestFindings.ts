@@ -57,6 +57,8 @@ export interface WalkRules {
   readonly allows: (pattern: string, value: string) => boolean;
   /** More members or items than a table allows are refused: not once the request is with its vendor, and has to be charged. */
   readonly isBounded: boolean;
+  /** The tag of an object must be among its first members, or it is refused: before the request is sent, as above. */
+  readonly findsTools?: boolean;
   /** The request's own limit of uses of the vendor's tools. */
   readonly maxToolCalls: number | undefined;
 }

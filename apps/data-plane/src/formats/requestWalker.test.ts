@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { memberCuts } from './memberCuts.ts';
 import { findNamedModels } from './namedModels.ts';
-import { MESSAGES, OPERATIONS } from './operation.ts';
+import { MESSAGES, OPERATIONS, type Operation } from './operation.ts';
 import { RequestBody } from './requestBody.ts';
 import { type Field, type Fields, mayBeList } from './requestFields/field.ts';
 import type { RequestFindings, Violation } from './requestFindings.ts';
@@ -217,6 +217,22 @@ function removeAt(body: unknown, path: string): void {
   const list = steps.reduce((value, step) => (value as Record<string, unknown>)[step], body);
   (list as unknown[]).splice(index, 1);
 }
+
+it('a tool whose type comes after 1,024 members is refused before its request is sent, and found after that', () => {
+  const others = Array.from({ length: 1_024 }, (_, at) => `"k${at}":0,`);
+  const bytes = Buffer.from(`{"tools":[{${others.join('')}"type":"web_search"}]}`);
+  const { requestFields } = OPERATIONS.find(({ path }) => path === '/responses') as Operation;
+  const walk = (findsTools: boolean) =>
+    walkRequest(bytes, requestFields, {
+      allows: () => false,
+      refuse: undefined,
+      isBounded: false,
+      maxToolCalls: undefined,
+      findsTools,
+    });
+  expect(() => walk(true)).toThrow('tools[0] has more than 1024 members');
+  expect([...walk(false).serverTools]).toEqual(['web_search']);
+});
 
 describe('names of models', () => {
   function modelsOf(path: string, text: string): Record<string, string> {

@@ -392,6 +392,13 @@ class RequestWalker {
     return this.#rules.allows(`${this.#pathText(true)}.type`, type);
   }
 
+  /** A tag that comes later than any client sends it may not hide what the object is, before the request is sent. */
+  #assertSearched(count: number): void {
+    if (count < MAX_MEMBERS) return;
+    const { isBounded, findsTools } = this.#rules;
+    if (isBounded || findsTools) throw tooManyMembers(this.#pathText(false));
+  }
+
   /** The value of a member of the object at the cursor, which does not move. */
   #find(name: string): Span | undefined {
     const cursor = this.#cursor;
@@ -400,7 +407,8 @@ class RequestWalker {
     let found: Span | undefined;
     cursor.at++;
     cursor.space();
-    while (!found && cursor.peek() !== CLOSE_OBJECT) {
+    for (let count = 0; !found && cursor.peek() !== CLOSE_OBJECT; count++) {
+      this.#assertSearched(count);
       const isMeant = cursor.isKeyOf(names);
       const span = this.#skipped();
       if (isMeant) found = span;
@@ -417,7 +425,8 @@ class RequestWalker {
     const found = new Map<string, Span>();
     cursor.at++;
     cursor.space();
-    while (cursor.peek() !== CLOSE_OBJECT) {
+    for (let count = 0; cursor.peek() !== CLOSE_OBJECT; count++) {
+      this.#assertSearched(count);
       const name = cursor.key();
       const span = this.#skipped();
       if (names.has(name) && !found.has(name)) found.set(name, span);

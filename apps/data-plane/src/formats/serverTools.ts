@@ -18,6 +18,9 @@ const LOOKS: WalkRules = {
   maxToolCalls: undefined,
 };
 
+/** The same, before the request is sent. */
+export const ADMITS: WalkRules = { ...LOOKS, findsTools: true };
+
 /** The tools of a request that its vendor would run. */
 export type ServerTools = Pick<RequestFindings, 'serverTools' | 'freeTools'>;
 
@@ -58,6 +61,7 @@ const MAX_SEARCHED_BYTES = 256 * 1024;
 export function expectedToolUses(
   generation: GenerationRequest,
   tools: readonly string[],
+  rules = LOOKS,
 ): ToolUses | undefined {
   const { operation, body, spans } = generation;
   const span = spans.get('tools');
@@ -70,7 +74,7 @@ export function expectedToolUses(
     // Looking for each of many names would take longer than going over larger ones once.
     const isShort = sent.length <= MAX_SEARCHED_BYTES;
     if (isShort && !tools.some((tool) => isNamed(sent, tool)) && !hasEscapedLetter(sent)) return undefined;
-    const { toolUses, serverTools } = walkRequest(bytes, operation.requestFields, LOOKS);
+    const { toolUses, serverTools } = walkRequest(bytes, operation.requestFields, rules);
     if (serverTools.size === 0) return undefined;
     const uses: Record<string, number> = { ...toolUses };
     for (const tool of serverTools) uses[tool] ??= 1;

@@ -17,6 +17,8 @@ import {
 } from './catalog.repository.ts';
 import { findEnabledModels, type NamedModel } from './enabledModels.repository.ts';
 
+// What other features call. Routes call `catalogEntries.service` (models) and `catalogPrices.service`.
+
 export {
   findNewestPrices,
   insertModels,

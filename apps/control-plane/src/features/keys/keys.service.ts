@@ -1,3 +1,5 @@
+// Reading, changing and rotating keys. Issuing is in `keyIssuing.service`, revoking in `keyRevocation.service`.
+
 import { isDeepStrictEqual } from 'node:util';
 import type { Database, Tx } from '@weighbridge/database';
 import { isId, keyHint } from '@weighbridge/domain';

@@ -23,7 +23,8 @@ export interface GovernedBy {
 
 /**
  * The key's own policy, else its principal's, else that of the team for its members, else the team's own, else the default for
- * its kind, else the default for all.
+ * its kind, else the default for all. Lists repeat this order in their SQL: `findPolicyOfMembers`, `findKeys` of keys.repository, and
+ * keyDescendants.repository.
  */
 export async function findGoverningPolicy(
   db: Database,
