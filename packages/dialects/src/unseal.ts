@@ -17,7 +17,7 @@ function hasEnvelope(...members: readonly string[]): (item: Buffer) => boolean {
       cursor.at++;
       cursor.space();
       if (cursor.peek() === CLOSE_OBJECT) return false;
-      const isMeant = members.includes(cursor.key());
+      const isMeant = cursor.isKeyOf(members);
       if (isMeant && item.toString('latin1', cursor.at, cursor.at + OPENED.length) === OPENED) return true;
       cursor.skipValue();
       cursor.space();

@@ -199,17 +199,21 @@ export class JsonCursor {
         if (next !== (inObject ? CLOSE_OBJECT : CLOSE_ARRAY)) {
           throw this.error(`expected "," or "${inObject ? '}' : ']'}"`, this.at - 1);
         }
-        inObject = this.#pop();
+        this.#pop();
+        inObject = this.#depth > floor && this.#isInObject();
       }
     }
   }
 
-  /** Leaves a container; returns whether it is in an object. */
-  #pop(): boolean {
+  #pop(): void {
     this.#depth--;
     if (this.#longValues && this.#depth < MAX_LONG_DEPTH) {
       this.#longValues.add(STARTS[this.#depth] ?? 0, this.at);
     }
+  }
+
+  /** Whether the innermost open container, which there must be, is an object. */
+  #isInObject(): boolean {
     const last = this.#depth - 1;
     return ((this.#stack[last >> 3] ?? 0) & (1 << (last & 7))) !== 0;
   }
