@@ -23,7 +23,6 @@ import { SignInLinks } from './features/console/signInLinks.ts';
 import { KeyUses } from './features/keys/keyUses.service.ts';
 import { loadPeppers } from './features/keys/peppers.ts';
 import { watchOverrides } from './features/overrides/watchOverrides.service.ts';
-import { listenGrpc } from './features/proxies/grpcServer.ts';
 import { findLiveProxies } from './features/proxies/proxies.repository.ts';
 import { ProxyOverheads } from './features/proxies/proxyOverheads.ts';
 import { startWatchers } from './features/proxies/watchers.service.ts';
@@ -31,6 +30,7 @@ import { startPruningResponses } from './features/responses/responses.service.ts
 import { watchConditions } from './features/webhooks/conditions.service.ts';
 import { resealWebhooks } from './features/webhooks/secrets.ts';
 import { startSender } from './features/webhooks/sender.service.ts';
+import { listenGrpc } from './grpc/grpcServer.ts';
 import { type AppDeps, buildApp } from './http/app.ts';
 import { operatorMetrics } from './http/operatorMetrics.ts';
 

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startTestApi, type TestApi } from '../../test/testApi.ts';
 import { loadConfig } from '../config.ts';
 import { loadPeppers } from '../features/keys/peppers.ts';
-import { listenGrpc } from '../features/proxies/grpcServer.ts';
+import { listenGrpc } from '../grpc/grpcServer.ts';
 import { buildApp } from './app.ts';
 
 type State = 'available' | 'recovering' | 'disconnected';

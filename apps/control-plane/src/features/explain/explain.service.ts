@@ -18,7 +18,7 @@ import type { Caller } from '../../shared/caller.ts';
 import { routeTaken } from '../connectors/providers.ts';
 import { visibleKey } from '../keys/keys.service.ts';
 import type { ModelDeps } from '../models/models.service.ts';
-import { countersOf, type PolicyRow, policyChain } from '../policies/policies.service.ts';
+import { countersOfKey, type PolicyRow, policyChain } from '../policies/policies.service.ts';
 import { existingProfile, routingProfileOf } from '../profiles/profiles.service.ts';
 import { type Account, candidatesOf } from './candidates.service.ts';
 import type { ExplainNameRequest, ExplainRequest, Explanation } from './explain.schemas.ts';
@@ -160,7 +160,7 @@ async function policiesOf(
   }
   if (keyId === undefined) return [];
   const key = await visibleKey(deps, caller, keyId).catch(() => raise(notFound('key', 'key_id')));
-  const { counters } = await countersOf(deps.db, key, deps.now());
+  const { counters } = await countersOfKey(deps.db, key, deps.now());
   return counters.map(({ policy }) => policy);
 }
 

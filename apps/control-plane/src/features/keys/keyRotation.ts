@@ -4,7 +4,7 @@ import type { Tx } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
 import { type Caller, credentialName, isCallingKey, isOperator } from '../../shared/caller.ts';
 import type { Scope } from '../../shared/scopes.ts';
-import { type CountedKey, countersOf, type GoverningPolicy } from '../policies/policies.service.ts';
+import { type CountedKey, countersOfKey, type GoverningPolicy } from '../policies/policies.service.ts';
 import { type EffectiveKey, effectiveKeyOf, policyOfCaller } from './effectiveKey.ts';
 import { mayAssignPolicy } from './keyPolicy.ts';
 import type { KeyRow } from './keys.repository.ts';
@@ -42,7 +42,7 @@ export async function assertMayRotate(
 /** Whether two keys spend from the same counters: those of the governing policy and of all its parents. */
 async function haveSameCounters(tx: Tx, a: CountedKey, b: CountedKey, now: Date): Promise<boolean> {
   const keysOf = async (key: CountedKey) =>
-    (await countersOf(tx, key, now)).counters.map(({ bucket }) => bucketKey(bucket));
+    (await countersOfKey(tx, key, now)).counters.map(({ bucket }) => bucketKey(bucket));
   return isDeepStrictEqual(await keysOf(a), await keysOf(b));
 }
 

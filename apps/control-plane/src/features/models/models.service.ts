@@ -18,7 +18,7 @@ import {
 } from '../connectors/connectors.service.ts';
 import { governedKeyOf } from '../keys/effectiveKey.ts';
 import type { KeyDeps } from '../keys/keys.service.ts';
-import { countersOf } from '../policies/policies.service.ts';
+import { countersOfKey } from '../policies/policies.service.ts';
 import { type CallerPrice, callerPrices } from './callerPrices.ts';
 import type { Model } from './models.schemas.ts';
 
@@ -31,7 +31,7 @@ export async function listModels(
   query: { readonly page_token?: string; readonly page_size?: string },
 ): Promise<PageOf<Model>> {
   const request = pageRequest('models', query, positionOf(part.text));
-  const { counters } = await countersOf(deps.db, await governedKeyOf(deps.db, caller), deps.now());
+  const { counters } = await countersOfKey(deps.db, await governedKeyOf(deps.db, caller), deps.now());
   const allowedByEach = counters.map(({ policy }) => compileModelPatterns(policy.allowed_models));
   const connectors = await usableConnectors(deps);
   const rows = (await servedModels(deps.db, connectors, request.after?.[0])).filter((row) =>

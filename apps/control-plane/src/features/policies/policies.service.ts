@@ -57,7 +57,7 @@ export interface Replacement {
 }
 
 /** The counters of a key at `now`. Throws if no policy governs the key. */
-export async function countersOf(db: Database, key: CountedKey, now: Date): Promise<KeyCounters> {
+export async function countersOfKey(db: Database, key: CountedKey, now: Date): Promise<KeyCounters> {
   const governing = await findGoverningPolicy(db, {
     policyId: key.policy_id,
     principalId: key.principal_id,

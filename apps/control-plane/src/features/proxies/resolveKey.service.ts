@@ -4,7 +4,7 @@ import { keyMessage } from '@weighbridge/state';
 import { currentRevision } from '../changes/changes.service.ts';
 import { findKeyByTokenSha256 } from '../keys/keySecrets.service.ts';
 import type { ModelDeps } from '../models/models.service.ts';
-import { type Counter, countersOf, replacementsOf } from '../policies/policies.service.ts';
+import { type Counter, countersOfKey, replacementsOf } from '../policies/policies.service.ts';
 
 /** A proxy resolves a key again after at most this time, in case its clock missed the start of a window. */
 const MAX_KEY_AGE_MS = 60_000;
@@ -19,7 +19,7 @@ export async function resolveKey(
   const row = await findKeyByTokenSha256(deps, tokenSha256);
   if (!row) return { revision, maxAgeMs: 0 };
   const now = deps.now();
-  const { governing, counters, team } = await countersOf(deps.db, row, now);
+  const { governing, counters, team } = await countersOfKey(deps.db, row, now);
   const replacements = await replacementsOf(deps.db, governing, row, now);
   const ends = [row.expires_at, row.secret_expires_at].filter((at) => at !== null).map((at) => at.getTime());
   // A proxy checks the expiry at every request, so a rotated secret ends on time in each proxy.

@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { RecordResponseRequestSchema } from '@weighbridge/contracts';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startTestApi, type TestApi } from '../../../test/testApi.ts';
-import { ownedObjects } from '../proxies/responseMessages.ts';
+import { ownedObjects } from '../../grpc/responseMessages.ts';
 import { type OwnedObjects, ownersOfObjects, pruneResponses, recordObjects } from './responses.service.ts';
 
 let api: TestApi;

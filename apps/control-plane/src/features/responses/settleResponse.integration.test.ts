@@ -9,7 +9,7 @@ import { newId, newUuid } from '@weighbridge/domain';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Json, startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { emptyLedger, recordAttempts, type Used } from '../../../test/usage.ts';
-import { finalResponse, ownedObjects, settlementMessage } from '../proxies/responseMessages.ts';
+import { finalResponse, ownedObjects, settlementMessage } from '../../grpc/responseMessages.ts';
 import { ownerOfResponse, recordObjects, unsettledResponses } from './responses.service.ts';
 import { settleResponse } from './settleResponse.service.ts';
 

@@ -4,7 +4,7 @@ import { type Caller, readsAll } from '../../shared/caller.ts';
 import { type EffectiveKey, governedKeyOf } from '../keys/effectiveKey.ts';
 import { type KeyDeps, visibleKey } from '../keys/keys.service.ts';
 import { limitOf, presentOverride } from '../policies/limitOverride.ts';
-import { countersOf } from '../policies/policies.service.ts';
+import { countersOfKey } from '../policies/policies.service.ts';
 import { headroomOf } from './headroom.ts';
 import type { UsageReport } from './usage.schemas.ts';
 
@@ -19,7 +19,7 @@ export async function usageOfCaller(deps: KeyDeps, caller: Caller): Promise<Usag
 
 async function report(deps: KeyDeps, key: EffectiveKey, showsParents: boolean): Promise<UsageReport> {
   const now = deps.now();
-  const { governing: policy, counters } = await countersOf(deps.db, key, now);
+  const { governing: policy, counters } = await countersOfKey(deps.db, key, now);
   const [counter] = counters;
   const spend = await readSpend(deps.db, counter.bucket, key.principal_id);
   const overrides = await readOverrides(

@@ -6,7 +6,7 @@ import { DateTime, Nullable, OneOf } from '../../shared/schemas.ts';
 import { effectiveKeyOf, policyOfCaller } from '../keys/effectiveKey.ts';
 import { type KeyDeps, visibleKey } from '../keys/keys.service.ts';
 import { LimitOverride, presentOverride } from '../policies/limitOverride.ts';
-import { countersOf } from '../policies/policies.service.ts';
+import { countersOfKey } from '../policies/policies.service.ts';
 import { TeamRole } from '../teams/teams.schemas.ts';
 import { findLine } from '../teams/teams.service.ts';
 import { PolicySource } from '../usage/usage.schemas.ts';
@@ -98,7 +98,7 @@ async function whoami(deps: KeyDeps, caller: Caller): Promise<Whoami> {
 /** What stands in for the limit of the governing policy. */
 async function overrideOf({ db, now }: KeyDeps, caller: Caller): Promise<LimitOverride | null> {
   const at = now();
-  const { counters } = await countersOf(db, await effectiveKeyOf(db, caller), at);
+  const { counters } = await countersOfKey(db, await effectiveKeyOf(db, caller), at);
   const overrides = await readOverrides(db, [counters[0].bucket], at);
   return presentOverride(overrides.get(overrideKey(counters[0].bucket)));
 }

@@ -8,21 +8,26 @@ import {
 } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import type { Logger, Metrics, Tracing } from '@weighbridge/runtime';
-import { asUnavailable } from '../../shared/databaseUnavailable.ts';
-import { feedbackResult, submitFeedback } from '../feedback/feedback.service.ts';
-import { BucketTurns, leaseTurns } from '../leases/bucketTurns.ts';
-import { grantLeases } from '../leases/leases.service.ts';
-import { createLeaseReclaims } from '../leases/reclaims.ts';
-import type { ModelDeps } from '../models/models.service.ts';
-import { ownersOfObjects, recordObjects, unsettledResponses } from '../responses/responses.service.ts';
-import { settleResponse } from '../responses/settleResponse.service.ts';
+import { feedbackResult, submitFeedback } from '../features/feedback/feedback.service.ts';
+import { BucketTurns, leaseTurns } from '../features/leases/bucketTurns.ts';
+import { grantLeases } from '../features/leases/leases.service.ts';
+import { createLeaseReclaims } from '../features/leases/reclaims.ts';
+import type { ModelDeps } from '../features/models/models.service.ts';
+import { assertOwnCall } from '../features/proxies/ownCalls.ts';
+import { closeEpoch, unsignedCalls } from '../features/proxies/producers.service.ts';
+import { countLiveProxies } from '../features/proxies/proxies.repository.ts';
+import { resolveKey } from '../features/proxies/resolveKey.service.ts';
+import type { WatchService } from '../features/proxies/watchers.service.ts';
+import {
+  ownersOfObjects,
+  recordObjects,
+  unsettledResponses,
+} from '../features/responses/responses.service.ts';
+import { settleResponse } from '../features/responses/settleResponse.service.ts';
+import { asUnavailable } from '../shared/databaseUnavailable.ts';
 import { createCallMetrics } from './callMetrics.ts';
 import { traceCall } from './callTrace.ts';
-import { assertOwnCall } from './ownCalls.ts';
-import { closeEpoch, unsignedCalls } from './producers.service.ts';
-import { countLiveProxies } from './proxies.repository.ts';
 import { createRefusedCalls } from './refusedCalls.ts';
-import { resolveKey } from './resolveKey.service.ts';
 import {
   finalResponse,
   ownedObjects,
@@ -30,7 +35,6 @@ import {
   settlementMessage,
   unsettledMessage,
 } from './responseMessages.ts';
-import type { WatchService } from './watchers.service.ts';
 
 export interface GrpcServerOptions {
   readonly host: string;

@@ -17,8 +17,8 @@ import {
   serviceConditions,
   usageOf,
 } from '@weighbridge/domain';
-import type { OwnedObjects, Ownership, UnsettledResponse } from '../responses/responses.service.ts';
-import type { FinalResponse, Settlement } from '../responses/settleResponse.service.ts';
+import type { OwnedObjects, Ownership, UnsettledResponse } from '../features/responses/responses.service.ts';
+import type { FinalResponse, Settlement } from '../features/responses/settleResponse.service.ts';
 
 /** Stored responses as the protobuf messages of proxies. */
 
