@@ -30,7 +30,7 @@ export {
 export type { OutputLimit } from './holder/budgetErrors.ts';
 export { LeaseBook, type LeaseBookDeps, type Reservation } from './holder/leaseBook.ts';
 export { persistLeases, restoreLeases } from './holder/persistedLeases.ts';
-export { leaseMessage } from './leaseWire.ts';
+export { leaseMessage, MAX_BUCKETS_PER_CALL } from './leaseWire.ts';
 export { LimitError, type RefusingCounter } from './limitError.ts';
 export type { BudgetedPolicy, RateLimitedPolicy } from './policies.ts';
 export { RateBook, type RateReservation } from './rates/rateBook.ts';

@@ -8,6 +8,9 @@ import {
 import type { LeaseOutcome, LeaseResult } from './decision/decideGrant.ts';
 import type { BucketFigures, Lease } from './holder/lease.ts';
 
+/** The most buckets in one call, of budgets and of rates each. Both ends keep to it. */
+export const MAX_BUCKETS_PER_CALL = 500;
+
 // Both ends of a lease call. A call needs no reader: a BudgetCall is a GrantWanted, and its bucket a BucketRef.
 
 /** The holder's call: it asks for at least `minimum`; with 0, it only reports what was returned. */

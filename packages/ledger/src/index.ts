@@ -6,13 +6,13 @@ export {
   readOverrides,
 } from './buckets/overrides.ts';
 export { endDueOverrides, markDueOverrides } from './budgets/endOverrides.ts';
-export { type CounterDefinition, openCounter } from './budgets/openCounter.ts';
 export { type BudgetUse, readBudgetUse } from './budgets/readBudgetUse.ts';
 export { COUNTER_ORDERS, type CounterRow, readCounters } from './budgets/readCounters.ts';
 export { type CounterUse, readCounterUse, readPolicyUse } from './budgets/readCounterUse.ts';
 export { type FullCounter, readFullestCounters } from './budgets/readFullestCounters.ts';
 export { setBucketLimits } from './budgets/setBucketLimits.ts';
 export { recordOverdueThresholds, type ThresholdReached } from './budgets/thresholds.ts';
+export { type CounterDefinition, openCounter } from './counters/openCounter.ts';
 export { type BillingDetails, detailsColumn, detailsOf } from './events/billingDetails.ts';
 export { createDecodeCache, type DecodeCache } from './events/decodeCache.ts';
 export { type DecodedBatch, decodeBatch } from './events/decodeUsage.ts';
@@ -31,7 +31,6 @@ export {
   answerLeaseCalls,
   type LeaseCall,
   type LeaseRequest,
-  MAX_LEASE_CALLS,
 } from './leases/answerLeaseCalls.ts';
 export { closeLeases } from './leases/closeLeases.ts';
 export { pruneLeases } from './leases/pruneLeases.ts';

@@ -14,11 +14,11 @@ import {
   NOW,
   principalOf,
 } from '../test/grownLedger.ts';
-import { lockCounters } from './buckets/successors.ts';
 import { setBucketLimits } from './budgets/setBucketLimits.ts';
+import { carryLeases } from './counters/carryLeases.ts';
+import { lockCounters } from './counters/lockCounters.ts';
 import type { UsageToRecord } from './events/usage.ts';
 import { answerLeaseCalls } from './leases/answerLeaseCalls.ts';
-import { carryLeases } from './leases/carryLeases.ts';
 import { readUnattributed } from './leases/readUnattributed.ts';
 import { findKnownEpochs } from './producers/findKnownEpochs.ts';
 import { closeEpoch, recordWatermarks, registerProducer } from './producers/producers.ts';

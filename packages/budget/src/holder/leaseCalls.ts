@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { BudgetLease, LeaseRequestSchema, LeaseResponse } from '@weighbridge/contracts';
-import { callMessage, figuresOf } from '../leaseWire.ts';
+import { callMessage, figuresOf, MAX_BUCKETS_PER_CALL } from '../leaseWire.ts';
 import type { Lease } from './lease.ts';
 
 export interface LeaseCallsDeps {
@@ -16,8 +16,6 @@ export interface LeaseCallsDeps {
   readonly onAnswer: (lease: Lease, askedAtMs: number, failure: unknown) => void;
 }
 
-/** The most buckets in one call. */
-export const MAX_BUCKETS_PER_CALL = 500;
 /** Parallel calls, so that one slow bucket does not block the others. */
 const MAX_CALLS = 4;
 

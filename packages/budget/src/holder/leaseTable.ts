@@ -1,8 +1,9 @@
 import { type BucketRef, bucketKey } from '../bucketRef.ts';
+import { MAX_BUCKETS_PER_CALL } from '../leaseWire.ts';
 import type { BudgetedPolicy } from '../policies.ts';
 import { ForgottenLeases } from './forgottenLeases.ts';
 import { Lease, type PersistedLease } from './lease.ts';
-import { type LeaseCalls, MAX_BUCKETS_PER_CALL } from './leaseCalls.ts';
+import type { LeaseCalls } from './leaseCalls.ts';
 import { type LeaseEntry, newEntry } from './leaseEntry.ts';
 
 export interface LeaseTableDeps {

@@ -1,7 +1,7 @@
 import type { Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 import type { OverrideRow } from '../buckets/overrides.ts';
-import { lockCounters } from '../buckets/successors.ts';
+import { lockCounters } from '../counters/lockCounters.ts';
 import { setBucketLimits } from './setBucketLimits.ts';
 
 interface DueOverrides {

@@ -1,7 +1,7 @@
 import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { addToLeased } from '../buckets/addToLeased.ts';
-import { lockedLeaseOf } from './leaseOf.ts';
+import { lockedLeaseOf } from '../leases/leaseOf.ts';
 
 interface NewCounter {
   /** The policy's id. */

@@ -8,10 +8,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
 import { allowPauses, eventsOnly, openMonth } from '../../test/ledger.ts';
 import { insertKey, insertPolicy, type PolicyRow } from '../../test/policies.ts';
-import { openCounter } from '../budgets/openCounter.ts';
 import type { LedgerEvent } from '../events/usage.ts';
 import { rebuildBuckets } from '../maintenance/rebuild.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
+import { openCounter } from './openCounter.ts';
 
 const NOW = new Date('2026-11-20T09:40:00Z');
 const CREATED = new Date('2026-11-01T00:00:00Z');

@@ -2,7 +2,7 @@ import { type BucketRef, bucketAt, keySubject, POLICY_SUBJECT, principalSubject 
 import type { Policies, Tx } from '@weighbridge/database';
 import { type WindowKind, windowAt } from '@weighbridge/domain';
 import { type Selectable, sql } from 'kysely';
-import { limitedPause } from './limitPause.ts';
+import { lockCounters } from './lockCounters.ts';
 
 /** An event or a correction: who pays, when, and on which counters. */
 export interface Counted {
@@ -17,29 +17,11 @@ type CounterPolicy = Pick<
   'id' | 'counter_version' | 'counter_scope' | 'counter_since' | 'window_kind' | 'timezone'
 >;
 
-/** Any number that no other advisory lock uses. */
-const COUNTERS_LOCK = 7_306_912_554;
-/** Who starts a counter does more between two statements, and does it rarely. */
-const EXCLUSIVE_PAUSE_MS = 10_000;
-
-/**
- * Holds off new counters while usage is written: a writer of usage takes the lock shared, a transaction that starts a counter
- * takes it exclusively, both until the transaction ends. So each event is either in the ledger before the new counter adds it
- * up, or its writer sees the new counter. It isn't a lock on the policy's row, because a steady flow of writers there could
- * keep a change waiting forever. From here on the transaction may not pause for long, since all lease calls may wait for it.
- */
-export async function lockCounters(tx: Tx, mode: 'shared' | 'exclusive'): Promise<void> {
-  await (mode === 'shared'
-    ? sql`SELECT pg_advisory_xact_lock_shared(${COUNTERS_LOCK}), ${limitedPause()}`
-    : sql`SELECT pg_advisory_xact_lock(${COUNTERS_LOCK}), ${limitedPause(EXCLUSIVE_PAUSE_MS)}`
-  ).execute(tx);
-}
-
 /**
  * For each of `counted` whose policies have newer counters than those it was admitted on, the buckets of the newer counters:
  * it counts in both. Takes `lockCounters` shared, so call it first in a transaction.
  */
-export async function findSuccessors<T extends Counted>(
+export async function findNewerCounters<T extends Counted>(
   tx: Tx,
   counted: readonly T[],
 ): Promise<Map<T, BucketRef[]>> {

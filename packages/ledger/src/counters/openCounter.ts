@@ -3,8 +3,8 @@ import type { Tx } from '@weighbridge/database';
 import { type Window, type WindowKind, windowAt } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { boundedSum } from '../buckets/boundedSum.ts';
-import { lockCounters } from '../buckets/successors.ts';
-import { carryLeases } from '../leases/carryLeases.ts';
+import { carryLeases } from './carryLeases.ts';
+import { lockCounters } from './lockCounters.ts';
 
 export interface CounterDefinition {
   readonly id: string;
@@ -20,7 +20,7 @@ const SUM_TIMEOUT_MS = 600_000;
 /**
  * Opens a policy's new counter, in the transaction that increments its version. Its buckets start with the ledger's spend in
  * the window of `now` and later ones: spend belongs to the window of its admission, whichever counter counted it first.
- * Usage recorded later waits for this transaction, and then finds the new counter itself (`findSuccessors`). What leases hold
+ * Usage recorded later waits for this transaction, and then finds the new counter itself (`findNewerCounters`). What leases hold
  * in earlier counters they hold in the new one as well. Returns the time before which the ledger's rows were dropped, and so
  * aren't in the sums; null if none ever was.
  */

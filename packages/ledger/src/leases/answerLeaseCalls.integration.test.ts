@@ -13,8 +13,8 @@ import { ledgerEvent } from '../../test/events.ts';
 import { allowPauses, eventsOnly, useLedger } from '../../test/ledger.ts';
 import { insertKey, insertPolicy, type PolicyRow } from '../../test/policies.ts';
 import { endDueOverrides } from '../budgets/endOverrides.ts';
-import { openCounter } from '../budgets/openCounter.ts';
 import { setBucketLimits } from '../budgets/setBucketLimits.ts';
+import { openCounter } from '../counters/openCounter.ts';
 import {
   closeEpoch,
   markLost,

@@ -7,6 +7,7 @@ import {
   headroomOf,
   holdOf,
   type LeaseResult,
+  MAX_BUCKETS_PER_CALL,
   min,
   NO_LEASE,
   STANDING_RULE,
@@ -15,7 +16,7 @@ import {
 } from '@weighbridge/budget';
 import type { Database, Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
-import { lockCounters } from '../buckets/successors.ts';
+import { lockCounters } from '../counters/lockCounters.ts';
 import {
   findCurrentBuckets,
   findNewerBuckets,
@@ -42,9 +43,6 @@ export interface LeaseRequest {
   /** By default, `STANDING_RULE`. */
   readonly standing?: StandingRule;
 }
-
-/** A proxy asks for fewer buckets at once. */
-export const MAX_LEASE_CALLS = 500;
 
 /**
  * Takes back what a proxy returns and grants what it wants, as far as each bucket's limit has headroom. Safe to repeat: all
@@ -145,8 +143,8 @@ function refusalOf(mayHold: boolean, isCurrent: boolean): 'closed' | 'replaced' 
 }
 
 function checkCalls(calls: readonly LeaseCall[]): void {
-  if (calls.length > MAX_LEASE_CALLS) {
-    throw new Error(`answerLeaseCalls takes at most ${MAX_LEASE_CALLS} calls, not ${calls.length}`);
+  if (calls.length > MAX_BUCKETS_PER_CALL) {
+    throw new Error(`answerLeaseCalls takes at most ${MAX_BUCKETS_PER_CALL} calls, not ${calls.length}`);
   }
   if (new Set(calls.map(({ bucket }) => bucketKey(bucket))).size < calls.length) {
     throw new Error('a bucket appears in two calls');

@@ -1,6 +1,9 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 
+/** Batches overtake each other: a number that is missing for less usually still arrives. */
+export const GAP_TOLERANCE_SECONDS = 60;
+
 /**
  * An SQL expression: the time up to which the ledger is known to have all usage. It is the lowest watermark of the open
  * producers, or the statement's time if none is open. A lost or retired producer would hold it back forever; it makes reports

@@ -1,8 +1,8 @@
 import { type BucketRef, bucketKey, countersOf } from '@weighbridge/budget';
 import type { Database, Tx } from '@weighbridge/database';
 import { addToBuckets } from '../buckets/addToBuckets.ts';
-import { findSuccessors } from '../buckets/successors.ts';
 import { recordThresholds, type ThresholdReached } from '../budgets/thresholds.ts';
+import { findNewerCounters } from '../counters/newerCounters.ts';
 import {
   type Ack,
   type LedgerEvent,
@@ -96,7 +96,7 @@ function namesOf(events: readonly CountedEvent[]): string[] {
 /** The events with all their buckets: those that they were admitted on, and those of newer counters. */
 async function withCounters(tx: Tx, events: readonly LedgerEvent[]): Promise<CountedEvent[]> {
   if (events.length === 0) return [];
-  const successors = await findSuccessors(tx, events);
+  const newer = await findNewerCounters(tx, events);
   // Most events share their counters, which are computed once. No text of the ledger contains a NUL.
   const known = new Map<string, ReadonlyMap<string, BucketRef>>();
   const countersNamed = (all: readonly BucketRef[], principalId: string) => {
@@ -112,7 +112,7 @@ async function withCounters(tx: Tx, events: readonly LedgerEvent[]): Promise<Cou
   >();
   return events.map((event) => {
     const { row, buckets, workloadType } = event;
-    const followed = successors.get(event);
+    const followed = newer.get(event);
     if (followed) {
       const counters = countersNamed([...buckets, ...followed], row.principal_id);
       return { row, buckets, workloadType, counters };

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type EventFields, eventId, ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, openMonth } from '../../test/ledger.ts';
 import { insertPolicy } from '../../test/policies.ts';
-import { openCounter } from '../budgets/openCounter.ts';
+import { openCounter } from '../counters/openCounter.ts';
 import { rebuildBuckets } from '../maintenance/rebuild.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
 import { readSpendRows } from '../spend/spendBreakdown.ts';

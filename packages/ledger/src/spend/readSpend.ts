@@ -3,7 +3,7 @@ import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { unattributed } from '../leases/readUnattributed.ts';
-import { LEDGER_AS_OF } from '../producers/ledgerAsOf.ts';
+import { GAP_TOLERANCE_SECONDS, LEDGER_AS_OF } from '../producers/ledgerAsOf.ts';
 
 /** The state of one bucket, read in one snapshot. */
 export interface Spend {
@@ -19,9 +19,6 @@ export interface Spend {
   readonly asOf: Date;
   readonly queriedAt: Date;
 }
-
-/** Batches overtake each other, which leaves short gaps. */
-export const GAP_TOLERANCE_SECONDS = 60;
 
 export async function readSpend(db: Database, bucket: BucketRef, principalId: string): Promise<Spend> {
   const { rows } = await sql<{

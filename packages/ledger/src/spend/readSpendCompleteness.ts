@@ -1,7 +1,6 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
-import { LEDGER_AS_OF } from '../producers/ledgerAsOf.ts';
-import { GAP_TOLERANCE_SECONDS } from './readSpend.ts';
+import { GAP_TOLERANCE_SECONDS, LEDGER_AS_OF } from '../producers/ledgerAsOf.ts';
 import type { SpendQuery } from './spendQuery.ts';
 import { eventsReadFrom } from './spendSql.ts';
 

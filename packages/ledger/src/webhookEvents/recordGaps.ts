@@ -1,9 +1,8 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
+import { GAP_TOLERANCE_SECONDS } from '../producers/ledgerAsOf.ts';
 import { recordWebhookEvents } from './webhookEvents.ts';
 
-/** Missing numbers usually arrive within seconds. */
-const GAP_AFTER_SECONDS = 60;
 const MAX_GAPS = 1_000;
 
 /** Records a webhook event for each shard that has lacked a number for a while, once for each gap. */
@@ -17,7 +16,7 @@ export async function recordGaps(db: Database, now: Date): Promise<void> {
   }>`
     SELECT producer_id, epoch, shard, name, gap_since
     FROM producer_shards JOIN producers USING (producer_id, epoch)
-    WHERE gap_since < statement_timestamp() - make_interval(secs => ${GAP_AFTER_SECONDS}) AND state IN ('open', 'closed')
+    WHERE gap_since < statement_timestamp() - make_interval(secs => ${GAP_TOLERANCE_SECONDS}) AND state IN ('open', 'closed')
     ORDER BY gap_since LIMIT ${MAX_GAPS}`.execute(db);
   const events = rows.map(({ producer_id, epoch, shard, name, gap_since }) => ({
     type: 'usage.gap' as const,

@@ -17,8 +17,8 @@ import {
 import type { Database, Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { endDueOverrides } from '../../src/budgets/endOverrides.ts';
-import { openCounter } from '../../src/budgets/openCounter.ts';
 import { setBucketLimits } from '../../src/budgets/setBucketLimits.ts';
+import { openCounter } from '../../src/counters/openCounter.ts';
 import type { LedgerEvent, RefusedUsage, UsageToRecord } from '../../src/events/usage.ts';
 import { answerLeaseCalls } from '../../src/leases/answerLeaseCalls.ts';
 import { closeLeases } from '../../src/leases/closeLeases.ts';

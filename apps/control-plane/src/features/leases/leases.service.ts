@@ -4,6 +4,7 @@ import {
   bucketKey,
   type LeaseOutcome,
   leaseMessage,
+  MAX_BUCKETS_PER_CALL,
   sliceOf,
   withUnattributed,
 } from '@weighbridge/budget';
@@ -16,13 +17,7 @@ import type {
 } from '@weighbridge/contracts';
 import { type Database, isStatementTimeout } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
-import {
-  answerLeaseCalls,
-  grantRates,
-  MAX_LEASE_CALLS,
-  pruneRates,
-  readUnattributed,
-} from '@weighbridge/ledger';
+import { answerLeaseCalls, grantRates, pruneRates, readUnattributed } from '@weighbridge/ledger';
 import { type BucketTurns, budgetBusy } from './bucketTurns.ts';
 
 export interface LeaseDeps {
@@ -41,7 +36,7 @@ export async function grantLeases(
   deps: LeaseDeps,
   request: LeaseRequest,
 ): Promise<MessageInitShape<typeof LeaseResponseSchema>> {
-  if (Math.max(request.budgets.length, request.rates.length) > MAX_LEASE_CALLS) throw tooManyBuckets();
+  if (Math.max(request.budgets.length, request.rates.length) > MAX_BUCKETS_PER_CALL) throw tooManyBuckets();
   const liveProxies = Math.max(1, await deps.countLive());
   const [budgets, rates] = await Promise.all([
     leaseBudgets(deps, request, liveProxies),
@@ -109,7 +104,7 @@ function bucketOf({ bucket }: BudgetCall): BucketRef {
 }
 
 function tooManyBuckets(): AppError {
-  const message = `A lease request may contain at most ${MAX_LEASE_CALLS} buckets, and as many rates.`;
+  const message = `A lease request may contain at most ${MAX_BUCKETS_PER_CALL} buckets, and as many rates.`;
   return new AppError('invalid_request', 'too_many_leases', message);
 }
 
