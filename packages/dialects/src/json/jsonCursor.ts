@@ -232,28 +232,30 @@ export class JsonCursor {
   /** Reads a string, quotes included; returns whether it has an escape. */
   string(): boolean {
     if (this.#byte(this.at) !== QUOTE) throw this.error('expected a string in double quotes');
+    const { bytes } = this;
+    const { length } = bytes;
     let at = this.at + 1;
     let escaped = false;
     let longFrom = at + LONG_TEXT_BYTES;
-    for (;;) {
-      const byte = this.#byte(at);
-      if (byte < 0) throw this.error('unterminated string', at);
+    while (at < length) {
+      const byte = bytes[at] as number;
       if (at === longFrom) {
         at = this.#plainEnd(at);
         longFrom = -1;
       }
       // First, since most letters are above.
       else if (byte > BACKSLASH) at++;
-      else if (byte === QUOTE) break;
-      else if (byte < 0x20) throw this.error('a control character in a string must be escaped', at);
+      else if (byte === QUOTE) {
+        this.at = at + 1;
+        return escaped;
+      } else if (byte < 0x20) throw this.error('a control character in a string must be escaped', at);
       else if (byte === BACKSLASH) {
         escaped = true;
         at = this.#escape(at);
         longFrom = at + LONG_TEXT_BYTES;
       } else at++;
     }
-    this.at = at + 1;
-    return escaped;
+    throw this.error('unterminated string', at);
   }
 
   /** The end of text without escapes, for long strings: an image is a string of megabytes. */
