@@ -1,3 +1,13 @@
+import {
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COMMA,
+  JsonCursor,
+  JsonScanError,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+} from '@weighbridge/dialects';
+
 /** A top-level member of an object, in canonical form. */
 export interface CanonicalMember {
   /** As the bytes spell it, escapes included. */
@@ -8,14 +18,7 @@ export interface CanonicalMember {
   readonly bytes: Buffer;
 }
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const COMMA = 0x2c;
 const COLON = 0x3a;
-const OPEN_OBJECT = 0x7b;
-const CLOSE_OBJECT = 0x7d;
-const OPEN_ARRAY = 0x5b;
-const CLOSE_ARRAY = 0x5d;
 
 /** Deeper nesting has no legitimate use. */
 const MAX_DEPTH = 64;
@@ -23,11 +26,19 @@ const MAX_DEPTH = 64;
 /**
  * The members of an object in canonical form: objects that differ only in white space and in the order of members become
  * equal. Everything else counts as it is spelt: numbers may differ in digits that a double does not hold, and of duplicate
- * members a vendor may read either. Undefined if it is nested too deep. The bytes must be a valid JSON object.
+ * members a vendor may read either. Undefined if it is nested too deep. The bytes must be a valid JSON
+ * object: of others it never throws, and means nothing.
  */
 export function canonicalMembers(body: Buffer): readonly CanonicalMember[] | undefined {
-  return new Canonical(body).members();
+  try {
+    return new Canonical(body).members();
+  } catch (error) {
+    if (error instanceof TooDeep || error instanceof JsonScanError) return undefined;
+    throw error;
+  }
 }
+
+class TooDeep extends Error {}
 
 /** The position of a member in the output. */
 interface Written {
@@ -37,23 +48,21 @@ interface Written {
 }
 
 class Canonical {
-  readonly #from: Buffer;
+  readonly #cursor: JsonCursor;
   /** The output is never longer than the input. */
   readonly #to: Buffer;
-  #at = 0;
   #end = 0;
-  #isTooDeep = false;
 
   constructor(body: Buffer) {
-    this.#from = body;
+    this.#cursor = new JsonCursor(body);
     this.#to = Buffer.allocUnsafe(body.length);
   }
 
-  members(): CanonicalMember[] | undefined {
-    this.#space();
-    const written = this.#object(1);
-    if (this.#isTooDeep) return undefined;
-    return written.map(({ start, nameEnd, end }) => ({
+  members(): CanonicalMember[] {
+    const cursor = this.#cursor;
+    cursor.space();
+    if (cursor.peek() !== OPEN_OBJECT) throw cursor.error('expected an object');
+    return this.#object(1).map(({ start, nameEnd, end }) => ({
       name: this.#to.toString('utf8', start + 1, nameEnd - 1),
       value: this.#to.subarray(nameEnd + 1, end - 1),
       bytes: this.#to.subarray(start, end - 1),
@@ -61,22 +70,26 @@ class Canonical {
   }
 
   #value(depth: number): void {
-    const byte = this.#from[this.#at];
-    if (byte === QUOTE) this.#string();
-    else if (byte !== OPEN_OBJECT && byte !== OPEN_ARRAY) this.#scalar();
-    else if (depth > MAX_DEPTH) this.#giveUp();
+    const cursor = this.#cursor;
+    const byte = cursor.peek();
+    if (byte !== OPEN_OBJECT && byte !== OPEN_ARRAY) {
+      const from = cursor.at;
+      cursor.skipValue();
+      this.#copy(from);
+    } else if (depth > MAX_DEPTH) throw new TooDeep();
     else if (byte === OPEN_OBJECT) this.#object(depth);
     else this.#array(depth);
   }
 
   #object(depth: number): Written[] {
-    this.#copyByte();
-    this.#space();
+    this.#open(OPEN_OBJECT);
     const written: Written[] = [];
     let isEscaped = false;
-    while (this.#at < this.#from.length && this.#from[this.#at] !== CLOSE_OBJECT) {
+    while (this.#cursor.peek() !== CLOSE_OBJECT) {
       const start = this.#end;
-      isEscaped = this.#string() || isEscaped;
+      const from = this.#cursor.at;
+      isEscaped = this.#cursor.string() || isEscaped;
+      this.#copy(from);
       const nameEnd = this.#end;
       this.#next(COLON);
       this.#value(depth + 1);
@@ -90,10 +103,9 @@ class Canonical {
   }
 
   #array(depth: number): void {
-    this.#copyByte();
-    this.#space();
+    this.#open(OPEN_ARRAY);
     let isEmpty = true;
-    while (this.#at < this.#from.length && this.#from[this.#at] !== CLOSE_ARRAY) {
+    while (this.#cursor.peek() !== CLOSE_ARRAY) {
       this.#value(depth + 1);
       this.#next(COMMA);
       isEmpty = false;
@@ -118,69 +130,31 @@ class Canonical {
     });
   }
 
-  /** Copies a string; returns whether it has an escape. */
-  #string(): boolean {
-    const from = this.#from;
-    let close = from.indexOf(QUOTE, this.#at + 1);
-    while (close > 0 && this.#isEscaped(close)) close = from.indexOf(QUOTE, close + 1);
-    const end = close < 0 ? from.length : close + 1;
-    const start = this.#end;
-    this.#copyTo(end);
-    return this.#to.subarray(start, this.#end).includes(BACKSLASH);
-  }
-
-  /** Whether an odd number of backslashes precedes the quote. */
-  #isEscaped(quote: number): boolean {
-    let at = quote - 1;
-    while (this.#from[at] === BACKSLASH) at--;
-    return (quote - 1 - at) % 2 === 1;
-  }
-
-  #scalar(): void {
-    let end = this.#at;
-    while (end < this.#from.length && !isDelimiter(this.#from[end])) end++;
-    // Advances at least one byte, so that input that is not JSON cannot loop.
-    this.#copyTo(Math.max(end, this.#at + 1));
+  #open(bracket: number): void {
+    this.#to[this.#end++] = bracket;
+    this.#cursor.at++;
+    this.#cursor.space();
   }
 
   /** Writes a separator, and skips it in the input, if the closing bracket may stand in its place. */
   #next(separator: number): void {
-    this.#space();
+    const cursor = this.#cursor;
+    cursor.space();
     this.#to[this.#end++] = separator;
-    if (this.#from[this.#at] === separator) this.#at++;
-    this.#space();
+    if (cursor.peek() === separator) cursor.at++;
+    cursor.space();
   }
 
   /** Removes the comma that was written after the last item. */
   #close(bracket: number, hasComma: boolean): void {
     if (hasComma) this.#end--;
     this.#to[this.#end++] = bracket;
-    this.#at++;
+    this.#cursor.at++;
   }
 
-  #copyByte(): void {
-    this.#copyTo(this.#at + 1);
+  /** Copies what the cursor went over. */
+  #copy(from: number): void {
+    const { bytes, at } = this.#cursor;
+    this.#end += bytes.copy(this.#to, this.#end, from, at);
   }
-
-  #copyTo(end: number): void {
-    this.#end += this.#from.copy(this.#to, this.#end, this.#at, end);
-    this.#at = end;
-  }
-
-  #space(): void {
-    while (isSpace(this.#from[this.#at])) this.#at++;
-  }
-
-  #giveUp(): void {
-    this.#isTooDeep = true;
-    this.#at = this.#from.length;
-  }
-}
-
-function isSpace(byte: number | undefined): boolean {
-  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
-}
-
-function isDelimiter(byte: number | undefined): boolean {
-  return byte === COMMA || byte === CLOSE_OBJECT || byte === CLOSE_ARRAY || isSpace(byte);
 }

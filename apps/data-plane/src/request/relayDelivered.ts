@@ -22,13 +22,13 @@ import type { InferenceRequest } from './requestContext.ts';
 import { storing } from './storing.ts';
 import type { UnfinishedResponses } from './unfinishedResponses.ts';
 
-export interface AnswerDeps extends Pick<PlanDeps, 'owners' | 'responses'> {
+export interface RelayDeps extends Pick<PlanDeps, 'owners' | 'responses'> {
   readonly unfinished: Pick<UnfinishedResponses, 'watch' | 'tell'>;
 }
 
 /** Passes the response on, and settles its attempt before the HTTP response ends. If it rejects, the response is to be discarded. */
-export function relayAnswer(
-  deps: AnswerDeps,
+export function relayDelivered(
+  deps: RelayDeps,
   request: InferenceRequest,
   plan: Plan,
   delivered: Delivered,
@@ -73,7 +73,7 @@ function captureOf(
 
 /** Undefined if the answer names nothing that the caller then owns. */
 function ownershipOf(
-  { owners }: AnswerDeps,
+  { owners }: RelayDeps,
   key: ResolvedKey,
   plan: Plan,
   { prepared: { connector, modelRequest, translation } }: Attempt,
@@ -119,7 +119,7 @@ function ownershipOf(
  * charge is corrected by them, or by what the vendor says later.
  */
 function settlesLater(
-  { unfinished }: AnswerDeps,
+  { unfinished }: RelayDeps,
   { key: { principalId } }: InferenceRequest,
   plan: Plan,
   made: ModelRequest | undefined,

@@ -23,7 +23,7 @@ import { type NoteRefusal, noteRefusal } from './noteRefusal.ts';
 import { type PlanDeps, planGeneration } from './planRequest.ts';
 import { planStored } from './planStored.ts';
 import { admitByRates, admitTokens, type RateDeps, writeRateHeaders } from './rateAdmission.ts';
-import { relayAnswer } from './relayAnswer.ts';
+import { relayDelivered } from './relayDelivered.ts';
 import { type RequestCaching, requestCaching } from './requestCaching.ts';
 import { type IncomingRequest, type InferenceRequest, RequestContext } from './requestContext.ts';
 import { respondFromCache } from './respondFromCache.ts';
@@ -198,7 +198,7 @@ async function runPlanned(deps: RunDeps, request: InferenceRequest, client: Clie
       ? failOver(deps, { plan, client, attempts })
       : findStored(deps, { plan, client, attempts }));
     client.commit();
-    await relayAnswer(deps, request, plan, delivered, caching, client);
+    await relayDelivered(deps, request, plan, delivered, caching, client);
   } catch (error) {
     delivered?.response.body.destroy();
     servesInstead = !client.isCommitted && keyInstead(request, error) !== undefined;
