@@ -212,14 +212,17 @@ describe('a citation of an answer', () => {
   });
 });
 
+/** Far enough for a search from the start of the text to take longer than all else. */
+const BYTES_BETWEEN = 400;
+
 describe('what a hostile vendor cites', () => {
   it.each(FORMATS)('is bounded in number, and read in linear time: %s', (to) =>
     expectLinear(2_000, (count) => {
       const groundingChunks = [{ web: { uri: URL, title: 'x'.repeat(100_000) } }];
       const groundingSupports = Array.from({ length: count }, (_, endIndex) => {
-        return { segment: { endIndex }, groundingChunkIndices: Array(100).fill(0) };
+        return { segment: { endIndex: endIndex * BYTES_BETWEEN }, groundingChunkIndices: Array(100).fill(0) };
       });
-      const document = gemini([{ text: 'é'.repeat(2 * count) }], {
+      const document = gemini([{ text: 'é'.repeat((count * BYTES_BETWEEN) / 2) }], {
         groundingMetadata: { groundingChunks, groundingSupports },
       });
       return () => {
