@@ -7,7 +7,7 @@ export const MAX_CITATIONS = 1_000;
 /** The end of a longer address can't be left out, so it is no address. */
 const MAX_URL_LENGTH = 2_048;
 const MAX_TITLE_LENGTH = 512;
-const MAX_QUOTE_LENGTH = 4_096;
+export const MAX_QUOTE_LENGTH = 4_096;
 const MAX_NATIVE_MEMBERS = 16;
 const MAX_NATIVE_LENGTH = 1_024;
 

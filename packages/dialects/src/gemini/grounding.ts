@@ -1,6 +1,6 @@
 import type { GroundingChunk, GroundingMetadata, GroundingSupport } from '@google/genai';
-import { citationOf, MAX_CITATIONS, nativeOf } from '../citations/source.ts';
-import type { Citation, CitedSpan, NativeCitation } from '../ir/citation.ts';
+import { citationOf, MAX_CITATIONS, MAX_QUOTE_LENGTH, nativeOf } from '../citations/source.ts';
+import type { Citation, CitedPlace, CitedSpan, NativeCitation } from '../ir/citation.ts';
 import type { CitationEvent, CiteEvent, StreamEvent } from '../ir/event.ts';
 import { textOf } from '../json/writeJson.ts';
 import { isRecord, recordsIn } from '../loss/fields.ts';
@@ -107,13 +107,18 @@ export function writeGrounding(citations: readonly CitationEvent[]): GroundingMe
     const endIndex = place.before.bytes + place.endByte;
     const key = `${startIndex} ${endIndex}`;
     const support = supports.get(key) ?? {
-      segment: { startIndex, endIndex, text: place.text },
+      segment: { startIndex, endIndex, ...wordsOf(place) },
       groundingChunkIndices: [],
     };
     if (!support.groundingChunkIndices.includes(index)) support.groundingChunkIndices.push(index);
     supports.set(key, support);
   }
   return { groundingChunks: chunks, groundingSupports: [...supports.values()] };
+}
+
+/** Short ones: each of many citations may be about nearly all of the answer. The offsets say where. */
+function wordsOf({ text }: CitedPlace): { text?: string } {
+  return text.length <= MAX_QUOTE_LENGTH ? { text } : {};
 }
 
 /** What has no address was not found in the web. */
