@@ -62,6 +62,19 @@ module.exports = {
       to: { path: `^apps/data-plane/src/(${DATA_PLANE.slice(0, at + 1).join('|')})/` },
     })),
     {
+      name: 'product-starts-no-cloud',
+      comment:
+        'What `up` loads has mock/echo alone: simulators of clouds and identity providers are for tests.',
+      severity: 'error',
+      from: {
+        path: '^(apps/[^/]+/src/|packages/mock-vendor/src/(?!clouds|azure|bedrock|oauth|vertex))',
+        pathNot: TEST,
+      },
+      to: {
+        path: '^(@weighbridge/mock-vendor/clouds$|packages/mock-vendor/src/(clouds|azure|bedrock|oauth|vertex))',
+      },
+    },
+    {
       name: 'domain-and-errors-import-nothing-of-ours',
       severity: 'error',
       from: { path: '^packages/(domain|errors)/' },

@@ -2,16 +2,15 @@ import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import {
   type AzureResource,
   type Bedrock,
   type Entra,
-  type MockVendor,
   startAzureResource,
   startBedrock,
   startEntra,
-  startMockVendor,
-} from '@weighbridge/mock-vendor';
+} from '@weighbridge/mock-vendor/clouds';
 import { eventually } from '@weighbridge/testing';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Service, sdk } from './mainJob.ts';

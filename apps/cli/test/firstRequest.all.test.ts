@@ -1,3 +1,4 @@
+import { startMockVendor } from '@weighbridge/mock-vendor';
 import {
   startAuthorizationServer,
   startAwsTokens,
@@ -5,10 +6,9 @@ import {
   startBedrock,
   startEntra,
   startGoogleTokens,
-  startMockVendor,
   startTokenGateway,
   startVertex,
-} from '@weighbridge/mock-vendor';
+} from '@weighbridge/mock-vendor/clouds';
 import { expect, it, onTestFinished } from 'vitest';
 import { manage, type Service } from './mainJob.ts';
 import { newDataDir, removeDataDir, startUp } from './startUp.ts';

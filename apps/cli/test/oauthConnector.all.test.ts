@@ -2,14 +2,13 @@ import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import {
   type AuthorizationServer,
-  type MockVendor,
   startAuthorizationServer,
-  startMockVendor,
   startTokenGateway,
   type TokenGateway,
-} from '@weighbridge/mock-vendor';
+} from '@weighbridge/mock-vendor/clouds';
 import { eventually } from '@weighbridge/testing';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Service, sdk } from './mainJob.ts';

@@ -5,7 +5,7 @@ import {
   type AuthorizationServerOptions,
   startAuthorizationServer,
   startTokenGateway,
-} from '@weighbridge/mock-vendor';
+} from '@weighbridge/mock-vendor/clouds';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { HELLO, HELLO_BY_ROUTE, post } from './post.ts';
 import type { TestProxyOptions } from './proxy.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import Anthropic from '@anthropic-ai/sdk';
 import { create } from '@bufbuild/protobuf';
 import { AzureIdentitySchema, Dialect, Outcome, PriceSchema, Route } from '@weighbridge/contracts';
-import { type Entra, startAzureResource, startEntra } from '@weighbridge/mock-vendor';
+import { type Entra, startAzureResource, startEntra } from '@weighbridge/mock-vendor/clouds';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { post } from './post.ts';

@@ -14,7 +14,7 @@ import {
   startBedrock,
   startGoogleTokens,
   startVertex,
-} from '@weighbridge/mock-vendor';
+} from '@weighbridge/mock-vendor/clouds';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { ConnectorTests } from '../src/request/connectorTest.ts';
 import { ConnectorIdentities } from '../src/upstream/connectorIdentities.ts';

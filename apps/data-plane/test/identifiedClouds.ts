@@ -19,7 +19,7 @@ import {
   startGoogleTokens,
   startTokenGateway,
   startVertex,
-} from '@weighbridge/mock-vendor';
+} from '@weighbridge/mock-vendor/clouds';
 import { onTestFinished, vi } from 'vitest';
 import type { TestProxyOptions } from './proxy.ts';
 

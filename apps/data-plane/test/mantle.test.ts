@@ -1,7 +1,7 @@
 import Anthropic from '@anthropic-ai/sdk';
 import { create } from '@bufbuild/protobuf';
 import { AwsIdentitySchema, Dialect, Route } from '@weighbridge/contracts';
-import { startBedrock, startMantle } from '@weighbridge/mock-vendor';
+import { startBedrock, startMantle } from '@weighbridge/mock-vendor/clouds';
 import OpenAI from 'openai';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { post } from './post.ts';

@@ -1,7 +1,7 @@
 import Anthropic from '@anthropic-ai/sdk';
 import { create } from '@bufbuild/protobuf';
 import { Dialect, GoogleIdentitySchema, Route } from '@weighbridge/contracts';
-import { type GoogleTokensOptions, startGoogleTokens, startVertex } from '@weighbridge/mock-vendor';
+import { type GoogleTokensOptions, startGoogleTokens, startVertex } from '@weighbridge/mock-vendor/clouds';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { post } from './post.ts';
 import { ALICE, type TestProxy, type TestProxyOptions } from './proxy.ts';

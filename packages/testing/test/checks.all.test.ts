@@ -90,6 +90,7 @@ describe('dependency-cruiser', () => {
           [`apps/data-plane/src/${folder}/r.ts`, importing(`../${dataPlaneFolders[0]}/target.ts`)],
         ]),
     ),
+    'product-starts-no-cloud': ['packages/mock-vendor/src/s.ts', importing('./azure/target.ts')],
     'no-circular': ['packages/bus/src/j.ts', importing('./j.ts')],
     'no-test-in-product': ['apps/x/src/k.ts', importing('../../../packages/testing/src/target.ts')],
   };
@@ -101,6 +102,7 @@ describe('dependency-cruiser', () => {
     'apps/x/src/features/a/target.service.ts',
     'packages/bus/src/target.ts',
     'packages/ledger/src/target.ts',
+    'packages/mock-vendor/src/azure/target.ts',
     'packages/usage/src/spool/target.ts',
     'packages/testing/src/target.ts',
   ];

@@ -1,4 +1,4 @@
-import { type Bedrock, startBedrock } from '@weighbridge/mock-vendor';
+import { type Bedrock, startBedrock } from '@weighbridge/mock-vendor/clouds';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type ClientScene, openClientScene } from './clientScene.ts';
 import { addCloudClaude, runClaudeCode } from './cloudClaude.ts';

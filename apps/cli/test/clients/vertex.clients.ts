@@ -1,4 +1,9 @@
-import { type GoogleTokens, startGoogleTokens, startVertex, type Vertex } from '@weighbridge/mock-vendor';
+import {
+  type GoogleTokens,
+  startGoogleTokens,
+  startVertex,
+  type Vertex,
+} from '@weighbridge/mock-vendor/clouds';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type ClientScene, openClientScene } from './clientScene.ts';
 import { addCloudClaude, runClaudeCode } from './cloudClaude.ts';

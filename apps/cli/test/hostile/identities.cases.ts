@@ -1,6 +1,6 @@
 import { createServer, type IncomingHttpHeaders, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type GoogleTokens, startGoogleTokens } from '@weighbridge/mock-vendor';
+import { type GoogleTokens, startGoogleTokens } from '@weighbridge/mock-vendor/clouds';
 import { expect } from 'vitest';
 import { manage } from '../mainJob.ts';
 import { chat, type HostileCase } from './hostileCase.ts';

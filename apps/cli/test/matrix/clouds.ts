@@ -1,12 +1,11 @@
+import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import {
-  type MockVendor,
   startAzureResource,
   startBedrock,
   startEntra,
   startGoogleTokens,
-  startMockVendor,
   startVertex,
-} from '@weighbridge/mock-vendor';
+} from '@weighbridge/mock-vendor/clouds';
 import type { ClientScene } from '../clients/clientScene.ts';
 import { vendorPrices } from '../clients/vendorPrices.ts';
 

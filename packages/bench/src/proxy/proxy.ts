@@ -1,4 +1,4 @@
-import { startAuthorizationServer } from '@weighbridge/mock-vendor';
+import { startAuthorizationServer } from '@weighbridge/mock-vendor/clouds';
 import type { TestRun } from '@weighbridge/testing';
 import { createNodeObserver, type NodeObserver } from '../observe/nodeFigures.ts';
 import { loadLine } from '../shared/machine.ts';
