@@ -60,6 +60,7 @@ export {
   type Watermark,
 } from './producers/producers.ts';
 export { readAcks } from './producers/readAcks.ts';
+export { recordGaps } from './producers/recordGaps.ts';
 export {
   type Discard,
   discardQuarantined,
@@ -104,7 +105,6 @@ export {
   type SpendQuery,
   type SpendSort,
 } from './spend/spendQuery.ts';
-export { recordGaps } from './webhookEvents/recordGaps.ts';
 export {
   type NewWebhookEvent,
   recordWebhookEvents,

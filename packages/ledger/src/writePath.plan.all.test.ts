@@ -14,9 +14,9 @@ import {
   NOW,
   principalOf,
 } from '../test/grownLedger.ts';
+import { lockCounters } from './buckets/lockCounters.ts';
 import { setBucketLimits } from './budgets/setBucketLimits.ts';
 import { carryLeases } from './counters/carryLeases.ts';
-import { lockCounters } from './counters/lockCounters.ts';
 import type { UsageToRecord } from './events/usage.ts';
 import { answerLeaseCalls } from './leases/answerLeaseCalls.ts';
 import { readUnattributed } from './leases/readUnattributed.ts';

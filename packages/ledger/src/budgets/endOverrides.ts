@@ -1,7 +1,7 @@
 import type { Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
+import { lockCounters } from '../buckets/lockCounters.ts';
 import type { OverrideRow } from '../buckets/overrides.ts';
-import { lockCounters } from '../counters/lockCounters.ts';
 import { setBucketLimits } from './setBucketLimits.ts';
 
 interface DueOverrides {

@@ -1,7 +1,7 @@
 import type { Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
+import { lockCounters } from '../buckets/lockCounters.ts';
 import { limitAt } from '../buckets/overrides.ts';
-import { lockCounters } from '../counters/lockCounters.ts';
 
 /**
  * Copies the limits of a policy and its overrides to the buckets of its counter. Call it in the transaction that changes a limit:

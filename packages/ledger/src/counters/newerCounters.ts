@@ -2,7 +2,7 @@ import { type BucketRef, bucketAt, keySubject, POLICY_SUBJECT, principalSubject 
 import type { Policies, Tx } from '@weighbridge/database';
 import { type WindowKind, windowAt } from '@weighbridge/domain';
 import { type Selectable, sql } from 'kysely';
-import { lockCounters } from './lockCounters.ts';
+import { lockCounters } from '../buckets/lockCounters.ts';
 
 /** An event or a correction: who pays, when, and on which counters. */
 export interface Counted {

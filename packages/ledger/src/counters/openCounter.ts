@@ -3,8 +3,8 @@ import type { Tx } from '@weighbridge/database';
 import { type Window, type WindowKind, windowAt } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { boundedSum } from '../buckets/boundedSum.ts';
+import { lockCounters } from '../buckets/lockCounters.ts';
 import { carryLeases } from './carryLeases.ts';
-import { lockCounters } from './lockCounters.ts';
 
 export interface CounterDefinition {
   readonly id: string;

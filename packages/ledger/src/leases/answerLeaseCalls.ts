@@ -16,7 +16,7 @@ import {
 } from '@weighbridge/budget';
 import type { Database, Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
-import { lockCounters } from '../counters/lockCounters.ts';
+import { lockCounters } from '../buckets/lockCounters.ts';
 import {
   findCurrentBuckets,
   findNewerBuckets,

@@ -1,7 +1,7 @@
 import { arrayLiteral, type Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { addToLeased } from '../buckets/addToLeased.ts';
-import { lockCounters } from '../counters/lockCounters.ts';
+import { lockCounters } from '../buckets/lockCounters.ts';
 import { lockedLeaseOf } from './leaseOf.ts';
 import { lockBuckets } from './readLeases.ts';
 

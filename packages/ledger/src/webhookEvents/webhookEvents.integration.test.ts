@@ -7,10 +7,10 @@ import { eventsOnly, useLedger } from '../../test/ledger.ts';
 import { insertPolicy } from '../../test/policies.ts';
 import { answerLeaseCalls } from '../leases/answerLeaseCalls.ts';
 import { markLost, registerProducer } from '../producers/producers.ts';
+import { recordGaps } from '../producers/recordGaps.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
 import { recordRefusals } from '../refusals/recordRefusals.ts';
 import type { RefusalRow } from '../refusals/refusal.ts';
-import { recordGaps } from './recordGaps.ts';
 
 const ledger = useLedger();
 const now = new Date('2026-11-10T12:00:00Z');

@@ -1,6 +1,6 @@
 import type { Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
-import { limitedPause } from '../buckets/limitPause.ts';
+import { limitedPause } from './limitPause.ts';
 
 /** Any number that no other advisory lock uses. */
 const COUNTERS_LOCK = 7_306_912_554;

@@ -1,7 +1,7 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
-import { GAP_TOLERANCE_SECONDS } from '../producers/ledgerAsOf.ts';
-import { recordWebhookEvents } from './webhookEvents.ts';
+import { recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
+import { GAP_TOLERANCE_SECONDS } from './ledgerAsOf.ts';
 
 const MAX_GAPS = 1_000;
 
