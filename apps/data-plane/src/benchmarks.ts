@@ -1,20 +1,8 @@
-import { newUuid } from '@weighbridge/domain';
-import { createLogger } from '@weighbridge/runtime';
-import type { Spool } from '@weighbridge/usage/recording';
-import { openSpool } from '@weighbridge/usage/recording';
 import { createKeyCache, type KeyCacheDeps } from './control/keyCache.ts';
 import { createKeyStore } from './control/keyStore.ts';
 import { authenticate } from './request/authenticate.ts';
 
-// The parts that the benchmarks measure apart from a running proxy.
-
-/** A spool with a proxy's default settings, in a folder that is created. */
-export async function openSpoolForBenchmark(dir: string): Promise<Spool> {
-  const logger = createLogger('bench');
-  logger.level = 'silent';
-  const now = () => new Date();
-  return await openSpool({ dir, maxBytes: 1024 ** 3, sync: 'process', newId: newUuid, now, logger });
-}
+// The part that the benchmarks measure apart from a running proxy.
 
 /** Authenticates by an `Authorization` header, with a key cache that looks up unknown keys by `resolve`. */
 export function openKeyCacheForBenchmark(

@@ -4,7 +4,6 @@ import { Command, InvalidArgumentError } from 'commander';
 import { describeAll, measureAll } from './allScenarios.ts';
 import { describeConsole, measureConsole } from './console/console.ts';
 import { describeControl, measureControl } from './control/control.ts';
-import { describeLeases, measureLeases } from './leases/leases.ts';
 import { describeMemory, measureMemory } from './memory/memory.ts';
 import { measureMetering } from './metering/metering.ts';
 import { describeMetering } from './metering/meteringReport.ts';
@@ -20,7 +19,6 @@ import { describeProxy } from './proxy/report.ts';
 import { writeDocs, writePeersDocs } from './proxy/writeDocs.ts';
 import { describeRebuild, measureRebuild } from './rebuild/rebuild.ts';
 import { loadLine, machineLine } from './shared/machine.ts';
-import { describeSpool, measureSpool } from './spool/spool.ts';
 import { describeTranslation, measureTranslation } from './translation/translation.ts';
 import { describeVisible, measureVisible } from './visible/visible.ts';
 
@@ -292,26 +290,6 @@ program
     const size = quick ? { events: 2_000, repeats: 1, isQuick: true } : given;
     const measure = () => withRun((run) => measureConsole(run, { ...size, pages: page, onProgress }));
     await report(json, measure, describeConsole);
-  });
-program
-  .command('spool')
-  .description('throughput of a proxy with its spool on and off')
-  .option('--rounds <count>', 'rounds per proxy', count(100), 20)
-  .option('--round-ms <count>', 'length of a round in milliseconds', count(60_000), 1_500)
-  .option('--cpu-prof <folder>', 'folder for CPU profiles of the proxies')
-  .option('--json', 'print JSON')
-  .action(async (options: { rounds: number; roundMs: number; cpuProf?: string; json?: true }) => {
-    const measure = () => withRun((run) => measureSpool(run, { ...options, onProgress }));
-    await report(options.json, measure, describeSpool);
-  });
-program
-  .command('leases')
-  .description('CPU of budgets per request, and lease calls of a proxy')
-  .option('--rounds <count>', 'rounds', count(100), 5)
-  .option('--rate <count>', 'requests/s on one key', count(100_000), 10_000)
-  .option('--json', 'print JSON')
-  .action(async (options: { rounds: number; rate: number; json?: true }) => {
-    await report(options.json, () => measureLeases({ ...options, onProgress }), describeLeases);
   });
 program
   .command('visible')

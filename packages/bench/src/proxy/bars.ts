@@ -7,16 +7,14 @@ import {
   HUNDRED_KB,
   KEYS,
   LARGE,
-  NAMES,
   ONE_CALLER,
   PLAIN,
   STREAMED,
   TEN_KB,
-  TOKENED,
 } from './plan.ts';
 import type { ProxyFigures } from './proxy.ts';
 import type { Cell, Round } from './rounds.ts';
-import { BARE_NAMED, BY_TOKEN, IN_PAIR, keysName, OURS, PREFIXED } from './weighbridge.ts';
+import { IN_PAIR, keysName, OURS } from './weighbridge.ts';
 import type { Workload } from './workload.ts';
 
 /** A figure with its target and its measured value. */
@@ -111,16 +109,6 @@ export function proxyBars(figures: ProxyFigures): Bar[] {
     ),
     most('10 times the keys and policies: CPU of a request', keysGrown(10), GROWTH_MARGIN),
     most('100 times the keys and policies: CPU of a request', keysGrown(100), GROWTH_MARGIN),
-    most(
-      'a bare name: CPU of a request, of one with its provider',
-      ratio(cell(BARE_NAMED, NAMES), cell(PREFIXED, NAMES), cpu),
-      GROWTH_MARGIN,
-    ),
-    most(
-      'access token: CPU per request, of that with a static key',
-      ratio(cell(BY_TOKEN, TOKENED), cell(PREFIXED, TOKENED), cpu),
-      GROWTH_MARGIN,
-    ),
   ];
 }
 

@@ -5,7 +5,7 @@ import { shippedNode } from '../shared/shippedNode.ts';
 import type { LoadOrder } from './loadOrder.ts';
 
 /** Workloads that are measured together. Each contender lists the groups in which it takes part. */
-export type Group = 'plain' | 'small' | 'sizes' | 'streamed' | 'open' | 'keys' | 'names' | 'tokens';
+export type Group = 'plain' | 'small' | 'sizes' | 'streamed' | 'open' | 'keys';
 
 /** A way for requests to the vendor: a proxy, or none. */
 export interface Contender

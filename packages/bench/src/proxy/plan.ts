@@ -35,7 +35,6 @@ export const LARGE = { name: '1 MB', stream: false, bytes: KIB * KIB } satisfies
 export const TEN_KB = { name: '10 KB', stream: false, bytes: 10 * KIB } satisfies Workload;
 export const HUNDRED_KB = { name: '100 KB', stream: false, bytes: 100 * KIB } satisfies Workload;
 export const AT_RATE = { ...PLAIN, name: '1 KB at 1,000/s', rate: 1_000 } satisfies Workload;
-export const STREAMED_AT_RATE = { ...STREAMED, name: 'streamed at 100/s', rate: 100 } satisfies Workload;
 /** Its streams start in no step with the chunks of others. */
 export const PACED = {
   ...STREAMED,
@@ -44,8 +43,6 @@ export const PACED = {
   rate: 23,
 } satisfies Workload;
 export const KEYS = { ...PLAIN, name: '1 KB, keys in turns' } satisfies Workload;
-export const NAMES = { ...PLAIN, name: '1 KB, names of one model' } satisfies Workload;
-export const TOKENED = { ...PLAIN, name: '1 KB, static key and access token' } satisfies Workload;
 
 const CONNECTIONS = 32;
 const FEW_CONNECTIONS = 8;
@@ -91,14 +88,11 @@ export function planWorkloads({ repeats, roundMs, warmUpRequests }: Effort): Pla
     closed('c32', 'plain', PLAIN, all),
     closed('streamed', 'streamed', STREAMED, share),
     closed('rate', 'open', AT_RATE, open),
-    closed('stream-rate', 'open', STREAMED_AT_RATE, open),
     closed('paced', 'open', PACED, { ...open, connections: PACED_CONNECTIONS }),
     closed('10kb', 'sizes', TEN_KB, { ...few, ...share }),
     closed('100kb', 'sizes', HUNDRED_KB, { ...few, ...share }),
     closed('1mb', 'sizes', LARGE, { ...few, ...share }),
     closed('keys', 'keys', KEYS, share),
-    closed('names', 'names', NAMES),
-    closed('tokens', 'tokens', TOKENED),
   ];
 }
 

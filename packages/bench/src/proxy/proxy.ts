@@ -1,10 +1,9 @@
-import { startAuthorizationServer } from '@weighbridge/mock-vendor/clouds';
 import type { TestRun } from '@weighbridge/testing';
 import { createNodeObserver, type NodeObserver } from '../observe/nodeFigures.ts';
 import { loadLine } from '../shared/machine.ts';
 import { residentMiBOfTree } from '../shared/residentMemory.ts';
 import { canRunInRealTime, lowerPriority } from '../shared/scheduling.ts';
-import { CLIENT_SECRET, type Service, startBenchProgram, startService } from '../shared/service.ts';
+import { type Service, startBenchProgram, startService } from '../shared/service.ts';
 import { chosen } from './choice.ts';
 import {
   type Absent,
@@ -22,7 +21,6 @@ import type { Cores } from './cores.ts';
 import { checkLedgerSum, watchRecorded } from './ledgerSum.ts';
 import { type Effort, LANES, planWorkloads, warmUpWorkload } from './plan.ts';
 import { type Cell, measureWorkload, type Setup, warmUpAll } from './rounds.ts';
-import { CLIENT_ID } from './tokenedModel.ts';
 import { Turns } from './turns.ts';
 import { IN_PAIR, OURS, startWeighbridge } from './weighbridge.ts';
 
@@ -227,10 +225,7 @@ async function startContenders(
   const hasPair = options.hasParts || (options.contenders !== undefined && wanted.has(IN_PAIR));
   if (wanted.has(OURS) || hasPair) {
     options.onProgress('issuing keys');
-    const tokens = await startAuthorizationServer({ clientId: CLIENT_ID, clientSecret: CLIENT_SECRET });
-    closing.push(() => tokens.close());
-    const { tokenUrl } = tokens;
-    const observed = { ...options, hasPair, nodeArgs: observer.nodeArgs, isObserved: true, tokenUrl };
+    const observed = { ...options, hasPair, nodeArgs: observer.nodeArgs, isObserved: true };
     const ours = await startWeighbridge(run, service, observed);
     for (const { process } of ours.proxies) closing.push(() => process.stop());
     contenders.push(...ours.contenders);

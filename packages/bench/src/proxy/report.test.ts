@@ -41,8 +41,6 @@ const FIGURES: ProxyFigures = {
     cell('Weighbridge', '1 KB at 1,000/s', { p50Ms: 0.7, p99Ms: 3 }),
     cell('Weighbridge, 10 keys and policies in turns', '1 KB, keys in turns', { cpuMicros: 100 }),
     cell('Weighbridge, 100 keys and policies in turns', '1 KB, keys in turns', { cpuMicros: 105 }),
-    cell('Weighbridge, provider and name', '1 KB, names of one model', { cpuMicros: 100 }),
-    cell('Weighbridge, bare name', '1 KB, names of one model', { cpuMicros: 112 }),
   ],
   absent: [{ name: 'nginx', reason: 'not found' }],
   requests: 7,
@@ -75,7 +73,6 @@ it('compares round by round, and says whether each target is reached', () => {
   ]);
   expect(bar('10 times the keys and policies: CPU of a request')).toEqual(['1.05 (1.05–1.05)', true]);
   expect(bar('100 times the keys and policies: CPU of a request')).toEqual([undefined, undefined]);
-  expect(bar('a bare name: CPU of a request, of one with its provider')).toEqual(['1.12 (1.12–1.12)', false]);
   expect(bar('10 KB: of what bare Node does on a core')).toEqual([undefined, undefined]);
 });
 

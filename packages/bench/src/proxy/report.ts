@@ -4,7 +4,7 @@ import { shippedNode } from '../shared/shippedNode.ts';
 import { type BarChart, barChartSvg, type ChartBar } from './barChart.ts';
 import { type Bar, byRound, proxyBars } from './bars.ts';
 import { DIRECT } from './contender.ts';
-import { AT_RATE, FIRST_EVENT, ONE_CALLER, PACED, PLAIN, STREAMED, STREAMED_AT_RATE } from './plan.ts';
+import { AT_RATE, FIRST_EVENT, ONE_CALLER, PACED, PLAIN, STREAMED } from './plan.ts';
 import type { ProxyFigures } from './proxy.ts';
 import { type Cell, figureOf, type Round } from './rounds.ts';
 import { OURS } from './weighbridge.ts';
@@ -20,9 +20,7 @@ export const NOT_MEASURED = [
 ] as const;
 
 /** Those in which no request waits for another. */
-const LATENCY_LANES: readonly string[] = [ONE_CALLER, FIRST_EVENT, AT_RATE, STREAMED_AT_RATE, PACED].map(
-  ({ name }) => name,
-);
+const LATENCY_LANES: readonly string[] = [ONE_CALLER, FIRST_EVENT, AT_RATE, PACED].map(({ name }) => name);
 
 const HEAD = [
   'workload',

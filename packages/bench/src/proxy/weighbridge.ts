@@ -10,18 +10,11 @@ import {
 } from '../shared/service.ts';
 import { CHAT_PATH, type Contender, EVERY_GROUP, type Group, onShippedNode } from './contender.ts';
 import type { Cores } from './cores.ts';
-import { addTokenedModel } from './tokenedModel.ts';
-import { MODEL } from './workload.ts';
 
 export const OURS = 'Weighbridge';
 /** Two processes that share a port. */
 export const IN_PAIR = `${OURS}, two processes`;
-/** With the provider before the model's name, which needs no look-up; and without. */
-export const PREFIXED = `${OURS}, provider and name`;
-export const BARE_NAMED = `${OURS}, bare name`;
-/** By an access token that the proxy got, instead of a static key. */
-export const BY_TOKEN = `${OURS}, access token`;
-const USE_IN_MEMORY_SPOOL = fileURLToPath(new URL('../../dist/spool/useInMemorySpool.js', import.meta.url));
+const USE_IN_MEMORY_SPOOL = fileURLToPath(new URL('../../dist/proxy/useInMemorySpool.js', import.meta.url));
 /** Rate limits that no benchmark reaches. */
 const AMPLE_RATES = {
   requests_per_minute: 2_000_000_000,
@@ -41,8 +34,6 @@ export interface RunningWeighbridge {
 export interface WeighbridgeOptions {
   readonly cores: Cores;
   readonly keys: number;
-  /** What issues access tokens for a connector; undefined: none has them. */
-  readonly tokenUrl?: string;
   /** Whether to start further contenders than the one with everything on. */
   readonly hasParts: boolean;
   /** Whether to start two processes that share a port. Default: as `hasParts`. */
@@ -68,8 +59,6 @@ export async function startWeighbridge(
   const parent = await createPolicy(service, { name: 'company', ...AMPLE_BUDGET });
   const own = { ...AMPLE_BUDGET, ...AMPLE_RATES, parent_policy_id: parent };
   const tokens = await issueKeysOf(service, 'key', keyCount, own);
-  const { tokenUrl } = options;
-  const tokenedModel = tokenUrl === undefined ? undefined : await addTokenedModel(service, tokenUrl);
   const proxies: RunningProxy[] = [];
   try {
     const start = async (name: string, more: ProxyStart = {}) => {
@@ -81,15 +70,7 @@ export async function startWeighbridge(
     const main = await start('main');
     const contender = (name: string, proxy: RunningProxy, of: readonly string[], groups: readonly Group[]) =>
       weighbridge(name, proxy, { tokens: of, groups, isObserved: options.isObserved === true });
-    const named = (name: string, model: string, groups: readonly Group[] = ['names']) => {
-      return { ...contender(name, main, tokens.slice(0, keys), groups), model };
-    };
-    const always = [
-      contender(OURS, main, tokens.slice(0, keys), EVERY_GROUP),
-      named(PREFIXED, MODEL, ['names', 'tokens']),
-      named(BARE_NAMED, MODEL.slice(MODEL.indexOf('/') + 1)),
-      ...(tokenedModel === undefined ? [] : [named(BY_TOKEN, tokenedModel, ['tokens'])]),
-    ];
+    const always = [contender(OURS, main, tokens.slice(0, keys), EVERY_GROUP)];
     const inPair = async (): Promise<Contender> => {
       const pair = await start('pair', { core: cores.pair, processes: PAIR });
       return { ...contender(IN_PAIR, pair, tokens.slice(0, keys), ['plain']), processes: PAIR };

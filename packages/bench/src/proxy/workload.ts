@@ -19,7 +19,7 @@ export const PACED_MARK = 'Slowly. ';
 export const PACE_MS = 20;
 const CHUNKS = 40;
 const PACED_CHUNKS = 64;
-export const MODEL = 'mock/echo';
+const MODEL = 'mock/echo';
 /** Shorter requests have no `max_tokens`. */
 const SHORT_BYTES = 128;
 /** The usage that every response reports, streamed or not, so all have one price. */

@@ -14,8 +14,6 @@ import { inRealTime } from './scheduling.ts';
 import { shippedNode } from './shippedNode.ts';
 
 const READY_TIMEOUT_MS = 60_000;
-/** Of connectors with access tokens: `env:BENCH_CLIENT_SECRET`. */
-export const CLIENT_SECRET = 'secret-of-the-benchmark';
 const CONTROL_PLANE_TOKEN = 'the token of the measured apps';
 
 type App = 'control-plane' | 'data-plane' | 'metering';
@@ -166,7 +164,6 @@ export async function startService(
       MOCK_VENDOR_URL: vendor.url,
       // For connectors that a scenario adds, and what issues tokens for them.
       ALLOWED_UPSTREAM_HOSTS: new URL(vendor.url).hostname,
-      BENCH_CLIENT_SECRET: CLIENT_SECRET,
     });
     closing.push(() => controlPlane.process.stop());
     const metering = await startBuiltApp(run, 'metering', {

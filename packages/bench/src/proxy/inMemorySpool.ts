@@ -1,8 +1,6 @@
 import { randomUUID } from 'node:crypto';
 
 const SHARDS = 4;
-/** Whether requests wait for the end of their turn of the event loop, as they do with a spool. */
-const WAITS = new URL(import.meta.url).search === '?waits';
 
 interface SettledEvent {
   readonly shard: number;
@@ -81,7 +79,6 @@ class InMemorySpool {
   readonly usedBytes = 0;
   readonly damagedRecords = 0;
   #openAttempts = 0;
-  #endOfTurn: Promise<void> | undefined;
   #listener: (event: SettledEvent) => void = () => {};
 
   constructor(maxBytes: number) {
@@ -105,9 +102,7 @@ class InMemorySpool {
     return { eventId, isRefused: false, settle };
   }
 
-  durable(): Promise<void> | undefined {
-    return WAITS ? this.#waitForEndOfTurn() : undefined;
-  }
+  durable(): undefined {}
 
   onSettled(listener: (event: SettledEvent) => void): void {
     this.#listener = listener;
@@ -122,16 +117,6 @@ class InMemorySpool {
   }
 
   async close(): Promise<void> {}
-
-  #waitForEndOfTurn(): Promise<void> {
-    this.#endOfTurn ??= new Promise((resolve) => {
-      setImmediate(() => {
-        this.#endOfTurn = undefined;
-        resolve();
-      });
-    });
-    return this.#endOfTurn;
-  }
 }
 
 /** A UUIDv7: the proxy reads the start time of an epoch from its id. */

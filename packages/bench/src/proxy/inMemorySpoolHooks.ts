@@ -1,4 +1,4 @@
-const IN_MEMORY_SPOOL = new URL(`./inMemorySpool.js${new URL(import.meta.url).search}`, import.meta.url).href;
+const IN_MEMORY_SPOOL = new URL('./inMemorySpool.js', import.meta.url).href;
 
 type Resolve = (specifier: string, context: object) => Promise<{ readonly url: string }>;
 
