@@ -1,4 +1,14 @@
 export { ApiError, readApiError } from './apiError.ts';
 export { bodyOf, type Client, type ClientOptions, createClient } from './client.ts';
 export type { components, operations, paths } from './gen/openapi.ts';
+export {
+  type BodyOf,
+  type CallOptions,
+  callOperation,
+  type Field,
+  type Fields,
+  type ItemOf,
+  type Operation,
+  type ResultOf,
+} from './operation.ts';
 export { allItems, type PageOf, pages } from './paging.ts';

@@ -77,7 +77,7 @@ export type CacheSettings = Static<typeof CacheSettings>;
 export const TranslationRule = OneOf(['lenient', 'strict'], {
   title: 'TranslationRule',
   description:
-    'What becomes of a request that has to be translated for a vendor with another dialect, if something of it would be changed or dropped: `lenient` (default) sends it and says what in `x-svc-dropped`; `strict` refuses it with 400 `not_translatable`. If the profile, the policy or one of its parents says `strict`, that holds.',
+    'A request that a vendor with another dialect can not get whole: `lenient` (default) sends it, `strict` refuses it. What was changed or dropped is in `x-svc-dropped`; the refusal is 400 `not_translatable`. If the profile, the policy or one of its parents says `strict`, that holds.',
 });
 
 export const DateTime = Type.String({ format: 'date-time' });

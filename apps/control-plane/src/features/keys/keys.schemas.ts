@@ -3,14 +3,20 @@ import { PageQuery } from '../../shared/paging.ts';
 import { DateTime, Nullable, OneOf, QueryBoolean, Strict, TextByName } from '../../shared/schemas.ts';
 import { SCOPES } from '../../shared/scopes.ts';
 
-const Kind = OneOf(['service', 'user'], { title: 'KeyKind' });
-const AttributionText = Type.Optional(Type.String({ maxLength: 256 }));
+const Kind = OneOf(['service', 'user'], {
+  title: 'KeyKind',
+  description: 'The kind of its holder.',
+});
+const attributed = (to: string) =>
+  Type.Optional(
+    Type.String({ maxLength: 256, description: `The ${to} that its requests are attributed to.` }),
+  );
 export const Attribution = Strict(
   {
-    user: AttributionText,
-    team: AttributionText,
-    project: AttributionText,
-    env: AttributionText,
+    user: attributed('user'),
+    team: attributed('team'),
+    project: attributed('project'),
+    env: attributed('environment'),
     labels: Type.Optional(TextByName({ maxLength: 256 }, { title: 'Labels', maxProperties: 32 })),
   },
   { title: 'Attribution' },
@@ -88,9 +94,13 @@ export const NewKey = Strict(
     kind: Type.Optional(Kind),
     disabled: Type.Optional(Type.Boolean()),
     expires_at: Type.Optional(Nullable(DateTime)),
-    policy_id: Type.Optional(Nullable(Type.String())),
+    policy_id: Type.Optional(Nullable(Type.String({ description: 'The policy that governs it.' }))),
     scopes: Type.Optional(Nullable(Type.Array(OneOf(SCOPES, { title: 'NewKeyScope' })))),
-    principal_id: Type.Optional(Type.String()),
+    principal_id: Type.Optional(
+      Type.String({
+        description: "The principal that owns it (operators only; default: the caller's own).",
+      }),
+    ),
     attribution: Type.Optional(Attribution),
     managed_by: Type.Optional(
       Nullable(
@@ -112,7 +122,7 @@ export const KeyChanges = Strict(
     name: Type.Optional(Type.String()),
     disabled: Type.Optional(Type.Boolean()),
     expires_at: Type.Optional(Nullable(DateTime)),
-    policy_id: Type.Optional(Nullable(Type.String())),
+    policy_id: Type.Optional(Nullable(Type.String({ description: 'The policy that governs it.' }))),
     attribution: Type.Optional(Attribution),
   },
   { title: 'KeyChanges' },
@@ -124,7 +134,7 @@ export const KeyQuery = Strict({
   principal_id: Type.Optional(Type.String()),
   team_id: Type.Optional(Type.String({ description: "The team that the key's principal is in now." })),
   policy_id: Type.Optional(Type.String({ description: 'The policy that governs the key.' })),
-  kind: Type.Optional(Kind),
+  kind: Type.Optional({ ...Kind, description: 'Only keys of this kind.' }),
   disabled: Type.Optional(QueryBoolean('Whether the key is disabled.')),
   revoked: Type.Optional(QueryBoolean('Whether the key is revoked.')),
   expiring_before: Type.Optional(DateTime),

@@ -12,10 +12,17 @@ import {
 } from '../../shared/schemas.ts';
 
 const MAX_PER_MINUTE = 2_147_483_647;
-const PerMinute = Nullable(Type.Integer({ minimum: 1, maximum: MAX_PER_MINUTE }));
+const Rate = (description: string) =>
+  Nullable(Type.Integer({ minimum: 1, maximum: MAX_PER_MINUTE, description }));
 /** Who shares a counter. */
-export const CounterScope = OneOf(['key', 'principal', 'policy'], { title: 'CounterScope' });
-const DefaultFor = OneOf(['service', 'user', 'all'], { title: 'DefaultFor' });
+export const CounterScope = OneOf(['key', 'principal', 'policy'], {
+  title: 'CounterScope',
+  description: 'What has a counter: each key, each principal, or the whole policy.',
+});
+const DefaultFor = OneOf(['service', 'user', 'all'], {
+  title: 'DefaultFor',
+  description: 'The kind of keys without another policy that it governs.',
+});
 
 /** Names of fields, each with `[]` for each level of a list, and a value after `=`. */
 const FIELD_PATTERN =
@@ -38,13 +45,29 @@ export type OnExhausted = Static<typeof OnExhausted>;
 const name = Type.String();
 const settingsWithDefaults = {
   limit_micro_usd: Nullable(
-    Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD, description: 'Null: unlimited.' }),
+    Type.Integer({
+      minimum: 0,
+      maximum: MAX_LIMIT_MICRO_USD,
+      description: 'The limit of each window, in micro-USD. Null: unlimited.',
+    }),
   ),
-  window: OneOf(WINDOW_KINDS, { title: 'Window' }),
-  timezone: Type.String({ maxLength: 100 }),
+  window: OneOf(WINDOW_KINDS, {
+    title: 'Window',
+    description: 'The window after which spend starts again.',
+  }),
+  timezone: Type.String({
+    maxLength: 100,
+    description: 'The time zone of the windows, such as Europe/Vienna.',
+  }),
   counter_scope: CounterScope,
-  enforcement: OneOf(['enforce', 'shadow', 'off'], { title: 'Enforcement' }),
-  budget_mode: OneOf(['balanced', 'hard'], { title: 'BudgetMode' }),
+  enforcement: OneOf(['enforce', 'shadow', 'off'], {
+    title: 'Enforcement',
+    description: 'At a limit: `enforce` refuses, `shadow` only counts, `off` does nothing.',
+  }),
+  budget_mode: OneOf(['balanced', 'hard'], {
+    title: 'BudgetMode',
+    description: '`balanced` reserves an estimate, `hard` the most that a request can cost.',
+  }),
   hard_allow_fields: Type.Array(Type.String({ pattern: FIELD_PATTERN, maxLength: 300 }), {
     maxItems: 100,
     description:
@@ -60,13 +83,13 @@ const settingsWithDefaults = {
       'Whether requests may use vendor-stored objects (responses, conversations, files) that were not created here: `any`, or `own`, which makes them 404. The objects of other principals are always 404. Of a policy and its parents, the strictest holds.',
   }),
   translation: TranslationRule,
-  requests_per_minute: PerMinute,
-  tokens_per_minute: PerMinute,
-  max_parallel: PerMinute,
-  parent_policy_id: Nullable(Type.String()),
+  requests_per_minute: Rate('The limit of requests per minute.'),
+  tokens_per_minute: Rate('The limit of tokens per minute.'),
+  max_parallel: Rate('The limit of requests at the same time.'),
+  parent_policy_id: Nullable(Type.String({ description: 'The parent policy, whose budget applies too.' })),
   default_for: Nullable(DefaultFor),
-  self_service: Type.Boolean(),
-  profile_id: Nullable(Type.String()),
+  self_service: Type.Boolean({ description: 'Callers may choose it for their own keys.' }),
+  profile_id: Nullable(Type.String({ description: 'The routing profile that router/default names.' })),
   on_exhausted: Nullable(OnExhausted),
   cache: Nullable(CacheSettings),
   thresholds: Type.Array(Type.Integer({ minimum: 1, maximum: 100 }), {
@@ -96,7 +119,10 @@ export type PolicyChanges = Static<typeof PolicyChanges>;
 export const PolicyQuery = Strict({
   ...PageQuery,
   name_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
-  default_for: Type.Optional(DefaultFor),
+  default_for: Type.Optional({
+    ...DefaultFor,
+    description: 'Only the policy that is the default for this kind of key.',
+  }),
   parent_policy_id: Type.Optional(Type.String()),
   self_service: Type.Optional(QueryBoolean('Whether callers may choose it for their keys.')),
 });

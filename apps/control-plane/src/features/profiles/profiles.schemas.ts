@@ -3,7 +3,8 @@ import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
 import { CacheSettings, DateTime, Nullable, OneOf, Strict, TranslationRule } from '../../shared/schemas.ts';
 
-const Price = Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD }));
+const Price = (description: string) =>
+  Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD, description }));
 
 /** A model as `<provider>/<model>`. The strategy `weighted` uses the weight; 1 by default. */
 const Target = Strict(
@@ -18,18 +19,34 @@ export type ProfileTarget = Static<typeof Target>;
 /** What a target must fulfil to be chosen. Prices are in micro-USD per one million tokens. */
 const Constraints = Strict(
   {
-    context_window: Type.Optional(Type.Integer({ minimum: 1 })),
-    max_input_price_micro_usd: Price,
-    max_output_price_micro_usd: Price,
-    min_score: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),
-    capabilities: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 50 }), { maxItems: 20 })),
+    context_window: Type.Optional(
+      Type.Integer({ minimum: 1, description: 'Only models with at least this window, in tokens.' }),
+    ),
+    max_input_price_micro_usd: Price('Only models that cost at most this, per million input tokens.'),
+    max_output_price_micro_usd: Price('Only models that cost at most this, per million output tokens.'),
+    min_score: Type.Optional(
+      Type.Number({
+        minimum: 0,
+        maximum: 100,
+        description: 'Only models with at least this published score.',
+      }),
+    ),
+    capabilities: Type.Optional(
+      Type.Array(Type.String({ minLength: 1, maxLength: 50 }), {
+        maxItems: 20,
+        description: 'Only models with this capability.',
+      }),
+    ),
   },
   { title: 'ProfileConstraints' },
 );
 export type ProfileConstraints = Static<typeof Constraints>;
 
 /** How a profile chooses among its targets. */
-export const Strategy = OneOf(STRATEGIES, { title: 'Strategy' });
+export const Strategy = OneOf(STRATEGIES, {
+  title: 'Strategy',
+  description: 'How it chooses among its models.',
+});
 const PinPromptCacheKeys = Type.Boolean({
   description:
     'Without X-Svc-Session-Id, requests with the same prompt_cache_key are one session, which is pinned. Default: false.',
