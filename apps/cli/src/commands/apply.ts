@@ -12,11 +12,11 @@ import { runPlan } from '../apply/runPlan.ts';
 import { writeSecret } from '../apply/secretFiles.ts';
 import { showPlan, summary } from '../apply/showPlan.ts';
 import { withSecrets } from '../apply/webhookChanges.ts';
+import { collectList, parseDuration } from '../resources/parsers.ts';
 import { ExitCode } from '../session/exitCode.ts';
 import { printable } from '../session/output.ts';
 import { type Cli, openSession, type Session } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
-import { collectList, parseDuration } from './options.ts';
 
 /** Thousands of changes take a minute. */
 const PROGRESS_EVERY = 500;

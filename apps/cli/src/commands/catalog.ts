@@ -8,11 +8,11 @@ import { showPlan, summary } from '../apply/showPlan.ts';
 import type { ImportResult } from '../catalog/importedModel.ts';
 import { withKeptDimensions } from '../catalog/keptDimensions.ts';
 import { readLiteLlm, readModelsDev } from '../catalog/readLists.ts';
+import { collectList } from '../resources/parsers.ts';
 import { printable } from '../session/output.ts';
 import { type Cli, openSession } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
 import { catalogFeedCommand } from './catalogFeed.ts';
-import { collectList } from './options.ts';
 
 const READERS: Readonly<Record<string, (content: unknown) => ImportResult>> = {
   litellm: readLiteLlm,

@@ -3,10 +3,10 @@ import { Argument, Command, InvalidArgumentError } from 'commander';
 import { modelInstead } from '../connect/reachableModel.ts';
 import { textOf } from '../connect/recipe.ts';
 import { findRecipe, RECIPES } from '../connect/recipes.ts';
+import { parseMicroUsd, parseTime } from '../resources/parsers.ts';
 import { printable, usd } from '../session/output.ts';
 import { type Cli, openSession, type Session } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
-import { parseMicroUsd, parseTime } from './options.ts';
 
 interface Options {
   readonly name?: string;

@@ -1,8 +1,9 @@
 import { bodyOf, type components } from '@weighbridge/client';
+import { getProfile, listProfiles } from '@weighbridge/client/operations';
 import { Command, Option } from 'commander';
+import { addCall, addList } from '../resources/calls.ts';
 import { price, printable } from '../session/output.ts';
-import { type Cli, firstItems, openSession, type Session } from '../session/session.ts';
-import { limitOf, listOptions } from './options.ts';
+import { type Cli, openSession, type Session } from '../session/session.ts';
 import { profileSettingsCommands } from './profileSettings.ts';
 
 type Explanation = components['schemas']['Explanation'];
@@ -15,32 +16,16 @@ export function profilesCommand(cli: Cli): Command {
     'routing profiles: the models behind router/<profile>, and their order',
   );
 
-  listOptions(profiles.command('list'))
-    .description('list profiles by name')
-    .option('--name <text>', 'only profiles whose name contains this')
-    .action(async (options, command: Command) => {
-      const session = await openSession(cli, command);
-      const filter = { ...(options.name && { name_contains: options.name }) };
-      const items = await firstItems(session, limitOf(options), (page) =>
-        bodyOf(session.client.GET('/api/v1/profiles', { params: { query: { ...filter, ...page } } })),
-      );
-      session.showList(items, [
-        ['ID', (profile) => profile.id],
-        ['NAME', (profile) => profile.name],
-        ['STRATEGY', (profile) => profile.strategy],
-        ['MODELS', (profile) => profile.targets.map(({ model }) => model)],
-      ]);
-    });
-
-  profiles
-    .command('show <profile_id>')
-    .description('show a profile')
-    .action(async (profile_id: string, _options, command: Command) => {
-      const session = await openSession(cli, command);
-      const params = { path: { profile_id } };
-      session.showOne(await bodyOf(session.client.GET('/api/v1/profiles/{profile_id}', { params })));
-    });
-
+  addList(profiles.command('list'), cli, listProfiles, {
+    description: 'list profiles by name',
+    columns: [
+      ['ID', (profile) => profile.id],
+      ['NAME', (profile) => profile.name],
+      ['STRATEGY', (profile) => profile.strategy],
+      ['MODELS', (profile) => profile.targets.map(({ model }) => model)],
+    ],
+  });
+  addCall(profiles.command('show <profile_id>'), cli, getProfile, { description: 'show a profile' });
   profileSettingsCommands(cli, profiles);
 
   profiles

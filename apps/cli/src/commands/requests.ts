@@ -1,105 +1,79 @@
-import { bodyOf, type components } from '@weighbridge/client';
+import type { components } from '@weighbridge/client';
+import { createCorrection, getRequest, listRequests } from '@weighbridge/client/operations';
 import { Command } from 'commander';
+import { addCall, addList, send } from '../resources/calls.ts';
+import { parseSignedMicroUsd } from '../resources/parsers.ts';
 import { type Column, time, usd } from '../session/output.ts';
-import { type Cli, firstItems, openSession } from '../session/session.ts';
-import { attributeOf, limitOf, listOptions, parseSignedMicroUsd, parseTime } from './options.ts';
+import type { Cli } from '../session/session.ts';
 import { showRequest } from './requestDetail.ts';
 
 type Request = components['schemas']['RequestRecord'];
-
-/** The filters of the list, by the name of the option. */
-const FILTERS = {
-  principal: 'principal_id',
-  key: 'key_id',
-  policy: 'policy_id',
-  model: 'model',
-  session: 'session_id',
-  team: 'team',
-  'team-id': 'team_id',
-  outcome: 'outcome',
-} as const;
 
 export function requestsCommand(cli: Cli): Command {
   const requests = new Command('requests').description(
     'single requests: what they cost, or why they were refused',
   );
-  requests.addCommand(listCommand(cli));
-
-  requests
-    .command('show <request_id>')
-    .description('show a request with its attempts and corrections, or why it was refused')
-    .action(async (request_id: string, _options, command: Command) => {
-      const session = await openSession(cli, command);
-      const params = { path: { request_id } };
-      showRequest(session, await bodyOf(session.client.GET('/api/v1/requests/{request_id}', { params })));
-    });
-
-  requests
-    .command('correct <request_id>')
-    .description('add a signed correction to the cost of a request; entries are never edited')
-    .requiredOption(
-      '--amount-usd <amount>',
-      'the amount to add to the spend, such as 0.25, or -0.25 to give back',
-      parseSignedMicroUsd,
-    )
-    .requiredOption('--reason <text>', 'the reason, which is recorded')
-    .option('--event <event_id>', "the attempt to correct; default: the request's first")
-    .option('--idempotency-key <text>', 'the same key again within 24 hours adds nothing')
-    .addHelpText(
-      'after',
-      '\nExample:\n  weighbridge requests correct req_… --amount-usd -0.25 --reason "not on the vendor\'s invoice"',
-    )
-    .action(async (request_id: string, options, command: Command) => {
-      const session = await openSession(cli, command);
-      const params = {
-        path: { request_id },
-        ...(options.idempotencyKey && { header: { 'idempotency-key': options.idempotencyKey } }),
-      };
-      const body = {
-        amount_micro_usd: options.amountUsd,
-        reason: options.reason,
-        ...(options.event && { event_id: options.event }),
-      };
-      session.showOne(
-        await bodyOf(session.client.POST('/api/v1/requests/{request_id}/corrections', { params, body })),
-      );
-    });
-
+  addRequestList(requests.command('list'), cli);
+  addCall(requests.command('show <request_id>'), cli, getRequest, {
+    description: 'show a request with its attempts and corrections, or why it was refused',
+    show: showRequest,
+  });
+  addCorrection(requests.command('correct <request_id>'), cli);
   return requests;
 }
 
-function listCommand(cli: Cli): Command {
-  const command = listOptions(new Command('list'))
-    .description('list requests, the newest first; without --from, of the last month')
-    .option('--from <time>', 'start: a date-time', parseTime(cli.now))
-    .option('--to <time>', 'end: a date-time', parseTime(cli.now))
-    .option('--refused', 'only those that this service refused, as --outcome refused')
-    .option('--estimated', 'only those with an attempt whose usage was estimated')
-    .option('--price-incomplete', 'only those with an attempt whose price lacked something');
-  for (const name of Object.keys(FILTERS)) command.option(`--${name} <value>`, `only this ${name}`);
-  return command
-    .addHelpText(
-      'after',
-      '\nExamples:\n  weighbridge requests list --refused\n  weighbridge requests list --key key_… --limit 20',
-    )
-    .action(async (options, self: Command) => {
-      const session = await openSession(cli, self);
-      const filters = Object.entries(FILTERS).map(
-        ([name, field]) => [field, options[attributeOf(name)]] as const,
-      );
-      const query = {
-        ...Object.fromEntries(filters.filter(([, value]) => value !== undefined)),
-        ...(options.refused && { outcome: 'refused' as const }),
-        ...(options.estimated && { estimated: true }),
-        ...(options.priceIncomplete && { price_incomplete: true }),
-        ...(options.from && { from: options.from }),
-        ...(options.to && { to: options.to }),
-      };
-      const items = await firstItems(session, limitOf(options), async (page) =>
-        bodyOf(session.client.GET('/api/v1/requests', { params: { query: { ...query, ...page } } })),
-      );
-      session.showList(items, COLUMNS);
-    });
+function addRequestList(command: Command, cli: Cli): void {
+  addList(command, cli, listRequests, {
+    skipsEmpty: false,
+    description: 'list requests, the newest first; without --from, of the last month',
+    query: {
+      from: { text: 'start: a date-time' },
+      to: { text: 'end: a date-time' },
+      principal_id: { text: 'only this principal' },
+      policy_id: { text: 'only this policy, as the governing one or a parent of it' },
+      model: { text: 'only those that this model answered' },
+      session_id: { text: 'only this session: its whole X-Svc-Session-Id' },
+      team: { text: 'only this team, as the caller or the key named it' },
+      team_id: { flag: 'team-id <id>', text: 'only those of principals that were in this team' },
+      label: { flag: 'label <key=value>', text: 'only those with these labels, such as tier=gold' },
+      outcome: [
+        { text: 'only those with an attempt of this outcome, or refused' },
+        {
+          flag: 'refused',
+          text: 'only those that this service refused, as --outcome refused',
+          resolve: () => 'refused',
+        },
+      ],
+      estimated: { text: 'only those with an attempt whose usage was estimated' },
+      price_incomplete: { text: 'only those with an attempt whose price lacked something' },
+    },
+    examples: ['weighbridge requests list --refused', 'weighbridge requests list --key key_… --limit 20'],
+    columns: COLUMNS,
+  });
+}
+
+function addCorrection(command: Command, cli: Cli): void {
+  command.option('--idempotency-key <text>', 'the same key again within 24 hours adds nothing');
+  addCall(command, cli, createCorrection, {
+    skipsEmpty: true,
+    description: 'add a signed correction to the cost of a request; entries are never edited',
+    flags: {
+      amount_micro_usd: {
+        text: 'the amount to add to the spend, such as 0.25, or -0.25 to give back',
+        read: parseSignedMicroUsd,
+      },
+      reason: { text: 'the reason, which is recorded' },
+      event_id: { text: "the attempt to correct; default: the request's first" },
+    },
+    examples: [
+      'weighbridge requests correct req_… --amount-usd -0.25 --reason "not on the vendor\'s invoice"',
+    ],
+    send: (session, sent, { idempotencyKey }) =>
+      send(session, createCorrection, {
+        ...sent,
+        header: idempotencyKey ? { 'idempotency-key': idempotencyKey } : {},
+      }),
+  });
 }
 
 const COLUMNS: readonly Column<Request>[] = [

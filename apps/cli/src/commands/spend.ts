@@ -1,9 +1,5 @@
 import { bodyOf, type components } from '@weighbridge/client';
 import { Command, Option } from 'commander';
-import { type Column, time, usd } from '../session/output.ts';
-import { type Cli, firstItems, openSession } from '../session/session.ts';
-import { UsageError } from '../session/usageError.ts';
-import { exportFocus, FOCUS_FORMATS } from './focus.ts';
 import {
   attributeOf,
   collectList,
@@ -11,7 +7,11 @@ import {
   listOptions,
   parsePositiveInteger,
   parseTime,
-} from './options.ts';
+} from '../resources/parsers.ts';
+import { type Column, time, usd } from '../session/output.ts';
+import { type Cli, firstItems, openSession } from '../session/session.ts';
+import { UsageError } from '../session/usageError.ts';
+import { exportFocus, FOCUS_FORMATS } from './focus.ts';
 
 type Row = components['schemas']['SpendRow'];
 type Total = components['schemas']['SpendTotal'];

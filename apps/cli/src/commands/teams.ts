@@ -1,15 +1,23 @@
 import { bodyOf, type components, pages } from '@weighbridge/client';
+import {
+  createTeam,
+  deleteTeam,
+  freezeTeam,
+  getTeam,
+  listTeams,
+  unfreezeTeam,
+  updateTeam,
+} from '@weighbridge/client/operations';
 import { isId } from '@weighbridge/domain';
 import { Command, Option } from 'commander';
+import { addCall, addList } from '../resources/calls.ts';
 import { type Column, formatTable, time, usd } from '../session/output.ts';
-import { type Cli, firstItems, openSession, type Session } from '../session/session.ts';
+import { type Cli, openSession, type Session } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
-import { limitOf, listOptions } from './options.ts';
 
 type Team = components['schemas']['Team'];
 type TeamReport = components['schemas']['TeamReport'];
 type TeamMember = components['schemas']['TeamMember'];
-type TeamChanges = components['schemas']['TeamChanges'];
 
 const COLUMNS: readonly Column<Team>[] = [
   ['ID', (team) => team.id],
@@ -30,137 +38,63 @@ const MEMBER_COLUMNS: readonly Column<TeamMember>[] = [
   ['BY', ({ counter }) => counter?.policy_name],
 ];
 
-const BY_NAME = '\nA team is given by its id or its name.';
+const NAMES = '\nA team is given by its id or its name.';
+const NAMED = { help: NAMES, named: { team: ['team_id', teamIdOf] } } as const;
+/** An option that takes a team. */
+export const BY_NAME = { flag: 'team <team>', resolve: teamIdOf };
+
+const FLAGS = {
+  parent_team_id: { ...BY_NAME, flag: 'parent <team>', text: 'the team above, by id or name, or none' },
+  policy_id: { text: 'counts for every request of the team and of the teams below it, or none' },
+  member_policy_id: { text: "governs the members' keys without another policy, or none" },
+};
 
 export function teamsCommand(cli: Cli): Command {
   const teams = new Command('teams').description('people with a budget in common, and their leads');
-  addReads(teams, cli);
-  addCreate(teams, cli);
-  addUpdate(teams, cli);
-  addOfOne(teams, cli, 'delete', 'delete a team without members and without teams below it');
-  addOfOne(teams, cli, 'freeze', 'refuse all requests of a team and of the teams below it');
-  addOfOne(teams, cli, 'unfreeze', 'serve a frozen team again');
+  addList(teams.command('list'), cli, listTeams, {
+    query: {
+      parent_team_id: { ...BY_NAME, flag: 'parent <team>', text: 'only the teams directly below this one' },
+      policy_id: { text: 'only teams with this policy, for the team or for its members' },
+      frozen: { text: 'only frozen teams' },
+    },
+    columns: COLUMNS,
+  });
+  addCall(teams.command('show <team>'), cli, getTeam, {
+    ...NAMED,
+    description: 'show a team with its counter, and what each member has spent',
+    show: showTeam,
+  });
+  addCall(teams.command('create <name>'), cli, createTeam, {
+    flags: FLAGS,
+    help: NAMES,
+    examples: [
+      'weighbridge teams create research --policy pol_… --member-policy pol_…',
+      'weighbridge teams create vision --parent research',
+    ],
+  });
+  addCall(teams.command('update <team>'), cli, updateTeam, {
+    ...NAMED,
+    flags: FLAGS,
+    examples: ['weighbridge teams update vision --parent none --policy pol_…'],
+  });
+  addCall(teams.command('delete <team>'), cli, deleteTeam, NAMED);
+  addCall(teams.command('freeze <team>'), cli, freezeTeam, NAMED);
+  addCall(teams.command('unfreeze <team>'), cli, unfreezeTeam, {
+    ...NAMED,
+    description: 'serve a frozen team again',
+  });
   teams.addCommand(membersCommand(cli));
   return teams;
 }
 
-function addReads(teams: Command, cli: Cli): void {
-  listOptions(teams.command('list'))
-    .description('list teams, newest first')
-    .option('--name <text>', 'only teams whose name contains this')
-    .option('--parent <team>', 'only the teams directly below this one')
-    .option('--policy <id>', 'only teams with this policy, for the team or for its members')
-    .option('--frozen', 'only frozen teams')
-    .action(async (options, command: Command) => {
-      const session = await openSession(cli, command);
-      const filter = {
-        ...(options.name && { name_contains: options.name }),
-        ...(options.parent && { parent_team_id: await teamIdOf(session, options.parent) }),
-        ...(options.policy && { policy_id: options.policy }),
-        ...(options.frozen && { frozen: 'true' as const }),
-      };
-      const items = await firstItems(session, limitOf(options), (page) =>
-        bodyOf(session.client.GET('/api/v1/teams', { params: { query: { ...filter, ...page } } })),
-      );
-      session.showList(items, COLUMNS);
-    });
-
-  teams
-    .command('show <team>')
-    .description('show a team with its counter, and what each member has spent')
-    .addHelpText('after', BY_NAME)
-    .action(async (team: string, _options, command: Command) => {
-      const session = await openSession(cli, command);
-      const report = await readTeam(session, team);
-      session.showOne(report, summaryOf(report));
-      if (!session.json && report.members.length > 0)
-        session.out(`\n${formatTable(report.members, MEMBER_COLUMNS)}`);
-      if (!session.json && report.members.length < report.member_count)
-        session.err(
-          `Showing ${report.members.length} of ${report.member_count} members. principals list --team shows all.`,
-        );
-    });
-}
-
-function settingOptions(command: Command): Command {
-  return command
-    .option('--parent <team>', 'the team above, by id or name, or none')
-    .option('--policy <id>', 'counts for every request of the team and of the teams below it, or none')
-    .option('--member-policy <id>', "governs the members' keys without another policy, or none")
-    .addHelpText('after', BY_NAME);
-}
-
-interface Settings {
-  readonly name?: string;
-  readonly parent?: string;
-  readonly policy?: string;
-  readonly memberPolicy?: string;
-}
-
-/** The body's fields of the options that were given. */
-async function changesOf(session: Session, { name, parent, policy, memberPolicy }: Settings) {
-  const noneAsNull = (text: string) => (text === 'none' ? null : text);
-  const changes: TeamChanges = {
-    ...(name !== undefined && { name }),
-    ...(parent !== undefined && {
-      parent_team_id: parent === 'none' ? null : await teamIdOf(session, parent),
-    }),
-    ...(policy !== undefined && { policy_id: noneAsNull(policy) }),
-    ...(memberPolicy !== undefined && { member_policy_id: noneAsNull(memberPolicy) }),
-  };
-  return changes;
-}
-
-function addCreate(teams: Command, cli: Cli): void {
-  settingOptions(teams.command('create <name>'))
-    .description('create a team')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  weighbridge teams create research --policy pol_… --member-policy pol_…\n  weighbridge teams create vision --parent research',
-    )
-    .action(async (name: string, options, command: Command) => {
-      const session = await openSession(cli, command);
-      const body = { ...(await changesOf(session, options)), name };
-      session.showOne(await bodyOf(session.client.POST('/api/v1/teams', { body })));
-    });
-}
-
-function addUpdate(teams: Command, cli: Cli): void {
-  settingOptions(teams.command('update <team>'))
-    .description('change the given settings of a team')
-    .option('--name <name>', 'another name')
-    .addHelpText('after', '\nExample:\n  weighbridge teams update vision --parent none --policy pol_…')
-    .action(async (team: string, options, command: Command) => {
-      if (Object.keys(options).length === 0)
-        throw new UsageError('Nothing to change. Give at least one option.');
-      const session = await openSession(cli, command);
-      const body = await changesOf(session, options);
-      const params = { path: { team_id: await teamIdOf(session, team) } };
-      session.showOne(await bodyOf(session.client.PATCH('/api/v1/teams/{team_id}', { params, body })));
-    });
-}
-
-function addOfOne(
-  teams: Command,
-  cli: Cli,
-  verb: 'delete' | 'freeze' | 'unfreeze',
-  description: string,
-): void {
-  teams
-    .command(`${verb} <team>`)
-    .description(description)
-    .addHelpText('after', BY_NAME)
-    .action(async (team: string, _options, command: Command) => {
-      const session = await openSession(cli, command);
-      const params = { path: { team_id: await teamIdOf(session, team) } };
-      const { client } = session;
-      const call = {
-        delete: () => client.DELETE('/api/v1/teams/{team_id}', { params }),
-        freeze: () => client.POST('/api/v1/teams/{team_id}/freeze', { params }),
-        unfreeze: () => client.POST('/api/v1/teams/{team_id}/unfreeze', { params }),
-      }[verb];
-      session.showOne(await bodyOf(call()));
-    });
+function showTeam(session: Session, report: TeamReport): void {
+  session.showOne(report, summaryOf(report));
+  if (session.json) return;
+  if (report.members.length > 0) session.out(`\n${formatTable(report.members, MEMBER_COLUMNS)}`);
+  if (report.members.length < report.member_count)
+    session.err(
+      `Showing ${report.members.length} of ${report.member_count} members. principals list --team shows all.`,
+    );
 }
 
 const roleOption = () =>
@@ -179,7 +113,7 @@ function membersCommand(cli: Cli): Command {
     .addOption(roleOption().default('member'))
     .addHelpText(
       'after',
-      `${BY_NAME} Principals that do not exist are created.\n\nExample:\n  weighbridge teams members add research ada@example.com --role lead`,
+      `${NAMES} Principals that do not exist are created.\n\nExample:\n  weighbridge teams members add research ada@example.com --role lead`,
     )
     .action(async (team: string, principals: string[], { role }, command: Command) => {
       const session = await openSession(cli, command);
@@ -192,7 +126,7 @@ function membersCommand(cli: Cli): Command {
   members
     .command('role <team> <principal_id> <role>')
     .description('make a member of a team its lead, or a lead a member')
-    .addHelpText('after', BY_NAME)
+    .addHelpText('after', NAMES)
     .action(async (team: string, principal_id: string, role: string, _options, command: Command) => {
       if (role !== 'member' && role !== 'lead') throw new UsageError('The role must be member or lead.');
       const session = await openSession(cli, command);
@@ -208,7 +142,7 @@ function membersCommand(cli: Cli): Command {
   members
     .command('remove <team> <principal_id...>')
     .description('take principals out of a team; they, their keys and their spend stay')
-    .addHelpText('after', BY_NAME)
+    .addHelpText('after', NAMES)
     .action(async (team: string, principals: string[], _options, command: Command) => {
       const session = await openSession(cli, command);
       const team_id = await teamIdOf(session, team);
@@ -227,7 +161,7 @@ function addMemberList(members: Command, cli: Cli): void {
   members
     .command('list <team>')
     .description('list the members of a team, and what each has spent; at most 1,000')
-    .addHelpText('after', BY_NAME)
+    .addHelpText('after', NAMES)
     .action(async (team: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       session.showList((await readTeam(session, team)).members, MEMBER_COLUMNS);

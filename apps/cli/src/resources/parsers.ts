@@ -74,17 +74,15 @@ export function collectList(text: string, before: readonly string[] | undefined)
   return [...(before ?? []), ...text.split(',').map((part) => part.trim())].filter((part) => part !== '');
 }
 
-/** Commander treats null from a parser as no value, so parsers return `none` or `unlimited` instead. */
-export function noneAsNull<T extends string | number | object | undefined>(value: T): T | null {
-  return value === 'none' || value === 'unlimited' ? null : value;
-}
-
 /** Who shares cached responses, and for how long. */
-export function cacheOrNone(text: string): CacheSettings | 'none' {
-  if (text === 'none') return text;
-  const [, scope, seconds] = /^(principal|policy):(\d{1,7})$/.exec(text) ?? [];
-  if (scope === undefined) {
-    throw new InvalidArgumentError('It must be principal or policy, ":" and a number of seconds, or none.');
-  }
-  return { scope: scope as CacheSettings['scope'], ttl_seconds: Number(seconds) };
-}
+export const CACHE = {
+  flag: 'cache <scope:seconds>',
+  text: 'who shares cached responses, and for how long: such as policy:3600 or principal:60, or none',
+  read: (text: string): CacheSettings => {
+    const [, scope, seconds] = /^(principal|policy):(\d{1,7})$/.exec(text) ?? [];
+    if (scope === undefined) {
+      throw new InvalidArgumentError('It must be principal or policy, ":" and a number of seconds, or none.');
+    }
+    return { scope: scope as CacheSettings['scope'], ttl_seconds: Number(seconds) };
+  },
+};

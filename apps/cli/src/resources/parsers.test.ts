@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { parseTime } from './options.ts';
+import { parseTime } from './parsers.ts';
 
 const parse = parseTime(() => new Date('2026-11-20T10:00:00Z'));
 
