@@ -27,7 +27,8 @@ const cli = {
   now: () => new Date(),
 };
 
-const program = createProgram(cli);
+const args = process.argv.slice(2);
+const program = createProgram(cli, args);
 program
   .command('up')
   .description('run everything in one process: the operator API, inference, metering and Postgres')
@@ -60,5 +61,5 @@ function exitWhenWritten(): void {
   setTimeout(exitWhenWritten, EXIT_AFTER_MS).unref();
 }
 
-process.exitCode = await runProgram(program, process.argv.slice(2), cli);
+process.exitCode = await runProgram(program, args, cli);
 setTimeout(exitWhenWritten, EXIT_AFTER_MS).unref();

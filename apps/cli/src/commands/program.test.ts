@@ -1,5 +1,6 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Command } from 'commander';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { candidates } from './completion.ts';
 import { createProgram, runProgram } from './program.ts';
@@ -120,6 +121,28 @@ describe('the exit code', () => {
     }
     expect(received).toEqual([]);
   });
+});
+
+it('a command that is named first is the same as among all others', () => {
+  const cli = {
+    env: {},
+    version: '1.2.3',
+    out: () => {},
+    err: () => {},
+    readFile: async () => '',
+    writeFile: async () => {},
+    now: () => new Date(),
+  };
+  const helps = ({ commands }: Command): string[] =>
+    commands.flatMap((command) => [command.helpInformation(), ...helps(command)]);
+  const all = createProgram(cli).commands.filter((command) => command.name() !== 'complete');
+  expect(all.length).toBeGreaterThan(20);
+  for (const command of all) {
+    const alone = createProgram(cli, [command.name()]);
+    const same = alone.commands.find((one) => one.name() === command.name());
+    expect([command.name(), same && helps(same)]).toEqual([command.name(), helps(command)]);
+    expect(alone.commands.length).toBe(2);
+  }
 });
 
 describe('the key', () => {

@@ -34,8 +34,41 @@ import { usageCommand } from './usage.ts';
 import { webhooksCommand } from './webhooks.ts';
 import { whoamiCommand } from './whoami.ts';
 
-/** All commands except `up`, which main.ts adds. */
-export function createProgram(cli: Cli): Command {
+/** Each command by its name, in the order of the help. */
+const COMMANDS: Readonly<Record<string, (cli: Cli) => Command>> = {
+  connect: connectCommand,
+  keys: keysCommand,
+  summary: summaryCommand,
+  usage: usageCommand,
+  whoami: whoamiCommand,
+  models: modelsCommand,
+  policies: policiesCommand,
+  overrides: overridesCommand,
+  principals: principalsCommand,
+  teams: teamsCommand,
+  connectors: connectorsCommand,
+  profiles: profilesCommand,
+  aliases: aliasesCommand,
+  webhooks: webhooksCommand,
+  evidence: evidenceCommand,
+  spend: spendCommand,
+  requests: requestsCommand,
+  audit: auditCommand,
+  proxies: proxiesCommand,
+  quarantine: quarantineCommand,
+  ledger: ledgerCommand,
+  apply: applyCommand,
+  export: exportCommand,
+  catalog: catalogCommand,
+  import: importCommand,
+  spool: spoolCommand,
+  migrate: migrateCommand,
+  doctor: doctorCommand,
+  completion: completionCommand,
+};
+
+/** All commands except `up`, which main.ts adds; with arguments, at least the one that they name. */
+export function createProgram(cli: Cli, args: readonly string[] = []): Command {
   const program = new Command('weighbridge')
     .description('A gateway for language models that companies trust with their money.')
     .version(cli.version)
@@ -49,39 +82,10 @@ export function createProgram(cli: Cli): Command {
     )
     .option('--json', 'print JSON, for programs')
     .addHelpText('after', '\nExit codes: 0 done, 1 refused or failed, 2 invalid command. See docs/cli.md.');
-  for (const command of [
-    connectCommand(cli),
-    keysCommand(cli),
-    summaryCommand(cli),
-    usageCommand(cli),
-    whoamiCommand(cli),
-    modelsCommand(cli),
-    policiesCommand(cli),
-    overridesCommand(cli),
-    principalsCommand(cli),
-    teamsCommand(cli),
-    connectorsCommand(cli),
-    profilesCommand(cli),
-    aliasesCommand(cli),
-    webhooksCommand(cli),
-    evidenceCommand(cli),
-    spendCommand(cli),
-    requestsCommand(cli),
-    auditCommand(cli),
-    proxiesCommand(cli),
-    quarantineCommand(cli),
-    ledgerCommand(cli),
-    applyCommand(cli),
-    exportCommand(cli),
-    catalogCommand(cli),
-    importCommand(cli),
-    spoolCommand(cli),
-    migrateCommand(cli),
-    doctorCommand(cli),
-    completionCommand(cli),
-  ]) {
-    program.addCommand(command);
-  }
+  // Of a command that is named first, the others are not made: that takes longer than most commands.
+  const [first = ''] = args;
+  const made = Object.hasOwn(COMMANDS, first) ? [first] : Object.keys(COMMANDS);
+  for (const name of made) program.addCommand((COMMANDS[name] as (cli: Cli) => Command)(cli));
   program.addCommand(completeCommand(cli, program), { hidden: true });
   return program;
 }

@@ -190,7 +190,7 @@ async function readTeam(session: Session, team: string): Promise<TeamReport> {
 const MAX_NAME_FILTER = 100;
 
 /** The id of a team that is given by its id or its name: names are unique. */
-export async function teamIdOf(session: Session, team: string): Promise<string> {
+async function teamIdOf(session: Session, team: string): Promise<string> {
   if (isId('team', team)) return team;
   const name_contains = team.slice(0, MAX_NAME_FILTER);
   const list = (page_token: string) =>

@@ -31,7 +31,7 @@ export interface Sent {
 }
 
 /** An argument that stands for another: a parameter of the path by its name in place of its id. */
-export type Named = Readonly<
+type Named = Readonly<
   Record<string, readonly [parameter: string, find: (session: Session, given: string) => Promise<string>]>
 >;
 
@@ -47,7 +47,7 @@ interface Spec<Op extends Id> {
   readonly skipsEmpty?: boolean;
 }
 
-export interface ListSpec<Op extends Id> extends Spec<Op> {
+interface ListSpec<Op extends Id> extends Spec<Op> {
   readonly columns:
     | readonly Column<ItemOf<Op>>[]
     | ((last: ResultOf<Op>, options: Options, items: readonly ItemOf<Op>[]) => readonly Column<ItemOf<Op>>[]);
@@ -55,7 +55,7 @@ export interface ListSpec<Op extends Id> extends Spec<Op> {
   readonly after?: (session: Session, items: readonly ItemOf<Op>[], last: ResultOf<Op>) => void;
 }
 
-export interface CallSpec<Op extends Id> extends Spec<Op> {
+interface CallSpec<Op extends Id> extends Spec<Op> {
   readonly flags?: Flags<keyof BodyOf<Op> & string>;
   /** The fields that have an option. Default: all. */
   readonly only?: readonly (keyof BodyOf<Op>)[];

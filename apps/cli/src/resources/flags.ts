@@ -4,7 +4,7 @@ import type { Session } from '../session/session.ts';
 import { collectList, parseDuration, parseMicroUsd, parsePositiveInteger, parseTime } from './parsers.ts';
 
 /** What an option has beside what the OpenAPI document says of its field. */
-export interface Flag {
+interface Flag {
   /** Its name and the name of its value, without dashes: `limit-usd <amount>`. Default: from the field's name and type. */
   readonly flag?: string;
   /** Default: the field's description. */
@@ -35,7 +35,7 @@ interface Given {
   readonly flag: Flag;
 }
 
-export interface FlagContext {
+interface FlagContext {
   readonly now: () => Date;
   readonly required?: readonly string[];
   readonly skipsEmpty?: boolean | undefined;

@@ -1,34 +1,28 @@
 import type { components } from '@weighbridge/client';
-import { usePolicyChoices } from '../api/choices.ts';
-import { api, client } from '../api/client.ts';
+import { createAlias, deleteAlias, getAlias, updateAlias } from '@weighbridge/client/operations';
+import { api } from '../api/client.ts';
 import { isOperator, useWhoami } from '../app/session.ts';
 import { Badge, Button, Name } from '../ui/bits.tsx';
-import type { FieldSpec } from '../ui/fieldSpecs.ts';
+import { type Resource, useResource } from '../ui/dialogs.tsx';
 import { Loaded, Section } from '../ui/Page.tsx';
-import { ConfirmModal, CreateModal, EditModal, RowActions, useDialog } from '../ui/resources.tsx';
+import { RowActions } from '../ui/resources.tsx';
+import type { ShownFields } from '../ui/specs.ts';
 import { Table } from '../ui/Table.tsx';
 import { PolicyName } from './PolicyName.tsx';
 
 type Alias = components['schemas']['Alias'];
-interface AliasDialog {
-  readonly alias: Alias;
-  readonly onClose: () => void;
-}
 
 /** Names that stand for models. */
 export function Aliases() {
-  const { dialog, open, close } = useDialog();
+  const { dialog, create, edit, remove } = useResource(ALIASES);
   const mayWrite = isOperator(useWhoami());
   const query = api.useQuery('get', '/api/v1/aliases', { params: { query: { page_size: 500 } } });
   const actions = (alias: Alias) => [
-    { label: 'Edit', run: () => open(<Edit alias={alias} onClose={close} />) },
-    { label: 'Delete', danger: true, run: () => open(<Delete alias={alias} onClose={close} />) },
+    { label: 'Edit', run: () => edit(alias) },
+    { label: 'Delete', danger: true, run: () => remove(alias) },
   ];
   return (
-    <Section
-      title="Aliases"
-      actions={mayWrite && <Button onClick={() => open(<Create onClose={close} />)}>Create an alias</Button>}
-    >
+    <Section title="Aliases" actions={mayWrite && <Button onClick={() => create()}>Create an alias</Button>}>
       <Loaded query={query}>
         {({ data }) => (
           <Table<Alias>
@@ -68,65 +62,17 @@ export function Aliases() {
   );
 }
 
-function useSpecs(): readonly FieldSpec[] | undefined {
-  const policies = usePolicyChoices();
-  if (!policies) return undefined;
-  return [
-    { name: 'name', label: 'Name', kind: 'text', required: true, hint: 'Exact, or a beginning and *.' },
-    {
-      name: 'target',
-      label: 'Stands for',
-      kind: 'text',
-      required: true,
-      hint: '<provider>/<model> or router/<profile>.',
-    },
-    { name: 'policy_id', label: 'Only for keys of', kind: 'choice', choices: policies },
-  ];
-}
-
-function Create({ onClose }: { onClose: () => void }) {
-  return (
-    <CreateModal
-      title="Create an alias"
-      specs={useSpecs()}
-      create={(values) => client.POST('/api/v1/aliases', { body: values as never })}
-      onClose={onClose}
-    />
-  );
-}
-
-const readAlias = (id: string) => () =>
-  client.GET('/api/v1/aliases/{alias_id}', { params: { path: { alias_id: id } } });
-
-function Edit({ alias: { id, name }, onClose }: AliasDialog) {
-  return (
-    <EditModal
-      title={`Edit ${name}`}
-      id={id}
-      specs={useSpecs()}
-      read={readAlias(id)}
-      save={(body, header) =>
-        client.PATCH('/api/v1/aliases/{alias_id}', { params: { path: { alias_id: id }, header }, body })
-      }
-      onClose={onClose}
-    />
-  );
-}
-
-function Delete({ alias: { id, name, target }, onClose }: AliasDialog) {
-  return (
-    <ConfirmModal
-      title={`Delete ${name}`}
-      submit="Delete the alias"
-      danger
-      id={id}
-      read={readAlias(id)}
-      act={(header) =>
-        client.DELETE('/api/v1/aliases/{alias_id}', { params: { path: { alias_id: id }, header } })
-      }
-      onClose={onClose}
-    >
-      <p>The name no longer stands for {target}.</p>
-    </ConfirmModal>
-  );
-}
+const FIELDS: ShownFields<keyof components['schemas']['AliasChanges']> = {
+  name: { hint: 'Exact, or a beginning and *.' },
+  target: { label: 'Stands for', hint: '<provider>/<model> or router/<profile>.' },
+  policy_id: { label: 'Only for keys of', hint: 'None: of all.' },
+};
+export const ALIASES: Resource<Alias> = {
+  noun: 'alias',
+  create: createAlias,
+  read: getAlias,
+  update: updateAlias,
+  remove: deleteAlias,
+  fields: FIELDS,
+  removal: ({ target }) => `The name no longer stands for ${target}.`,
+};

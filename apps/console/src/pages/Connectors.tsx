@@ -1,16 +1,22 @@
 import type { components } from '@weighbridge/client';
+import {
+  createConnector,
+  deleteConnector,
+  getConnector,
+  updateConnector,
+} from '@weighbridge/client/operations';
 import { useState } from 'react';
-import { words } from '../api/choices.ts';
 import { api, client } from '../api/client.ts';
 import { isOperator, useWhoami } from '../app/session.ts';
 import { Badge, Button, Code, Name } from '../ui/bits.tsx';
-import type { FieldSpec } from '../ui/fieldSpecs.ts';
+import { type Resource, useResource } from '../ui/dialogs.tsx';
 import { Form } from '../ui/fields.tsx';
 import { Modal } from '../ui/Modal.tsx';
 import type { Action } from '../ui/MoreMenu.tsx';
 import { Page, Pairs, Stale } from '../ui/Page.tsx';
-import { ConfirmModal, CreateModal, EditModal, RowActions, useDialog } from '../ui/resources.tsx';
+import { RowActions } from '../ui/resources.tsx';
 import { given, useSearch } from '../ui/search.ts';
+import type { ShownFields } from '../ui/specs.ts';
 import { List } from '../ui/Table.tsx';
 import { count, milliseconds, percent } from '../ui/text.ts';
 import { ConnectorPrices } from './ConnectorPrices.tsx';
@@ -24,27 +30,31 @@ interface ConnectorDialog {
 
 export function Connectors() {
   const [search] = useSearch();
-  const { dialog, open, close } = useDialog();
+  const { dialog, open, close, create, edit, remove, confirm } = useResource(CONNECTORS);
   const mayWrite = isOperator(useWhoami());
   const params = { query: given(search, ['page_token']) };
   const query = api.useQuery('get', '/api/v1/connectors', { params });
   const health = api.useQuery('get', '/api/v1/connectors/health', { params });
   const healthOf = new Map(health.data?.data.map((one) => [one.connector_id, one]));
+  const toggle = (connector: Connector) => {
+    const verb = connector.enabled ? 'Disable' : 'Enable';
+    confirm(updateConnector, connector, {
+      title: `${verb} ${connector.name}`,
+      submit: verb,
+      body: { enabled: !connector.enabled },
+      text: connector.enabled
+        ? 'No request goes to this account until it is enabled again.'
+        : 'Requests go to this account again.',
+    });
+  };
   const actions = (connector: Connector): Action[] => [
     { label: 'Prices', run: () => open(<ConnectorPrices connector={connector} onClose={close} />) },
     ...(mayWrite
       ? [
           { label: 'Test', run: () => open(<Test connector={connector} onClose={close} />) },
-          { label: 'Edit', run: () => open(<Edit connector={connector} onClose={close} />) },
-          {
-            label: connector.enabled ? 'Disable' : 'Enable',
-            run: () => open(<Toggle connector={connector} onClose={close} />),
-          },
-          {
-            label: 'Delete',
-            danger: true,
-            run: () => open(<Delete connector={connector} onClose={close} />),
-          },
+          { label: 'Edit', run: () => edit(connector) },
+          { label: connector.enabled ? 'Disable' : 'Enable', run: () => toggle(connector) },
+          { label: 'Delete', danger: true, run: () => remove(connector) },
         ]
       : []),
   ];
@@ -54,7 +64,7 @@ export function Connectors() {
       lead="Accounts at vendors. The lowest priority number is tried first; weights share requests within a priority."
       actions={
         mayWrite && (
-          <Button kind="primary" onClick={() => open(<Create onClose={close} />)}>
+          <Button kind="primary" onClick={() => create()}>
             Add a connector
           </Button>
         )
@@ -187,143 +197,48 @@ function FailureRate({ of }: { of: Health | undefined }) {
   );
 }
 
-const ORDER: readonly FieldSpec[] = [
-  {
-    name: 'priority',
-    label: 'Priority',
-    kind: 'number',
-    initial: '0',
-    hint: 'Lower numbers are tried first.',
-  },
-  {
-    name: 'weight',
-    label: 'Weight',
-    kind: 'number',
-    initial: '1',
-    hint: 'Its share among those of the same priority.',
-  },
-];
-const CREDENTIAL: readonly FieldSpec[] = [
-  {
-    name: 'credential_ref',
+const PROXYS = 'Empty: the proxy’s setting.';
+const FIELDS: ShownFields<keyof components['schemas']['NewConnector']> = {
+  name: {},
+  provider: { hint: 'Such as openai.' },
+  base_url: { label: 'Address', hint: 'Empty, of a new one: the provider’s.' },
+  dialect: { hint: 'Default: the provider’s.' },
+  credential_ref: {
     label: 'Where the credential is',
-    kind: 'text',
     hint: 'env:NAME or file:/path of the control plane.',
   },
-  {
-    name: 'credential',
+  credential: {
     label: 'Or the credential itself',
     kind: 'secret',
     hint: 'It is stored sealed and never shown.',
   },
-];
-const LIMITS: readonly FieldSpec[] = [
-  { name: 'max_parallel', label: 'Requests in parallel', kind: 'number', hint: 'Empty: no limit.' },
-  {
-    name: 'first_byte_timeout_ms',
-    label: 'Timeout of the first byte, in ms',
-    kind: 'number',
-    hint: 'Empty: the proxy’s setting.',
+  priority: { initial: '0', hint: 'Lower numbers are tried first.' },
+  weight: { initial: '1', hint: 'Its share among those of the same priority.' },
+  max_parallel: { label: 'Requests in parallel', hint: 'Empty: no limit.' },
+  connect_timeout_ms: { label: 'Timeout to connect, in ms', hint: PROXYS },
+  first_byte_timeout_ms: { label: 'Timeout of the first byte, in ms', hint: PROXYS },
+  chunk_timeout_ms: { label: 'Timeout between parts of a stream, in ms', hint: PROXYS },
+  models: { label: 'Models that it serves', hint: 'One pattern a line. Empty: all of its provider.' },
+  forward_headers: { hint: 'Headers of clients that it gets, one a line.' },
+  upstream_names: {
+    label: 'What it calls models',
+    hint: 'One a line: <provider>/<model>, a space and what the account calls it.',
   },
-  {
-    name: 'models',
-    label: 'Models that it serves',
-    kind: 'lines',
-    hint: 'One pattern a line. Empty: all of its provider.',
-  },
-];
-const NAME: FieldSpec = { name: 'name', label: 'Name', kind: 'text', required: true };
-const ADDRESS: FieldSpec = { name: 'base_url', label: 'Address', kind: 'text' };
-
-function Create({ onClose }: { onClose: () => void }) {
-  const specs: readonly FieldSpec[] = [
-    NAME,
-    { name: 'provider', label: 'Provider', kind: 'text', required: true, hint: 'Such as openai.' },
-    { ...ADDRESS, hint: 'Empty: the provider’s.' },
-    {
-      name: 'dialect',
-      label: 'Dialect',
-      kind: 'choice',
-      choices: words('', 'openai', 'anthropic'),
-      hint: 'None: the provider’s.',
-    },
-    ...CREDENTIAL,
-    ...ORDER,
-    ...LIMITS,
-  ];
-  return (
-    <CreateModal
-      title="Add a connector"
-      specs={specs}
-      create={(values) => client.POST('/api/v1/connectors', { body: values as never })}
-      onClose={onClose}
-    />
-  );
-}
-
-const readConnector = (id: string) => () =>
-  client.GET('/api/v1/connectors/{connector_id}', { params: { path: { connector_id: id } } });
-
-function Edit({ connector: { id, name }, onClose }: ConnectorDialog) {
-  return (
-    <EditModal
-      title={`Edit ${name}`}
-      id={id}
-      specs={[NAME, ADDRESS, ...ORDER, ...CREDENTIAL, ...LIMITS]}
-      read={readConnector(id)}
-      save={(body, header) =>
-        client.PATCH('/api/v1/connectors/{connector_id}', {
-          params: { path: { connector_id: id }, header },
-          body,
-        })
-      }
-      onClose={onClose}
-    />
-  );
-}
-
-function Toggle({ connector: { id, name, enabled }, onClose }: ConnectorDialog) {
-  const verb = enabled ? 'Disable' : 'Enable';
-  return (
-    <ConfirmModal
-      title={`${verb} ${name}`}
-      submit={verb}
-      id={id}
-      read={readConnector(id)}
-      act={(header) =>
-        client.PATCH('/api/v1/connectors/{connector_id}', {
-          params: { path: { connector_id: id }, header },
-          body: { enabled: !enabled },
-        })
-      }
-      onClose={onClose}
-    >
-      <p>
-        {enabled
-          ? 'No request goes to this account until it is enabled again.'
-          : 'Requests go to this account again.'}
-      </p>
-    </ConfirmModal>
-  );
-}
-
-function Delete({ connector: { id, name }, onClose }: ConnectorDialog) {
-  return (
-    <ConfirmModal
-      title={`Delete ${name}`}
-      submit="Delete the connector"
-      danger
-      id={id}
-      read={readConnector(id)}
-      act={(header) =>
-        client.DELETE('/api/v1/connectors/{connector_id}', { params: { path: { connector_id: id }, header } })
-      }
-      onClose={onClose}
-    >
-      <p>Requests go to the provider’s other accounts, if there are any. Its negotiated prices end too.</p>
-    </ConfirmModal>
-  );
-}
+  // Identities of clouds take the CLI or a file; Enable and Disable are actions.
+  auth: null,
+  enabled: null,
+};
+export const CONNECTORS: Resource<Connector> = {
+  noun: 'connector',
+  create: createConnector,
+  createVerb: 'Add',
+  read: getConnector,
+  update: updateConnector,
+  remove: deleteConnector,
+  fields: FIELDS,
+  removal: () =>
+    'Requests go to the provider’s other accounts, if there are any. Its negotiated prices end too.',
+};
 
 function Test({ connector: { id, name }, onClose }: ConnectorDialog) {
   const [result, setResult] = useState<components['schemas']['ConnectorTest']>();

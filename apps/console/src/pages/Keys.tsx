@@ -1,15 +1,16 @@
 import type { components } from '@weighbridge/client';
-import { usePolicyChoices } from '../api/choices.ts';
-import { api, client } from '../api/client.ts';
+import { getKey, revokeKey, rotateKey, updateKey } from '@weighbridge/client/operations';
+import { api } from '../api/client.ts';
 import { isOperator, useWhoami } from '../app/session.ts';
 import { Badge, Button, Code, Name, Time } from '../ui/bits.tsx';
-import type { FieldSpec } from '../ui/fieldSpecs.ts';
+import { type Resource, useResource } from '../ui/dialogs.tsx';
 import { Filters, TextField } from '../ui/fields.tsx';
 import { Modal } from '../ui/Modal.tsx';
 import type { Action } from '../ui/MoreMenu.tsx';
 import { Page } from '../ui/Page.tsx';
-import { ConfirmModal, EditModal, KEEP_OPEN, RowActions, SecretModal, useDialog } from '../ui/resources.tsx';
+import { KEEP_OPEN, RowActions, SecretModal } from '../ui/resources.tsx';
 import { given, useSearch } from '../ui/search.ts';
+import type { ShownFields } from '../ui/specs.ts';
 import { List } from '../ui/Table.tsx';
 import { IssueKey } from './IssueKey.tsx';
 import { KeySpend } from './KeySpend.tsx';
@@ -21,7 +22,6 @@ interface KeyDialog {
   readonly of: Key;
   readonly onClose: () => void;
 }
-type ShowSecret = (secret: string) => void;
 
 const YES_NO = [
   ['true', 'Yes'],
@@ -30,13 +30,26 @@ const YES_NO = [
 
 export function Keys() {
   const [search] = useSearch();
-  const { dialog, open, close } = useDialog();
   const whoami = useWhoami();
+  const fields = isOperator(whoami) ? FIELDS : OWN_FIELDS;
+  const { dialog, open, close, edit, remove, confirm } = useResource({ ...KEYS, fields });
   const mayWrite = whoami.scopes.includes('keys:write');
   const query = api.useQuery('get', '/api/v1/keys', {
     params: { query: given(search, ['name_contains', 'principal_id', 'page_token', 'revoked']) },
   });
   const showSecret = (secret: string) => open(<Secret secret={secret} onClose={close} />);
+  const rotate = (key: Key) =>
+    confirm(rotateKey, key, {
+      title: `Rotate ${key.name}`,
+      submit: 'Rotate',
+      isUnread: true,
+      body: ({ hours = '24' }) => ({ grace_seconds: Math.round(Number(hours) * 3_600) }),
+      text: HOURS,
+      done: ({ key: secret }) => {
+        showSecret(secret);
+        return KEEP_OPEN;
+      },
+    });
   const actions = (key: Key): Action[] => [
     ...(whoami.scopes.includes('usage:read')
       ? [{ label: 'Spend', run: () => open(<KeySpend of={key} onClose={close} />) }]
@@ -44,9 +57,9 @@ export function Keys() {
     ...(isOperator(whoami) ? [{ label: 'What if', run: () => open(<Ask of={key} onClose={close} />) }] : []),
     ...(mayWrite
       ? [
-          { label: 'Edit', run: () => open(<Edit of={key} onClose={close} />) },
-          { label: 'Rotate', run: () => open(<Rotate of={key} onClose={close} onSecret={showSecret} />) },
-          { label: 'Revoke', danger: true, run: () => open(<Revoke of={key} onClose={close} />) },
+          { label: 'Edit', run: () => edit(key) },
+          { label: 'Rotate', run: () => rotate(key) },
+          { label: 'Revoke', danger: true, run: () => remove(key) },
         ]
       : []),
   ];
@@ -123,96 +136,38 @@ function State({ of: { revoked_at, disabled, expires_at } }: { of: Key }) {
   );
 }
 
-const readKey = (id: string) => () =>
-  client.GET('/api/v1/keys/{key_id}', { params: { path: { key_id: id } } });
+const HOURS = (
+  <TextField
+    label="Hours that the old secret still works"
+    name="hours"
+    type="number"
+    min={0}
+    max={720}
+    defaultValue={24}
+    hint="0 ends it now. The key keeps its id, policy and spend."
+  />
+);
 
-function Rotate({ of: { id, name }, onClose, onSecret }: KeyDialog & { onSecret: ShowSecret }) {
-  return (
-    <ConfirmModal
-      title={`Rotate ${name}`}
-      submit="Rotate"
-      id={id}
-      act={async (_header, { hours = '24' }) => {
-        const { data } = await client.POST('/api/v1/keys/{key_id}/rotate', {
-          params: { path: { key_id: id } },
-          body: { grace_seconds: Math.round(Number(hours) * 3_600) },
-        });
-        onSecret(data?.key ?? '');
-        return KEEP_OPEN;
-      }}
-      onClose={onClose}
-    >
-      <TextField
-        label="Hours that the old secret still works"
-        name="hours"
-        type="number"
-        min={0}
-        max={720}
-        defaultValue={24}
-        hint="0 ends it now. The key keeps its id, policy and spend."
-      />
-    </ConfirmModal>
-  );
-}
-
-function Revoke({ of: { id, name }, onClose }: KeyDialog) {
-  return (
-    <ConfirmModal
-      title={`Revoke ${name}`}
-      submit="Revoke the key"
-      danger
-      id={id}
-      read={readKey(id)}
-      act={(header) => client.DELETE('/api/v1/keys/{key_id}', { params: { path: { key_id: id }, header } })}
-      onClose={onClose}
-    >
-      <p>Every request with this key is refused from now on. This can’t be undone.</p>
-    </ConfirmModal>
-  );
-}
-
-const OWN_SPECS: readonly FieldSpec[] = [
-  { name: 'name', label: 'Name', kind: 'text', required: true },
-  { name: 'expires_at', label: 'Expires', kind: 'date', hint: 'At 00:00 UTC. Empty: never.' },
-  { name: 'disabled', label: 'Disabled', kind: 'switch', hint: 'Its requests are refused meanwhile.' },
-];
-
-function Edit(dialog: KeyDialog) {
-  return isOperator(useWhoami()) ? (
-    <EditByOperator {...dialog} />
-  ) : (
-    <EditFields {...dialog} specs={OWN_SPECS} />
-  );
-}
-
-/** Only an operator sees the policies to choose from. */
-function EditByOperator(dialog: KeyDialog) {
-  const choices = usePolicyChoices();
-  const specs = choices && [
-    ...OWN_SPECS,
-    { name: 'policy_id', label: 'Policy', kind: 'choice', choices } as const,
-  ];
-  return <EditFields {...dialog} specs={specs} />;
-}
-
-function EditFields({
-  of: { id, name },
-  specs,
-  onClose,
-}: KeyDialog & { specs: readonly FieldSpec[] | undefined }) {
-  return (
-    <EditModal
-      title={`Edit ${name}`}
-      id={id}
-      specs={specs}
-      read={readKey(id)}
-      save={(body, header) =>
-        client.PATCH('/api/v1/keys/{key_id}', { params: { path: { key_id: id }, header }, body })
-      }
-      onClose={onClose}
-    />
-  );
-}
+const FIELDS: ShownFields<keyof components['schemas']['KeyChanges']> = {
+  name: {},
+  expires_at: { label: 'Expires', hint: 'At 00:00 UTC. Empty: never.' },
+  disabled: { hint: 'Its requests are refused meanwhile.' },
+};
+/** Only an operator sees the policies to choose from, and sets what requests are attributed to. */
+const OWN_FIELDS: ShownFields<keyof components['schemas']['KeyChanges']> = {
+  ...FIELDS,
+  policy_id: null,
+  attribution: null,
+};
+export const KEYS: Resource<Key> = {
+  noun: 'key',
+  read: getKey,
+  update: updateKey,
+  remove: revokeKey,
+  removeVerb: 'Revoke',
+  fields: FIELDS,
+  removal: () => 'Every request with this key is refused from now on. This can’t be undone.',
+};
 
 function Ask({ of: { id, name }, onClose }: KeyDialog) {
   return (

@@ -1,20 +1,18 @@
 import type { components } from '@weighbridge/client';
-import { usePolicyChoices } from '../api/choices.ts';
-import { api, client } from '../api/client.ts';
+import { createOverride, endOverride, getOverride, updateOverride } from '@weighbridge/client/operations';
+import { api } from '../api/client.ts';
 import { isOperator, useWhoami } from '../app/session.ts';
 import { Badge, Button, Money, Name, Time } from '../ui/bits.tsx';
-import type { FieldSpec } from '../ui/fieldSpecs.ts';
+import { type Resource, useResource } from '../ui/dialogs.tsx';
 import { Filters } from '../ui/fields.tsx';
 import { Page } from '../ui/Page.tsx';
-import { ConfirmModal, CreateModal, EditModal, RowActions, useDialog } from '../ui/resources.tsx';
+import { RowActions } from '../ui/resources.tsx';
 import { given, useSearch } from '../ui/search.ts';
+import type { ShownFields } from '../ui/specs.ts';
 import { List } from '../ui/Table.tsx';
+import { visible } from '../ui/text.ts';
 
 type Override = components['schemas']['Override'];
-interface OverrideDialog {
-  readonly of: Override;
-  readonly onClose: () => void;
-}
 
 const FILTERS = ['active', 'principal_id', 'page_token'] as const;
 const YES_NO = [
@@ -24,12 +22,12 @@ const YES_NO = [
 
 export function Overrides() {
   const [search] = useSearch();
-  const { dialog, open, close } = useDialog();
+  const { dialog, create, edit, remove: end } = useResource(OVERRIDES);
   const mayWrite = isOperator(useWhoami());
   const query = api.useQuery('get', '/api/v1/overrides', { params: { query: given(search, FILTERS) } });
   const actions = (of: Override) => [
-    { label: 'Edit', run: () => open(<Edit of={of} onClose={close} />) },
-    { label: 'End', danger: true, run: () => open(<End of={of} onClose={close} />) },
+    { label: 'Edit', run: () => edit(of) },
+    { label: 'End', danger: true, run: () => end(of) },
   ];
   return (
     <Page
@@ -37,7 +35,7 @@ export function Overrides() {
       lead="A temporary limit for one counter of a policy. Newest first."
       actions={
         mayWrite && (
-          <Button kind="primary" onClick={() => open(<Create onClose={close} />)}>
+          <Button kind="primary" onClick={() => create()}>
             Create an override
           </Button>
         )
@@ -103,86 +101,29 @@ function State({ of }: { of: Override }) {
   return <Badge tone="warn">without effect</Badge>;
 }
 
-const CHANGEABLE: readonly FieldSpec[] = [
-  {
-    name: 'limit_micro_usd',
+const FIELDS: ShownFields<keyof components['schemas']['NewOverride']> = {
+  policy_id: {},
+  principal_id: { hint: 'Whose budget, if the policy counts for each principal.' },
+  key_id: { hint: 'Its id, if the policy counts for each key.' },
+  limit_micro_usd: {
     label: 'Limit in USD',
-    kind: 'usd',
     required: true,
     hint: 'Replaces the policy’s limit, higher or lower.',
   },
-  { name: 'ends_at', label: 'Ends', kind: 'date', required: true, hint: 'At 00:00 UTC, within 366 days.' },
-  {
-    name: 'reason',
-    label: 'Reason',
-    kind: 'text',
-    required: true,
-    hint: 'Shown to everyone who sees the budget.',
-  },
-];
-
-function Create({ onClose }: { onClose: () => void }) {
-  const policies = usePolicyChoices();
-  const specs: readonly FieldSpec[] | undefined = policies && [
-    { name: 'policy_id', label: 'Policy', kind: 'choice', choices: policies.slice(1) },
-    {
-      name: 'principal_id',
-      label: 'Principal',
-      kind: 'text',
-      hint: 'Whose budget, if the policy counts for each principal.',
-    },
-    { name: 'key_id', label: 'Key', kind: 'text', hint: 'Its id, if the policy counts for each key.' },
-    ...CHANGEABLE,
-  ];
-  return (
-    <CreateModal
-      title="Create an override"
-      specs={specs}
-      create={(values) => client.POST('/api/v1/overrides', { body: values as never })}
-      onClose={onClose}
-    />
-  );
-}
-
-const readOverride = (id: string) => () =>
-  client.GET('/api/v1/overrides/{override_id}', { params: { path: { override_id: id } } });
-
-function Edit({ of, onClose }: OverrideDialog) {
-  const { id } = of;
-  return (
-    <EditModal
-      title={`Edit the override of ${whoseOf(of)}`}
-      id={id}
-      specs={CHANGEABLE}
-      read={readOverride(id)}
-      save={(body, header) =>
-        client.PATCH('/api/v1/overrides/{override_id}', {
-          params: { path: { override_id: id }, header },
-          body,
-        })
-      }
-      onClose={onClose}
-    />
-  );
-}
-
-function End({ of, onClose }: OverrideDialog) {
-  const { id, policy_name } = of;
-  return (
-    <ConfirmModal
-      title={`End the override of ${whoseOf(of)}`}
-      submit="End the override"
-      danger
-      id={id}
-      read={readOverride(id)}
-      act={(header) =>
-        client.DELETE('/api/v1/overrides/{override_id}', { params: { path: { override_id: id }, header } })
-      }
-      onClose={onClose}
-    >
-      <p>
-        The limit of <Name text={policy_name} /> applies again, also to what is spent already.
-      </p>
-    </ConfirmModal>
-  );
-}
+  ends_at: { label: 'Ends', required: true, hint: 'At 00:00 UTC, within 366 days.' },
+  reason: { required: true, hint: 'Shown to everyone who sees the budget.' },
+  // The form has the day on which it ends.
+  duration_seconds: null,
+};
+export const OVERRIDES: Resource<Override> = {
+  noun: 'override',
+  nameOf: (of) => `the override of ${whoseOf(of)}`,
+  create: createOverride,
+  read: getOverride,
+  update: updateOverride,
+  remove: endOverride,
+  removeVerb: 'End',
+  fields: FIELDS,
+  removal: ({ policy_name }) =>
+    `The limit of ${visible(policy_name)} applies again, also to what is spent already.`,
+};

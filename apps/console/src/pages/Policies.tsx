@@ -1,14 +1,15 @@
 import type { components } from '@weighbridge/client';
-import { usePolicyChoices, useProfileChoices, words } from '../api/choices.ts';
-import { api, client } from '../api/client.ts';
+import { createPolicy, deletePolicy, getPolicy, updatePolicy } from '@weighbridge/client/operations';
+import { api } from '../api/client.ts';
 import { isOperator, useWhoami } from '../app/session.ts';
 import { Badge, Button, LimitBar, Money, Name, Time } from '../ui/bits.tsx';
-import type { FieldSpec } from '../ui/fieldSpecs.ts';
+import { type Resource, useResource } from '../ui/dialogs.tsx';
 import { Filters } from '../ui/fields.tsx';
 import { Modal } from '../ui/Modal.tsx';
 import { Loaded, Page } from '../ui/Page.tsx';
-import { ConfirmModal, CreateModal, EditModal, RowActions, useDialog } from '../ui/resources.tsx';
+import { RowActions } from '../ui/resources.tsx';
 import { given, useSearch } from '../ui/search.ts';
+import { CACHE_FIELDS, type ShownFields } from '../ui/specs.ts';
 import { List, Table } from '../ui/Table.tsx';
 import { count } from '../ui/text.ts';
 import { budgetText } from './PolicyName.tsx';
@@ -18,7 +19,7 @@ type Counter = components['schemas']['PolicyCounter'];
 
 export function Policies() {
   const [search] = useSearch();
-  const { dialog, open, close } = useDialog();
+  const { dialog, open, close, create, edit, remove } = useResource(POLICIES);
   const mayWrite = isOperator(useWhoami());
   const query = api.useQuery('get', '/api/v1/policies', {
     params: { query: given(search, ['name_contains', 'page_token']) },
@@ -28,8 +29,8 @@ export function Policies() {
     { label: 'Spend', run: () => open(<Counters policy={policy} onClose={close} />) },
     ...(mayWrite
       ? [
-          { label: 'Edit', run: () => open(<Edit policy={policy} onClose={close} />) },
-          { label: 'Delete', danger: true, run: () => open(<Delete policy={policy} onClose={close} />) },
+          { label: 'Edit', run: () => edit(policy) },
+          { label: 'Delete', danger: true, run: () => remove(policy) },
         ]
       : []),
   ];
@@ -39,7 +40,7 @@ export function Policies() {
       lead="Budgets, rates and the models that keys may use."
       actions={
         mayWrite && (
-          <Button kind="primary" onClick={() => open(<Create onClose={close} />)}>
+          <Button kind="primary" onClick={() => create()}>
             Create a policy
           </Button>
         )
@@ -100,131 +101,42 @@ function rates({ requests_per_minute, tokens_per_minute, max_parallel }: Policy)
   return given.join(', ') || 'no limit';
 }
 
-function useSpecs(): readonly FieldSpec[] | undefined {
-  const policies = usePolicyChoices();
-  const profiles = useProfileChoices();
-  if (!policies || !profiles) return undefined;
-  return [
-    { name: 'name', label: 'Name', kind: 'text', required: true },
-    { name: 'limit_micro_usd', label: 'Budget in USD', kind: 'usd', hint: 'Empty: no limit.' },
-    {
-      name: 'window',
-      label: 'For each',
-      kind: 'choice',
-      choices: words('month', 'week', 'day', 'hour', 'none'),
-      initial: 'month',
-    },
-    {
-      name: 'counter_scope',
-      label: 'Counted for each',
-      kind: 'choice',
-      choices: words('key', 'principal', 'policy'),
-      initial: 'key',
-    },
-    {
-      name: 'enforcement',
-      label: 'Enforcement',
-      kind: 'choice',
-      choices: words('enforce', 'shadow', 'off'),
-      initial: 'enforce',
-    },
-    {
-      name: 'budget_mode',
-      label: 'Mode',
-      kind: 'choice',
-      choices: words('balanced', 'hard'),
-      initial: 'balanced',
-      hint: 'hard: refuses a request that could exceed the budget.',
-    },
-    { name: 'requests_per_minute', label: 'Requests a minute', kind: 'number', hint: 'Empty: no limit.' },
-    { name: 'tokens_per_minute', label: 'Tokens a minute', kind: 'number', hint: 'Empty: no limit.' },
-    { name: 'max_parallel', label: 'Requests in parallel', kind: 'number', hint: 'Empty: no limit.' },
-    { name: 'parent_policy_id', label: 'Parent policy', kind: 'choice', choices: policies },
-    {
-      name: 'default_for',
-      label: 'Default for keys of the kind',
-      kind: 'choice',
-      choices: words('', 'service', 'user', 'all'),
-    },
-    { name: 'profile_id', label: 'Profile', kind: 'choice', choices: profiles },
-    {
-      name: 'on_exhausted.profile_id',
-      label: 'Once the budget is used up: profile',
-      kind: 'choice',
-      choices: profiles,
-      ofNullable: true,
-      hint: 'Requests use it instead of being refused.',
-    },
-    {
-      name: 'on_exhausted.policy_id',
-      label: 'Once the budget is used up: policy',
-      kind: 'choice',
-      choices: policies,
-      ofNullable: true,
-      hint: 'Governs those requests; they are charged to its budget.',
-    },
-    {
-      name: 'allowed_models',
-      label: 'Allowed models',
-      kind: 'lines',
-      hint: 'One pattern a line, such as openai/*. Empty: all.',
-    },
-    {
-      name: 'thresholds',
-      label: 'Alert at these percentages',
-      kind: 'numbers',
-      hint: 'One a line, such as 80.',
-    },
-    { name: 'self_service', label: 'People may issue keys of this policy themselves', kind: 'switch' },
-  ];
-}
-
-function Create({ onClose }: { onClose: () => void }) {
-  return (
-    <CreateModal
-      title="Create a policy"
-      specs={useSpecs()}
-      create={(values) => client.POST('/api/v1/policies', { body: values as never })}
-      onClose={onClose}
-    />
-  );
-}
-
-const readPolicy = (id: string) => () =>
-  client.GET('/api/v1/policies/{policy_id}', { params: { path: { policy_id: id } } });
-
-function Edit({ policy: { id, name }, onClose }: { policy: Policy; onClose: () => void }) {
-  return (
-    <EditModal
-      title={`Edit ${name}`}
-      id={id}
-      specs={useSpecs()}
-      read={readPolicy(id)}
-      save={(body, header) =>
-        client.PATCH('/api/v1/policies/{policy_id}', { params: { path: { policy_id: id }, header }, body })
-      }
-      onClose={onClose}
-    />
-  );
-}
-
-function Delete({ policy: { id, name }, onClose }: { policy: Policy; onClose: () => void }) {
-  return (
-    <ConfirmModal
-      title={`Delete ${name}`}
-      submit="Delete the policy"
-      danger
-      id={id}
-      read={readPolicy(id)}
-      act={(header) =>
-        client.DELETE('/api/v1/policies/{policy_id}', { params: { path: { policy_id: id }, header } })
-      }
-      onClose={onClose}
-    >
-      <p>What was spent under it stays in the ledger. A policy that governs keys can’t be deleted.</p>
-    </ConfirmModal>
-  );
-}
+const NO_LIMIT = 'Empty: no limit.';
+const FIELDS: ShownFields<keyof components['schemas']['PolicyChanges']> = {
+  name: {},
+  limit_micro_usd: { label: 'Budget in USD', hint: NO_LIMIT },
+  window: { label: 'For each', initial: 'month' },
+  counter_scope: { label: 'Counted for each', initial: 'key' },
+  enforcement: { initial: 'enforce' },
+  budget_mode: { label: 'Mode', initial: 'balanced' },
+  requests_per_minute: { label: 'Requests a minute', hint: NO_LIMIT },
+  tokens_per_minute: { label: 'Tokens a minute', hint: NO_LIMIT },
+  max_parallel: { label: 'Requests in parallel', hint: NO_LIMIT },
+  parent_policy_id: {},
+  default_for: { label: 'Default for keys of the kind' },
+  profile_id: {},
+  'on_exhausted.profile_id': {
+    label: 'Once the budget is used up: profile',
+    hint: 'Requests use it instead of being refused.',
+  },
+  'on_exhausted.policy_id': {
+    label: 'Once the budget is used up: policy',
+    hint: 'Governs those requests; they are charged to its budget.',
+  },
+  allowed_models: { hint: 'One pattern a line, such as openai/*. Empty: all.' },
+  thresholds: { label: 'Alert at these percentages', hint: 'One a line, such as 80.' },
+  self_service: { label: 'People may issue keys of this policy themselves' },
+  ...CACHE_FIELDS,
+};
+export const POLICIES: Resource<Policy> = {
+  noun: 'policy',
+  create: createPolicy,
+  read: getPolicy,
+  update: updatePolicy,
+  remove: deletePolicy,
+  fields: FIELDS,
+  removal: () => 'What was spent under it stays in the ledger. A policy that governs keys can’t be deleted.',
+};
 
 /** Who spent how much of a policy's budget in the present window. */
 function Counters({ policy: { id, name }, onClose }: { policy: Policy; onClose: () => void }) {

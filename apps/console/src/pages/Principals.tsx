@@ -1,13 +1,14 @@
 import type { components } from '@weighbridge/client';
-import { usePolicyChoices, words } from '../api/choices.ts';
-import { api, client } from '../api/client.ts';
+import { getPrincipal, putPrincipal } from '@weighbridge/client/operations';
+import { api } from '../api/client.ts';
 import { isOperator, useWhoami } from '../app/session.ts';
 import { Badge, Button, Name, Time } from '../ui/bits.tsx';
-import type { FieldSpec } from '../ui/fieldSpecs.ts';
+import { call, type Resource, useResource, useSpecs } from '../ui/dialogs.tsx';
 import { Filters } from '../ui/fields.tsx';
 import { Section } from '../ui/Page.tsx';
-import { CreateModal, EditModal, RowActions, useDialog } from '../ui/resources.tsx';
+import { CreateModal, RowActions } from '../ui/resources.tsx';
 import { given, useSearch } from '../ui/search.ts';
+import type { ShownFields } from '../ui/specs.ts';
 import { List } from '../ui/Table.tsx';
 import { PolicyName } from './PolicyName.tsx';
 
@@ -16,14 +17,14 @@ type Principal = components['schemas']['Principal'];
 export function Principals() {
   const [search] = useSearch();
   const mayWrite = isOperator(useWhoami());
-  const { dialog, open, close } = useDialog();
+  const { dialog, open, close, edit } = useResource(PRINCIPALS);
   const query = api.useQuery('get', '/api/v1/principals', {
     params: { query: given(search, ['id_contains', 'page_token']) },
   });
   return (
     <Section
       title="Principals"
-      actions={mayWrite && <Button onClick={() => open(<Create onClose={close} />)}>Add a principal</Button>}
+      actions={mayWrite && <Button onClick={() => open(<Add onClose={close} />)}>Add a principal</Button>}
     >
       <Filters filters={[{ name: 'id_contains', label: 'Id contains' }]} />
       <List<Principal>
@@ -51,11 +52,8 @@ export function Principals() {
             ? [
                 {
                   title: 'Actions',
-                  value: ({ id }: Principal) => (
-                    <RowActions
-                      of={id}
-                      actions={[{ label: 'Edit', run: () => open(<Edit id={id} onClose={close} />) }]}
-                    />
+                  value: (one: Principal) => (
+                    <RowActions of={one.id} actions={[{ label: 'Edit', run: () => edit(one) }]} />
                   ),
                   end: true,
                 },
@@ -69,62 +67,28 @@ export function Principals() {
   );
 }
 
-function useSpecs(): readonly FieldSpec[] | undefined {
-  const policies = usePolicyChoices();
-  if (!policies) return undefined;
-  return [
-    {
-      name: 'role',
-      label: 'Role',
-      kind: 'choice',
-      choices: words('', 'operator', 'finance', 'auditor'),
-      hint: 'What its keys reach beyond their own objects. Without a role: nothing.',
-    },
-    {
-      name: 'policy_id',
-      label: 'Policy',
-      kind: 'choice',
-      choices: policies,
-      hint: 'Governs its keys that have no policy.',
-    },
-    {
-      name: 'active',
-      label: 'Active',
-      kind: 'switch',
-      initial: 'on',
-      hint: 'If off, its keys and tokens are refused.',
-    },
-  ];
-}
+const FIELDS: ShownFields<keyof components['schemas']['PrincipalChanges']> = {
+  role: { hint: 'What its keys reach beyond their own objects. Without a role: nothing.' },
+  policy_id: {},
+  active: { initial: 'on', hint: 'If off, its keys and tokens are refused.' },
+};
 
-function Create({ onClose }: { onClose: () => void }) {
-  const specs = useSpecs();
+export const PRINCIPALS: Resource<Principal> = {
+  noun: 'principal',
+  nameOf: ({ id }) => id,
+  read: getPrincipal,
+  update: putPrincipal,
+  fields: FIELDS,
+};
+
+/** The address has its id: what a form enters of it is no field. */
+function Add({ onClose }: { onClose: () => void }) {
+  const specs = useSpecs(putPrincipal, FIELDS, true);
   return (
     <CreateModal
       title="Add a principal"
       specs={specs && [{ name: 'id', label: 'Id', kind: 'text', required: true }, ...specs]}
-      create={({ id, ...body }) =>
-        client.PUT('/api/v1/principals/{principal_id}', {
-          params: { path: { principal_id: String(id) }, header: { 'if-none-match': '*' } },
-          body,
-        })
-      }
-      onClose={onClose}
-    />
-  );
-}
-
-function Edit({ id, onClose }: { id: string; onClose: () => void }) {
-  const path = { principal_id: id };
-  return (
-    <EditModal
-      title={`Edit ${id}`}
-      id={id}
-      specs={useSpecs()}
-      read={() => client.GET('/api/v1/principals/{principal_id}', { params: { path } })}
-      save={(body, header) =>
-        client.PUT('/api/v1/principals/{principal_id}', { params: { path, header }, body })
-      }
+      create={({ id, ...body }) => call(putPrincipal, String(id), { 'if-none-match': '*' }, body)}
       onClose={onClose}
     />
   );

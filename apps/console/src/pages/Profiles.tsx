@@ -1,14 +1,15 @@
 import type { components } from '@weighbridge/client';
-import { words } from '../api/choices.ts';
-import { api, client } from '../api/client.ts';
+import { createProfile, deleteProfile, getProfile, updateProfile } from '@weighbridge/client/operations';
+import { api } from '../api/client.ts';
 import { isOperator, useWhoami } from '../app/session.ts';
 import { Button, Money, Name } from '../ui/bits.tsx';
-import type { FieldSpec } from '../ui/fieldSpecs.ts';
+import { type Resource, useResource } from '../ui/dialogs.tsx';
 import { Modal } from '../ui/Modal.tsx';
 import type { Action } from '../ui/MoreMenu.tsx';
 import { Loaded, Page, Section } from '../ui/Page.tsx';
-import { ConfirmModal, CreateModal, EditModal, RowActions, useDialog } from '../ui/resources.tsx';
+import { RowActions } from '../ui/resources.tsx';
 import { given, useSearch } from '../ui/search.ts';
+import { CACHE_FIELDS, type ShownFields } from '../ui/specs.ts';
 import { List, Table } from '../ui/Table.tsx';
 import { count, percent } from '../ui/text.ts';
 import { WhatIf } from './WhatIf.tsx';
@@ -21,15 +22,15 @@ interface ProfileDialog {
 }
 
 export function Profiles() {
-  const { dialog, open, close } = useDialog();
+  const { dialog, open, close, create, edit, remove } = useResource(PROFILES);
   const mayWrite = isOperator(useWhoami());
   const query = api.useQuery('get', '/api/v1/profiles', { params: { query: { page_size: 500 } } });
   const actions = (profile: Profile): Action[] => [
     { label: 'Explain', run: () => open(<Explain profile={profile} onClose={close} />) },
     ...(mayWrite
       ? [
-          { label: 'Edit', run: () => open(<Edit profile={profile} onClose={close} />) },
-          { label: 'Delete', danger: true, run: () => open(<Delete profile={profile} onClose={close} />) },
+          { label: 'Edit', run: () => edit(profile) },
+          { label: 'Delete', danger: true, run: () => remove(profile) },
         ]
       : []),
   ];
@@ -39,7 +40,7 @@ export function Profiles() {
       lead="Rules that choose a model, and how each model did recently."
       actions={
         mayWrite && (
-          <Button kind="primary" onClick={() => open(<Create onClose={close} />)}>
+          <Button kind="primary" onClick={() => create()}>
             Create a profile
           </Button>
         )
@@ -81,95 +82,36 @@ export function Profiles() {
   );
 }
 
-const SPECS: readonly FieldSpec[] = [
-  { name: 'name', label: 'Name', kind: 'text', required: true, hint: 'Requests ask for router/<name>.' },
-  {
-    name: 'strategy',
-    label: 'Strategy',
-    kind: 'choice',
-    choices: words('ordered', 'weighted', 'cheapest', 'fastest', 'best_score', 'adaptive'),
-    initial: 'ordered',
-  },
-  {
-    name: 'targets',
-    label: 'Targets',
+const FIELDS: ShownFields<keyof components['schemas']['ProfileChanges']> = {
+  name: { hint: 'Requests ask for router/<name>.' },
+  strategy: { initial: 'ordered' },
+  targets: {
     kind: 'targets',
-    required: true,
     hint: 'One a line: <provider>/<model> or a pattern, and its weight if it has one.',
   },
-  { name: 'constraints.context_window', label: 'Context of at least', kind: 'number', hint: 'In tokens.' },
-  { name: 'constraints.min_score', label: 'Score of at least', kind: 'number' },
-  {
-    name: 'constraints.max_input_price_micro_usd',
+  'constraints.context_window': { label: 'Context of at least', hint: 'In tokens.' },
+  'constraints.min_score': { label: 'Score of at least' },
+  'constraints.max_input_price_micro_usd': {
     label: 'Input costs at most',
-    kind: 'usd',
     hint: 'USD for a million tokens.',
   },
-  {
-    name: 'constraints.max_output_price_micro_usd',
+  'constraints.max_output_price_micro_usd': {
     label: 'Output costs at most',
-    kind: 'usd',
     hint: 'USD for a million tokens.',
   },
-  {
-    name: 'constraints.capabilities',
-    label: 'Capabilities',
-    kind: 'lines',
-    hint: 'One a line, such as tools.',
-  },
-  {
-    name: 'pin_prompt_cache_keys',
-    label: 'Requests with the same prompt_cache_key are one session',
-    kind: 'switch',
-  },
-];
-
-function Create({ onClose }: { onClose: () => void }) {
-  return (
-    <CreateModal
-      title="Create a profile"
-      specs={SPECS}
-      create={(values) => client.POST('/api/v1/profiles', { body: values as never })}
-      onClose={onClose}
-    />
-  );
-}
-
-const readProfile = (id: string) => () =>
-  client.GET('/api/v1/profiles/{profile_id}', { params: { path: { profile_id: id } } });
-
-function Edit({ profile: { id, name }, onClose }: ProfileDialog) {
-  return (
-    <EditModal
-      title={`Edit ${name}`}
-      id={id}
-      specs={SPECS}
-      read={readProfile(id)}
-      save={(body, header) =>
-        client.PATCH('/api/v1/profiles/{profile_id}', { params: { path: { profile_id: id }, header }, body })
-      }
-      onClose={onClose}
-    />
-  );
-}
-
-function Delete({ profile: { id, name }, onClose }: ProfileDialog) {
-  return (
-    <ConfirmModal
-      title={`Delete ${name}`}
-      submit="Delete the profile"
-      danger
-      id={id}
-      read={readProfile(id)}
-      act={(header) =>
-        client.DELETE('/api/v1/profiles/{profile_id}', { params: { path: { profile_id: id }, header } })
-      }
-      onClose={onClose}
-    >
-      <p>Requests for router/{name} are refused from now on.</p>
-    </ConfirmModal>
-  );
-}
+  'constraints.capabilities': { label: 'Capabilities', hint: 'One a line, such as tools.' },
+  pin_prompt_cache_keys: { label: 'Requests with the same prompt_cache_key are one session' },
+  ...CACHE_FIELDS,
+};
+export const PROFILES: Resource<Profile> = {
+  noun: 'profile',
+  create: createProfile,
+  read: getProfile,
+  update: updateProfile,
+  remove: deleteProfile,
+  fields: FIELDS,
+  removal: ({ name }) => `Requests for router/${name} are refused from now on.`,
+};
 
 function Explain({ profile: { name }, onClose }: ProfileDialog) {
   return (

@@ -1,15 +1,24 @@
 import type { components } from '@weighbridge/client';
+import {
+  createTeam,
+  deleteTeam,
+  freezeTeam,
+  getTeam,
+  unfreezeTeam,
+  updateTeam,
+} from '@weighbridge/client/operations';
 import { useState } from 'react';
-import { usePolicyChoices, useTeamChoices, words } from '../api/choices.ts';
+import { words } from '../api/choices.ts';
 import { api, client } from '../api/client.ts';
 import { isOperator, readsAll, useWhoami } from '../app/session.ts';
 import { Badge, Button, LimitBar, Money, Name } from '../ui/bits.tsx';
-import type { FieldSpec } from '../ui/fieldSpecs.ts';
+import { type Resource, useResource } from '../ui/dialogs.tsx';
 import { Form, SelectField, TextField } from '../ui/fields.tsx';
 import { Modal } from '../ui/Modal.tsx';
 import type { Action } from '../ui/MoreMenu.tsx';
 import { Loaded, Page, Problem, Section } from '../ui/Page.tsx';
-import { ConfirmModal, CreateModal, EditModal, RowActions, useDialog, useReload } from '../ui/resources.tsx';
+import { RowActions, useReload } from '../ui/resources.tsx';
+import type { ShownFields } from '../ui/specs.ts';
 import { type Column, Table } from '../ui/Table.tsx';
 import { PolicyName } from './PolicyName.tsx';
 import { Principals } from './Principals.tsx';
@@ -20,18 +29,28 @@ type Member = components['schemas']['TeamMember'];
 export function Teams() {
   const whoami = useWhoami();
   const mayWrite = isOperator(whoami);
-  const { dialog, open, close } = useDialog();
+  const { dialog, open, close, create, edit, remove, confirm } = useResource(TEAMS);
   const query = api.useQuery('get', '/api/v1/teams', { params: { query: { page_size: 500 } } });
+  const freeze = (team: Team) =>
+    confirm(team.frozen ? unfreezeTeam : freezeTeam, team, {
+      title: `${team.frozen ? 'Unfreeze' : 'Freeze'} ${team.name}`,
+      submit: team.frozen ? 'Unfreeze the team' : 'Freeze the team',
+      danger: !team.frozen,
+      isUnread: true,
+      text: team.frozen
+        ? 'Requests of the team are served again.'
+        : 'Every request of the team, and of teams below it, is refused until it is unfrozen.',
+    });
   const actions = (team: Team): Action[] => [
     { label: 'Members', run: () => open(<Members team={team} onClose={close} />) },
     ...(mayWrite
       ? [
-          { label: 'Edit', run: () => open(<Edit team={team} onClose={close} />) },
+          { label: 'Edit', run: () => edit(team) },
           {
             label: team.frozen ? 'Unfreeze' : 'Freeze',
-            run: () => open(<Freeze team={team} onClose={close} />),
+            run: () => freeze(team),
           },
-          { label: 'Delete', danger: true, run: () => open(<Delete team={team} onClose={close} />) },
+          { label: 'Delete', danger: true, run: () => remove(team) },
         ]
       : []),
   ];
@@ -41,7 +60,7 @@ export function Teams() {
       lead="A team’s policy counts for its members, and for the teams below it."
       actions={
         mayWrite && (
-          <Button kind="primary" onClick={() => open(<Create onClose={close} />)}>
+          <Button kind="primary" onClick={() => create()}>
             Create a team
           </Button>
         )
@@ -114,103 +133,32 @@ function inTree(teams: readonly Team[]): Placed[] {
   return place('', 0);
 }
 
-function useSpecs(): readonly FieldSpec[] | undefined {
-  const policies = usePolicyChoices();
-  const teams = useTeamChoices();
-  if (!policies || !teams) return undefined;
-  return [
-    { name: 'name', label: 'Name', kind: 'text', required: true },
-    { name: 'parent_team_id', label: 'Parent team', kind: 'choice', choices: teams },
-    {
-      name: 'policy_id',
-      label: 'Policy of the whole team',
-      kind: 'choice',
-      choices: policies,
-      hint: 'Limits all requests of the team and of the teams below it together.',
-    },
-    {
-      name: 'member_policy_id',
-      label: 'Policy of each member',
-      kind: 'choice',
-      choices: policies,
-      hint: 'Governs members’ keys that have no policy.',
-    },
-  ];
-}
+const FIELDS: ShownFields<keyof components['schemas']['TeamChanges']> = {
+  name: {},
+  parent_team_id: {},
+  policy_id: {
+    label: 'Policy of the whole team',
+    hint: 'Limits all requests of the team and of the teams below it together.',
+  },
+  member_policy_id: {
+    label: 'Policy of each member',
+    hint: 'Governs members’ keys that have no policy.',
+  },
+};
 
-function Create({ onClose }: { onClose: () => void }) {
-  return (
-    <CreateModal
-      title="Create a team"
-      specs={useSpecs()}
-      create={(values) => client.POST('/api/v1/teams', { body: values as never })}
-      onClose={onClose}
-    />
-  );
-}
+export const TEAMS: Resource<Team> = {
+  noun: 'team',
+  create: createTeam,
+  read: getTeam,
+  update: updateTeam,
+  remove: deleteTeam,
+  fields: FIELDS,
+  removal: () => 'Its members stay, without a team. What was spent stays in the ledger under its name.',
+};
 
 interface TeamDialog {
   readonly team: Team;
   readonly onClose: () => void;
-}
-
-const readTeam = (id: string) => () =>
-  client.GET('/api/v1/teams/{team_id}', { params: { path: { team_id: id } } });
-
-function Edit({ team: { id, name }, onClose }: TeamDialog) {
-  return (
-    <EditModal
-      title={`Edit ${name}`}
-      id={id}
-      specs={useSpecs()}
-      read={readTeam(id)}
-      save={(body, header) =>
-        client.PATCH('/api/v1/teams/{team_id}', { params: { path: { team_id: id }, header }, body })
-      }
-      onClose={onClose}
-    />
-  );
-}
-
-function Freeze({ team: { id, name, frozen }, onClose }: TeamDialog) {
-  const params = { path: { team_id: id } };
-  return (
-    <ConfirmModal
-      title={`${frozen ? 'Unfreeze' : 'Freeze'} ${name}`}
-      submit={frozen ? 'Unfreeze the team' : 'Freeze the team'}
-      danger={!frozen}
-      act={() =>
-        frozen
-          ? client.POST('/api/v1/teams/{team_id}/unfreeze', { params })
-          : client.POST('/api/v1/teams/{team_id}/freeze', { params })
-      }
-      onClose={onClose}
-    >
-      <p>
-        {frozen
-          ? 'Requests of the team are served again.'
-          : 'Every request of the team, and of teams below it, is refused until it is unfrozen.'}
-      </p>
-    </ConfirmModal>
-  );
-}
-
-function Delete({ team: { id, name }, onClose }: TeamDialog) {
-  return (
-    <ConfirmModal
-      title={`Delete ${name}`}
-      submit="Delete the team"
-      danger
-      id={id}
-      read={readTeam(id)}
-      act={(header) =>
-        client.DELETE('/api/v1/teams/{team_id}', { params: { path: { team_id: id }, header } })
-      }
-      onClose={onClose}
-    >
-      <p>Its members stay, without a team. What was spent stays in the ledger under its name.</p>
-    </ConfirmModal>
-  );
 }
 
 /** What the team and each member spent, and who belongs to it. */

@@ -1,25 +1,23 @@
 import type { components } from '@weighbridge/client';
+import {
+  createWebhook,
+  deleteWebhook,
+  getWebhook,
+  rotateWebhook,
+  updateWebhook,
+} from '@weighbridge/client/operations';
 import { useState } from 'react';
-import { words } from '../api/choices.ts';
 import { api, client } from '../api/client.ts';
 import { isOperator, useWhoami } from '../app/session.ts';
 import { Badge, Button, Code, Name, Time } from '../ui/bits.tsx';
-import type { FieldSpec } from '../ui/fieldSpecs.ts';
+import { type Resource, useResource } from '../ui/dialogs.tsx';
 import { Form } from '../ui/fields.tsx';
 import { Modal } from '../ui/Modal.tsx';
 import type { Action } from '../ui/MoreMenu.tsx';
 import { Loaded, Page, Pairs, Problem } from '../ui/Page.tsx';
-import {
-  ConfirmModal,
-  CreateModal,
-  EditModal,
-  KEEP_OPEN,
-  RowActions,
-  SecretModal,
-  useDialog,
-  useReload,
-} from '../ui/resources.tsx';
+import { KEEP_OPEN, RowActions, SecretModal, useReload } from '../ui/resources.tsx';
 import { given, useSearch } from '../ui/search.ts';
+import type { ShownFields } from '../ui/specs.ts';
 import { List, Table } from '../ui/Table.tsx';
 import { count } from '../ui/text.ts';
 
@@ -32,25 +30,41 @@ interface WebhookDialog {
 
 export function Webhooks() {
   const [search] = useSearch();
-  const { dialog, open, close } = useDialog();
+  const { dialog, open, close, create, edit, remove, confirm } = useResource(WEBHOOKS);
   const mayWrite = isOperator(useWhoami());
   const query = api.useQuery('get', '/api/v1/webhooks', { params: { query: given(search, ['page_token']) } });
-  const showSecret = (secret: string) => open(<Secret secret={secret} onClose={close} />);
+  const showNew = ({ secret }: { secret: string }) => {
+    open(<Secret secret={secret} onClose={close} />);
+    return KEEP_OPEN;
+  };
+  const pause = (webhook: Webhook) => {
+    const verb = webhook.enabled ? 'Pause' : 'Resume';
+    confirm(updateWebhook, webhook, {
+      title: `${verb} ${webhook.name}`,
+      submit: verb,
+      body: { enabled: !webhook.enabled },
+      text: webhook.enabled
+        ? 'It gets no messages until it is resumed.'
+        : 'It gets messages about what happens from now on.',
+    });
+  };
+  const rotate = (webhook: Webhook) =>
+    confirm(rotateWebhook, webhook, {
+      title: `New secret of ${webhook.name}`,
+      submit: 'Make a new secret',
+      body: { grace_seconds: 86_400 },
+      text: 'For a day, messages carry the signatures of both secrets.',
+      done: showNew,
+    });
   const actions = (webhook: Webhook): Action[] => [
     { label: 'Deliveries', run: () => open(<Deliveries webhook={webhook} onClose={close} />) },
     ...(mayWrite
       ? [
           { label: 'Test', run: () => open(<Test webhook={webhook} onClose={close} />) },
-          { label: 'Edit', run: () => open(<Edit webhook={webhook} onClose={close} />) },
-          {
-            label: webhook.enabled ? 'Pause' : 'Resume',
-            run: () => open(<Pause webhook={webhook} onClose={close} />),
-          },
-          {
-            label: 'New secret',
-            run: () => open(<Rotate webhook={webhook} onClose={close} onSecret={showSecret} />),
-          },
-          { label: 'Delete', danger: true, run: () => open(<Delete webhook={webhook} onClose={close} />) },
+          { label: 'Edit', run: () => edit(webhook) },
+          { label: webhook.enabled ? 'Pause' : 'Resume', run: () => pause(webhook) },
+          { label: 'New secret', run: () => rotate(webhook) },
+          { label: 'Delete', danger: true, run: () => remove(webhook) },
         ]
       : []),
   ];
@@ -60,7 +74,7 @@ export function Webhooks() {
       lead="Messages to your systems about budgets, connectors, prices, keys and lost usage."
       actions={
         mayWrite && (
-          <Button kind="primary" onClick={() => open(<Create onClose={close} onSecret={showSecret} />)}>
+          <Button kind="primary" onClick={() => create(showNew)}>
             Create a webhook
           </Button>
         )
@@ -116,166 +130,39 @@ export function Webhooks() {
   );
 }
 
-const EVENTS = [
-  'budget.threshold',
-  'budget.exhausted',
-  'connector.down',
-  'price.missing',
-  'price.stale',
-  'usage.quarantined',
-  'usage.gap',
-  'key.expiring',
-  'feed.refused',
-];
-const SPECS: readonly FieldSpec[] = [
-  { name: 'name', label: 'Name', kind: 'text', required: true },
-  {
-    name: 'format',
-    label: 'Format',
-    kind: 'choice',
-    choices: words('json', 'slack', 'teams', 'pagerduty'),
-    initial: 'json',
-  },
-  {
-    name: 'url',
-    label: 'Address',
-    kind: 'text',
-    required: true,
-    hint: 'https:// and public, or a host of ALLOWED_WEBHOOK_HOSTS.',
-  },
-  {
-    name: 'routing_key',
+const FIELDS: ShownFields<keyof components['schemas']['NewWebhook']> = {
+  name: { hint: 'Unique.' },
+  format: { initial: 'json' },
+  url: { label: 'Address', hint: 'https:// and public, or a host of ALLOWED_WEBHOOK_HOSTS.' },
+  routing_key: {
     label: 'Integration key',
     kind: 'secret',
     hint: 'For the format pagerduty. It is never shown.',
   },
-  {
-    name: 'events',
-    label: 'Events',
-    kind: 'lines',
-    hint: `One a line, of ${EVENTS.join(', ')}. Empty: all.`,
+  events: {
+    hint: `One a line, of ${createWebhook.body.events?.items?.choices?.join(', ')}. Empty: all.`,
   },
-  {
-    name: 'filter.team_ids',
-    label: 'Only of these teams',
-    kind: 'lines',
-    hint: 'One id a line. Empty: all.',
-  },
-  {
-    name: 'filter.policy_ids',
-    label: 'Only of these policies',
-    kind: 'lines',
-    hint: 'One id a line. Empty: all.',
-  },
-];
-
-function Create({ onClose, onSecret }: { onClose: () => void; onSecret: (secret: string) => void }) {
-  return (
-    <CreateModal
-      title="Create a webhook"
-      specs={SPECS}
-      create={async (values) => {
-        const { data } = await client.POST('/api/v1/webhooks', { body: values as never });
-        onSecret(data?.secret ?? '');
-        return KEEP_OPEN;
-      }}
-      onClose={onClose}
-    />
-  );
-}
+  'filter.team_ids': { label: 'Only of these teams', hint: 'One id a line. Empty: all.' },
+  'filter.policy_ids': { label: 'Only of these policies', hint: 'One id a line. Empty: all.' },
+  // The service makes the secret; Pause and Resume are actions.
+  secret: null,
+  enabled: null,
+};
+export const WEBHOOKS: Resource<Webhook> = {
+  noun: 'webhook',
+  create: createWebhook,
+  read: getWebhook,
+  update: updateWebhook,
+  remove: deleteWebhook,
+  fields: FIELDS,
+  removal: () => 'Messages that wait for it are not delivered.',
+};
 
 function Secret({ secret, onClose }: { secret: string; onClose: () => void }) {
   return (
     <SecretModal title="Copy this secret now" secret={secret} onClose={onClose}>
       <p>It is shown once. Whoever receives the messages checks their signatures with it.</p>
     </SecretModal>
-  );
-}
-
-const readWebhook = (id: string) => () =>
-  client.GET('/api/v1/webhooks/{webhook_id}', { params: { path: { webhook_id: id } } });
-
-function Edit({ webhook: { id, name }, onClose }: WebhookDialog) {
-  return (
-    <EditModal
-      title={`Edit ${name}`}
-      id={id}
-      specs={SPECS}
-      read={readWebhook(id)}
-      save={(body, header) =>
-        client.PATCH('/api/v1/webhooks/{webhook_id}', { params: { path: { webhook_id: id }, header }, body })
-      }
-      onClose={onClose}
-    />
-  );
-}
-
-function Pause({ webhook: { id, name, enabled }, onClose }: WebhookDialog) {
-  const verb = enabled ? 'Pause' : 'Resume';
-  return (
-    <ConfirmModal
-      title={`${verb} ${name}`}
-      submit={verb}
-      id={id}
-      read={readWebhook(id)}
-      act={(header) =>
-        client.PATCH('/api/v1/webhooks/{webhook_id}', {
-          params: { path: { webhook_id: id }, header },
-          body: { enabled: !enabled },
-        })
-      }
-      onClose={onClose}
-    >
-      <p>
-        {enabled
-          ? 'It gets no messages until it is resumed.'
-          : 'It gets messages about what happens from now on.'}
-      </p>
-    </ConfirmModal>
-  );
-}
-
-function Rotate({
-  webhook: { id, name },
-  onClose,
-  onSecret,
-}: WebhookDialog & { onSecret: (secret: string) => void }) {
-  return (
-    <ConfirmModal
-      title={`New secret of ${name}`}
-      submit="Make a new secret"
-      id={id}
-      read={readWebhook(id)}
-      act={async (header) => {
-        const { data } = await client.POST('/api/v1/webhooks/{webhook_id}/rotate', {
-          params: { path: { webhook_id: id }, header },
-          body: { grace_seconds: 86_400 },
-        });
-        onSecret(data?.secret ?? '');
-        return KEEP_OPEN;
-      }}
-      onClose={onClose}
-    >
-      <p>For a day, messages carry the signatures of both secrets.</p>
-    </ConfirmModal>
-  );
-}
-
-function Delete({ webhook: { id, name }, onClose }: WebhookDialog) {
-  return (
-    <ConfirmModal
-      title={`Delete ${name}`}
-      submit="Delete the webhook"
-      danger
-      id={id}
-      read={readWebhook(id)}
-      act={(header) =>
-        client.DELETE('/api/v1/webhooks/{webhook_id}', { params: { path: { webhook_id: id }, header } })
-      }
-      onClose={onClose}
-    >
-      <p>Messages that wait for it are not delivered.</p>
-    </ConfirmModal>
   );
 }
 

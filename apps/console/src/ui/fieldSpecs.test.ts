@@ -9,6 +9,7 @@ const SPECS: readonly FieldSpec[] = [
   { name: 'self_service', label: 'Self-service', kind: 'switch' },
   { name: 'constraints.min_score', label: 'Score', kind: 'number' },
   { name: 'targets', label: 'Targets', kind: 'targets' },
+  { name: 'upstream_names', label: 'Names', kind: 'pairs' },
 ];
 const BEFORE = {
   name: 'team',
@@ -18,6 +19,7 @@ const BEFORE = {
   self_service: true,
   constraints: { min_score: 0.5, context_window: 1_000 },
   targets: [{ model: 'mock/echo', weight: 2 }, { model: 'openai/*' }],
+  upstream_names: { 'openai/gpt-4o': 'our gpt', 'mock/echo': 'echo' },
 };
 const shown = Object.fromEntries(
   SPECS.map(({ name, kind }) => [
@@ -39,6 +41,7 @@ it('sends only what was changed, and null for what was emptied', () => {
     allowed_models: '',
     self_service: '',
     targets: 'mock/echo\n a/b  3 ',
+    upstream_names: ' openai/gpt-4o   our gpt \n\nmock/echo e',
     'constraints.min_score': '',
   };
   expect(changedValues(SPECS, BEFORE, texts)).toEqual({
@@ -47,6 +50,7 @@ it('sends only what was changed, and null for what was emptied', () => {
     allowed_models: [],
     self_service: false,
     targets: [{ model: 'mock/echo' }, { model: 'a/b', weight: 3 }],
+    upstream_names: { 'openai/gpt-4o': 'our gpt', 'mock/echo': 'e' },
     constraints: { context_window: 1_000 },
   });
 });

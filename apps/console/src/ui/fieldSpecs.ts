@@ -74,10 +74,22 @@ export const KINDS = {
       return weight === undefined ? { model } : { model, weight: Number(weight) };
     },
   ),
+  /** An object of texts: a name, a space and its text on each line. */
+  pairs: {
+    show: (value) =>
+      Object.entries((value ?? {}) as Record<string, string>)
+        .map((pair) => pair.join(' '))
+        .join('\n'),
+    read: (text) => {
+      const pairs = text.split('\n').map((line) => line.trim().split(/\s+(.*)/s));
+      return Object.fromEntries(pairs.filter(([name]) => name).map(([name = '', of = '']) => [name, of]));
+    },
+  },
   switch: { show: (value) => (value === true ? 'on' : ''), read: (text) => text === 'on' },
 } satisfies Record<string, Kind>;
 
-const isEmpty = (value: unknown) => value === null || (Array.isArray(value) && value.length === 0);
+const isEmpty = (value: unknown) =>
+  value === null || (typeof value === 'object' && Object.keys(value).length === 0);
 
 export function valueAt(values: Values, name: string): unknown {
   return name.split('.').reduce<unknown>((at, part) => (at as Values | null | undefined)?.[part], values);

@@ -199,7 +199,7 @@ function SpecField({ spec, initial }: { spec: FieldSpec; initial: string }) {
       />
     );
   }
-  if (kind === 'lines' || kind === 'numbers' || kind === 'targets') {
+  if (kind === 'lines' || kind === 'numbers' || kind === 'targets' || kind === 'pairs') {
     return <AreaField {...common} initial={initial} required={required} />;
   }
   const input = { ...common, defaultValue: initial, required };
