@@ -198,6 +198,15 @@ it('no command has an option with the name of one of the program, which would ta
   expect(clashes).toEqual([]);
 });
 
+it('every option says what it does', () => {
+  const silent = [...commandsOf(createProgram(cli()))].flatMap(([path, { options }]) =>
+    options
+      .filter(({ description }) => description.trim().length < 3)
+      .map(({ long }) => `${path.join(' ')} ${long}`),
+  );
+  expect(silent).toEqual([]);
+});
+
 it('no reason is about a field or an operation that does not exist, or that has an option', () => {
   const stale = [
     ...Object.entries(WITHOUT_OPTION).flatMap(([id, fields]) => {

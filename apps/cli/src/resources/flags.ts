@@ -13,7 +13,6 @@ interface Flag {
   readonly no?: string;
   /** The word for null, or for an empty list. Default, if the field may be null: `none`, of a time `never`. */
   readonly word?: string;
-  readonly choices?: readonly string[];
   readonly default?: unknown;
   /** An empty text is sent, also where others are skipped. */
   readonly mayBeEmpty?: boolean;
@@ -63,10 +62,9 @@ export function addFlags(command: Command, fields: Fields, flags: Flags, context
       if (value === undefined || (value === '' && context.skipsEmpty && !flag.mayBeEmpty)) continue;
       const isNull = word !== undefined && value === word;
       if (isNull && context.isQuery) continue;
-      const sent =
-        isNull || !flag.resolve ? (isNull ? null : value) : await flag.resolve(session, value as never);
+      const found = isNull ? null : flag.resolve ? await flag.resolve(session, value as never) : value;
       const [top = '', member] = path;
-      body[top] = member === undefined ? sent : { ...(body[top] as object), [member]: sent };
+      body[top] = member === undefined ? found : { ...(body[top] as object), [member]: found };
     }
     return body;
   };
@@ -96,7 +94,7 @@ function addFlag(
     flag.flag ?? `${flagName(name, field)}${isSwitch ? '' : ` <${placeholder(name, field, isQuery)}>`}`;
   const text = flag.text ?? (name === 'name' ? 'the new name' : helpText(field, word, isQuery));
   const option = new Option(`--${names}`, text);
-  const choices = flag.choices ?? field.choices;
+  const { choices } = field;
   if (choices && !flag.read && !isSwitch) option.choices(word === undefined ? choices : [...choices, word]);
   else if (!isSwitch) option.argParser(orWord(word, field, flag.read ?? parserOf(name, field, now, word)));
   if (flag.default !== undefined) option.default(flag.default);
