@@ -3,7 +3,6 @@ export { bodyOf, type Client, type ClientOptions, createClient } from './client.
 export type { components, operations, paths } from './gen/openapi.ts';
 export {
   type BodyOf,
-  type CallOptions,
   callOperation,
   type Field,
   type Fields,

@@ -46,7 +46,7 @@ export type BodyOf<Id extends keyof operations> = operations[Id] extends {
   ? Body
   : Record<never, never>;
 
-export interface CallOptions {
+interface CallOptions {
   readonly params?: {
     readonly path?: Readonly<Record<string, string>>;
     readonly query?: object;

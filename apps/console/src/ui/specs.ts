@@ -3,7 +3,7 @@ import type { Choices, FieldSpec } from './fieldSpecs.ts';
 import { visible } from './text.ts';
 
 /** What a form shows of a field beside what the OpenAPI document says of it. */
-export type Shown = Partial<Omit<FieldSpec, 'name'>>;
+type Shown = Partial<Omit<FieldSpec, 'name'>>;
 /** By field; `constraints.min_score` is a member of an object. Null: it has no control. These come first. */
 export type ShownFields<Names extends string = string> = {
   readonly [Name in Names | `${Names}.${string}`]?: Shown | null;
