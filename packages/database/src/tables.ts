@@ -130,6 +130,7 @@ export interface ConnectorPrices {
   output_audio_nano_usd: bigint | null;
   output_image_nano_usd: bigint | null;
   output_nano_usd: bigint | null;
+  price: Json | null;
   tiers: Generated<Json>;
   tool_prices: Generated<Json>;
   variants: Generated<Json>;
@@ -281,6 +282,7 @@ export interface ModelPrices {
   output_audio_nano_usd: bigint | null;
   output_image_nano_usd: bigint | null;
   output_nano_usd: bigint | null;
+  price: Json | null;
   reviewed: Generated<boolean>;
   tiers: Generated<Json>;
   tool_prices: Generated<Json>;

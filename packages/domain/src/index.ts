@@ -20,6 +20,8 @@ export * from './names/cloudNames.ts';
 export * from './names/modelNames.ts';
 export * from './names/nearestModels.ts';
 export * from './names/nearestNames.ts';
+export * from './priceDocument.ts';
+export * from './priceForm.ts';
 export * from './pricing.ts';
 export * from './regionalPrice.ts';
 export * from './routing/adaptive.ts';

@@ -26,8 +26,8 @@ const MEDIA = {
 
 /**
  * The classes of tokens that prices and usage tell apart. Each has one row above, from which the fields of the API and of files,
- * the columns, the protobuf fields and the types follow, in this order. A new class also needs a column in both tables of prices,
- * and a field in the protobuf messages `Rates` and `TokenUsage`: without one of them, its codec does not compile. Sums that are unrolled
+ * the members of documents, the protobuf fields and the types follow, in this order. A new class also needs a field in the protobuf
+ * messages `Rates` and `TokenUsage`: without one of them, its codec does not compile. Sums that are unrolled
  * for speed name each class too: `costOf`, tokenUsage.ts, and `INPUT_CLASSES` of estimate.ts. Their tests go over all classes.
  */
 const ROWS = { ...TEXT, ...MEDIA } as const;

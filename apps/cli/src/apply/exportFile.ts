@@ -1,3 +1,4 @@
+import { decimalUsd, type Money, nanoFromMoney } from '@weighbridge/domain';
 import type { CurrentState } from './changes.ts';
 import { type Json, NAME_FIELD, type Section } from './desiredState.ts';
 import type { OpenApiSchemas } from './fileSchema.ts';
@@ -180,18 +181,13 @@ function pricesOf(prices: readonly Json[]): Record<string, unknown> {
 function priceOf(value: unknown, name = ''): unknown {
   if (Array.isArray(value)) return value.map((item) => priceOf(item));
   if (typeof value !== 'object' || value === null) return value;
-  if ('currency_code' in value) return decimal(value as unknown as { units: number; nanos: number });
+  if ('currency_code' in value) return decimalUsd(nanoFromMoney(value as unknown as Money));
   const kept = Object.entries(value).filter(([field, inner]) => {
     // Absent, images cost as much as text: null says that their price is unknown.
     if (inner === null) return field === 'input_image_price' && name !== 'tool_prices';
     return typeof inner !== 'object' || Object.keys(inner).length > 0;
   });
   return Object.fromEntries(kept.map(([field, inner]) => [field, priceOf(inner, field)]));
-}
-
-function decimal({ units, nanos }: { units: number; nanos: number }): string {
-  const fraction = String(nanos).padStart(9, '0').replace(/0+$/, '');
-  return fraction === '' ? String(units) : `${units}.${fraction}`;
 }
 
 function assertUnique(section: Section, resources: readonly Json[]): void {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { byClass, completeRates, PRICE_FIELDS, TOKEN_CLASSES } from '@weighbridge/domain';
+import { API_PRICE, comparablePrice, readPrice } from '@weighbridge/domain';
 
 type Json = Record<string, unknown>;
 
@@ -70,38 +70,8 @@ function normal(field: string, value: unknown): unknown {
     case 'targets':
       return (value as Json[]).map((target) => ({ weight: 1, ...target }));
     case 'price':
-      return wholePrice(value as Json);
+      return comparablePrice(readPrice(API_PRICE, value as Json));
     default:
       return value;
   }
-}
-
-/** A price as the service stores it: with every token class, and with variants in any order. */
-function wholePrice({ variants, tool_prices, ...prices }: Json): Json {
-  const conditions = ({ service_tier, speed, geography }: Json) =>
-    JSON.stringify([service_tier ?? null, speed ?? null, geography ?? null]);
-  return {
-    ...wholeContextPrices(prices),
-    variants: ((variants ?? []) as Json[])
-      .map((variant) => ({ conditions: conditions(variant), ...wholeContextPrices(variant) }))
-      .sort((a, b) => (a.conditions < b.conditions ? -1 : 1)),
-    tool_prices: tool_prices ?? {},
-  };
-}
-
-function wholeContextPrices({ tiers, ...rates }: Json): Json {
-  return {
-    ...wholeRates(rates),
-    tiers: ((tiers ?? []) as Json[]).map(({ above_input_tokens, ...tier }) => ({
-      above_input_tokens,
-      ...wholeRates(tier),
-    })),
-  };
-}
-
-/** What a price leaves out costs what the service says; null: its price is unknown. */
-function wholeRates(rates: Json): Json {
-  const stated = byClass((one) => rates[PRICE_FIELDS[one]]);
-  const whole = completeRates(stated);
-  return Object.fromEntries(TOKEN_CLASSES.map((one) => [PRICE_FIELDS[one], whole[one] ?? null]));
 }

@@ -1,12 +1,8 @@
 import type { Database } from '@weighbridge/database';
+import { type ModelPrice, modelPriceOf } from '@weighbridge/domain';
 
 /** The list price of a model, in nano-USD per million tokens. */
-export interface ListPrice {
-  readonly version: number;
-  readonly input: bigint;
-  readonly cacheRead: bigint;
-  readonly output: bigint;
-}
+export type ListPrice = Pick<ModelPrice, 'version' | 'input' | 'cacheRead' | 'output'>;
 
 const PER_MILLION = 1_000_000n;
 
@@ -17,20 +13,14 @@ export async function readListPrices(
 ): Promise<ReadonlyMap<string, ListPrice>> {
   const rows = await db
     .selectFrom('model_prices')
-    .select(['model_id', 'version', 'input_nano_usd', 'cache_read_nano_usd', 'output_nano_usd'])
+    .select(['model_id', 'version', 'ended', 'price'])
     .where('model_id', 'in', models)
     .orderBy('version')
     .execute();
   const prices = new Map<string, ListPrice>();
   for (const row of rows) {
-    const { input_nano_usd: input, output_nano_usd: output } = row;
-    if (input === null || output === null) continue;
-    prices.set(row.model_id, {
-      version: row.version,
-      input,
-      output,
-      cacheRead: row.cache_read_nano_usd ?? input,
-    });
+    const price = modelPriceOf(row);
+    if (price) prices.set(row.model_id, price);
   }
   const missing = models.filter((model) => !prices.has(model));
   if (missing.length > 0) throw new Error(`the catalog has no price for ${missing.join(', ')}`);

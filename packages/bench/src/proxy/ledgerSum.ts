@@ -89,7 +89,7 @@ async function ledgerSum(client: pg.Client): Promise<LedgerSum> {
 /** The price of a request: the catalog's price per million tokens × the usage that every response reports. */
 async function requestPrice(client: pg.Client): Promise<bigint> {
   const { rows } = await client.query<{ input: string; output: string }>(`
-    SELECT input_nano_usd AS input, output_nano_usd AS output FROM model_prices
+    SELECT price ->> 'input_nano_usd' AS input, price ->> 'output_nano_usd' AS output FROM model_prices
     WHERE model_id = 'mock/echo' ORDER BY version DESC LIMIT 1`);
   const [price] = rows;
   if (!price) throw new Error('mock/echo has no price');

@@ -179,7 +179,7 @@ async function usability(
   rows: readonly AliasRow[],
 ): Promise<(target: string) => string | undefined> {
   if (rows.every(({ target }) => profileNameOf(target) !== undefined)) return () => undefined;
-  const served = await servedModels(db, await usableConnectors({ ...deps, db }));
+  const { models: served } = await servedModels(db, await usableConnectors({ ...deps, db }));
   const ids = new Set(served.map(({ id }) => id));
   return (target) =>
     profileNameOf(target) !== undefined || ids.has(target)

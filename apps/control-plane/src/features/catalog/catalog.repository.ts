@@ -1,12 +1,23 @@
 import { arrayLiteral, type Database, type ModelPrices, type Models, type Tx } from '@weighbridge/database';
-import type { Price } from '@weighbridge/domain';
-import { ENDED_PRICE, PRICE_COLUMNS, type PriceColumns, priceColumns } from '@weighbridge/state';
+import { type Price, type PriceRow, priceDocument } from '@weighbridge/domain';
 import { type ExpressionBuilder, type Insertable, type Selectable, sql, type Updateable } from 'kysely';
 import { containsText } from '../../shared/containsText.ts';
+import { storedPrice } from '../../shared/storedPrice.ts';
 import type { ModelFacts, ModelNameFacts, ShippedJson } from './catalog.ts';
 
 export type ModelRow = Selectable<Models>;
-export type ModelPriceRow = Selectable<ModelPrices>;
+/** A version of a model's price. */
+export type ModelPriceRow = Pick<Selectable<ModelPrices>, (typeof VERSION)[number]> & PriceRow;
+
+const VERSION = ['model_id', 'version', 'origin', 'reviewed', 'ended', 'created_at'] as const;
+
+/** All versions of the prices of models. */
+function priceVersions(db: Database) {
+  return db
+    .selectFrom('model_prices')
+    .select(VERSION.map((column) => `model_prices.${column}` as const))
+    .select(storedPrice('model_prices').as('price'));
+}
 
 export interface CatalogFilter {
   readonly provider: string | undefined;
@@ -80,9 +91,7 @@ export async function findNewestPrices(
   modelIds: readonly string[],
 ): Promise<Map<string, ModelPriceRow>> {
   if (modelIds.length === 0) return new Map();
-  const rows = await db
-    .selectFrom('model_prices')
-    .selectAll()
+  const rows = await priceVersions(db)
     .distinctOn('model_id')
     .where('model_id', 'in', modelIds)
     .orderBy('model_id')
@@ -94,11 +103,9 @@ export async function findNewestPrices(
 /** The newest price versions of all models that are not deleted, except versions that ended a price. */
 export async function findAllNewestPrices(db: Database): Promise<ModelPriceRow[]> {
   return await db
-    .selectFrom((from) =>
-      from
-        .selectFrom('model_prices')
+    .selectFrom(
+      priceVersions(db)
         .innerJoin('models', 'models.id', 'model_prices.model_id')
-        .selectAll('model_prices')
         .distinctOn('model_prices.model_id')
         .where('models.deleted_at', 'is', null)
         .orderBy('model_prices.model_id')
@@ -116,9 +123,7 @@ export async function findPriceVersion(
   modelId: string,
   version?: number,
 ): Promise<ModelPriceRow | undefined> {
-  return await db
-    .selectFrom('model_prices')
-    .selectAll()
+  return await priceVersions(db)
     .where('model_id', '=', modelId)
     .$if(version !== undefined, (query) => query.where('version', '=', version ?? 0))
     .orderBy('version', 'desc')
@@ -137,16 +142,14 @@ export interface PriceProvenance {
 export async function findPricedModels(
   db: Database,
   { providers, after, limit }: { providers: readonly string[]; after: string; limit: number },
-): Promise<(ModelRow & PriceColumns & PriceProvenance)[]> {
+): Promise<(ModelRow & PriceRow & PriceProvenance)[]> {
   if (providers.length === 0) return [];
   return await db
     .selectFrom('models')
     .innerJoinLateral(
-      (row) =>
-        row
-          .selectFrom('model_prices')
-          .selectAll()
-          .whereRef('model_id', '=', 'models.id')
+      () =>
+        priceVersions(db)
+          .where('model_id', '=', sql.ref<string>('models.id'))
           .orderBy('version', 'desc')
           .limit(1)
           .as('newest'),
@@ -154,7 +157,7 @@ export async function findPricedModels(
     )
     .selectAll('models')
     .select(['newest.version', 'newest.origin as price_origin', 'newest.created_at as price_created_at'])
-    .select(PRICE_COLUMNS.map((column) => `newest.${column}` as const))
+    .select(['newest.ended', 'newest.price'])
     .where('newest.ended', '=', false)
     .where('models.deleted_at', 'is', null)
     .where('models.disabled', '=', false)
@@ -170,14 +173,24 @@ export async function findPriceVersions(
   db: Database,
   { modelId, before, limit }: { modelId: string; before: number | undefined; limit: number },
 ): Promise<ModelPriceRow[]> {
-  return await db
-    .selectFrom('model_prices')
-    .selectAll()
+  return await priceVersions(db)
     .where('model_id', '=', modelId)
     .$if(before !== undefined, (query) => query.where('version', '<', before ?? 0))
     .orderBy('version', 'desc')
     .limit(limit)
     .execute();
+}
+
+/** The newest price of each model that the release, an operator or an approval set; else the one with which the feed added it. */
+export async function findReviewedPrices(tx: Tx): Promise<Map<string, ModelPriceRow>> {
+  const rows = await priceVersions(tx)
+    .distinctOn('model_id')
+    .where((row) => row.or([row('reviewed', '=', true), row('version', '=', 1)]))
+    .where('ended', '=', false)
+    .orderBy('model_id')
+    .orderBy('version', 'desc')
+    .execute();
+  return new Map(rows.map((row) => [row.model_id, row]));
 }
 
 /** Stores the dates of the release's prices, where they changed. */
@@ -299,10 +312,11 @@ export async function insertPriceVersion(
         .where('model_id', '=', modelId),
       origin,
       reviewed,
-      ...(price ? priceColumns(price) : ENDED_PRICE),
+      ended: !price,
+      price: price ? JSON.stringify(priceDocument(price)) : null,
       created_at: now,
     }))
-    .returningAll()
+    .returning([...VERSION, 'price'])
     .executeTakeFirstOrThrow();
 }
 
@@ -317,7 +331,7 @@ export async function insertFirstPrices(
     model_id: modelId,
     version: 1,
     origin: 'catalog' as const,
-    ...priceColumns(price),
+    price: JSON.stringify(priceDocument(price)),
     created_at: now,
   }));
   await tx.insertInto('model_prices').values(values).execute();

@@ -1,7 +1,6 @@
 import type { Database, Tx } from '@weighbridge/database';
-import type { ModelPrice, Price } from '@weighbridge/domain';
+import { type ModelPrice, modelPriceOf, type Price, priceOf } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { modelPriceOf, priceOf } from '@weighbridge/state';
 import { hasInvalidCharacter } from '../../shared/invalidText.ts';
 import {
   findAllNewestPrices,
@@ -21,6 +20,7 @@ import { findEnabledModels, type NamedModel } from './enabledModels.repository.t
 
 export {
   findNewestPrices,
+  findReviewedPrices,
   insertModels,
   insertPriceVersion,
   lockModels,

@@ -1,6 +1,5 @@
-import { type ModelId, parseModelId } from '@weighbridge/domain';
+import { type ModelId, type PriceDocument, parseModelId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { PriceJson } from '@weighbridge/state';
 import { parseDateTime } from '../../shared/dateTime.ts';
 import { hasInvalidCharacter } from '../../shared/invalidText.ts';
 import type { CatalogModelChanges, NewCatalogModel } from './catalog.schemas.ts';
@@ -34,7 +33,7 @@ export type ShippedJson = Omit<ModelFacts, 'deprecated_at'> & {
   /** The price is of our own facts, not of a list. Absent: an earlier release stored it. */
   readonly own_price?: boolean;
   /** Null: no price is known. */
-  readonly price: PriceJson | null;
+  readonly price: PriceDocument | null;
 };
 
 export const FACT_NAMES = [

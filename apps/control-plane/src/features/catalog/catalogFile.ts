@@ -1,14 +1,11 @@
 import { readdir, readFile } from 'node:fs/promises';
 import {
-  byClass,
-  type ContextPrices,
-  completeRates,
+  decimalUsd,
   nanoFromDecimalUsd,
   PRICE_FIELDS,
   type Price,
-  type PriceVariant,
   priceFields,
-  type TokenPrices,
+  readPrice,
 } from '@weighbridge/domain';
 import Type, { type Static } from 'typebox';
 import { Errors } from 'typebox/value';
@@ -66,9 +63,6 @@ const CatalogFile = Strict({
   ),
   models: Type.Array(FileModel),
 });
-
-type FileRates = Pick<Static<typeof DatedPrice>, keyof typeof rates>;
-type FileContextRates = Pick<Static<typeof DatedPrice>, keyof typeof contextRates>;
 
 /** A model of the shipped catalog, with its prices by date. */
 export interface CatalogFileModel {
@@ -146,31 +140,14 @@ function statedOn(
   return oldest;
 }
 
-function datedPrice({ from, variants, tool_prices, ...list }: Static<typeof DatedPrice>): DatedPrice {
-  const price: Price = {
-    ...contextPrices(list),
-    variants: variants.map(({ service_tier, speed, geography, ...ofVariant }): PriceVariant => {
-      return { service: { serviceTier: service_tier, speed, geography }, ...contextPrices(ofVariant) };
-    }),
-    toolPrices: Object.fromEntries(
-      Object.entries(tool_prices).map(([tool, perUse]) => [tool, nanoFromDecimalUsd(perUse)]),
-    ),
-  };
+/** Media without a price have none. */
+const FORM = { members: PRICE_FIELDS, nano: nanoFromDecimalUsd, amount: decimalUsd, hasNulls: false };
+
+function datedPrice({ from, variants, ...list }: Static<typeof DatedPrice>): DatedPrice {
+  const price = readPrice(FORM, { ...withTiers(list), variants: variants.map(withTiers) });
   return { from: from === null ? null : new Date(`${from}T00:00:00Z`), price };
 }
 
-function contextPrices(list: FileContextRates): ContextPrices {
-  const tiers = list.price_tiers.map((tier) => {
-    return { aboveInputTokens: tier.above_input_tokens, ...tokenPrices(tier) };
-  });
-  return { ...tokenPrices(list), tiers };
-}
-
-/** Media without a price have none. */
-function tokenPrices(list: FileRates): TokenPrices {
-  const amount = (price: string | undefined) => (price === undefined ? null : nanoFromDecimalUsd(price));
-  const stated = byClass((one) => amount(list[PRICE_FIELDS[one]]));
-  const { input_price, output_price } = list;
-  const always = { input: nanoFromDecimalUsd(input_price), output: nanoFromDecimalUsd(output_price) };
-  return completeRates({ ...stated, ...always });
+function withTiers<Tiers, Rest>({ price_tiers: tiers, ...rest }: Rest & { readonly price_tiers: Tiers }) {
+  return { ...rest, tiers };
 }

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Tx } from '@weighbridge/database';
-import { isSamePrice, priceOf } from '@weighbridge/state';
+import { isSamePrice, priceOf } from '@weighbridge/domain';
 import { recordChange } from '../changes/changes.service.ts';
 import {
   findNewestPrices,

@@ -1,5 +1,5 @@
 import type { Database } from '@weighbridge/database';
-import { priceOf } from '@weighbridge/state';
+import { priceOf } from '@weighbridge/domain';
 import { benchmarkScores } from './benchmarkScores.ts';
 import { findNewestPrices, type ModelPriceRow, type ModelRow } from './catalog.repository.ts';
 import type { CatalogModel } from './catalog.schemas.ts';

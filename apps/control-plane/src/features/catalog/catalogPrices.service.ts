@@ -1,7 +1,6 @@
 import type { Tx } from '@weighbridge/database';
-import type { Price } from '@weighbridge/domain';
+import { isSamePrice, type Price, priceOf, priceOfDocument } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { isSamePrice, priceFromJson, priceOf } from '@weighbridge/state';
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import type { AssertMatch } from '../../shared/preconditions.ts';
@@ -79,7 +78,7 @@ export async function resetPrice(
       );
     }
     const shipped = model.shipped as ShippedJson | null;
-    const price = shipped?.price ? priceFromJson(shipped.price) : undefined;
+    const price = shipped?.price ? priceOfDocument(shipped.price) : undefined;
     const row = await insertPriceVersion(tx, { modelId: id, origin: 'catalog', price, now });
     await recordChange(tx, {
       actor: caller,

@@ -1,5 +1,4 @@
-import type { Price } from '@weighbridge/domain';
-import { priceToJson } from '@weighbridge/state';
+import { type Price, priceDocument } from '@weighbridge/domain';
 import type { ShippedJson } from './catalog.ts';
 import type { CatalogFileModel } from './catalogFile.ts';
 
@@ -45,6 +44,6 @@ export function shippedJson(model: ShippedModel): ShippedJson {
     deprecated_at: model.deprecatedAt && `${model.deprecatedAt}T00:00:00.000Z`,
     names: { other_names: model.otherNames, own: model.own },
     own_price: model.ownPrice,
-    price: model.price && priceToJson(model.price),
+    price: model.price && priceDocument(model.price),
   };
 }

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Tx } from '@weighbridge/database';
-import { newId, type Price } from '@weighbridge/domain';
-import { isSamePrice, type PriceJson, priceFromJson, priceOf, priceToJson } from '@weighbridge/state';
+import { isSamePrice, knownPartOf, newId, type Price, priceDocument, priceOf } from '@weighbridge/domain';
 import {
   findNewestPrices,
+  findReviewedPrices,
   insertPriceVersion,
   lockModels,
   type ModelPriceRow,
@@ -18,7 +18,6 @@ import {
   type FeedChangeRow,
   findHeldChanges,
   findLastDecisions,
-  findReviewedPrices,
   insertFeedChanges,
   pruneFeedChanges,
 } from './catalogFeed.repository.ts';
@@ -117,9 +116,7 @@ function outcomeOf(
   const because =
     heldReason(current, reviewed && priceOf(reviewed), price) ?? (isOurs ? OUR_FACTS : undefined);
   if (because === undefined) return { kind: 'applied', price };
-  const isRejected =
-    decision?.state === 'rejected' &&
-    isSamePrice(priceFromJson(decision.price_after as unknown as PriceJson), price);
+  const isRejected = decision?.state === 'rejected' && isSamePrice(knownPartOf(decision.price_after), price);
   return isRejected ? { kind: 'rejected' } : { kind: 'held', because, price };
 }
 
@@ -219,8 +216,8 @@ function changeRow(
     id: newId('fch'),
     model_id: modelId,
     version_before: newest?.version ?? null,
-    price_before: before ? JSON.stringify(priceToJson(before)) : null,
-    price_after: JSON.stringify(priceToJson(price)),
+    price_before: before ? JSON.stringify(priceDocument(before)) : null,
+    price_after: JSON.stringify(priceDocument(price)),
     adds_model: isNew,
     created_at: now,
   };

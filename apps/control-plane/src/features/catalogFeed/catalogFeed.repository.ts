@@ -3,7 +3,6 @@ import {
   type CatalogFeed,
   type CatalogFeedChanges,
   type Database,
-  type ModelPrices,
   type Tx,
 } from '@weighbridge/database';
 import { type Insertable, type Selectable, sql, type Updateable } from 'kysely';
@@ -146,20 +145,6 @@ export async function pruneFeedChanges(tx: Tx, before: Date): Promise<void> {
     .where('state', '<>', 'held')
     .where('created_at', '<', before)
     .execute();
-}
-
-/** The newest price of each model that the release, an operator or an approval set; else the one with which the feed added it. */
-export async function findReviewedPrices(tx: Tx): Promise<Map<string, Selectable<ModelPrices>>> {
-  const rows = await tx
-    .selectFrom('model_prices')
-    .selectAll()
-    .distinctOn('model_id')
-    .where((row) => row.or([row('reviewed', '=', true), row('version', '=', 1)]))
-    .where('ended', '=', false)
-    .orderBy('model_id')
-    .orderBy('version', 'desc')
-    .execute();
-  return new Map(rows.map((row) => [row.model_id, row]));
 }
 
 /** Stores that the feed states the prices of these versions. */

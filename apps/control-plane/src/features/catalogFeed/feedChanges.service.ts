@@ -1,6 +1,13 @@
-import { isId, PRICE_FIELDS, type Price, ratesFor, TOKEN_CLASSES } from '@weighbridge/domain';
+import {
+  isId,
+  knownPartOf,
+  PRICE_FIELDS,
+  type Price,
+  priceOf,
+  ratesFor,
+  TOKEN_CLASSES,
+} from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { type PriceJson, priceFromJson } from '@weighbridge/state';
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { recordAudit } from '../audit/audit.service.ts';
@@ -42,14 +49,15 @@ export async function approveChange(deps: CatalogFeedDeps, caller: Caller, id: s
     await lockedModel(tx, modelId);
     const change = heldOf(await lockChange(tx, id));
     const newest = (await findNewestPrices(tx, [modelId])).get(modelId);
-    if ((newest?.version ?? null) !== change.version_before) {
+    // Of a newer release's feed: this one can't read it, but refreshing the feed replaces it.
+    const price = priceOf({ ended: false, price: change.price_after });
+    if (!price || (newest?.version ?? null) !== change.version_before) {
       throw new AppError(
         'conflict',
         'feed_change_outdated',
         'The price of this model has changed since. Refresh the feed to compare it with the price in force.',
       );
     }
-    const price = priceFromJson(change.price_after as unknown as PriceJson);
     const { version } = await insertPriceVersion(tx, { modelId, origin: 'feed', price, now });
     await confirmPrices(tx, [{ modelId, version }], now);
     await decideChanges(tx, [id], 'approved', now);
@@ -101,9 +109,8 @@ function changeNotFound(): AppError {
 }
 
 export function toFeedChange(row: FeedChangeRow): FeedChange {
-  const before =
-    row.price_before === null ? undefined : priceFromJson(row.price_before as unknown as PriceJson);
-  const after = priceFromJson(row.price_after as unknown as PriceJson);
+  const before = row.price_before === null ? undefined : knownPartOf(row.price_before);
+  const after = knownPartOf(row.price_after);
   return {
     id: row.id,
     model: row.model_id,

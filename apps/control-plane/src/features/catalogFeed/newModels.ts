@@ -1,6 +1,5 @@
-import { PRICE_FIELDS, type Price, parseCloudName, parseModelId } from '@weighbridge/domain';
+import { PRICE_FIELDS, type Price, parseCloudName, parseModelId, priceOf } from '@weighbridge/domain';
 import type { ListedModel, ListedPrice } from '@weighbridge/price-lists';
-import { priceOf } from '@weighbridge/state';
 import { type ModelPriceRow, type ModelRow, parseNewModelId } from '../catalog/catalog.service.ts';
 import { heldBecause } from './heldBecause.ts';
 import { firstPrice } from './mergedPrice.ts';

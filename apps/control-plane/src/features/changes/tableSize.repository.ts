@@ -1,5 +1,6 @@
 import type { Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
+import { storedPrice } from '../../shared/storedPrice.ts';
 
 /** Secrets outside the database that a connector may refer to, its routes and its provider's headers. */
 const CONNECTOR_EXTRA_BYTES = 4_096;
@@ -12,7 +13,8 @@ const NUMBERS_BYTES = 160;
  */
 export async function tableBytesAtMost(tx: Tx): Promise<number> {
   const jsonOfPrice = sql`
-    octet_length(newest.tiers::text) + octet_length(newest.variants::text) + octet_length(newest.tool_prices::text)`;
+    octet_length(newest.price ->> 'tiers') + octet_length(coalesce(newest.price ->> 'variants', '[]'))
+      + octet_length(coalesce(newest.price ->> 'tool_prices', '{}'))`;
   const { rows } = await sql<{ bytes: bigint }>`
     SELECT (
       (SELECT coalesce(sum(
@@ -21,7 +23,7 @@ export async function tableBytesAtMost(tx: Tx): Promise<number> {
         ), 0) FROM models WHERE deleted_at IS NULL AND NOT disabled)
       + (SELECT coalesce(sum(${jsonOfPrice} + ${NUMBERS_BYTES}), 0)
         FROM models CROSS JOIN LATERAL (
-          SELECT ended, tiers, variants, tool_prices FROM model_prices
+          SELECT ended, ${storedPrice('model_prices')} AS price FROM model_prices
           WHERE model_id = models.id ORDER BY version DESC LIMIT 1
         ) AS newest
         WHERE models.deleted_at IS NULL AND NOT models.disabled AND NOT newest.ended)
@@ -29,7 +31,7 @@ export async function tableBytesAtMost(tx: Tx): Promise<number> {
         FROM connectors WHERE deleted_at IS NULL AND enabled AND NOT withdrawn)
       + (SELECT coalesce(sum(${jsonOfPrice} + octet_length(newest.model_id) + ${NUMBERS_BYTES}), 0)
         FROM (
-          SELECT DISTINCT ON (connector_id, model_id) connector_id, model_id, ended, tiers, variants, tool_prices
+          SELECT DISTINCT ON (connector_id, model_id) connector_id, model_id, ended, ${storedPrice('connector_prices')} AS price
           FROM connector_prices ORDER BY connector_id, model_id, version DESC
         ) AS newest JOIN connectors ON connectors.id = newest.connector_id
         WHERE NOT newest.ended AND connectors.deleted_at IS NULL AND connectors.enabled AND NOT connectors.withdrawn)

@@ -1,9 +1,19 @@
 import type { ConnectorPrices, Database, Tx } from '@weighbridge/database';
-import type { Price } from '@weighbridge/domain';
-import { ENDED_PRICE, priceColumns } from '@weighbridge/state';
+import { type Price, type PriceRow, priceDocument } from '@weighbridge/domain';
 import { type Selectable, sql } from 'kysely';
+import { storedPrice } from '../../shared/storedPrice.ts';
 
-export type ConnectorPriceRow = Selectable<ConnectorPrices>;
+/** A version of a negotiated price. */
+export type ConnectorPriceRow = Pick<Selectable<ConnectorPrices>, (typeof VERSION)[number]> & PriceRow;
+
+const VERSION = ['connector_id', 'model_id', 'version', 'ended', 'created_at'] as const;
+
+function priceVersions(db: Database) {
+  return db
+    .selectFrom('connector_prices')
+    .select(VERSION)
+    .select(storedPrice('connector_prices').as('price'));
+}
 
 /** The negotiated prices that apply now, at all connectors unless given. */
 export async function findCurrentPrices(
@@ -12,10 +22,8 @@ export async function findCurrentPrices(
 ): Promise<ConnectorPriceRow[]> {
   if (connectorIds?.length === 0) return [];
   return await db
-    .selectFrom((from) =>
-      from
-        .selectFrom('connector_prices')
-        .selectAll()
+    .selectFrom(
+      priceVersions(db)
         .distinctOn(['connector_id', 'model_id'])
         .$if(connectorIds !== undefined, (query) => query.where('connector_id', 'in', connectorIds ?? []))
         .orderBy('connector_id')
@@ -44,9 +52,7 @@ export async function findPrices(
 ): Promise<ConnectorPriceRow[]> {
   const newest = sql<number>`(SELECT max(version) FROM connector_prices AS other
     WHERE other.connector_id = connector_prices.connector_id AND other.model_id = connector_prices.model_id)`;
-  return await db
-    .selectFrom('connector_prices')
-    .selectAll()
+  return await priceVersions(db)
     .where('connector_id', '=', connectorId)
     .$if(modelId !== undefined, (query) => query.where('model_id', '=', modelId ?? ''))
     .$if(!allVersions, (query) => query.where('ended', '=', false).where('version', '=', newest))
@@ -68,9 +74,7 @@ export async function findPriceVersion(
   modelId: string,
   version?: number,
 ): Promise<ConnectorPriceRow | undefined> {
-  return await db
-    .selectFrom('connector_prices')
-    .selectAll()
+  return await priceVersions(db)
     .where('connector_id', '=', connectorId)
     .where('model_id', '=', modelId)
     .$if(version !== undefined, (query) => query.where('version', '=', version ?? 0))
@@ -91,9 +95,10 @@ export async function insertPrice(
       connector_id: connectorId,
       model_id: modelId,
       version,
-      ...(price ? priceColumns(price) : ENDED_PRICE),
+      ended: !price,
+      price: price ? JSON.stringify(priceDocument(price)) : null,
       created_at: now,
     })
-    .returningAll()
+    .returning([...VERSION, 'price'])
     .executeTakeFirstOrThrow();
 }

@@ -1,7 +1,13 @@
 import type { Database } from '@weighbridge/database';
-import type { ModelPrice, Price } from '@weighbridge/domain';
+import {
+  isSamePrice,
+  type ModelPrice,
+  modelPriceOf,
+  type Price,
+  priceOf,
+  priceOfDocument,
+} from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { isSamePrice, modelPriceOf, priceOf } from '@weighbridge/state';
 import type { Caller } from '../../shared/caller.ts';
 import { hasInvalidCharacter } from '../../shared/invalidText.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
@@ -34,23 +40,35 @@ export interface NegotiatedPrice {
   readonly createdAt: Date;
 }
 
-/** The negotiated prices that apply now, by connector id. */
-export async function negotiatedPrices(
-  db: Database,
-  connectorIds: readonly string[],
-): Promise<Map<string, NegotiatedPrice[]>> {
-  const prices = new Map<string, NegotiatedPrice[]>();
-  for (const row of await findCurrentPrices(db, connectorIds)) {
-    const price = priceOf(row);
-    if (!price) continue;
-    const others = prices.get(row.connector_id) ?? [];
-    const { model_id: modelId, version, created_at: createdAt } = row;
-    prices.set(row.connector_id, [...others, { modelId, version, price, createdAt }]);
-  }
-  return prices;
+/** What was negotiated for some connectors. */
+export interface Negotiated {
+  /** By connector id. */
+  readonly prices: ReadonlyMap<string, readonly NegotiatedPrice[]>;
+  /** Models with a price that only a newer release can read. They are not served: the catalog's price may be lower. */
+  readonly unreadable: ReadonlySet<string>;
 }
 
-/** A version of the price of a model at a connector, by default the newest; undefined if none, or if it ended the price. */
+/** The negotiated prices that apply now. */
+export async function negotiatedPrices(db: Database, connectorIds: readonly string[]): Promise<Negotiated> {
+  const prices = new Map<string, NegotiatedPrice[]>();
+  const unreadable = new Set<string>();
+  for (const row of await findCurrentPrices(db, connectorIds)) {
+    const price = priceOf(row);
+    const { model_id: modelId, version, created_at: createdAt } = row;
+    if (!price) {
+      unreadable.add(modelId);
+      continue;
+    }
+    const others = prices.get(row.connector_id) ?? [];
+    prices.set(row.connector_id, [...others, { modelId, version, price, createdAt }]);
+  }
+  return { prices, unreadable };
+}
+
+/**
+ * A version of the price of a model at a connector, by default the newest; undefined if none, or if it ended the price. Throws if
+ * only a newer release can read it.
+ */
 export async function negotiatedPriceOf(
   db: Database,
   connectorId: string,
@@ -58,7 +76,8 @@ export async function negotiatedPriceOf(
   version?: number,
 ): Promise<ModelPrice | undefined> {
   const row = await findPriceVersion(db, connectorId, modelId, version);
-  return row && modelPriceOf(row);
+  if (!row || row.ended) return undefined;
+  return { version: row.version, ...priceOfDocument(row.price) };
 }
 
 /** The negotiated prices of all connectors that apply now. */

@@ -52,7 +52,7 @@ export async function candidatesOf(
   const providers = [...new Set(ids.flatMap((model) => parseModelId(model)?.provider ?? []))];
   const entries = await modelsWithPrices(deps.db, ids);
   const connectors = await connectorsWithUsability(deps, providers);
-  const negotiated = await negotiatedPrices(
+  const { prices: negotiated, unreadable } = await negotiatedPrices(
     deps.db,
     connectors.map(({ row }) => row.id),
   );
@@ -64,7 +64,7 @@ export async function candidatesOf(
     if (!entry) return { model, unusable: 'the catalog has no model with this id' };
     const { row: facts, price: catalogPrice } = entry;
     if (facts.disabled) return { model, unusable: 'it is disabled in the catalog' };
-    if (!catalogPrice) return { model, unusable: 'it has no price' };
+    if (!catalogPrice || unreadable.has(model)) return { model, unusable: 'it has no price' };
     const serving = connectors.filter(
       ({ row }) => row.provider === facts.provider && compileModelPatterns(row.models)(model),
     );

@@ -73,7 +73,7 @@ interface Names {
 async function namesNow(deps: ModelDeps): Promise<Names> {
   const aliases = await routedAliases(deps.db);
   const all = await usableConnectors(deps);
-  const models = await servedModels(deps.db, all);
+  const { models } = await servedModels(deps.db, all);
   const connectors = all
     .map((connector) => ({ ...connector, serves: compileModelPatterns(connector.models) }))
     .sort((a, b) => a.priority - b.priority);

@@ -10,7 +10,7 @@ import {
   pricedModels,
 } from '../catalog/catalog.service.ts';
 import { pricedAt } from '../catalog/pricedAt.ts';
-import { negotiatedPrices } from '../connectors/connectorPrices.service.ts';
+import { type Negotiated, negotiatedPrices } from '../connectors/connectorPrices.service.ts';
 import {
   type ConnectorDeps,
   type UsableConnector,
@@ -34,13 +34,8 @@ export async function listModels(
   const { counters } = await countersOfKey(deps.db, await governedKeyOf(deps.db, caller), deps.now());
   const allowedByEach = counters.map(({ policy }) => compileModelPatterns(policy.allowed_models));
   const connectors = await usableConnectors(deps);
-  const rows = (await servedModels(deps.db, connectors, request.after?.[0])).filter((row) =>
-    allowedByEach.every((allowed) => allowed(row.id)),
-  );
-  const negotiated = await negotiatedPrices(
-    deps.db,
-    connectors.map(({ id }) => id),
-  );
+  const { models, negotiated } = await servedModels(deps.db, connectors, request.after?.[0]);
+  const rows = models.filter((row) => allowedByEach.every((allowed) => allowed(row.id)));
   const priceOf = callerPrices(connectors, negotiated);
   return page(
     'models',
@@ -51,18 +46,25 @@ export async function listModels(
   );
 }
 
-/** The enabled models with a price that one of these connectors serves, by model id. */
+/** The enabled models with a price that one of these connectors serves, by model id, and what was negotiated for these. */
 export async function servedModels(
   db: Database,
   connectors: readonly UsableConnector[],
   after = '',
-): Promise<PricedModel[]> {
+): Promise<{ models: PricedModel[]; negotiated: Negotiated['prices'] }> {
   const serving = new Map<string, ((model: string) => boolean)[]>();
   for (const { provider, models } of connectors) {
     serving.set(provider, [...(serving.get(provider) ?? []), compileModelPatterns(models)]);
   }
   const rows = await pricedModels(db, { providers: [...serving.keys()], after, limit: MAX_MODELS });
-  return rows.filter((row) => serving.get(row.provider)?.some((serves) => serves(row.id)));
+  const { prices: negotiated, unreadable } = await negotiatedPrices(
+    db,
+    connectors.map(({ id }) => id),
+  );
+  const models = rows.filter(
+    ({ id, provider }) => !unreadable.has(id) && serving.get(provider)?.some((serves) => serves(id)),
+  );
+  return { models, negotiated };
 }
 
 /** What the catalog has, and none of these models is: without a connector or a price. By id. */

@@ -5,7 +5,7 @@ import { routedAliases } from '../aliases/aliases.service.ts';
 import { benchmarkScores } from '../catalog/benchmarkScores.ts';
 import type { PricedModel } from '../catalog/catalog.service.ts';
 import { currentRevision } from '../changes/changes.service.ts';
-import { type NegotiatedPrice, negotiatedPrices } from '../connectors/connectorPrices.service.ts';
+import type { NegotiatedPrice } from '../connectors/connectorPrices.service.ts';
 import { type UsableConnector, usableConnectors } from '../connectors/connectors.service.ts';
 import { headersOf, routesOf } from '../connectors/providers.ts';
 import { type ModelDeps, servedModels, unservedModels } from '../models/models.service.ts';
@@ -20,14 +20,10 @@ export async function readSnapshot(deps: ModelDeps): Promise<MessageInitShape<ty
       const snapshot = { ...deps, db: tx };
       const revision = await currentRevision(tx);
       const connectors = await usableConnectors(snapshot);
-      const prices = await negotiatedPrices(
-        tx,
-        connectors.map(({ id }) => id),
-      );
-      const models = await servedModels(tx, connectors);
+      const { models, negotiated } = await servedModels(tx, connectors);
       return snapshotMessage({
         revision,
-        connectors: connectors.map((row) => connectorForProxies(row, prices.get(row.id) ?? [])),
+        connectors: connectors.map((row) => connectorForProxies(row, negotiated.get(row.id) ?? [])),
         models: models.map((row) => ({ ...row, avgScore: averageScore(row) })),
         unserved: await unservedModels(tx, models),
         profiles: await routingProfiles(tx),

@@ -161,6 +161,6 @@ it("an operator's earlier prices go on to cover images at the price of input; sh
     },
     { ...rates, input_image_price: null, tiers: [{ input_image_price: null }, { input_image_price: null }] },
   ]);
-  const [negotiated] = (await negotiatedPrices(db, ['con_1'])).get('con_1') ?? [];
+  const [negotiated] = (await negotiatedPrices(db, ['con_1'])).prices.get('con_1') ?? [];
   expect(negotiated?.price).toMatchObject({ inputImage: 4_000_000_000n, tiers: [], variants: [] });
 });

@@ -1,0 +1,10 @@
+import { type RawBuilder, sql } from 'kysely';
+
+/**
+ * The document of a version's price. A version of before prices were documents has columns alone, unless something has updated it
+ * since (docs/adr/0079).
+ */
+export function storedPrice(table: 'model_prices' | 'connector_prices'): RawBuilder<unknown> {
+  const [price, row] = [sql.ref(`${table}.price`), sql.table(table)];
+  return sql`coalesce(${price}, price_document(to_jsonb(${row})))`;
+}
