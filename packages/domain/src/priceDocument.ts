@@ -7,9 +7,18 @@ import { classKeys } from './tokenClasses.ts';
 export type PriceDocument = PriceJson<string>;
 
 const members = classKeys('', '_nano_usd');
+const STRUCTURE = [
+  'tiers',
+  'above_input_tokens',
+  'variants',
+  'service_tier',
+  'speed',
+  'geography',
+  'tool_prices',
+];
 const FORM: PriceForm<string> = {
   members,
-  only: new Set(Object.values(members)),
+  only: new Set([...Object.values(members), ...STRUCTURE]),
   nano: nanoOfText,
   amount: String,
   hasNulls: false,
@@ -73,11 +82,14 @@ export function comparablePrice(price: Price): PriceDocument {
   return writePrice(FORM, { ...price, variants });
 }
 
+const AMOUNT = /^(0|[1-9]\d{0,18})$/;
 /** Of a 64-bit integer, as columns and protobuf have amounts. */
 const MAX_AMOUNT = 2n ** 63n - 1n;
 
 function nanoOfText(text: string): bigint {
-  const nano = /^(0|[1-9]\d{0,18})$/.test(text) && typeof text === 'string' ? BigInt(text) : -1n;
-  if (nano < 0n || nano > MAX_AMOUNT) throw new Error('a price is an integer of nano-USD, as a text');
-  return nano;
+  if (typeof text === 'string' && AMOUNT.test(text)) {
+    const nano = BigInt(text);
+    if (nano <= MAX_AMOUNT) return nano;
+  }
+  throw new Error('a price is an integer of nano-USD, as a text');
 }

@@ -6,7 +6,7 @@ import { byClass, PRICE_FIELDS, TOKEN_CLASSES, type TokenClass } from './tokenCl
 export interface PriceForm<Amount> {
   /** What the price of each class is called, such as `cache_read_price`. */
   readonly members: Readonly<Record<TokenClass, string>>;
-  /** Names all members if others make a price unreadable; undefined: others are ignored. */
+  /** All members that a price, a variant or a tier may have; undefined: others are ignored. */
   readonly only?: ReadonlySet<string>;
   readonly nano: (amount: Amount) => NanoUsd;
   readonly amount: (nano: NanoUsd) => Amount;
@@ -42,14 +42,14 @@ export interface PriceJson<Amount> extends ContextJson {
 
 /** Reads a price with its input and output. Throws for what is no price of this form; further rules are the caller's. */
 export function readPrice<Amount>(form: PriceForm<Amount>, json: PriceJson<Amount>): Price {
-  const { variants = [], tool_prices = {}, ...list } = json;
+  const { variants = [], tool_prices = {} } = json;
   return {
-    ...readContext(form, list),
-    variants: variants.map(({ service_tier, speed, geography, ...variant }) => ({
+    ...readContext(form, json),
+    variants: variants.map((variant) => ({
       service: {
-        serviceTier: readCondition(service_tier),
-        speed: readCondition(speed),
-        geography: readCondition(geography),
+        serviceTier: readCondition(variant.service_tier),
+        speed: readCondition(variant.speed),
+        geography: readCondition(variant.geography),
       },
       ...readContext(form, variant),
     })),
@@ -73,11 +73,12 @@ export function writePrice<Amount>(form: PriceForm<Amount>, price: Price) {
   };
 }
 
-function readContext<Amount>(form: PriceForm<Amount>, { tiers = [], ...rates }: ContextJson): ContextPrices {
+function readContext<Amount>(form: PriceForm<Amount>, json: ContextJson): ContextPrices {
+  const { tiers = [] } = json;
   return {
-    ...readRates(form, rates),
-    tiers: tiers.map(({ above_input_tokens, ...tier }) => ({
-      aboveInputTokens: readLength(above_input_tokens),
+    ...readRates(form, json),
+    tiers: tiers.map((tier) => ({
+      aboveInputTokens: readLength(tier.above_input_tokens),
       ...readRates(form, tier),
     })),
   };
@@ -108,16 +109,15 @@ function readRates<Amount>(form: PriceForm<Amount>, json: object): TokenPrices {
   const { members, only, nano, hasNulls } = form;
   const rates = json as Readonly<Record<string, Amount | null | undefined>>;
   if (only) {
-    for (const name in rates) if (!only.has(name)) throw new Error(`a price has no ${name}`);
+    for (const name in json) if (!only.has(name)) throw new Error(`a price has no ${name}`);
   }
   const stated = byClass((one) => {
     const amount = rates[members[one]];
     if (amount === undefined) return hasNulls ? undefined : null;
     return amount === null ? null : nano(amount);
   });
-  const { input, output } = stated;
-  if (input == null || output == null) throw new Error('a price has an input and an output');
-  return completeRates({ ...stated, input, output });
+  if (stated.input == null || stated.output == null) throw new Error('a price has an input and an output');
+  return completeRates(stated as Record<'input' | 'output', NanoUsd>);
 }
 
 function writeRates<Amount>(form: PriceForm<Amount>, rates: TokenPrices): Record<string, Amount | null> {

@@ -149,7 +149,8 @@ export async function findPricedModels(
     .innerJoinLateral(
       () =>
         priceVersions(db)
-          .where('model_id', '=', sql.ref<string>('models.id'))
+          // The index of versions is not in byte order, as the ids of models are.
+          .where('model_id', '=', sql<string>`models.id COLLATE "default"`)
           .orderBy('version', 'desc')
           .limit(1)
           .as('newest'),

@@ -145,6 +145,9 @@ it('rows of before prices had dimensions read as they were', async () => {
 });
 
 it("an operator's earlier prices go on to cover images at the price of input; shipped ones have none", async () => {
+  // Only the version in force has a document yet.
+  const { rows } = await sql`SELECT version FROM model_prices WHERE price IS NOT NULL`.execute(db);
+  expect(rows).toEqual([{ version: 2 }]);
   const { data } = await listPrices({ db, now: () => NOW }, 'openai/gpt-4o', {});
   expect(data.map(({ origin }) => origin)).toEqual(['operator', 'catalog']);
   const rates = { input_price: usd(1), output_price: usd(2), input_audio_price: null };
