@@ -7,6 +7,7 @@ import { budgetedCaller } from './budgetedCaller.ts';
 import { type Cluster, startCluster } from './cluster.ts';
 import type { FaultyApp } from './faultyApp.ts';
 import { longForm } from './longForm.ts';
+import { createOperatorPrices } from './operatorPrices.ts';
 import { buildPreviousRelease, type PreviousRelease } from './previousRelease.ts';
 import { expectReconciled } from './reconciliation.ts';
 import { replace, type SdkLoad, startSdkLoad } from './rollout.ts';
@@ -108,7 +109,7 @@ const allOf = (cluster: Cluster): readonly FaultyApp[] => [
 ];
 
 interface Drill {
-  /** Runs a phase under load; no request of it may fail. */
+  /** Runs a phase under load; no request of it may fail. A price that is set before and after it reads alike at each control plane. */
   phase(name: string, work: () => Promise<void>): Promise<void>;
   /** Replaces the apps one after the other by those of a release, this one if undefined; a proxy is also killed with unsent usage. */
   roll(release: string | undefined, order: readonly Kind[]): Promise<void>;
@@ -127,6 +128,7 @@ async function startDrill(
     Array.from({ length: CALLERS }, (_, at) => budgetedCaller(cluster, `upgraded-${at}`)),
   );
   const small: SmallBudget = await createSmallBudget(cluster, { isKnown: isOf010 });
+  const prices = await createOperatorPrices(cluster);
   let loads: SdkLoad[] = [];
   const past: SdkLoad[][] = callers.map(() => []);
   let round = 0;
@@ -182,8 +184,10 @@ async function startDrill(
       log('phase', name);
       if (loads.length === 0) start();
       await passes();
+      await prices.setAndCompare();
       await work();
       await passes();
+      await prices.setAndCompare();
       expectNoFailures(past.flat(), small);
       const total = (count: (load: SdkLoad) => number) =>
         past.flat().reduce((sum, load) => sum + count(load), 0);
@@ -204,6 +208,7 @@ async function startDrill(
             `${app.name} by ${release === undefined ? 'this release' : 'the previous release'}`,
           );
           await passes();
+          if (kind === 'controlPlanes') await prices.setAndCompare();
         }
       }
     },
