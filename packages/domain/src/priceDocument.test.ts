@@ -57,10 +57,12 @@ describe('the document of a price', () => {
           expect(priceOf({ ended: false, price: document })).toBeUndefined();
         };
         changed((place) => {
-          place.output_video_nano_usd = '1';
+          place.of_a_later_release_nano_usd = '1';
         });
         for (const one of ['input', 'output']) changed((place) => delete place[member(one)]);
-        expect(knownPartOf({ ...stored(priceDocument(price)), output_video_nano_usd: '1' })).toEqual(price);
+        expect(knownPartOf({ ...stored(priceDocument(price)), of_a_later_release_nano_usd: '1' })).toEqual(
+          price,
+        );
       }),
     );
   });

@@ -198,7 +198,7 @@ describe.each(TABLES)('$name', ({ name, add, read, keys }) => {
   it('what a later release has in a document stays when an earlier one changes a column', async () => {
     const [price] = fc.sample(anyPrice, { numRuns: 1, seed: 79 }) as [Price];
     const version = await add(price);
-    const later = { ...priceDocument(price), output_video_nano_usd: '5' };
+    const later = { ...priceDocument(price), of_a_later_release_nano_usd: '5' };
     await update(version, { price: JSON.stringify(later) });
     await update(version, { input_nano_usd: 7n });
     expect(await row(version)).toMatchObject({
@@ -222,7 +222,7 @@ describe.each(TABLES)('$name', ({ name, add, read, keys }) => {
 });
 
 describe('a price that only a later release can read', () => {
-  const later = sql`UPDATE model_prices SET price = price || '{"output_video_nano_usd": "1"}' WHERE model_id = ${MODEL}`;
+  const later = sql`UPDATE model_prices SET price = price || '{"of_a_later_release_nano_usd": "1"}' WHERE model_id = ${MODEL}`;
   const [any] = fc.sample(anyPrice, { numRuns: 1, seed: 79 }) as [Price];
   const served = async () => {
     const { models, connectors } = await api.snapshot();
@@ -247,7 +247,7 @@ describe('a price that only a later release can read', () => {
     await TABLES[0]?.add(any);
     const version = await TABLES[1]?.add(any);
     expect(await served()).toEqual({ listed: true, sent: true, negotiated: true });
-    await sql`UPDATE connector_prices SET price = price || '{"output_video_nano_usd": "1"}' WHERE version = ${version}`.execute(
+    await sql`UPDATE connector_prices SET price = price || '{"of_a_later_release_nano_usd": "1"}' WHERE version = ${version}`.execute(
       api.db,
     );
     expect(await served()).toEqual({ listed: false, sent: false, negotiated: false });
