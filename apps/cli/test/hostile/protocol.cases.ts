@@ -132,7 +132,7 @@ export const PROTOCOL: readonly HostileCase[] = [
       for (const url of new Set([product.inferenceUrl, product.managementUrl])) {
         const [body, half, early] = [await dial(url), await dial(url), await dial(url)];
         const path = url === product.inferenceUrl ? '/v1/chat/completions' : '/api/v1/keys';
-        body.write(rawRequest(`POST ${path}`, [...auth(tried), JSON_TYPE, 'content-length: 100000'], '{'));
+        body.write(rawRequest(`POST ${path}`, [...auth(tried), JSON_TYPE, 'content-length: 60000'], '{'));
         half.write('POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauth');
         const text = await half.closes();
         // Its time is less than that of a body, and by default more.
