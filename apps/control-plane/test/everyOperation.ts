@@ -83,7 +83,7 @@ export const FAULTS: Readonly<Record<string, { query?: string; type?: string; pa
 };
 
 /** Operations that change nothing, though they take a POST. */
-export const CHANGES_NOTHING = new Set(['checkPlan', 'explainName', 'explainProfile', 'testConnector']);
+export const CHANGES_NOTHING = new Set(['explainName', 'explainProfile', 'testConnector']);
 
 export const refusalOf = ({ status, body }: { readonly status: number; readonly body: Json }) => [
   status,

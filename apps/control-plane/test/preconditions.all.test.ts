@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type OpenApiDocument, operations } from '../src/openapi/types.ts';
+import { CHANGING_BODIES, price } from './changingBodies.ts';
 import { fixtures } from './fixtures.ts';
 import { startTestApi, type TestApi } from './testApi.ts';
 
@@ -21,31 +22,6 @@ const takes = (header: string) =>
 const conditional = takes('if-match');
 type Conditional = (typeof conditional)[number];
 
-const price = (units: number) => {
-  const amount = { currency_code: 'USD', units, nanos: 0 };
-  return { input_price: amount, output_price: amount };
-};
-
-/** A body that changes the resource, another one for each number. Without a body: undefined. */
-const BODIES: Readonly<Record<string, (n: number) => object | undefined>> = {
-  // None is the role that a new principal has: that would change nothing, so another change could follow.
-  putPrincipal: (n) =>
-    [{ role: 'finance' }, { role: 'auditor' }, { role: 'operator' }, { active: false }][n % 4],
-  putCatalogModel: (n) => ({ context_window: 2_000 + n }),
-  updateCatalogModel: (n) => ({ context_window: 3_000 + n }),
-  createCatalogPrice: (n) => price(10 + n),
-  putConnectorPrice: (n) => price(20 + n),
-  updateAlias: (n) => ({ name: `changed-${n}-${Math.random()}` }),
-  updateConnector: (n) => ({ weight: 2 + n }),
-  updateKey: (n) => ({ name: `changed ${n}` }),
-  updateOverride: (n) => ({ limit_micro_usd: 3_000 + n }),
-  updatePolicy: (n) => ({ limit_micro_usd: 1_000_000 + n }),
-  updateProfile: (n) => ({ targets: [{ model: 'mock/echo', weight: 2 + n }] }),
-  updateTeam: (n) => ({ name: `changed-${n}-${Math.random()}` }),
-  updateWebhook: (n) => ({ name: `changed-${n}` }),
-  rotateKey: () => ({}),
-  rotateWebhook: () => ({}),
-};
 /** Has no operation that reads it alone: its ETag is its version. */
 const BY_VERSION = new Set(['putConnectorPrice', 'deleteConnectorPrice']);
 
@@ -80,7 +56,7 @@ async function current({ operation }: Conditional, path: string) {
 }
 
 const send = async (operation: Conditional, path: string, ifMatch: string, n = 0) => {
-  const body = operation.method === 'DELETE' ? undefined : BODIES[operation.operation]?.(n);
+  const body = operation.method === 'DELETE' ? undefined : CHANGING_BODIES[operation.operation]?.(n);
   return await api.call(operation.method, path, {
     headers: { 'if-match': ifMatch },
     ...(body && { body }),
@@ -104,7 +80,7 @@ it('covers every operation that changes a resource with an ETag', () => {
   expect(missing).toEqual([]);
   expect(conditional.length).toBeGreaterThan(25);
   const withBody = conditional.filter(({ method }) => method !== 'DELETE').map(({ operation }) => operation);
-  expect(withBody.filter((name) => !BODIES[name] && !/freezeTeam/i.test(name))).toEqual([]);
+  expect(withBody.filter((name) => !CHANGING_BODIES[name] && !/freezeTeam/i.test(name))).toEqual([]);
 });
 
 describe.each(conditional)('$operation', (operation) => {
@@ -238,4 +214,35 @@ it('does not change an ETag by use', async () => {
   const before = await etagOf();
   await api.db.updateTable('keys').set({ last_used_at: new Date() }).where('id', '=', id).execute();
   expect(await etagOf()).toBe(before);
+});
+
+// The secret of a webhook is not what a plan sets.
+const plannable = conditional.filter(({ operation }) => operation !== 'rotateWebhook');
+
+describe.each(plannable)('$operation in a plan', (operation) => {
+  it('is made if its resource is as it was shown, and refused for each value of its ETag that is another', async () => {
+    const path = await pathOf(operation);
+    const before = await current(operation, path);
+    const shown = before.path ? (await api.call('GET', before.path)).body : { version: 1 };
+    const body = operation.method === 'DELETE' ? undefined : CHANGING_BODIES[operation.operation]?.(0);
+    const apply = async (expects: object, dry_run: boolean) => {
+      const call = { method: operation.method, path: `/api/v1${path}`, expects, ...(body && { body }) };
+      return await api.call('POST', '/apply', { body: { calls: [call], dry_run } });
+    };
+    const refused: string[] = [];
+    for (const name of Object.keys(shown)) {
+      const { errors } = (await apply({ ...shown, [name]: ['another'] }, true)).body as {
+        errors: { status: number }[];
+      };
+      if (errors.length > 0) refused.push(`${name} ${errors[0]?.status}`);
+    }
+    // What a change of each leaves behind in any case.
+    const [version] = ['version', 'updated_at', 'role'].filter((name) => name in shown);
+    expect(refused).toContain(`${version} 412`);
+    expect(refused.filter((one) => !one.endsWith(' 412'))).toEqual([]);
+    expect((await current(operation, path)).etag).toBe(before.etag);
+    expect(await apply(shown, false)).toMatchObject({ status: 200 });
+    const again = await apply(shown, false);
+    expect([404, 412, 422], JSON.stringify(again.body)).toContain(again.status);
+  });
 });

@@ -18,7 +18,6 @@ const writes = operations(document).filter(
 );
 /** What they do changes nothing that a proxy was told. */
 const UNKNOWN_TO_PROXIES = [
-  'checkPlan',
   'createCorrection',
   'createOverride',
   'createWebhook',

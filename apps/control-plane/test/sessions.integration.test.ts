@@ -216,22 +216,22 @@ describe('a sign-in', () => {
   });
 });
 
-it('checks a plan with the rights of its session, which must repeat its CSRF token', async () => {
+it('applies a plan with the rights of its session, which must repeat its CSRF token', async () => {
   const operator = await signIn(api.operatorKey);
   const check = async (cookie: string, csrf: string) => {
     const calls = [
       { method: 'POST', path: '/api/v1/policies', body: { name: 'planned' } },
       { method: 'POST', path: '/api/v1/policies', body: { name: '' } },
     ];
-    const { status: code, text } = await api.get('/api/v1/plans/check', {
+    const { status: code, text } = await api.get('/api/v1/apply', {
       method: 'POST',
-      payload: JSON.stringify({ calls }),
+      payload: JSON.stringify({ calls, dry_run: true }),
       headers: { ...JSON_TYPE, cookie, 'x-csrf-token': csrf },
     });
     return [code, JSON.parse(text)];
   };
   const [code, checked] = await check(operator.cookie, operator.csrf);
-  expect([code, checked]).toMatchObject([200, { checked: 2, errors: [{ index: 1 }] }]);
+  expect([code, checked]).toMatchObject([200, { calls: 2, errors: [{ index: 1 }] }]);
   expect(checked.errors).toHaveLength(1);
   expect((await check(operator.cookie, ''))[0]).toBe(403);
   const { key } = await api.issue({ principal_id: 'planner', scopes: ['usage:read'] });

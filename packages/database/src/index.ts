@@ -14,9 +14,17 @@ export { checkDatabase, type DatabaseStatus } from './checkDatabase.ts';
 export { checkConnection, createDb, type Database, type DatabaseOptions, type Tx } from './createDb.ts';
 export { createDatabasePools, type DatabasePools, type PoolSizes } from './databasePools.ts';
 export { isRefusedData } from './isRefusedData.ts';
-export { isStatementTimeout, isUnavailable } from './isUnavailable.ts';
+export { isLockTimeout, isStatementTimeout, isUnavailable } from './isUnavailable.ts';
 export { type Listener, listen } from './listen.ts';
 export { migrate, migrateToLatest, schemaMismatch } from './migrate.ts';
-export { createRehearsal, IN_REHEARSAL, type Rehearsal } from './rehearsal.ts';
 export type * from './tables.ts';
 export { type HeldLock, takeLock } from './takeLock.ts';
+export {
+  type AtEnd,
+  atEnd,
+  createUnitOfWork,
+  isInUnit,
+  type RunningUnit,
+  type UnitOfWork,
+  withLockTimeout,
+} from './unitOfWork.ts';

@@ -38,6 +38,11 @@ export function isUnavailable(error: unknown): boolean {
   return SYSTEM.has(code) && (code !== 'ENOENT' || syscall === 'connect');
 }
 
+/** Whether a lock was not there in time (`withLockTimeout`), or two transactions waited for each other. */
+export function isLockTimeout(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === '55P03' || error.code === '40P01');
+}
+
 /** Whether a statement took longer than the pool's `statementTimeoutMs`, for instance because it waited for a lock. */
 export function isStatementTimeout(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '57014';

@@ -160,7 +160,7 @@ const OPERATIONS: readonly (readonly [string, number, (db: Database) => Promise<
       ),
   ],
   ['a registration', 1, (db) => registerProducer(db, { ...holder(0), name: 'a', now: NOW })],
-  ['a new limit', 1, (db) => db.transaction().execute((tx) => setBucketLimits(tx, 'pol_7', NOW))],
+  ['a new limit', 1, (db) => db.transaction().execute((tx) => setBucketLimits(tx, ['pol_7'], NOW))],
   [
     'a new counter',
     1_000,

@@ -33,6 +33,10 @@ export interface Call {
   readonly method: 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   readonly path: string;
   readonly body?: unknown;
+  /** The resource as the plan found it; null: there was none. Of a resource's calls the first has it. */
+  readonly expects?: Json | null;
+  /** It follows when the secret of the change was delivered. */
+  readonly isLast?: boolean;
 }
 
 /** One resource to create, update or delete. */
@@ -62,8 +66,14 @@ export function resourceChange(
     ([field, value]) => !found || !matchesDesired(field, value, found[field]),
   );
   const call: Call = found
-    ? { method: 'PATCH', path: `${path}/${String(found.id)}`, body: Object.fromEntries(differing) }
-    : { method: 'POST', path, body: desired };
+    ? {
+        method: 'PATCH',
+        path: `${path}/${String(found.id)}`,
+        body: Object.fromEntries(differing),
+        expects: found,
+      }
+    : // Names of policies may be given twice; those of other kinds are refused by themselves.
+      { method: 'POST', path, body: desired, ...(section === 'policies' && { expects: null }) };
   return changeOf(section, String(desired.name), desired, found, [call]);
 }
 
@@ -99,7 +109,7 @@ export function modelChange(
     if (facts.context_window === undefined)
       addError(desired, `${name} is not in the catalog yet: give its context_window`);
     const body = { ...facts, ...(price !== undefined && { price }) };
-    return changeOf('models', name, body, undefined, [{ method: 'PUT', path, body }]);
+    return changeOf('models', name, body, undefined, [{ method: 'PUT', path, body, expects: null }]);
   }
   const currentPrice = (found.price as { price?: unknown } | null)?.price ?? null;
   const differing = Object.entries(facts).filter(
@@ -110,6 +120,7 @@ export function modelChange(
   if (price !== undefined && !matchesDesired('price', price, currentPrice)) {
     calls.push({ method: 'POST', path: `${path}/prices`, body: price });
   }
+  if (calls[0]) calls[0] = { ...calls[0], expects: found };
   const whole = { ...facts, ...(price !== undefined && { price }) };
   return changeOf('models', name, whole, { ...found, price: currentPrice }, calls);
 }
@@ -126,8 +137,10 @@ export function priceChanges(
   const id = found ? String(found.id) : idOf('connectors', connector);
   const path = (model: string) => `/api/v1/connectors/${id}/prices/${encodeURIComponent(model)}`;
   const set = Object.entries(prices).flatMap(([model, price]) => {
-    const before = withValue(known, 'model', model)[0]?.price;
-    const calls: Call[] = [{ method: 'PUT', path: path(model), body: price }];
+    const [current] = withValue(known, 'model', model);
+    const before = current?.price;
+    const expects = before ? versionOf(current) : null;
+    const calls: Call[] = [{ method: 'PUT', path: path(model), body: price, expects }];
     return changeOf(
       'prices',
       `${connector} ${model}`,
@@ -139,19 +152,30 @@ export function priceChanges(
   const ended = isPruned ? known.filter(({ model, price }) => price && !(String(model) in prices)) : [];
   return [
     ...set,
-    ...ended.map(({ model, price }) =>
-      deletion('prices', `${connector} ${String(model)}`, path(String(model)), [
+    ...ended.map(({ model, price, version }) =>
+      deletion('prices', `${connector} ${String(model)}`, path(String(model)), { version }, [
         { field: 'price', before: price },
       ]),
     ),
   ];
 }
 
+function versionOf({ version }: Json): Json {
+  return { version };
+}
+
 export function deletion(
   kind: string,
   name: string,
   path: string,
+  expects?: Json,
   fields: readonly FieldChange[] = [],
 ): Change {
-  return { action: 'delete', kind, name, fields, calls: [{ method: 'DELETE', path }] };
+  const call: Call = { method: 'DELETE', path, ...(expects && { expects }) };
+  return { action: 'delete', kind, name, fields, calls: [call] };
+}
+
+/** What a plan expects of a key: without what a change of its principal in the same plan sets. */
+export function stateOfKey({ disabled: _, updated_at: __, ...state }: Json): Json {
+  return state;
 }

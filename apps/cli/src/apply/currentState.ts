@@ -1,9 +1,10 @@
 import { allItems, type Client, type PageOf } from '@weighbridge/client';
 import type { CurrentState } from './changes.ts';
 import type { ApplyFile, Json } from './desiredState.ts';
-import type { Call } from './lostUpdates.ts';
 import type { Prunable } from './prune.ts';
-import type { Send } from './runPlan.ts';
+
+/** Reads a resource or a page of a list. */
+export type Read = (path: string) => Promise<Json>;
 
 const OVERRIDES = '/api/v1/overrides?active=true';
 
@@ -14,8 +15,8 @@ export async function readCurrentState(
   prune: readonly Prunable[],
   owner: string,
 ): Promise<CurrentState> {
-  const send = sender(client);
-  const list = (path: string, wanted: boolean) => (wanted ? listAll(send, path) : []);
+  const read = reader(client);
+  const list = (path: string, wanted: boolean) => (wanted ? listAll(read, path) : []);
   const uses = (section: keyof ApplyFile & Prunable) => file[section].length > 0 || prune.includes(section);
   const connectors = await list('/api/v1/connectors', uses('connectors') || prune.includes('prices'));
   const names = new Set(file.connectors.map(({ fields }) => fields.name));
@@ -35,25 +36,25 @@ export async function readCurrentState(
     aliases: await list('/api/v1/aliases', uses('aliases')),
     webhooks: await list('/api/v1/webhooks', uses('webhooks')),
     keys: await list(keysOf(owner), uses('keys')),
-    prices: await pricesOf(send, priced),
+    prices: await pricesOf(read, priced),
   };
 }
 
 /** Everything that a file can contain. */
 async function readWholeState(client: Client, owner: string): Promise<CurrentState> {
-  const send = sender(client);
+  const read = reader(client);
   // What others refer to comes last: what was created meanwhile is found, so that most changes do no harm.
-  const keys = await listAll(send, keysOf(owner));
-  const webhooks = await listAll(send, '/api/v1/webhooks');
-  const aliases = await listAll(send, '/api/v1/aliases');
-  const overrides = await listAll(send, OVERRIDES);
-  const principals = await listAll(send, '/api/v1/principals');
-  const teams = await listAll(send, '/api/v1/teams');
-  const connectors = await listAll(send, '/api/v1/connectors');
-  const prices = await pricesOf(send, connectors);
-  const models = await listAll(send, '/api/v1/catalog/models');
-  const policies = await listAll(send, '/api/v1/policies');
-  const profiles = await listAll(send, '/api/v1/profiles');
+  const keys = await listAll(read, keysOf(owner));
+  const webhooks = await listAll(read, '/api/v1/webhooks');
+  const aliases = await listAll(read, '/api/v1/aliases');
+  const overrides = await listAll(read, OVERRIDES);
+  const principals = await listAll(read, '/api/v1/principals');
+  const teams = await listAll(read, '/api/v1/teams');
+  const connectors = await listAll(read, '/api/v1/connectors');
+  const prices = await pricesOf(read, connectors);
+  const models = await listAll(read, '/api/v1/catalog/models');
+  const policies = await listAll(read, '/api/v1/policies');
+  const profiles = await listAll(read, '/api/v1/profiles');
   return {
     profiles,
     policies,
@@ -92,7 +93,7 @@ export async function readConsistently(
 }
 
 async function newestChanges(client: Client): Promise<readonly Json[]> {
-  const page = await sender(client)('GET', `/api/v1/audit?page_size=${AUDITED}`);
+  const page = await reader(client)(`/api/v1/audit?page_size=${AUDITED}`);
   return (page as unknown as PageOf<Json>).data;
 }
 
@@ -101,34 +102,27 @@ function keysOf(owner: string): string {
   return `/api/v1/keys?revoked=false&managed_by=${encodeURIComponent(owner)}`;
 }
 
-async function pricesOf(send: Send, connectors: readonly Json[]): Promise<Record<string, Json[]>> {
+async function pricesOf(read: Read, connectors: readonly Json[]): Promise<Record<string, Json[]>> {
   const prices: Record<string, Json[]> = {};
   for (const { id } of connectors) {
-    prices[String(id)] = await listAll(send, `/api/v1/connectors/${String(id)}/prices`);
+    prices[String(id)] = await listAll(read, `/api/v1/connectors/${String(id)}/prices`);
   }
   return prices;
 }
 
 /** All items of a list, over all its pages. */
-export async function listAll(send: Send, path: string): Promise<Json[]> {
+export async function listAll(read: Read, path: string): Promise<Json[]> {
   return await allItems(async (token) => {
     const query = `page_size=500&page_token=${encodeURIComponent(token)}`;
-    const page = await send('GET', `${path}${path.includes('?') ? '&' : '?'}${query}`);
+    const page = await read(`${path}${path.includes('?') ? '&' : '?'}${query}`);
     return page as unknown as PageOf<Json>;
   });
 }
 
-/** Sends calls that the plan built at run time: types don't check their paths and bodies, the plan and the service do. */
-export function caller(client: Client): Call {
-  return async (method, path, body, headers = {}) => {
-    const options = { body, headers } as never;
-    const call = client.request(method.toLowerCase() as 'get', path as never, options);
-    const { data, response } = (await call) as { data?: Json; response: Response };
-    return { body: data as Json, etag: response.headers.get('etag') ?? undefined };
+/** Reads paths that were built at run time, which types don't check. */
+export function reader(client: Client): Read {
+  return async (path) => {
+    const { data } = (await client.GET(path as never, {} as never)) as { data?: Json };
+    return data as Json;
   };
-}
-
-export function sender(client: Client): Send {
-  const call = caller(client);
-  return async (method, path, body) => (await call(method, path, body)).body;
 }

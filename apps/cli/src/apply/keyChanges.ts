@@ -1,7 +1,6 @@
-import { type Change, type CurrentState, changeOf, idOf } from './changes.ts';
-import { listAll } from './currentState.ts';
+import { type Change, type CurrentState, changeOf, idOf, stateOfKey } from './changes.ts';
+import { listAll, type Read } from './currentState.ts';
 import { type ApplyFile, ApplyFileError, type DesiredResource, type Json, placeOf } from './desiredState.ts';
-import type { Send } from './runPlan.ts';
 import { type Held, heldAt, targetOf } from './secretFiles.ts';
 
 /** How keys are issued. */
@@ -44,7 +43,7 @@ export async function readSecretFiles({ keys }: ApplyFile): Promise<ReadonlyMap<
 
 /** Reads which secrets at the files are of keys that were revoked. */
 export async function readRevoked(
-  send: Send,
+  read: Read,
   file: ApplyFile,
   { keys }: CurrentState,
   { owner, held }: Pick<KeyOptions, 'owner' | 'held'>,
@@ -54,7 +53,7 @@ export async function readRevoked(
     const name = nameOf(desired);
     if (typeof heldOf(desired, held) === 'string' || keys.some((key) => key.name === name)) continue;
     const query = new URLSearchParams({ revoked: 'true', managed_by: owner, name_contains: name });
-    const listed = await listAll(send, `/api/v1/keys?${query}`);
+    const listed = await listAll(read, `/api/v1/keys?${query}`);
     revoked.set(
       name,
       listed.filter((key) => key.name === name).map(({ key_hint }) => String(key_hint)),
@@ -89,12 +88,17 @@ export function keyChange(
   else if ((!isIssued || isRotated) && !isWritable)
     addError(desired, `secret_file: ${String(secret_file)} has no secret of this key: move it away`);
   if (!isIssued) {
-    const before = found ? `/api/v1/keys/${String(found.id)}` : undefined;
+    const before = `/api/v1/keys/${String(found?.id)}`;
     const body = { ...wanted, disabled: true, managed_by: options.owner };
     const [change] = changeOf('keys', name, { ...wanted, secret_file }, undefined, [
-      ...(before === undefined ? [] : [{ method: 'DELETE', path: before } as const]),
+      ...(found ? [{ method: 'DELETE', path: before, expects: found } as const] : []),
       { method: 'POST', path: '/api/v1/keys', body },
-      { method: 'PATCH', path: `/api/v1/keys/${idOf('keys', name)}`, body: { disabled: false } },
+      {
+        method: 'PATCH',
+        path: `/api/v1/keys/${idOf('keys', name)}`,
+        body: { disabled: false },
+        isLast: true,
+      },
     ]);
     return change && target ? [{ ...change, secret: { target, replaces } }] : [];
   }
@@ -115,7 +119,9 @@ export function keyChange(
   const [update] = changeOf('keys', name, changeable, found, []);
   const body = Object.fromEntries((update?.fields ?? []).map(({ field, after }) => [field, after]));
   return [
-    ...(update ? [{ ...update, calls: [{ method: 'PATCH', path, body } as const] }] : []),
+    ...(update
+      ? [{ ...update, calls: [{ method: 'PATCH', path, body, expects: stateOfKey(found) } as const] }]
+      : []),
     ...(isRotated && target
       ? [
           {
@@ -128,6 +134,7 @@ export function keyChange(
                 method: 'POST',
                 path: `${path}/rotate`,
                 body: { grace_seconds: options.graceSeconds },
+                ...(!update && { expects: stateOfKey(found) }),
               },
             ],
             secret: { target, replaces },

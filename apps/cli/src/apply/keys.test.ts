@@ -17,10 +17,11 @@ import { keyHint } from '@weighbridge/domain';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { EMPTY_STATE } from '../../test/emptyState.ts';
+import { fakePlans } from '../../test/fakePlans.ts';
+import { makeChanges } from './applyPlan.ts';
 import type { ApplyFile, Json } from './desiredState.ts';
 import { keyNotes, readRevoked, readSecretFiles } from './keyChanges.ts';
 import { plan } from './plan.ts';
-import { runPlan, type Send } from './runPlan.ts';
 import { writeSecret } from './secretFiles.ts';
 import { showPlan } from './showPlan.ts';
 
@@ -50,10 +51,9 @@ const newSecret = (key: Json): Json => {
   key.key_hint = keyHint(secret);
   return { ...key, key: secret };
 };
-const send: Send = async (method, path, body) => {
+const call = async (method: string, path: string, body?: unknown): Promise<Json> => {
   const [, , , , id, verb] = path.split('/');
   const key = keys.find((one) => one.id === id);
-  if (method === 'GET') return { data: revoked, next_page_token: '' };
   if (method === 'POST' && !id) {
     const times = { created_at: '1', updated_at: '1', last_used_at: null };
     keys.push({ id: `key_${keys.length}`, attribution: {}, ...(body as Json), ...times });
@@ -89,15 +89,17 @@ async function apply(
   const file = { ...none, keys: resources } as unknown as ApplyFile;
   const current = { ...EMPTY_STATE, policies: [POLICY], keys: keys.map((one) => ({ ...one })) };
   const ofOwner = { owner: 'apply', held: await readSecretFiles(file) };
-  const revoked = await readRevoked(send, file, current, ofOwner);
-  const options = { ...ofOwner, revoked, rotate, graceSeconds: 60 };
+  const hints = await readRevoked(
+    async () => ({ data: revoked, next_page_token: '' }),
+    file,
+    current,
+    ofOwner,
+  );
+  const options = { ...ofOwner, revoked: hints, rotate, graceSeconds: 60 };
   const changes = plan(file, current, prune ? ['keys'] : [], undefined, [], options);
   const notes = keyNotes(file, current, options);
-  await runPlan(
-    changes,
-    send,
-    () => {},
-    (secret, { target, replaces }) => deliver(target, secret, replaces),
+  await makeChanges(fakePlans(call), changes, (secret, { target, replaces }) =>
+    deliver(target, secret, replaces),
   );
   return [showPlan(changes), ...notes].join('\n').trim();
 }

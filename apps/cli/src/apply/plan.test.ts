@@ -1,12 +1,11 @@
-import { ApiError } from '@weighbridge/client';
 import { describe, expect, it } from 'vitest';
 import { EMPTY_STATE } from '../../test/emptyState.ts';
+import { fakePlans } from '../../test/fakePlans.ts';
+import { makeChanges } from './applyPlan.ts';
 import type { CurrentState } from './changes.ts';
-import { checkPlan } from './checkPlan.ts';
 import type { ApplyFile, DesiredResource, Json } from './desiredState.ts';
 import { plan } from './plan.ts';
 import type { Prunable } from './prune.ts';
-import { runPlan } from './runPlan.ts';
 import { showPlan, summary } from './showPlan.ts';
 import { withSecrets } from './webhookChanges.ts';
 
@@ -59,6 +58,8 @@ const fullRates = (units: number) => ({
   output_image_price: null,
 });
 
+const noSecrets = async () => {};
+
 /** A service that records the calls, and returns an id for each POST. */
 function service() {
   const calls: string[] = [];
@@ -67,11 +68,11 @@ function service() {
   return {
     calls,
     bodies,
-    send: async (method: string, path: string, body?: unknown) => {
+    send: fakePlans(async (method, path, body) => {
       calls.push(`${method} ${path}`);
       bodies.push(body);
       return method === 'POST' ? { id: `id_${++created}` } : {};
-    },
+    }),
   };
 }
 
@@ -205,7 +206,7 @@ describe('plan', () => {
       { policies: [{ name: 'a', limit_micro_usd: null, window: 'day' }] },
       { policies },
     );
-    expect(changes.flatMap(({ calls }) => calls)).toEqual([
+    expect(changes.flatMap(({ calls }) => calls)).toMatchObject([
       { method: 'PATCH', path: '/api/v1/policies/pol_1', body: { limit_micro_usd: null } },
     ]);
     expect(showPlan(changes)).toBe('~ policies a\n    limit_micro_usd: 5 → none');
@@ -227,7 +228,7 @@ describe('plan', () => {
       principals: [{ id: 'a/b', policy: 'team' }],
     });
     const { calls, bodies, send } = service();
-    await runPlan(changes, send, () => {});
+    await makeChanges(send, changes, noSecrets);
     expect(calls).toEqual([
       'POST /api/v1/profiles',
       'POST /api/v1/policies',
@@ -335,7 +336,7 @@ describe('plan', () => {
       },
       { models },
     ).flatMap((change) => change.calls);
-    expect(calls).toEqual([
+    expect(calls).toMatchObject([
       { method: 'PATCH', path: '/api/v1/catalog/models/a%2Fb', body: { context_window: 20 } },
       { method: 'POST', path: '/api/v1/catalog/models/a%2Fb/prices', body: price },
       { method: 'PUT', path: '/api/v1/catalog/models/a%2Fc%2Fd', body: { context_window: 5, price } },
@@ -389,7 +390,7 @@ describe('plan', () => {
     };
     const file = { connectors: [{ name: 'c', provider: 'a' }] };
     expect(planned(file, current)).toEqual([]);
-    expect(planned(file, current, ['prices']).flatMap(({ calls }) => calls)).toEqual([
+    expect(planned(file, current, ['prices']).flatMap(({ calls }) => calls)).toMatchObject([
       { method: 'DELETE', path: '/api/v1/connectors/con_1/prices/a%2Fb' },
     ]);
   });
@@ -403,17 +404,6 @@ describe('plan', () => {
     const known = { ...EMPTY_STATE, connectors: [{ id: 'con_1', name: 'c', provider: 'unheard-of' }] };
     expect(plan(file, known, [], rule)).toEqual([]);
   });
-
-  it('reports the changes made before the service refused one', async () => {
-    const changes = planned({ policies: [{ name: 'a' }, { name: 'b' }] });
-    const done: string[] = [];
-    const send = async (_method: string, _path: string, body?: unknown) => {
-      if ((body as Json).name === 'b') throw new Error('refused');
-      return { id: 'pol_1' };
-    };
-    await expect(runPlan(changes, send, ({ name }) => done.push(name))).rejects.toThrow('refused');
-    expect(done).toEqual(['a']);
-  });
 });
 
 describe('ten thousand resources', () => {
@@ -426,40 +416,12 @@ describe('ten thousand resources', () => {
   it('are planned, made and planned again without comparing each with each', async () => {
     const { send, calls } = service();
     const changes = planned({ policies });
-    await runPlan(changes, send, () => {});
+    await makeChanges(send, changes, noSecrets);
     expect(calls).toHaveLength(policies.length);
     const current = policies.map(({ name }, n) => ({ id: `pol_${n}`, name, limit_micro_usd: -1 }));
     expect(planned({ policies }, { policies: current })).toHaveLength(policies.length);
   });
-
-  it('are refused before the first is changed, if they are more than the service checks at once', async () => {
-    const twice = [
-      ...planned({ policies }),
-      ...planned({ policies }),
-      ...planned({ policies: [{ name: 'x' }] }),
-    ];
-    const file = fileOf({ policies: [] });
-    const send = async () => Promise.reject(new Error('nothing is sent'));
-    await expect(checkPlan(twice, file, send)).rejects.toThrow(
-      '20001 calls, and the service checks at most 20000',
-    );
-  });
-
-  it('waits for the plan of another run, and says what that one may have made', async () => {
-    const file = fileOf({ teams: [{ name: 'a' }] });
-    const running = { status: 503, code: 'check_running', message: 'Another plan is being checked.' };
-    const errors = [{ index: 0, code: 'team_name_taken', message: 'It is taken.' }];
-    const answers = [() => Promise.reject(new ApiError(running)), async () => ({ errors })];
-    const reasons = await checkPlan(plan(file, EMPTY_STATE, []), file, () => answers.shift()?.() ?? never());
-    expect(reasons).toEqual([
-      'gateway.yaml:1: teams a: It is taken. (team_name_taken) Someone may have made it just now: run apply again.',
-    ]);
-  });
 });
-
-function never(): Promise<Json> {
-  throw new Error('it was asked again');
-}
 
 describe('aliases', () => {
   const file = {
@@ -472,7 +434,7 @@ describe('aliases', () => {
 
   it('are created after what they refer to, once for each policy', async () => {
     const { calls, bodies, send } = service();
-    await runPlan(planned(file), send, () => {});
+    await makeChanges(send, planned(file), noSecrets);
     expect(calls).toEqual(['POST /api/v1/policies', 'POST /api/v1/aliases', 'POST /api/v1/aliases']);
     expect(bodies.slice(1)).toEqual([
       { name: 'fast', target: 'mock/echo', policy_id: null },
@@ -534,12 +496,12 @@ describe('overrides', () => {
       { overrides: [{ ...desired, limit_micro_usd: 6 }] },
       { policies, overrides: [found] },
     );
-    expect([changed?.name, changed?.calls]).toEqual([
+    expect([changed?.name, changed?.calls]).toMatchObject([
       'each for ada',
       [{ method: 'PATCH', path: '/api/v1/overrides/ovr_1', body: { limit_micro_usd: 6 } }],
     ]);
     const [ended] = planned({}, { policies, overrides: [found] }, ['overrides']);
-    expect(ended?.calls).toEqual([{ method: 'DELETE', path: '/api/v1/overrides/ovr_1' }]);
+    expect(ended?.calls).toMatchObject([{ method: 'DELETE', path: '/api/v1/overrides/ovr_1' }]);
     const over = { ...desired, ends_at: '2001-01-01T00:00:00Z' };
     expect(planned({ overrides: [over] }, { policies })).toEqual([]);
     // Another counter of the same policy.
@@ -580,11 +542,11 @@ describe('webhooks', () => {
       { webhooks: [{ ...desired, filter: {}, enabled: false }] },
       { webhooks: [found] },
     );
-    expect(change?.calls).toEqual([
+    expect(change?.calls).toMatchObject([
       { method: 'PATCH', path: '/api/v1/webhooks/whk_1', body: { enabled: false } },
     ]);
     const [removed] = planned({}, { webhooks: [found] }, ['webhooks']);
-    expect(removed?.calls).toEqual([{ method: 'DELETE', path: '/api/v1/webhooks/whk_1' }]);
+    expect(removed?.calls).toMatchObject([{ method: 'DELETE', path: '/api/v1/webhooks/whk_1' }]);
   });
 
   it('can filter by no policy or team that does not exist', () => {

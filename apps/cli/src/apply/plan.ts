@@ -41,7 +41,8 @@ export function plan(
   const planner = new Planner(file, current);
   const addError = planner.addError;
   const prunedTeams = surplusOf('teams', file, current, prune);
-  const members = memberChanges(file, current, placesOf(file, addError), prunedTeams);
+  const places = placesOf(file, addError);
+  const members = memberChanges(file, current, places, prunedTeams);
   const changes = [
     ...file.profiles.flatMap((desired) =>
       resourceChange('profiles', desired.fields, planner.find('profiles', desired)),
@@ -52,7 +53,7 @@ export function plan(
     ...toTheTopFirst(parentsFirst(file.teams, addError).flatMap((desired) => planner.teamChange(desired))),
     // A principal is at no time without a policy: it joins a team before it loses its own, and gets one before it leaves.
     ...members.put,
-    ...file.principals.flatMap((desired) => planner.principalChange(desired)),
+    ...file.principals.flatMap((desired) => planner.principalChange(desired, places)),
     ...members.removed,
     ...releasedNamesFirst(file.models.flatMap((desired) => modelChange(desired, current, addError))),
     ...file.connectors.flatMap((desired) =>
@@ -190,14 +191,19 @@ class Planner {
     return teamChange(settings, frozen, this.find('teams', desired));
   }
 
-  principalChange(desired: DesiredResource): Change[] {
+  principalChange(desired: DesiredResource, places: ReadonlyMap<string, unknown>): Change[] {
     const id = String(desired.fields.id);
     const { id: _, policy, ...others } = desired.fields;
     const policy_id = this.#reference('policies', desired, 'policy');
     const body = { ...(policy !== undefined && { policy_id }), ...others };
     const [found] = withValue(this.#current.principals, 'id', id);
     return changeOf('principals', id, body, found, [
-      { method: 'PUT', path: `/api/v1/principals/${encodeURIComponent(id)}`, body },
+      {
+        method: 'PUT',
+        path: `/api/v1/principals/${encodeURIComponent(id)}`,
+        body,
+        expects: found ? settingsOf(found) : places.has(id) ? PUT_INTO_TEAM : null,
+      },
     ]);
   }
 
@@ -264,6 +270,14 @@ class Planner {
     const desired = this.#file.policies.find(({ fields }) => fields.name === holder.name)?.fields.default_for;
     return desired !== undefined && desired !== holder.default_for;
   }
+}
+
+/** What the plan has made of a new principal that it put into a team. */
+const PUT_INTO_TEAM: Json = { policy_id: null, role: null, active: true };
+
+/** Its team is set by other changes, also of the same plan. */
+function settingsOf({ policy_id, role, active }: Json): Json {
+  return { policy_id, role, active };
 }
 
 /** Puts changes that clear a default before those that set one, since each kind has at most one default. */

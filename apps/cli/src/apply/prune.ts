@@ -1,4 +1,4 @@
-import { type Call, type Change, type CurrentState, deletion } from './changes.ts';
+import { type Call, type Change, type CurrentState, deletion, stateOfKey } from './changes.ts';
 import { type ApplyFile, type Json, NAME_FIELD, type Section } from './desiredState.ts';
 
 /** The kinds that `--prune` may delete; principals stay, also those of a deleted team, since their spend is on record. */
@@ -42,7 +42,12 @@ export function deletions(
   const surplus = (section: 'profiles' | 'policies' | 'connectors' | 'models' | 'webhooks' | 'keys') =>
     surplusOf(section, file, current, prune).filter((resource) => mayPrune(section, resource, named));
   const byId = (section: string) => (resource: Json) =>
-    deletion(section, String(resource.name), `/api/v1/${section}/${String(resource.id)}`);
+    deletion(
+      section,
+      String(resource.name),
+      `/api/v1/${section}/${String(resource.id)}`,
+      section === 'keys' ? stateOfKey(resource) : resource,
+    );
   const isOperators = ({ origin }: Json) => origin === 'operator';
   return [
     ...surplus('keys').map(byId('keys')),
@@ -120,17 +125,16 @@ function surplusOverrides(
         ({ fields }) => fields.policy === override.policy_name && isSameCounter(override, fields),
       ),
   );
-  return surplus.map(({ id, policy_name, principal_id, key_id }) =>
-    deletion(
-      'overrides',
-      `${String(policy_name)} for ${String(key_id ?? principal_id ?? 'all')}`,
-      `/api/v1/overrides/${String(id)}`,
-    ),
-  );
+  return surplus.map((override) => {
+    const { id, policy_name, principal_id, key_id } = override;
+    const name = `${String(policy_name)} for ${String(key_id ?? principal_id ?? 'all')}`;
+    return deletion('overrides', name, `/api/v1/overrides/${String(id)}`, override);
+  });
 }
 
 /** Deletes an operator's model; a shipped one returns to its shipped state. */
-function modelRemoval({ model, origin, overridden, disabled, price }: Json): Change[] {
+function modelRemoval(found: Json): Change[] {
+  const { model, origin, overridden, disabled, price } = found;
   const path = `/api/v1/catalog/models/${encodeURIComponent(String(model))}`;
   const isShipped = origin !== 'operator';
   const isChanged = !isShipped || (overridden as unknown[]).length > 0 || disabled === true;
@@ -139,6 +143,7 @@ function modelRemoval({ model, origin, overridden, disabled, price }: Json): Cha
     ...(isChanged ? [{ method: 'DELETE', path } as const] : []),
     ...(isRepriced ? [{ method: 'DELETE', path: `${path}/prices` } as const] : []),
   ];
-  if (calls.length === 0) return [];
+  if (!calls[0]) return [];
+  calls[0] = { ...calls[0], expects: found };
   return [{ action: 'delete', kind: 'models', name: String(model), fields: [], calls }];
 }

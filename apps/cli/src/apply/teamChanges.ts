@@ -21,6 +21,7 @@ export function teamChange(settings: Json, frozen: unknown, found: Json | undefi
       : []
     : [{ method: 'POST', path: '/api/v1/teams', body: settings }];
   if (isFreezing) calls.push({ method: 'POST', path: `${path}/${frozen ? 'freeze' : 'unfreeze'}` });
+  if (found && calls[0]) calls[0] = { ...calls[0], expects: found };
   return changeOf('teams', name, { ...settings, ...(isFreezing && { frozen }) }, found, calls);
 }
 
@@ -79,7 +80,8 @@ export function memberChanges(
     if (!isPruned && !(desired && listOf(desired, principal.team_role as TeamRole))) return [];
     const name = memberName(String(principal.team_name), String(principal.id));
     const fields = [{ field: 'role', before: principal.team_role }];
-    return [deletion('members', name, memberPath(String(principal.team_id), String(principal.id)), fields)];
+    const path = memberPath(String(principal.team_id), String(principal.id));
+    return [deletion('members', name, path, undefined, fields)];
   });
   return { put, removed };
 }

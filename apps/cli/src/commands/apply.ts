@@ -1,28 +1,25 @@
 import { join } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
-import type { Change, CurrentState } from '../apply/changes.ts';
-import { checkPlan } from '../apply/checkPlan.ts';
-import { caller, readCurrentState, sender } from '../apply/currentState.ts';
+import { checkChanges, makeChanges } from '../apply/applyPlan.ts';
+import { readCurrentState, reader } from '../apply/currentState.ts';
 import { type ApplyFile, ApplyFileError, mergeFiles } from '../apply/desiredState.ts';
 import { type KeyOptions, keyNotes, readRevoked, readSecretFiles } from '../apply/keyChanges.ts';
-import { withoutLostUpdates } from '../apply/lostUpdates.ts';
 import { plan } from '../apply/plan.ts';
 import { PRUNABLE, parsePrune } from '../apply/prune.ts';
-import { runPlan } from '../apply/runPlan.ts';
 import { writeSecret } from '../apply/secretFiles.ts';
+import { planSender } from '../apply/sendPlan.ts';
 import { showPlan, summary } from '../apply/showPlan.ts';
 import { withSecrets } from '../apply/webhookChanges.ts';
 import { collectList, parseDuration } from '../resources/parsers.ts';
 import { ExitCode } from '../session/exitCode.ts';
 import { printable } from '../session/output.ts';
-import { type Cli, openSession, type Session } from '../session/session.ts';
+import { type Cli, openSession } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
 
-/** Thousands of changes take a minute. */
-const PROGRESS_EVERY = 500;
+type Deliver = Parameters<typeof makeChanges>[2];
 
 const HELP = `
-All files are checked before the service is contacted, and all changes are checked by the service before the first is made.
+All files are checked before the service is contacted. The service makes all changes, or none if it refuses one.
 
 Exit codes: 0 done, 1 refused or failed, 2 invalid command, 3 with --exit-code: there were changes to make.
 
@@ -70,7 +67,7 @@ export function applyCommand(cli: Cli): Command {
       const ofOwner = { owner: options.owner, held: await readSecretFiles(file) };
       const keyOptions: KeyOptions = {
         ...ofOwner,
-        revoked: await readRevoked(sender(session.client), file, current, ofOwner),
+        revoked: await readRevoked(reader(session.client), file, current, ofOwner),
         rotate: options.rotate ?? [],
         graceSeconds: options.grace,
       };
@@ -80,8 +77,12 @@ export function applyCommand(cli: Cli): Command {
 
       if (!session.json && changes.length > 0) session.out(showPlan(changes));
       const calls = withSecrets(changes, cli.env);
-      await assertPossible(session, calls, file);
-      if (!isDryRun) await makeChanges(session, calls, current);
+      const send = planSender(session.client);
+      if (isDryRun) await checkChanges(send, calls, file);
+      else {
+        const deliver: Deliver = (secret, { target, replaces }) => writeSecret(target, secret, replaces);
+        await makeChanges(send, calls, deliver, file);
+      }
       if (session.json) {
         const listed = changes.map(({ action, kind, name, fields }) => ({ action, kind, name, fields }));
         session.out(JSON.stringify({ dry_run: isDryRun, changes: listed }, null, 2));
@@ -102,35 +103,6 @@ function kinds(text: string, before: readonly string[] | undefined): string[] {
   throw new InvalidArgumentError(
     `Name one or more of ${PRUNABLE.join(', ')}, policies/<name>, profiles/<name>.`,
   );
-}
-
-/** Throws, before anything is changed, with all reasons why the service would refuse a change. */
-async function assertPossible(session: Session, changes: readonly Change[], file: ApplyFile): Promise<void> {
-  const reasons = await checkPlan(changes, file, sender(session.client));
-  if (reasons.length > 0) throw new ApplyFileError(`Nothing was changed.\n${reasons.join('\n')}`);
-}
-
-async function makeChanges(
-  session: Session,
-  changes: readonly Change[],
-  current: CurrentState,
-): Promise<void> {
-  let done = 0;
-  try {
-    await runPlan(
-      changes,
-      withoutLostUpdates(current, caller(session.client)),
-      () => {
-        done++;
-        if (done % PROGRESS_EVERY === 0) session.err(`Made ${done} of ${changes.length} changes.`);
-      },
-      (secret, { target, replaces }) => writeSecret(target, secret, replaces),
-    );
-  } catch (error) {
-    const next = changes[done];
-    session.err(`Stopped at ${next?.kind} ${next?.name}; made ${done} of ${changes.length} changes.`);
-    throw error;
-  }
 }
 
 interface Source {

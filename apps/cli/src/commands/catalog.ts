@@ -1,9 +1,9 @@
 import { Command, Option } from 'commander';
-import { caller, listAll, sender } from '../apply/currentState.ts';
+import { makeChanges } from '../apply/applyPlan.ts';
+import { listAll, reader } from '../apply/currentState.ts';
 import type { ApplyFile, Json } from '../apply/desiredState.ts';
-import { withoutLostUpdates } from '../apply/lostUpdates.ts';
 import { plan } from '../apply/plan.ts';
-import { runPlan } from '../apply/runPlan.ts';
+import { planSender } from '../apply/sendPlan.ts';
 import { showPlan, summary } from '../apply/showPlan.ts';
 import type { ImportResult } from '../catalog/importedModel.ts';
 import { withKeptDimensions } from '../catalog/keptDimensions.ts';
@@ -48,8 +48,7 @@ export function catalogCommand(cli: Cli): Command {
       const content = parse(source, await read(cli, source));
       const { models, skipped } = (READERS[options.from] as (typeof READERS)[string])(content);
       const session = await openSession(cli, command);
-      const send = sender(session.client);
-      const known = await listAll(send, '/api/v1/catalog/models');
+      const known = await listAll(reader(session.client), '/api/v1/catalog/models');
       const providers: readonly unknown[] = options.provider ?? known.map(({ provider }) => provider);
       const kept: string[] = [];
       const wanted = models
@@ -109,8 +108,7 @@ export function catalogCommand(cli: Cli): Command {
           session.err(`Skipped, ${why}: ${names.length} (${examples}${names.length > 3 ? ', …' : ''})`);
         }
       }
-      const guarded = withoutLostUpdates(present, caller(session.client));
-      if (!options.dryRun) await runPlan(changes, guarded, () => {});
+      if (!options.dryRun) await makeChanges(planSender(session.client), changes, async () => {});
       if (session.json) {
         const listed = changes.map(({ action, kind, name, fields }) => ({ action, kind, name, fields }));
         session.out(

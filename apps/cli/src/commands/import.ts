@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { bodyOf } from '@weighbridge/client';
 import { Command } from 'commander';
 import { stringify } from 'yaml';
-import { listAll, sender } from '../apply/currentState.ts';
+import { listAll, reader } from '../apply/currentState.ts';
 import type { Json } from '../apply/desiredState.ts';
 import { mapConfig } from '../litellm/config.ts';
 import { type KeyToIssue, mapKeys } from '../litellm/keys.ts';
@@ -105,7 +105,7 @@ async function readText(cli: Cli, file: string): Promise<string> {
 
 /** Writes each secret as soon as it is issued, so that an interruption loses none. Returns the number of keys. */
 async function issueKeys(session: Session, keys: readonly KeyToIssue[], file: string): Promise<number> {
-  const policies = await listAll(sender(session.client), '/api/v1/policies');
+  const policies = await listAll(reader(session.client), '/api/v1/policies');
   const ids = new Map(policies.map(({ name, id }) => [name, String(id)]));
   const missing = keys.find(({ policy }) => policy !== undefined && !ids.has(policy));
   if (missing) throw new Error(`The policy ${missing.policy} does not exist yet. Apply the file first.`);

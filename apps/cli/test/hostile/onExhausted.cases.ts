@@ -62,7 +62,7 @@ async function naming(scene: Scene): Promise<void> {
       });
       expect(answer.status, `${principal} ${call.method} ${call.path}: ${refusalOf(answer)}`).toBe(403);
     }
-    expect((await manage(product, 'POST', '/api/v1/plans/check', { key, body: { calls } })).status).toBe(403);
+    expect((await manage(product, 'POST', '/api/v1/apply', { key, body: { calls } })).status).toBe(403);
   }
   expect((await manage(product, 'GET', path)).body).toEqual(before);
   for (const read of ['/api/v1/whoami', '/api/v1/usage', '/api/v1/summary', `/api/v1/keys/${member.keyId}`]) {

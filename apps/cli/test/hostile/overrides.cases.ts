@@ -50,7 +50,7 @@ async function lifting(scene: Scene): Promise<void> {
       const answer = await manage(product, method, at, { key, ...(body && { body }) });
       expect([403, 404], `${principal} ${method}: ${refusalOf(answer)}`).toContain(answer.status);
     }
-    const plan = await manage(product, 'POST', '/api/v1/plans/check', { key, body: { calls } });
+    const plan = await manage(product, 'POST', '/api/v1/apply', { key, body: { calls } });
     expect(plan.status).toBe(403);
   }
   // An operator asks another one for itself, by whichever key.

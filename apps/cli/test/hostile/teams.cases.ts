@@ -19,7 +19,11 @@ export const TEAMS: readonly HostileCase[] = [
   { row: ROW, title: 'counters of a shared policy show only those of the caller', run: counters },
   { row: ROW, title: 'a frozen team counts no tokens either, on any path', run: frozen },
   { row: ROW, title: 'a tree has no circle, also if two operators close it at once', run: circles },
-  { row: ROW, title: 'a plan is checked as itself: it calls no other path and keeps nothing', run: plans },
+  {
+    row: ROW,
+    title: 'a plan acts as its sender: it calls no other path, and a dry run keeps nothing',
+    run: plans,
+  },
 ];
 
 interface Call {
@@ -89,7 +93,7 @@ async function raiseOwnRights(scene: Scene): Promise<void> {
       const told = `${person.principal} ${method} ${path} ${JSON.stringify(body)}: ${refusalOf(answer)}`;
       expect([403, 404], told).toContain(answer.status);
     }
-    const { status } = await manage(product, 'POST', '/api/v1/plans/check', {
+    const { status } = await manage(product, 'POST', '/api/v1/apply', {
       key: person.key,
       body: { calls: lifts(company, person).filter(({ path }) => !path.endsWith('/freeze')) },
     });
@@ -366,14 +370,14 @@ async function circles({ product }: Scene): Promise<void> {
 async function plans(scene: Scene): Promise<void> {
   const { product } = scene;
   const check = async (calls: unknown, key?: string) =>
-    await manage(product, 'POST', '/api/v1/plans/check', {
-      body: { calls },
+    await manage(product, 'POST', '/api/v1/apply', {
+      body: { calls, dry_run: true },
       ...(key !== undefined && { key }),
     });
   const issue = { method: 'POST', path: '/api/v1/keys', body: { name: 'planned key of nobody' } };
   expect((await check([{ ...issue, headers: { authorization: 'x' } }])).status).toBe(400);
   for (const path of [
-    '/api/v1/plans/check',
+    '/api/v1/apply',
     '/api/v1/../../v1/chat/completions',
     '/api/v1/%2e%2e/%2e%2e/v1/models',
     '/api/v1//keys',
@@ -396,7 +400,7 @@ async function plans(scene: Scene): Promise<void> {
     expect(JSON.stringify(body)).not.toMatch(/sk-svc-/);
   }
   const nested = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
-  const answer = await fetch(`${product.managementUrl}/api/v1/plans/check`, {
+  const answer = await fetch(`${product.managementUrl}/api/v1/apply`, {
     method: 'POST',
     headers: { authorization: `Bearer ${product.operatorKey}`, 'content-type': 'application/json' },
     body: `{"calls":[{"method":"POST","path":"/api/v1/keys","body":${nested}}]}`,

@@ -13,6 +13,8 @@ import {
 import type { FastifyInstance } from 'fastify';
 import type { AccessDeps } from '../features/access/access.service.ts';
 import { aliasRoutes } from '../features/aliases/aliases.routes.ts';
+import { applyRoutes } from '../features/apply/apply.routes.ts';
+import type { CurrentCall } from '../features/apply/plannedCalls.ts';
 import { auditRoutes } from '../features/audit/audit.routes.ts';
 import { catalogRoutes } from '../features/catalog/catalog.routes.ts';
 import { catalogFeedRoutes } from '../features/catalogFeed/catalogFeed.routes.ts';
@@ -40,9 +42,7 @@ import { ledgerRoutes } from '../features/ledger/ledger.routes.ts';
 import { modelRoutes } from '../features/models/models.routes.ts';
 import type { ModelDeps } from '../features/models/models.service.ts';
 import { overrideRoutes } from '../features/overrides/overrides.routes.ts';
-import { planRoutes } from '../features/plans/plans.routes.ts';
 import { policyRoutes } from '../features/policies/policies.routes.ts';
-import type { PolicyAdminDeps } from '../features/policies/policyAdmin.service.ts';
 import { principalRoutes } from '../features/principals/principals.routes.ts';
 import { profileRoutes } from '../features/profiles/profiles.routes.ts';
 import { acceptWait } from '../features/propagation/propagation.service.ts';
@@ -81,10 +81,11 @@ export type AppDeps = AccessDeps &
   CatalogFeedDeps &
   WebhookDeps &
   ConnectorTestDeps &
-  SummaryDeps &
-  Pick<PolicyAdminDeps, 'isRehearsal'> & {
+  SummaryDeps & {
     /** The pool of reports. By default they share that of everything else. */
     readonly reports?: Database;
+    /** Of the API that makes the calls of plans: the one that it makes now. */
+    readonly plannedCall?: CurrentCall;
   };
 
 /** The version of the OpenAPI document. An addition raises the minor part. */
@@ -111,7 +112,9 @@ export function buildApp(
   if (deps.tracing) traceRequests(app, deps.tracing);
   acceptJsonBodies(app);
   publishOpenApi(app, API_VERSION);
-  if (!deps.isRehearsal) {
+  const { plannedCall } = deps;
+  const isForPlans = plannedCall !== undefined;
+  if (!isForPlans) {
     consoleFiles(app);
     signInLinkRoute(app, deps);
     oidcSignInRoutes(app, deps);
@@ -125,22 +128,14 @@ export function buildApp(
       rejectInvalidText(api);
       rejectUnknownFields(api);
       checkIdempotencyKeys(api);
-      acceptPreconditions(api);
+      acceptPreconditions(api, () => plannedCall?.expected);
       answerNotModified(api);
-      acceptWait(api, deps.db);
+      // No proxy learns of a call before its plan is applied.
+      if (!isForPlans) acceptWait(api, deps.db);
       registerFeatures(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      planRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), {
-        db: deps.db,
-        buildApi: (db) =>
-          buildApp({
-            ...deps,
-            db,
-            reports: db,
-            metrics: createMetrics(),
-            tracing: undefined,
-            isRehearsal: true,
-          }),
-      });
+      const buildApi = (db: Database, plannedCall: CurrentCall) =>
+        buildApp({ ...deps, db, reports: db, metrics: createMetrics(), tracing: undefined, plannedCall });
+      if (!isForPlans) applyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), { ...deps, buildApi });
       others.register();
     },
     { prefix: '/api/v1' },
@@ -202,7 +197,8 @@ function authorizeRequests(api: FastifyInstance, deps: AppDeps): void {
   api.addHook('onRequest', async (request) => {
     const { scope, reads, assertExists } = request.routeOptions.config;
     const isRead = READS.has(request.method);
-    request.caller = await callerOf(deps, request.headers, isRead);
+    const authenticate = () => callerOf(deps, request.headers, isRead);
+    request.caller = await (deps.plannedCall?.callerOf(authenticate) ?? authenticate());
     if (scope && isRead) assertScopeToRead(request.caller, scope);
     else if (scope) assertScope(request.caller, scope);
     if (!reads && !isRead) assertCurrentSecret(request.caller);

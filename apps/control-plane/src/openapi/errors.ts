@@ -156,7 +156,7 @@ const DESCRIPTIONS: Readonly<Record<number, string>> = {
   406: 'The response is not available in a media type that `Accept` allows.',
   408: 'The head or the body of the request did not arrive in time.',
   409: 'The request conflicts with the current state.',
-  412: 'The resource is not in the state that `If-Match` or `If-None-Match` names. `current` of the error is the resource as it is.',
+  412: 'The resource is not in the state that `If-Match`, `If-None-Match` or `expects` names. `current` of the error is the resource as it is.',
   413: 'The body is too large.',
   414: 'A segment of the path is too long.',
   415: 'The body is not JSON.',
@@ -272,7 +272,9 @@ export function errorStatuses(path: string, method: string, operation: Operation
   ];
 }
 
-function takesCondition({ parameters = [] }: Operation): boolean {
+function takesCondition({ operationId, parameters = [] }: Operation): boolean {
+  // Its calls name what they expect.
+  if (operationId === 'applyPlan') return true;
   return parameters.some(({ name }) => name === 'if-match' || name === 'if-none-match');
 }
 

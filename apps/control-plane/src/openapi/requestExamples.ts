@@ -43,7 +43,7 @@ export const REQUEST_EXAMPLES: Readonly<Record<string, Readonly<Record<string, u
   createTeam: { name: 'payments' },
   updateTeam: { parent_team_id: null },
   putTeamMember: { role: 'member' },
-  checkPlan: {
+  applyPlan: {
     calls: [
       {
         method: 'POST',

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { AppError } from '@weighbridge/errors';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { type TObject, Type } from 'typebox';
@@ -8,6 +9,11 @@ import { type TObject, Type } from 'typebox';
  * caller holds a lock on the resource, and changes it in the same transaction: so no one's change is lost.
  */
 export type AssertMatch = (current: object | undefined) => void;
+
+/**
+ * What a call of a plan expects of its resource instead of an ETag: values that it showed; null: that there is none; undefined: nothing.
+ */
+export type Expected = Readonly<Record<string, unknown>> | null | undefined;
 
 /** What an ETag is made of: the fields of the resource's schema, without those that change by themselves. */
 export function versionedFields(schema: TObject, ...without: readonly string[]): readonly string[] {
@@ -29,9 +35,9 @@ const ENTITY_TAG = /^(W\/)?"[\x21\x23-\x7e]*"$/;
 
 /**
  * Gives the responses of every route whose config has `versioned` an ETag, and lets its changes depend on one. Call it before these
- * routes are registered.
+ * routes are registered. `expected`: of the call of a plan that is made now.
  */
-export function acceptPreconditions(api: FastifyInstance): void {
+export function acceptPreconditions(api: FastifyInstance, expected: () => Expected = () => undefined): void {
   api.decorateRequest('assertMatch', null as unknown as AssertMatch);
   api.addHook('onRoute', (route) => {
     const { versioned, dependsOn, createsOnce } = route.config ?? {};
@@ -62,11 +68,11 @@ export function acceptPreconditions(api: FastifyInstance): void {
     ];
   });
   api.addHook('preValidation', async (request) => {
-    request.assertMatch = preconditionOf(request);
+    request.assertMatch = preconditionOf(request, expected());
   });
 }
 
-function preconditionOf({ headers, method, routeOptions }: FastifyRequest): AssertMatch {
+function preconditionOf({ headers, method, routeOptions }: FastifyRequest, expected: Expected): AssertMatch {
   const { versioned, dependsOn = versioned, reads, createsOnce } = routeOptions.config;
   const match = headers['if-match'];
   const noneMatch = headers['if-none-match'];
@@ -79,6 +85,15 @@ function preconditionOf({ headers, method, routeOptions }: FastifyRequest): Asse
   if (noneMatch !== undefined && noneMatch !== '*') {
     throw malformed('If-None-Match: can only be *, which refuses to change what exists.', 'if-none-match');
   }
+  if (expected !== undefined) {
+    const isSupported = expected === null ? createsOnce || (supported && method === 'PUT') : supported;
+    if (!isSupported)
+      throw malformed(
+        "expects: this operation can't depend on the state of its resource. Leave it out.",
+        'expects',
+      );
+    return (current) => assertExpected(expected, current, dependsOn ?? []);
+  }
   const wanted = match === undefined ? undefined : tagsOf(match);
   return (current) => {
     if (noneMatch !== undefined && current !== undefined) throw exists(current, dependsOn ?? []);
@@ -87,6 +102,29 @@ function preconditionOf({ headers, method, routeOptions }: FastifyRequest): Asse
     const etag = etagOf(current, dependsOn ?? []);
     if (wanted !== '*' && !wanted.includes(etag)) throw changed(current, etag);
   };
+}
+
+function assertExpected(
+  expected: NonNullable<Expected> | null,
+  current: object | undefined,
+  fields: readonly string[],
+): void {
+  if (expected === null) {
+    if (current === undefined) return;
+    const message = 'The resource exists already: it was made since the plan was.';
+    throw new AppError('precondition', 'precondition_failed', message, { param: 'expects' });
+  }
+  // As a response shows it.
+  const shown = JSON.parse(JSON.stringify(current ?? {})) as Readonly<Record<string, unknown>>;
+  const other = fields.find(
+    (name) => name in expected && !isDeepStrictEqual(expected[name], shown[name] ?? null),
+  );
+  if (current !== undefined && other === undefined) return;
+  const message =
+    current === undefined
+      ? 'The resource no longer exists.'
+      : `The resource was changed since the plan was made: ${other} has another value.`;
+  throw new AppError('precondition', 'precondition_failed', message, { param: 'expects' });
 }
 
 /** A strong tag for the same values, whoever asks; a number that counts versions is its own. */

@@ -11,7 +11,10 @@ interface DueOverrides {
   readonly policyId?: string;
 }
 
-/** Marks overrides whose end has come, and returns them. */
+/**
+ * Marks overrides whose end has come, and returns them. Of all policies, it leaves out those that someone is changing, maybe for
+ * seconds: whoever changes an override ends it too.
+ */
 export async function markDueOverrides(
   tx: Tx,
   { now, limit, policyId }: DueOverrides,
@@ -22,6 +25,7 @@ export async function markDueOverrides(
       SELECT id FROM budget_overrides WHERE ended_at IS NULL AND ends_at <= ${now}
         AND (${policyId ?? null}::text IS NULL OR policy_id = ${policyId ?? null})
       ORDER BY ends_at, id LIMIT ${limit}
+      FOR NO KEY UPDATE ${policyId === undefined ? sql`SKIP LOCKED` : sql``}
     )
     RETURNING *`.execute(tx);
   return rows;
@@ -35,8 +39,6 @@ export async function markDueOverrides(
 export async function endDueOverrides(tx: Tx, due: DueOverrides): Promise<OverrideRow[]> {
   await lockCounters(tx, 'exclusive');
   const ended = await markDueOverrides(tx, due);
-  for (const policyId of new Set(ended.map(({ policy_id }) => policy_id))) {
-    await setBucketLimits(tx, policyId, due.now);
-  }
+  if (ended.length > 0) await setBucketLimits(tx, [...new Set(ended.map((one) => one.policy_id))], due.now);
   return ended;
 }

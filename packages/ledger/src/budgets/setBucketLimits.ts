@@ -1,14 +1,14 @@
-import type { Tx } from '@weighbridge/database';
+import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { lockCounters } from '../buckets/lockCounters.ts';
 import { limitAt } from '../buckets/overrides.ts';
 
 /**
- * Copies the limits of a policy and its overrides to the buckets of its counter. Call it in the transaction that changes a limit:
+ * Copies the limits of policies and their overrides to the buckets of their counters. Call it in the transaction that changes a limit:
  * lease calls in progress end before it, and later ones see the new limit. Leases keep what they hold; if that exceeds the new limit,
  * nothing is granted until enough of it is spent or returned.
  */
-export async function setBucketLimits(tx: Tx, policyId: string, now: Date): Promise<void> {
+export async function setBucketLimits(tx: Tx, policyIds: readonly string[], now: Date): Promise<void> {
   await lockCounters(tx, 'exclusive');
   await sql`
     UPDATE spend_buckets AS bucket SET limit_nano_usd = current.limit_nano_usd
@@ -17,7 +17,7 @@ export async function setBucketLimits(tx: Tx, policyId: string, now: Date): Prom
       FROM policies
       JOIN spend_buckets ON spend_buckets.policy_id = policies.id
         AND spend_buckets.counter_version = policies.counter_version
-      WHERE policies.id = ${policyId}
+      WHERE policies.id = ANY(${arrayLiteral(policyIds)}::text[])
         -- No lease was ever asked for on the others: they get the limit with the first call.
         AND (spend_buckets.limit_nano_usd IS NOT NULL OR spend_buckets.leased_nano_usd > 0)
     ) AS current

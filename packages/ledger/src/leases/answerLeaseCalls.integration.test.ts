@@ -101,7 +101,7 @@ async function setLimit(
       .set({ limit_nano_usd: limit })
       .where('id', '=', bucket.policyId)
       .execute();
-    await setBucketLimits(tx, bucket.policyId, now);
+    await setBucketLimits(tx, [bucket.policyId], now);
     await allowPauses(tx);
     await beforeCommit();
   });
@@ -263,7 +263,7 @@ describe('a lease call', () => {
         .insertInto('budget_overrides')
         .values({ ...row, ...times, ...said })
         .execute();
-      await setBucketLimits(tx, bucket.policyId, now);
+      await setBucketLimits(tx, [bucket.policyId], now);
     });
     expect(await call(a, of, { seq: 1n, wantNanoUsd: 250n })).toMatchObject({
       grantedNanoUsd: 250n,

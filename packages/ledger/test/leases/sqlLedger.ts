@@ -211,7 +211,7 @@ class SqlLedger implements LeaseLedger {
         .set({ limit_nano_usd: BigInt(limit) })
         .where('id', '=', this.#policyId(policy))
         .execute();
-      await setBucketLimits(tx, this.#policyId(policy), this.#at(step));
+      await setBucketLimits(tx, [this.#policyId(policy)], this.#at(step));
     });
   }
 
@@ -228,7 +228,7 @@ class SqlLedger implements LeaseLedger {
         .insertInto('budget_overrides')
         .values({ id: `${policyId}/${step}`, ...of, ...times, limit_nano_usd: BigInt(override.limit) })
         .execute();
-      await setBucketLimits(tx, policyId, now);
+      await setBucketLimits(tx, [policyId], now);
     });
   }
 
@@ -236,7 +236,7 @@ class SqlLedger implements LeaseLedger {
     const [policyId, now] = [this.#policyId(policy), this.#at(step)];
     await this.#options.db.transaction().execute(async (tx) => {
       await this.#endOverrideOf(tx, policyId, now);
-      await setBucketLimits(tx, policyId, now);
+      await setBucketLimits(tx, [policyId], now);
     });
     if (this.#options.fault === 'override-end-refunds') await this.#refund({ policy });
   }

@@ -1,4 +1,4 @@
-import type { Database, Tx } from '@weighbridge/database';
+import { atEnd, type Database, type Tx } from '@weighbridge/database';
 import type { Identity } from '../../shared/caller.ts';
 import { parseDateTime } from '../../shared/dateTime.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
@@ -29,6 +29,10 @@ export async function recordAudit(tx: Tx, action: AuditedAction): Promise<void> 
 
 /** As `recordAudit`, for many actions, in their order. */
 export async function recordAudits(tx: Tx, actions: readonly AuditedAction[]): Promise<void> {
+  await atEnd(tx, writeAudits, actions);
+}
+
+export async function writeAudits(tx: Tx, actions: readonly AuditedAction[]): Promise<void> {
   const rows = actions.map(({ actor, action, resourceId, detail, at }) => ({
     at,
     actor_principal_id: actor.principalId,

@@ -1,4 +1,4 @@
-import { arrayLiteral, type Database, IN_REHEARSAL, type Tx } from '@weighbridge/database';
+import { arrayLiteral, atEnd, type Database, type Tx } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
 import { changesTables, MAX_TABLE_BYTES, type RecordedChange } from '@weighbridge/state';
 import { sql } from 'kysely';
@@ -36,7 +36,7 @@ export const CHANGES_CHANNEL = 'weighbridge_changes';
 /**
  * Writes the audit row of a mutation, increments the revision and records what changed. Runs last in the transaction of
  * the mutation, since all mutations wait for the row of the revision: so revisions have no gaps and follow the order of
- * commits. A rehearsal does not: all mutations would wait for it.
+ * commits.
  */
 export async function recordChange(tx: Tx, change: Change): Promise<void> {
   await recordChanges(tx, [change]);
@@ -46,20 +46,26 @@ export async function recordChange(tx: Tx, change: Change): Promise<void> {
 export async function recordChanges(tx: Tx, changes: readonly Change[]): Promise<void> {
   if (changes.length === 0) return;
   await recordAudits(tx, changes);
+  await atEnd(tx, writeChanges, changes);
+}
+
+/** The last write of a transaction. */
+export async function writeChanges(tx: Tx, changes: readonly Change[]): Promise<void> {
+  if (changes.length === 0) return;
   const count = changes.length;
   const kinds = changes.map(kindOf);
   const ids = changes.map(({ resourceId }) => resourceId);
   const reaches = changes.map(({ reach = 'own' }) => reach);
   await sql`
     WITH next AS (
-      UPDATE revision SET revision = revision + ${count} WHERE NOT ${IN_REHEARSAL} RETURNING revision
+      UPDATE revision SET revision = revision + ${count} RETURNING revision
     )
     INSERT INTO changes (revision, kind, resource_id, reach)
     SELECT next.revision - ${count} + change.place, change.kind, change.resource_id, change.reach
     FROM next, unnest(${arrayLiteral(kinds)}::text[], ${arrayLiteral(ids)}::text[], ${arrayLiteral(reaches)}::text[])
       WITH ORDINALITY AS change (kind, resource_id, reach, place)`.execute(tx);
   // After the row of the revision is locked: no other mutation adds to the tables meanwhile.
-  if (changes.some(addsToTables)) await assertTablesFit(tx);
+  await assertChangesFit(tx, changes);
   await sql`SELECT pg_notify(${CHANGES_CHANNEL}, '')`.execute(tx);
 }
 
@@ -72,7 +78,8 @@ function addsToTables(change: Change): boolean {
 }
 
 /** Throws a 409 if proxies could not be sent the models, connectors, profiles and aliases: they would learn of no change at all. */
-async function assertTablesFit(tx: Tx): Promise<void> {
+export async function assertChangesFit(tx: Tx, changes: readonly Change[]): Promise<void> {
+  if (!changes.some(addsToTables)) return;
   const bytes = await tableBytesAtMost(tx);
   if (bytes <= MAX_TABLE_BYTES) return;
   const mib = (size: number) => (size / 1024 ** 2).toFixed(1);

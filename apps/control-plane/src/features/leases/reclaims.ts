@@ -1,5 +1,5 @@
 import type { BucketRef } from '@weighbridge/budget';
-import type { Database, Tx } from '@weighbridge/database';
+import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 
 /** Notifies all control planes that leases on a bucket are reclaimed. A missed notification costs a second. */
@@ -22,20 +22,20 @@ export function createLeaseReclaims(db: Database): (buckets: readonly BucketRef[
   };
 }
 
-/** One change of a policy reclaims at most this many buckets. */
+/** One transaction reclaims at most this many buckets. */
 const MAX_RECLAIMED = 10_000;
 
 /**
- * On commit, asks all proxies to return the idle part of their leases on those buckets of a policy if spend and leases
+ * On commit, asks all proxies to return the idle part of their leases on those buckets of policies whose spend and leases
  * exceed the limit: an operator may have lowered it to stop spend.
  */
-export async function reclaimExcess(tx: Tx, policyId: string): Promise<void> {
+export async function reclaimExcess(tx: Tx, policyIds: readonly string[]): Promise<void> {
   await sql`
     SELECT pg_notify(${RECLAIMS_CHANNEL}, json_build_array(
       policy_id, counter_version, subject, (extract(epoch FROM window_start) * 1000)::bigint)::text)
     FROM (
       SELECT * FROM spend_buckets AS bucket
-      WHERE policy_id = ${policyId} AND leased_nano_usd > 0 AND spent_nano_usd + leased_nano_usd > limit_nano_usd
+      WHERE policy_id = ANY(${arrayLiteral(policyIds)}::text[]) AND leased_nano_usd > 0 AND spent_nano_usd + leased_nano_usd > limit_nano_usd
       LIMIT ${MAX_RECLAIMED}
     ) AS bucket`.execute(tx);
 }

@@ -1,8 +1,8 @@
 import { keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
-import type { Database, Tx } from '@weighbridge/database';
+import { atEnd, type Database, type Tx } from '@weighbridge/database';
 import { isId, isPrincipalId, microFromNano, nanoFromMicro, newId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { endDueOverrides, markDueOverrides, type OverrideRow, setBucketLimits } from '@weighbridge/ledger';
+import { endDueOverrides, markDueOverrides, type OverrideRow } from '@weighbridge/ledger';
 import { type Caller, readsAllSpend, visibleObjects } from '../../shared/caller.ts';
 import { parseDateTime } from '../../shared/dateTime.ts';
 import { fieldChanges } from '../../shared/fieldChanges.ts';
@@ -11,6 +11,7 @@ import { type AssertMatch, changedAt } from '../../shared/preconditions.ts';
 import { recordAudit, recordAudits } from '../audit/audit.service.ts';
 import { findKey } from '../keys/keys.service.ts';
 import { reclaimExcess } from '../leases/reclaims.ts';
+import { updateCounters } from '../policies/counters.service.ts';
 import { lockGovernance } from '../policies/governance.ts';
 import { findPolicy, type PolicyRow } from '../policies/policies.service.ts';
 import { principalExists } from '../principals/principals.service.ts';
@@ -38,8 +39,6 @@ import {
 export interface OverrideDeps {
   readonly db: Database;
   readonly now: () => Date;
-  /** The transaction is rolled back: buckets, which proxies use, are left alone. */
-  readonly isRehearsal?: boolean;
 }
 
 /** The override with this id, if the caller may see the counter that it is for. */
@@ -93,7 +92,7 @@ export async function createOverride(
     if (policy.limit_nano_usd === null) throw policyUnlimited();
     const { subject, principalId } = await counterOf(tx, policy, input);
     assertNotOwn(caller, principalId);
-    await endDue(tx, deps, policy.id, now);
+    await endDue(tx, policy.id, now);
     const other = await findUnended(tx, policy.id, subject);
     if (other) throw overrideExists(other.id);
     const id = newId('ovr');
@@ -109,7 +108,7 @@ export async function createOverride(
       updated_at: now,
       ends_at: endsAt,
     });
-    await applyLimits(tx, deps, policy.id, now);
+    await applyLimits(tx, policy.id, now);
     const created = await readOverride(tx, id, now);
     const { principal_id, key_id, limit_micro_usd, ends_at } = created;
     const detail = {
@@ -135,7 +134,7 @@ export async function changeOverride(
 ): Promise<Override> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
-    const before = await lockOverride(tx, deps, id, now);
+    const before = await lockOverride(tx, id, now);
     assertMatch(before);
     const wanted = {
       ...(input.limit_micro_usd !== undefined && { limit_micro_usd: input.limit_micro_usd }),
@@ -154,7 +153,7 @@ export async function changeOverride(
       ends_at: new Date(ends_at),
       updated_at: changedAt(new Date(before.updated_at), now),
     });
-    await applyLimits(tx, deps, before.policy_id, now);
+    await applyLimits(tx, before.policy_id, now);
     const detail = { changed };
     await recordAudit(tx, { actor: caller, action: 'override.updated', resourceId: id, detail, at: now });
     return await readOverride(tx, id, now);
@@ -170,7 +169,7 @@ export async function endOverride(
 ): Promise<Override> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
-    const before = await lockOverride(tx, deps, id, now);
+    const before = await lockOverride(tx, id, now);
     assertMatch(before);
     if (before.ended_at !== null) return before;
     assertNotOwn(caller, before.principal_id);
@@ -178,7 +177,7 @@ export async function endOverride(
       ended_at: now,
       updated_at: changedAt(new Date(before.updated_at), now),
     });
-    await applyLimits(tx, deps, before.policy_id, now);
+    await applyLimits(tx, before.policy_id, now);
     const detail = { policy_id: before.policy_id, ends_at: before.ends_at };
     await recordAudit(tx, { actor: caller, action: 'override.ended', resourceId: id, detail, at: now });
     return await readOverride(tx, id, now);
@@ -194,8 +193,7 @@ export async function recordEnds({ db, now }: OverrideDeps): Promise<void> {
   if (!(await isAnyDue(db, at))) return;
   await db.transaction().execute(async (tx) => {
     const ended = await endDueOverrides(tx, { now: at, limit: MAX_ENDED });
-    for (const policyId of new Set(ended.map(({ policy_id }) => policy_id)))
-      await reclaimExcess(tx, policyId);
+    await reclaimExcess(tx, [...new Set(ended.map(({ policy_id }) => policy_id))]);
     await auditEnds(tx, ended, at);
   });
 }
@@ -206,10 +204,10 @@ function reachOf(caller: Caller, asked?: string): OverrideFilter {
 }
 
 /** The locks of governance and of the counters keep overrides as they are until the transaction ends. */
-async function lockOverride(tx: Tx, deps: OverrideDeps, id: string, now: Date): Promise<Override> {
+async function lockOverride(tx: Tx, id: string, now: Date): Promise<Override> {
   await lockGovernance(tx, 'exclusive');
   const { policy_id } = await readOverride(tx, id, now);
-  await endDue(tx, deps, policy_id, now);
+  await endDue(tx, policy_id, now);
   return await readOverride(tx, id, now);
 }
 
@@ -219,9 +217,10 @@ async function readOverride(db: Database, id: string, now: Date): Promise<Overri
 }
 
 /** An end that has come but is not recorded yet would be in the way of a new override. */
-async function endDue(tx: Tx, { isRehearsal }: OverrideDeps, policyId: string, now: Date): Promise<void> {
-  const due = { now, limit: MAX_ENDED, policyId };
-  await auditEnds(tx, await (isRehearsal ? markDueOverrides(tx, due) : endDueOverrides(tx, due)), now);
+async function endDue(tx: Tx, policyId: string, now: Date): Promise<void> {
+  const ended = await markDueOverrides(tx, { now, limit: MAX_ENDED, policyId });
+  if (ended.length > 0) await applyLimits(tx, policyId, now);
+  await auditEnds(tx, ended, now);
 }
 
 async function auditEnds(tx: Tx, ended: readonly OverrideRow[], at: Date): Promise<void> {
@@ -237,16 +236,8 @@ async function auditEnds(tx: Tx, ended: readonly OverrideRow[], at: Date): Promi
   );
 }
 
-/** In the same transaction: after the commit, no lease is granted by the previous limit. */
-async function applyLimits(
-  tx: Tx,
-  { isRehearsal }: OverrideDeps,
-  policyId: string,
-  now: Date,
-): Promise<void> {
-  if (isRehearsal) return;
-  await setBucketLimits(tx, policyId, now);
-  await reclaimExcess(tx, policyId);
+async function applyLimits(tx: Tx, policyId: string, now: Date): Promise<void> {
+  await atEnd(tx, updateCounters, [{ policyId, hasNewLimit: true, at: now }]);
 }
 
 function endOf({ ends_at, duration_seconds }: NewOverride, now: Date): Date {

@@ -1,4 +1,4 @@
-import type { Tx } from '@weighbridge/database';
+import { isInUnit, type Tx } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
 import { sql } from 'kysely';
 
@@ -7,9 +7,11 @@ const GOVERNANCE_LOCK = 5_213_844_108;
 
 /**
  * Protects the invariant that every issued key has a governing policy. A transaction that issues or assigns a key takes
- * the lock shared; one that changes what governs keys (policies, defaults, principals, teams) takes it exclusively.
+ * the lock shared; one that changes what governs keys (policies, defaults, principals, teams) takes it exclusively. A unit of work
+ * has taken it exclusively before its first step.
  */
 export async function lockGovernance(tx: Tx, mode: 'shared' | 'exclusive'): Promise<void> {
+  if (isInUnit(tx)) return;
   await (mode === 'shared'
     ? sql`SELECT pg_advisory_xact_lock_shared(${GOVERNANCE_LOCK})`
     : sql`SELECT pg_advisory_xact_lock(${GOVERNANCE_LOCK})`
@@ -25,7 +27,9 @@ export async function assertEveryKeyGoverned(tx: Tx): Promise<void> {
     LEFT JOIN teams ON teams.id = principals.team_id
     WHERE keys.revoked_at IS NULL AND keys.policy_id IS NULL AND principals.policy_id IS NULL
       AND teams.member_policy_id IS NULL AND teams.policy_id IS NULL
-      AND NOT EXISTS (SELECT FROM policies WHERE default_for IN (keys.kind, 'all'))
+      AND NOT EXISTS (SELECT FROM policies WHERE default_for = keys.kind)
+      -- Known before the first key is read.
+      AND NOT EXISTS (SELECT FROM policies WHERE default_for = 'all')
     LIMIT 1`.execute(tx);
   if (rows.length === 0) return;
   throw new AppError(

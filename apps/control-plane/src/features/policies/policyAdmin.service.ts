@@ -1,7 +1,6 @@
-import type { Database, Tx } from '@weighbridge/database';
+import { atEnd, type Database, type Tx } from '@weighbridge/database';
 import { isId, microFromNano, nanoFromMicro, newId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { openCounter, setBucketLimits } from '@weighbridge/ledger';
 import type { Caller } from '../../shared/caller.ts';
 import { validDisplayName } from '../../shared/displayName.ts';
 import { fieldChanges } from '../../shared/fieldChanges.ts';
@@ -9,8 +8,8 @@ import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/p
 import type { AssertMatch } from '../../shared/preconditions.ts';
 import type { CacheSettings } from '../../shared/schemas.ts';
 import { recordChange } from '../changes/changes.service.ts';
-import { reclaimExcess } from '../leases/reclaims.ts';
 import { profileExists } from '../profiles/profiles.service.ts';
+import { updateCounters } from './counters.service.ts';
 import { assertEveryKeyGoverned, lockGovernance } from './governance.ts';
 import {
   depthBelow,
@@ -50,8 +49,6 @@ import {
 export interface PolicyAdminDeps {
   readonly db: Database;
   readonly now: () => Date;
-  /** The transaction is rolled back: counters, which proxies use, are left alone. */
-  readonly isRehearsal?: boolean;
 }
 
 export async function existingPolicy(db: Database, id: string): Promise<PolicyRow> {
@@ -139,24 +136,15 @@ export async function changePolicy(
     const settings = { ...before, ...input };
     await assertReferences(tx, id, input);
     const startsCounter = names.some((name) => COUNTER_FIELDS.has(name));
-    let after = await updatePolicy(tx, id, {
+    const after = await updatePolicy(tx, id, {
       ...columns(settings),
       ...(startsCounter && { counter_version: row.counter_version + 1, counter_since: now }),
       updated_at: now,
     });
     await assertEveryKeyGoverned(tx);
     if (input.on_exhausted) await assertFewReplacements(tx, id);
-    if (startsCounter && !deps.isRehearsal) {
-      const ledgerStart = await openCounter(tx, after, now);
-      if (settings.window === 'none') {
-        after = await updatePolicy(tx, id, { counter_since: countedSince(row.created_at, ledgerStart) });
-      }
-    }
-    // In the same transaction: after the commit, no lease is granted by the previous limit.
-    if (changed.limit_micro_usd && !deps.isRehearsal) {
-      await setBucketLimits(tx, id, now);
-      await reclaimExcess(tx, id);
-    }
+    const change = { policyId: id, isNew: startsCounter, hasNewLimit: 'limit_micro_usd' in changed, at: now };
+    await atEnd(tx, updateCounters, [change]);
     await recordChange(tx, {
       actor: caller,
       action: 'policy.updated',
@@ -210,11 +198,6 @@ function inUse({ kind, id, replaces }: PolicyUser): string {
 /** A policy that becomes a default, or no longer is one, concerns keys that do not have it yet. */
 function reachOf(isDefault: unknown): 'own' | 'all' {
   return isDefault ? 'all' : 'own';
-}
-
-/** The start of a counter without a window, which counts everything that the ledger has for its policy. */
-function countedSince(createdAt: Date, ledgerStart: Date | null): Date {
-  return ledgerStart !== null && ledgerStart > createdAt ? ledgerStart : createdAt;
 }
 
 /** Changing one of these fields starts a new counter. */

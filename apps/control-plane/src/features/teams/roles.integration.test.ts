@@ -133,7 +133,7 @@ describe('the lead of a team', () => {
     );
     expect(await outcome(api.call('POST', `/teams/${team}/freeze`, { key }))).toEqual(refused);
     expect(await outcome(api.call('DELETE', `/teams/${team}`, { key }))).toEqual(refused);
-    expect(await outcome(api.call('POST', '/plans/check', { key, body: { calls: [] } }))).toEqual(refused);
+    expect(await outcome(api.call('POST', '/apply', { key, body: { calls: [] } }))).toEqual(refused);
   });
 });
 

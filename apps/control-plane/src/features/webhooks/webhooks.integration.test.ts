@@ -133,7 +133,7 @@ describe('a webhook', () => {
     }
   });
 
-  it('can be part of a plan that is checked', async () => {
+  it('can be part of a plan', async () => {
     const calls = [
       {
         method: 'POST',
@@ -145,7 +145,7 @@ describe('a webhook', () => {
       { method: 'POST', path: '/api/v1/webhooks', body: { name: 'inside', url: 'https://10.0.0.1/' } },
       { method: 'POST', path: '/api/v1/webhooks/{w}/test' },
     ];
-    const { body } = await api.call('POST', '/plans/check', { body: { calls } });
+    const { body } = await api.call('POST', '/apply', { body: { calls, dry_run: true } });
     expect((body.errors as Json[]).map(({ index, code }) => [index, code])).toEqual([
       [2, 'url_invalid'],
       [3, 'not_plannable'],

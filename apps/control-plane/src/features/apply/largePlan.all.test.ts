@@ -13,7 +13,7 @@ it('checks a plan of thousands of changes', async () => {
         },
   );
   try {
-    const { body } = await api.call('POST', '/plans/check', { body: { calls } });
+    const { body } = await api.call('POST', '/apply', { body: { calls } });
     expect(body).toEqual({ checked: 3_000, errors: [] });
   } finally {
     await api.close();

@@ -1,0 +1,45 @@
+import type { Tx } from '@weighbridge/database';
+import { openCounter, setBucketLimits } from '@weighbridge/ledger';
+import { reclaimExcess } from '../leases/reclaims.ts';
+import { findPolicy, updatePolicy } from './policies.repository.ts';
+
+/** What a change of a policy, or of an override, does to the counters of the policy. */
+export interface CounterChange {
+  readonly policyId: string;
+  /** The policy counts anew: it has another counter version. */
+  readonly isNew?: boolean;
+  readonly hasNewLimit?: boolean;
+  readonly at: Date;
+}
+
+/**
+ * Opens the counters that changes of policies start, and gives the buckets their new limits, in the transaction of the changes: after
+ * the commit, no lease is granted by a previous limit. Lease calls wait from here on.
+ */
+export async function updateCounters(tx: Tx, changes: readonly CounterChange[]): Promise<void> {
+  for (const [policyId, at] of latest(changes.filter(({ isNew }) => isNew))) await open(tx, policyId, at);
+  const limited = latest(changes.filter(({ hasNewLimit }) => hasNewLimit));
+  if (limited.size === 0) return;
+  const ids = [...limited.keys()];
+  await setBucketLimits(tx, ids, new Date(Math.max(...[...limited.values()].map(Number))));
+  await reclaimExcess(tx, ids);
+}
+
+/** When each policy was changed last. */
+function latest(changes: readonly CounterChange[]): ReadonlyMap<string, Date> {
+  return new Map(changes.map(({ policyId, at }) => [policyId, at]));
+}
+
+async function open(tx: Tx, policyId: string, at: Date): Promise<void> {
+  const policy = await findPolicy(tx, policyId);
+  // A later change of the same transaction deleted it.
+  if (!policy) return;
+  const ledgerStart = await openCounter(tx, policy, at);
+  if (policy.window_kind !== 'none') return;
+  await updatePolicy(tx, policyId, { counter_since: countedSince(policy.created_at, ledgerStart) });
+}
+
+/** The start of a counter without a window, which counts everything that the ledger has for its policy. */
+function countedSince(createdAt: Date, ledgerStart: Date | null): Date {
+  return ledgerStart !== null && ledgerStart > createdAt ? ledgerStart : createdAt;
+}
