@@ -22,6 +22,7 @@ export { type HeldLock, takeLock } from './takeLock.ts';
 export {
   type AtEnd,
   atEnd,
+  checkAtEnd,
   createUnitOfWork,
   isInUnit,
   type RunningUnit,

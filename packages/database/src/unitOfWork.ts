@@ -39,6 +39,8 @@ export interface RunningUnit {
   left<T>(write: AtEnd<T>, from?: number): readonly T[];
   /** How much the steps left. */
   leftCount(): number;
+  /** Checks what the steps left to check (`checkAtEnd`). */
+  check(): Promise<void>;
 }
 
 /** Whether a transaction is a part of a unit of work. */
@@ -54,6 +56,15 @@ export async function atEnd<T>(tx: Tx, write: AtEnd<T>, items: readonly T[]): Pr
   const { adapter } = tx.getExecutor();
   if (!(adapter instanceof UnitAdapter)) return await write(tx, items);
   adapter.leave(write as AtEnd<unknown>, items);
+}
+
+/**
+ * Checks what a transaction must not break: at once in a transaction of its own, and where a step that breaks it can be undone by
+ * itself. Other units check it once, after their last step: only then does it matter.
+ */
+export async function checkAtEnd(tx: Tx, check: (tx: Tx) => Promise<void>): Promise<void> {
+  const { adapter } = tx.getExecutor();
+  if (!(adapter instanceof UnitAdapter && adapter.leaveCheck(check))) await check(tx);
 }
 
 export function createUnitOfWork(db: Database): UnitOfWork {
@@ -77,6 +88,7 @@ export function createUnitOfWork(db: Database): UnitOfWork {
             attempt: (step) => driver.attempt(step),
             left: (write, from) => driver.left(write, from),
             leftCount: () => driver.leftCount,
+            check: () => driver.check(),
           });
           if (isKept && driver.isBroken) throw new Error('a step failed that can not be undone by itself');
           if (!isKept) throw new Undone(result);
@@ -125,6 +137,11 @@ class UnitAdapter extends PostgresAdapter {
   leave(write: AtEnd<unknown>, items: readonly unknown[]): void {
     this.#driver.leave(write, items);
   }
+
+  /** False: it has to be checked now. */
+  leaveCheck(check: (tx: Tx) => Promise<void>): boolean {
+    return this.#driver.leaveCheck(check);
+  }
 }
 
 interface Left {
@@ -139,6 +156,7 @@ class UnitDriver implements Driver {
   #tx: Tx | undefined;
   #hasSavepoints = true;
   #left: Left[] = [];
+  readonly #checks = new Set<(tx: Tx) => Promise<void>>();
   /** For each open transaction, how much was left when it began. */
   readonly #open: number[] = [];
   readonly #connection: DatabaseConnection = {
@@ -157,7 +175,17 @@ class UnitDriver implements Driver {
     this.#tx = undefined;
     this.isBroken = false;
     this.#left = [];
+    this.#checks.clear();
     this.#open.length = 0;
+  }
+
+  leaveCheck(check: (tx: Tx) => Promise<void>): boolean {
+    if (!this.#hasSavepoints) this.#checks.add(check);
+    return !this.#hasSavepoints;
+  }
+
+  async check(): Promise<void> {
+    for (const check of this.#checks) await check(this.#running);
   }
 
   leave(write: AtEnd<unknown>, items: readonly unknown[]): void {

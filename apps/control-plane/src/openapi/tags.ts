@@ -5,7 +5,7 @@ export const TAG_DESCRIPTIONS: Readonly<Record<string, string>> = {
   Overrides: 'Other limits for single counters of a policy, each with a reason and an end.',
   Principals: 'The persons and services to which spend belongs, and their roles.',
   Teams: 'Teams of principals: their members, their budgets, and what each has spent.',
-  Plans: 'Whether a list of changes would succeed, before the first is made.',
+  Apply: 'Many changes at once, all or none, and whether they would succeed.',
   Profiles: 'Routing profiles: which model serves a request for `router/<name>`.',
   Aliases: "Operators' names for models and profiles.",
   Explain: 'What a name of a request stands for, and where the request would go.',

@@ -20,7 +20,7 @@ interface Call {
 
 async function check(calls: readonly Call[], key = api.operatorKey) {
   const { status, body } = await api.call('POST', '/apply', { key, body: { calls, dry_run: true } });
-  return { status, body, errors: (body.errors ?? []) as Json[] };
+  return { status, body, errors: (status === 200 ? body.errors : [body.error]) as Json[] };
 }
 
 /** All that a change would leave behind. */
@@ -314,6 +314,18 @@ describe('a plan', () => {
       ]);
     });
     expect(outcome.errors).toEqual([]);
+  });
+
+  it('leaves no key without a policy, and says which call would; in between it may', async () => {
+    const { data } = (await api.call('GET', '/policies?default_for=all')).body as { data: Json[] };
+    const path = `/api/v1/policies/${String(data[0]?.id)}`;
+    const clear: Call = { method: 'PATCH', path, body: { default_for: null } };
+    const before = await state();
+    const { status, error } = await apply([policy('beside'), clear]);
+    const errors = (error.errors as Json[]).map(({ index, code }) => [index, code]);
+    expect([status, errors]).toEqual([422, [[1, 'policy_in_use']]]);
+    expect(await state()).toEqual(before);
+    expect((await check([clear, policy('default', { default_for: 'all' })])).errors).toEqual([]);
   });
 
   it('acts with the rights that its own calls leave its sender', async () => {

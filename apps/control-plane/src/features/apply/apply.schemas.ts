@@ -23,7 +23,9 @@ const PlannedCall = Strict(
     ),
     expects: Type.Optional(
       Type.Unsafe<Expected>({
+        title: 'ExpectedResource',
         type: ['object', 'null'],
+        maxProperties: 200,
         additionalProperties: true,
         description:
           'The resource of the call as a list or a read showed it, whole or in part: if it has other values now, the call is refused with 412. What changes by itself is not compared. Null: there must be no such resource yet, as with `If-None-Match: *`.',

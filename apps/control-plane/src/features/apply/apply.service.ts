@@ -117,6 +117,10 @@ async function makeAll(
     const isMade = await planned.make(unit, index, call);
     if (!isMade && !hasSavepoints) throw new FirstRefusal();
   }
+  await unit.check().catch((error: unknown) => {
+    // Which call broke it is found by the run with savepoints.
+    throw error instanceof AppError ? new FirstRefusal() : error;
+  });
   if (planned.errors.length > 0 && !isDryRun) throw refused(planned.errors);
 }
 

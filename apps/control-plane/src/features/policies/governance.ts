@@ -1,4 +1,4 @@
-import { isInUnit, type Tx } from '@weighbridge/database';
+import { checkAtEnd, isInUnit, type Tx } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
 import { sql } from 'kysely';
 
@@ -20,6 +20,10 @@ export async function lockGovernance(tx: Tx, mode: 'shared' | 'exclusive'): Prom
 
 /** Throws a 409 if the transaction leaves a key without a governing policy. Revoked keys keep their last one. */
 export async function assertEveryKeyGoverned(tx: Tx): Promise<void> {
+  await checkAtEnd(tx, assertNoneUngoverned);
+}
+
+async function assertNoneUngoverned(tx: Tx): Promise<void> {
   const { rows } = await sql<{ id: string }>`
     SELECT keys.id
     FROM keys

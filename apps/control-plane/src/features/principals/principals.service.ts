@@ -88,7 +88,8 @@ export async function putPrincipal(
     };
     const action = row ? 'principal.updated' : 'principal.created';
     await recordChange(tx, { actor: caller, action, resourceId: id, detail, at: now });
-    return present((await findPrincipal(tx, id)) ?? raise(new Error('the principal is not there')));
+    const ofTeam = row ?? { team_id: null, team_name: null, team_role: null, created_at: now };
+    return present({ ...ofTeam, id, policy_id, role, deactivated_at: deactivatedAt });
   });
 }
 
