@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { startTestApi } from '../../../test/testApi.ts';
 
-it('checks a plan of thousands of changes', async () => {
+it('applies a plan of thousands of changes', async () => {
   const api = await startTestApi();
   const calls = Array.from({ length: 3_000 }, (_, n) =>
     n % 3 === 0
@@ -14,7 +14,11 @@ it('checks a plan of thousands of changes', async () => {
   );
   try {
     const { body } = await api.call('POST', '/apply', { body: { calls } });
-    expect(body).toEqual({ checked: 3_000, errors: [] });
+    expect(body).toMatchObject({ calls: 3_000, errors: [] });
+    const [policy, , person] = body.results as { id: string }[];
+    expect((await api.call('GET', `/principals/${person?.id}`)).body).toMatchObject({
+      policy_id: policy?.id,
+    });
   } finally {
     await api.close();
   }
