@@ -299,6 +299,21 @@ describe('a plan', () => {
     expect([waited.status, waited.code, await state()]).toEqual([503, 'apply_running', before]);
   });
 
+  it('waits for itself at another control plane, which has not responded yet', async () => {
+    const { data } = (await api.call('GET', '/keys?name_contains=operator&page_size=500')).body as {
+      data: Json[];
+    };
+    const own = data.find(
+      ({ scopes, name }) => name === 'operator' && (scopes as string[]).includes('operator'),
+    );
+    const [before, waited] = await api.db.transaction().execute(async (tx) => {
+      const lock = `${String(own?.id)} c-run`;
+      await sql`SELECT pg_advisory_xact_lock(hashtextextended(${lock}, 0))`.execute(tx);
+      return [await state(), await apply([policy('twice')], { 'idempotency-key': 'c-run' })];
+    });
+    expect([waited.status, waited.code, await state()]).toEqual([503, 'apply_running', before]);
+  });
+
   it('holds the revision and the counters only while it ends', async () => {
     const { body: limited } = await api.call('POST', '/policies', {
       body: { name: 'limited', limit_micro_usd: 9 },

@@ -93,6 +93,9 @@ export function createApply({ db, now, buildApi }: ApplyDeps): Applying {
           if (error instanceof FirstRefusal) return run(true);
           throw error;
         });
+      } catch (error) {
+        // Another control plane applies a plan, maybe this one, whose response was lost.
+        throw isLockTimeout(error) ? applyRunning() : error;
       } finally {
         isRunning = false;
       }
@@ -126,11 +129,7 @@ async function makeAll(
 
 /** First, as in every change that needs it: its holders wait for rows that a plan may hold. */
 async function lock(tx: Tx): Promise<void> {
-  try {
-    await withLockTimeout(tx, GOVERNANCE_WAIT_MS, () => lockGovernance(tx, 'exclusive'));
-  } catch (error) {
-    throw isLockTimeout(error) ? applyRunning() : error;
-  }
+  await withLockTimeout(tx, GOVERNANCE_WAIT_MS, () => lockGovernance(tx, 'exclusive'));
 }
 
 /** Writes what the calls left: counters, for which leases wait, and the revision, for which other changes do, come last. */
