@@ -20,6 +20,8 @@ function fileOf(sections: Partial<Record<keyof ApplyFile, Json[]>>): ApplyFile {
 
 const TEAM = fileOf({ teams: [{ name: 'a' }] });
 const noSecrets = async () => {};
+const usd = (units: number) => ({ currency_code: 'USD', units, nanos: 0 });
+const priceOf = (units: number) => ({ input_price: usd(units), output_price: usd(units) });
 const done = fakePlans(async () => ({ id: 'made' }));
 const failed = (status: number, code: string, details = {}) =>
   new ApiError({ status, code, message: 'It says why.', details });
@@ -125,7 +127,7 @@ describe('the calls of a plan', () => {
     connectors: [{ id: 'con_1', name: 'c', provider: 'a', weight: 1 }],
     prices: {
       con_1: [
-        { model: 'a/b', version: 3, price: { input_price: 1 } },
+        { model: 'a/b', version: 3, price: priceOf(1) },
         { model: 'a/d', version: 2, price: null },
       ],
     },
@@ -146,10 +148,17 @@ describe('the calls of a plan', () => {
       { id: 'bob', role: 'auditor' },
     ],
     models: [
-      { model: 'a/b', context_window: 2, price: { input_price: 5 } },
+      { model: 'a/b', context_window: 2, price: priceOf(5) },
       { model: 'a/c', context_window: 1 },
     ],
-    connectors: [{ name: 'c', provider: 'a', weight: 2, prices: { 'a/b': 1, 'a/c': 1, 'a/d': 1 } }],
+    connectors: [
+      {
+        name: 'c',
+        provider: 'a',
+        weight: 2,
+        prices: { 'a/b': priceOf(2), 'a/c': priceOf(2), 'a/d': priceOf(2) },
+      },
+    ],
     aliases: [{ name: 'x', target: 'a/c' }],
     webhooks: [{ name: 'w', enabled: false }],
     overrides: [{ policy: 'a', reason: 'other', ends_at: '2999-01-01T00:00:00Z' }],

@@ -35,7 +35,7 @@ const WITHOUT_COMMAND: Readonly<Record<string, string>> = {
   putCatalogModel: '`apply` and `catalog import`',
   updateCatalogModel: '`apply` and `catalog import`',
   createCatalogPrice: '`apply` and `catalog import`',
-  checkPlan: '`apply`',
+  applyPlan: '`apply` and `catalog import`',
 };
 
 function resolved(schema: Schema): Schema {
