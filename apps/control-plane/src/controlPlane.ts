@@ -6,8 +6,8 @@ import {
   type Metrics,
   type ServiceContext,
   type Tracing,
-  toHandler,
 } from '@weighbridge/runtime';
+import { toHandler } from '@weighbridge/runtime/fastify';
 import type { ControlPlaneConfig } from './config.ts';
 import { hasOperatorKey } from './features/access/access.service.ts';
 import { createOidc } from './features/access/oidc/oidc.ts';

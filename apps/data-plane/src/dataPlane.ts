@@ -32,8 +32,8 @@ import { ConnectorTests } from './request/connectorTest.ts';
 import { InFlightRequests } from './request/inFlightRequests.ts';
 import { createRequestDeps, type ProxyParts } from './requestDeps.ts';
 import { createEvidenceStore } from './routing/evidenceStore.ts';
-import { buildApp, inferenceHandler } from './server/app.ts';
 import { countRequests } from './server/countRequests.ts';
+import { inferenceHandler } from './server/inferenceHandler.ts';
 import { reportHealth } from './upstream/connectorHealth.ts';
 import { ConnectorIdentities } from './upstream/connectorIdentities.ts';
 import { reportTokenFailures } from './upstream/tokenFailures.ts';
@@ -178,7 +178,7 @@ export async function startDataPlane(
     stream: deps.stream,
   };
   addMetrics(parts, spool, run);
-  return await openApi(parts, run, context);
+  return openApi(parts, run, context);
 }
 
 /** State that steps share although they open one after the other. */
@@ -274,13 +274,11 @@ function addMetrics(parts: ProxyParts, spool: Spool, run: Run): void {
 }
 
 /** Opens the HTTP application over all parts. */
-async function openApi(parts: ProxyParts, run: Run, context: ServiceContext): Promise<DataPlane> {
+function openApi(parts: ProxyParts, run: Run, context: ServiceContext): DataPlane {
   const { onShutdown } = context;
   const requestDeps = createRequestDeps(parts, context);
   run.connectors = () => reportHealth(requestDeps.health, parts.state.table);
-  const app = buildApp(requestDeps);
-  onShutdown('data plane API', () => app.close());
-  const counted = countRequests(await inferenceHandler(app, requestDeps));
+  const counted = countRequests(inferenceHandler(requestDeps));
   run.inFlightRequests = counted.count;
   return {
     handler: counted.handler,

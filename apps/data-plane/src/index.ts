@@ -10,6 +10,6 @@ export {
 export { type DataPlaneConfig, loadConfig } from './config.ts';
 export { type DataPlane, type DataPlaneDeps, startDataPlane } from './dataPlane.ts';
 export { openPinBucket } from './routing/pinBucket.ts';
-export { refusalResponse } from './server/app.ts';
 export { isInferencePath } from './server/clientPaths.ts';
+export { refusalResponse } from './server/inferenceHandler.ts';
 export { openResponseBucket } from './translation/responseStore.ts';

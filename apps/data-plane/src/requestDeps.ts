@@ -28,7 +28,7 @@ import { UnfinishedResponses } from './request/unfinishedResponses.ts';
 import { createRequestCounters } from './requestCounters.ts';
 import type { EvidenceStore } from './routing/evidenceStore.ts';
 import { openSessionPins } from './routing/openSessionPins.ts';
-import type { AppDeps } from './server/app.ts';
+import type { ServerDeps } from './server/exchange.ts';
 import { addMemoryMetrics, MemoryBudget } from './shared/memoryBudget.ts';
 import { envelopeKey } from './translation/envelopeKey.ts';
 import { ResponseStore, responseKey } from './translation/responseStore.ts';
@@ -68,7 +68,7 @@ export interface ProxyParts {
 const REFUSALS_TIMEOUT_MS = 1_000;
 
 /** The dependencies of the HTTP application and its requests. */
-export function createRequestDeps(parts: ProxyParts, context: ServiceContext): AppDeps {
+export function createRequestDeps(parts: ProxyParts, context: ServiceContext): ServerDeps {
   const { config, keys, state, heartbeats, limits, evidence, controlPlane, metrics } = parts;
   const { logger } = context;
   const counters = createRequestCounters(metrics, logger);

@@ -15,7 +15,7 @@ import { environmentOf, loadConfig, loadProcessConfig, type ProcessConfig } from
 import { shutdownMs, startDataPlane } from './dataPlane.ts';
 import { letYoungSpaceGrow, nodeArguments, tuneCollections } from './heapGrowth.ts';
 import { openPinBucket } from './routing/pinBucket.ts';
-import { refusalResponse } from './server/app.ts';
+import { refusalResponse } from './server/inferenceHandler.ts';
 import { runProcesses } from './server/processes.ts';
 import { openResponseBucket } from './translation/responseStore.ts';
 

@@ -27,11 +27,8 @@ async function bodyOf(answer: Response): Promise<ErrorBody> {
   return (await answer.json()) as ErrorBody;
 }
 
-describe.each([
-  ['the framework', false],
-  ['the fast path', true],
-])("clients of other vendors' paths, through %s", (_what, usesFastPath) => {
-  const proxy = useProxy(vendor, { usesFastPath });
+describe("clients of other vendors' paths", () => {
+  const proxy = useProxy(vendor);
   const azure = (options: { deployment?: string } = {}) =>
     new AzureOpenAI({
       endpoint: proxy.url,
@@ -135,7 +132,7 @@ describe.each([
 });
 
 describe('an unserved route', () => {
-  const proxy = useProxy(vendor, { usesFastPath: true });
+  const proxy = useProxy(vendor);
 
   it.each([
     ['POST', '/v1/images/generations', {}, 'openai'],
@@ -195,7 +192,7 @@ describe('an unserved route', () => {
 });
 
 describe('an unserved route of Google', () => {
-  const proxy = useProxy(vendor, { usesFastPath: true });
+  const proxy = useProxy(vendor);
 
   it.each([
     ['/v1beta/files', {}],
@@ -213,7 +210,7 @@ describe('an unserved route of Google', () => {
 });
 
 describe('a WebSocket', () => {
-  const proxy = useProxy(vendor, { usesFastPath: true });
+  const proxy = useProxy(vendor);
   const upgrade = (path: string, protocol: string, key = '', ends = false) =>
     new Promise<string>((resolve) => {
       const { hostname, port } = new URL(proxy.url);

@@ -5,7 +5,7 @@ import { startProxyForTest, useProxy, useVendor } from './useProxy.ts';
 
 const vendor = useVendor({ traits: { strict: true } });
 const models = [{ id: 'mock/sized', nanoPerToken: 1_000n, maxOutputTokens: 4_000 }];
-const options = { usesFastPath: true, models };
+const options = { models };
 const proxy = useProxy(vendor, options);
 const client = (apiKey = ALICE, url = proxy.url) =>
   new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 });

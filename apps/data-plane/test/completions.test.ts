@@ -4,7 +4,7 @@ import { ALICE, BOB, HARD, SPENT, settled } from './proxy.ts';
 import { startProxyForTest, useProxy, useVendor } from './useProxy.ts';
 
 const vendor = useVendor({ traits: { strict: true } });
-const proxy = useProxy(vendor, { usesFastPath: true });
+const proxy = useProxy(vendor);
 const client = (apiKey = ALICE, url = proxy.url) =>
   new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 });
 const ask = { model: 'mock/echo', prompt: 'weigh this load', max_tokens: 50 };

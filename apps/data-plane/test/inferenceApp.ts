@@ -23,7 +23,8 @@ import { createTokenCounter } from '../src/formats/tokenCounter.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import { OverheadWindow } from '../src/observe/overheadWindow.ts';
 import { InFlightRequests } from '../src/request/inFlightRequests.ts';
-import { type AppDeps, buildApp, inferenceHandler } from '../src/server/app.ts';
+import type { ServerDeps } from '../src/server/exchange.ts';
+import { inferenceHandler } from '../src/server/inferenceHandler.ts';
 import { MemoryBudget } from '../src/shared/memoryBudget.ts';
 import { ConnectorHealth } from '../src/upstream/connectorHealth.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
@@ -90,7 +91,7 @@ export async function startInferenceApp(
     clockMs: () => Date.now(),
   });
   const memory = new MemoryBudget(64 * 1024 * 1024);
-  const deps: AppDeps = {
+  const deps: ServerDeps = {
     noteRefusal: () => {},
     keys,
     table: () => table,
@@ -135,7 +136,7 @@ export async function startInferenceApp(
     bodyLimitBytes: 10_000,
     notReady: () => undefined,
   };
-  const url = await listen(await inferenceHandler(buildApp(deps), deps));
+  const url = await listen(inferenceHandler(deps));
   const app: InferenceApp = {
     key: keyWithPolicy(),
     resolve: async () => app.key,

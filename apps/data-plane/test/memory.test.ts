@@ -13,12 +13,9 @@ const ERROR = /"code":"(\w+)".*\}$/s;
 
 const vendor = useVendor();
 
-describe.each([
-  ['the framework', false],
-  ['the fast path', true],
-])('memory, on %s', (_path, usesFastPath) => {
+describe('memory', () => {
   const start = (options: { memoryBudgetBytes?: number; bodyLimitBytes?: number } = {}): Promise<TestProxy> =>
-    startProxyForTest({ vendorUrl: vendor.url, usesFastPath, ...options });
+    startProxyForTest({ vendorUrl: vendor.url, ...options });
 
   /** Sends a head, and no byte of the body; returns the response. */
   async function refused(proxy: TestProxy, line: string, headers: Record<string, string | number>) {

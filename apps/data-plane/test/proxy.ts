@@ -19,14 +19,7 @@ import {
 import { newUuid, type Strata } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { IdentityError } from '@weighbridge/identities';
-import {
-  createLogger,
-  createMetrics,
-  listenHttp,
-  type Metrics,
-  type Tracing,
-  toHandler,
-} from '@weighbridge/runtime';
+import { createLogger, createMetrics, listenHttp, type Metrics, type Tracing } from '@weighbridge/runtime';
 import { type PolicyCacheSetting, routingTable } from '@weighbridge/state';
 import { RecentFailures } from '../src/attempt/recentFailures.ts';
 import { openResponseCache, type SharedCache } from '../src/cache/openResponseCache.ts';
@@ -43,7 +36,8 @@ import type { FeedbackDeps } from '../src/request/recordFeedback.ts';
 import { type UnfinishedDeps, UnfinishedResponses } from '../src/request/unfinishedResponses.ts';
 import { createPinStore } from '../src/routing/pinStore.ts';
 import { createSessionPins, type PinResult } from '../src/routing/sessionPins.ts';
-import { type AppDeps, buildApp, inferenceHandler, refusalResponse } from '../src/server/app.ts';
+import type { ServerDeps } from '../src/server/exchange.ts';
+import { inferenceHandler, refusalResponse } from '../src/server/inferenceHandler.ts';
 import { addMemoryMetrics, MemoryBudget } from '../src/shared/memoryBudget.ts';
 import { ResponseStore, responseBucketSettings } from '../src/translation/responseStore.ts';
 import { ConnectorHealth } from '../src/upstream/connectorHealth.ts';
@@ -101,8 +95,6 @@ export interface TestProxyOptions {
   readonly connectors?: readonly Partial<Connector>[];
   readonly corsOrigins?: readonly string[];
   readonly bodyLimitBytes?: number;
-  /** Default: every request goes through the framework. */
-  readonly usesFastPath?: boolean;
   /** Default: 256 MiB. */
   readonly memoryBudgetBytes?: number;
   readonly connectTimeoutMs?: number;
@@ -261,9 +253,9 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
   };
   addMemoryMetrics(proxy.metrics, proxy.memory);
   const unfinished = unfinishedOf(proxy, { table: () => table, upstreams, memory: proxy.memory });
-  const onUnauthorized: AppDeps['onUnauthorized'] = ({ id }, status) =>
+  const onUnauthorized: ServerDeps['onUnauthorized'] = ({ id }, status) =>
     void proxy.unauthorized.push(`${id}: ${status}`);
-  const deps: AppDeps = {
+  const deps: ServerDeps = {
     noteRefusal: (refusal) => void proxy.refusals.push(refusal),
     keys: keysOf(proxy, options.restrictsModels),
     table: () => table,
@@ -325,8 +317,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     corsOrigins: options.corsOrigins ?? [],
     notReady: () => undefined,
   };
-  const app = buildApp(deps);
-  const handler = options.usesFastPath ? await inferenceHandler(app, deps) : await toHandler(app);
+  const handler = inferenceHandler(deps);
   const server = await listenHttp({
     handler: (request, response) => {
       options.intercept?.(request, response);
@@ -343,7 +334,6 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
       await server.close(0);
       unfinished.close();
       await upstreams.close();
-      await app.close();
       await closeUsage();
     },
   });

@@ -36,7 +36,7 @@ it('notes a request that is refused, with its model and what it was for', async 
   expect(proxy.refusals[0]?.attribution()).toMatchObject({ team: 'engines', labels: { a: 'b' } });
 });
 
-it('notes one that the framework refuses before it is a request of a route', async () => {
+it('notes one that is refused by its head, before its body', async () => {
   await send(HELLO, { authorization, 'content-type': 'text/plain' });
   expect(proxy.refusals).toMatchObject([{ status: 415, endpoint: 'chat_completions', modelRequested: '' }]);
 });

@@ -8,7 +8,7 @@ import { startProxyForTest, useProxy, useVendor } from './useProxy.ts';
 import { zstdFrame, zstdRun } from './zstdFrames.ts';
 
 const vendor = useVendor();
-const proxy = useProxy(vendor, { usesFastPath: true });
+const proxy = useProxy(vendor);
 
 const chat = (content: string) =>
   JSON.stringify({ model: 'mock/echo', messages: [{ role: 'user', content }] });

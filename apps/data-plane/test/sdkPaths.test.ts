@@ -8,7 +8,7 @@ import { useProxy, useVendor } from './useProxy.ts';
  * one that is not served or, at a path that other operations have, as a method that is not allowed.
  */
 const vendor = useVendor();
-const proxy = useProxy(vendor, { usesFastPath: true });
+const proxy = useProxy(vendor);
 
 interface Refused {
   readonly error?: {

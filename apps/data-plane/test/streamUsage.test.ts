@@ -19,7 +19,7 @@ async function open(provider: string, traits: MockVendorOptions['traits'] = {}):
   closing.push(vendor);
   const connectors = [{ provider }];
   const models = [{ id: `${provider}/echo`, nanoPerToken: 1_000n }];
-  const proxy = await startProxy({ vendorUrl: vendor.url, connectors, models, usesFastPath: true });
+  const proxy = await startProxy({ vendorUrl: vendor.url, connectors, models });
   closing.push(proxy);
   return { vendor, proxy };
 }

@@ -2,15 +2,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { openJetStreamUsageStream } from '@weighbridge/bus';
 import { checkConnection, createDb, type Database, schemaMismatch } from '@weighbridge/database';
 import {
-  createHttpApp,
   createMetrics,
   type Logger,
   listenHttp,
   listenMetrics,
   runService,
   startTracing,
-  toHandler,
 } from '@weighbridge/runtime';
+import { createHttpApp, toHandler } from '@weighbridge/runtime/fastify';
 import { loadConfig } from './config.ts';
 import { startMetering } from './metering.ts';
 

@@ -1,18 +1,15 @@
 export { ensureFolder } from './folders/ensureFolder.ts';
 export { type FolderHeld, type FolderLock, lockFolder } from './folders/folderLock.ts';
-export {
-  acceptJsonBodies,
-  bodyTooLarge,
-  clientGone,
-  createHttpApp,
-  expectJsonBody,
-  type HttpAppOptions,
-  isJsonType,
-  refuseOtherMethods,
-  toHandler,
-} from './http/httpApp.ts';
 export { type HttpLimits, type HttpServer, type HttpServerOptions, listenHttp } from './http/httpServer.ts';
 export { malformedJson } from './http/jsonBody.ts';
+export {
+  assertBodyFits,
+  assertJsonBody,
+  bodyTooLarge,
+  clientGone,
+  methodNotAllowed,
+  sendContinue,
+} from './http/requestChecks.ts';
 export { type BodyReader, RequestMessage } from './http/requestMessage.ts';
 export { createLogger, type Logger, type LogLevelName } from './logging/logger.ts';
 export { redactSecrets } from './logging/redact.ts';

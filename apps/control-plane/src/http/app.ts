@@ -1,15 +1,8 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { Database } from '@weighbridge/database';
 import { toHttpError } from '@weighbridge/errors';
-import {
-  acceptJsonBodies,
-  createHttpApp,
-  createMetrics,
-  type Logger,
-  type Metrics,
-  refuseOtherMethods,
-  type Tracing,
-} from '@weighbridge/runtime';
+import { createMetrics, type Logger, type Metrics, type Tracing } from '@weighbridge/runtime';
+import { acceptJsonBodies, createHttpApp, refuseOtherMethods } from '@weighbridge/runtime/fastify';
 import type { FastifyInstance } from 'fastify';
 import type { AccessDeps } from '../features/access/access.service.ts';
 import { aliasRoutes } from '../features/aliases/aliases.routes.ts';

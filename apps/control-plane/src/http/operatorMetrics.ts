@@ -1,4 +1,5 @@
-import { type Metrics, refuseOtherMethods } from '@weighbridge/runtime';
+import type { Metrics } from '@weighbridge/runtime';
+import { refuseOtherMethods } from '@weighbridge/runtime/fastify';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { type AccessDeps, authenticate } from '../features/access/access.service.ts';
 import { assertScope } from '../shared/caller.ts';

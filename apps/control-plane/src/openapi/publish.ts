@@ -1,6 +1,6 @@
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
-import { refuseOtherMethods } from '@weighbridge/runtime';
+import { refuseOtherMethods } from '@weighbridge/runtime/fastify';
 import type { FastifyContextConfig, FastifyInstance, FastifySchema } from 'fastify';
 import { completeDocument, FRAME } from './document.ts';
 import { HEADER_PATTERNS, PARAMETER_DESCRIPTIONS, PATH_PARAMETERS } from './parameters.ts';

@@ -30,21 +30,10 @@ const ENDPOINT_OF_PATH: Readonly<Record<string, Endpoint>> = {
   '/models/{model}:countTokens': 'count_tokens',
   '/models/{model}:embedContent': 'embed_content',
   '/models/{model}:batchEmbedContents': 'embed_content',
-  '/models/{model}:streamGenerateContent': 'generate_content',
-  '/models': 'models',
-  '/models/*': 'models',
-  '/feedback': 'feedback',
 };
 
 export function endpointOf({ path }: Pick<Operation, 'path'>): Endpoint {
   return ENDPOINT_OF_PATH[path] ?? 'other';
-}
-
-/** `route`: the template of a route below its prefix, such as `/responses/:id`; undefined if a path has no route. */
-export function endpointOfRoute(route: string | undefined): Endpoint {
-  if (route === undefined) return 'other';
-  const path = route.replace('/:model/::', '/{model}:');
-  return path.startsWith('/responses/:id') ? 'stored_responses' : (ENDPOINT_OF_PATH[path] ?? 'other');
 }
 
 /** The operation's name in the OpenTelemetry GenAI conventions (https://opentelemetry.io/docs/specs/semconv/gen-ai/). */

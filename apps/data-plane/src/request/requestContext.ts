@@ -30,14 +30,12 @@ export interface IncomingRequest {
   readonly query: string;
   /** Monotonic, in milliseconds. */
   readonly receivedAt: number;
-  /** Set if the request is authenticated already. */
-  readonly key: ResolvedKey | undefined;
   /** Reads the body; undefined if the client disconnected before its end. */
   readonly readAction: (key: ResolvedKey) => Action | Promise<Action | undefined>;
 }
 
 /** A request whose key is known and whose body has arrived. */
-export interface InferenceRequest extends Omit<IncomingRequest, 'readAction' | 'key'> {
+export interface InferenceRequest extends Omit<IncomingRequest, 'readAction'> {
   readonly key: ResolvedKey;
   readonly action: Action;
   readonly observed: RequestObservation;

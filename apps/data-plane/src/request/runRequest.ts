@@ -4,7 +4,7 @@ import { clientGone, type Logger } from '@weighbridge/runtime';
 import type { ResolvedKey, RoutingTable } from '@weighbridge/state';
 import type { AttemptDeps } from '../attempt/attempt.ts';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
-import { addRequestId, errorResponse, sendError, sendInternalError } from '../attempt/errorResponse.ts';
+import { sendInternalError } from '../attempt/errorResponse.ts';
 import { type Delivered, type FailoverDeps, failOver } from '../attempt/failover.ts';
 import { findStored } from '../attempt/findStored.ts';
 import type { Plan } from '../attempt/plan.ts';
@@ -14,12 +14,11 @@ import type { ResponseCache } from '../cache/responseCache.ts';
 import type { KeyCache } from '../control/keyCache.ts';
 import { STORED_RESPONSE } from '../formats/operation.ts';
 import type { Observer } from '../observe/observer.ts';
-import type { RequestObservation } from '../observe/requestObservation.ts';
 import type { MemoryBudget } from '../shared/memoryBudget.ts';
 import { isOwnResponse } from '../translation/responseStore.ts';
 import { authenticate } from './authenticate.ts';
 import type { InFlightRequests } from './inFlightRequests.ts';
-import { type NoteRefusal, noteRefusal } from './noteRefusal.ts';
+import type { NoteRefusal } from './noteRefusal.ts';
 import { type PlanDeps, planGeneration } from './planRequest.ts';
 import { planStored } from './planStored.ts';
 import { admitByRates, admitTokens, type RateDeps, writeRateHeaders } from './rateAdmission.ts';
@@ -27,6 +26,7 @@ import { relayDelivered } from './relayDelivered.ts';
 import { type RequestCaching, requestCaching } from './requestCaching.ts';
 import { type IncomingRequest, type InferenceRequest, RequestContext } from './requestContext.ts';
 import { respondFromCache } from './respondFromCache.ts';
+import { respondWithError } from './respondWithError.ts';
 import { respondWithEstimate } from './respondWithEstimate.ts';
 import { respondWithStored } from './respondWithStored.ts';
 import type { UnfinishedResponses } from './unfinishedResponses.ts';
@@ -50,9 +50,8 @@ export interface RunDeps
 }
 
 /**
- * Runs one inference request from its head to its settlement, whichever way it came in: authenticate, read the body, plan,
- * answer from the cache or count against the rate limits and forward, relay and settle. Answers the client in every case;
- * never rejects.
+ * Runs one inference request from its head to its settlement: authenticate, read the body, plan, answer from the cache or count
+ * against the rate limits and forward, relay and settle. Answers the client in every case; never rejects.
  *
  * Steps return a promise only if they have to wait: awaiting every step costs more than most of them do (docs/adr/0017).
  */
@@ -62,10 +61,10 @@ export async function runRequest(
   client: ClientConnection,
 ): Promise<void> {
   const { id, dialect, endpoint, headers, receivedAt } = incoming;
-  const observed = deps.observer.begin({ id, endpoint, receivedAt, key: incoming.key }, headers);
+  const observed = deps.observer.begin({ id, endpoint, receivedAt, key: undefined }, headers);
   try {
     // Before the body is read: no one uploads 32 MiB to learn that a key is wrong.
-    const authenticating = incoming.key ?? authenticate(deps.keys, incoming, deps.now().getTime());
+    const authenticating = authenticate(deps.keys, incoming, deps.now().getTime());
     const key = authenticating instanceof Promise ? await authenticating : authenticating;
     observed.key = key;
     const reading = incoming.readAction(key);
@@ -82,25 +81,6 @@ export async function runRequest(
   } finally {
     client.release();
   }
-}
-
-/** Sends an error response, unless a response has begun. */
-function respondWithError(
-  { observer, noteRefusal: note, logger }: RunDeps,
-  { id, dialect, headers: sentHeaders }: IncomingRequest,
-  observed: RequestObservation,
-  error: unknown,
-  client: ClientConnection,
-): void {
-  const sent = errorResponse(dialect, error, id);
-  observer.failed(observed, error, sent.status);
-  noteRefusal(note, observed, error, sent.status, sentHeaders);
-  const isLogged = !(error instanceof AppError) || error.isLogged;
-  if (sent.status >= 500 && isLogged) logger.error({ err: error, requestId: id }, 'request failed');
-  const { response, headers } = client;
-  if (response.headersSent || response.destroyed) return;
-  addRequestId(headers, dialect, id);
-  sendError(response, headers, sent, id);
 }
 
 /** Before the response is committed, an error rejects; after that, it is logged and the response is ended. */

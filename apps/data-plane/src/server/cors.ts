@@ -1,4 +1,5 @@
-import type { FastifyInstance } from 'fastify';
+import type { IncomingMessage } from 'node:http';
+import type { HeaderList } from '../attempt/responseHeaders.ts';
 
 const PREFLIGHT_MAX_AGE_S = '7200';
 /** What a page's script may read besides the body. */
@@ -17,22 +18,22 @@ const EXPOSED = [
 ].join(', ');
 
 /**
- * Lets pages of these origins call the service from a browser (https://fetch.spec.whatwg.org/#http-cors-protocol); `*`
- * stands for all. Without any, nothing is said, and browsers refuse. Keys go in a header, so no cookie is ever allowed.
+ * The headers that let pages of these origins call the service from a browser (https://fetch.spec.whatwg.org/#http-cors-protocol);
+ * `*` stands for all. Without any, nothing is said, and browsers refuse. Keys go in a header, so no cookie is ever allowed.
  */
-export function allowOrigins(app: FastifyInstance, origins: readonly string[]): void {
-  if (origins.length === 0) return;
-  const isAllowed = (origin: string) => origins.includes('*') || origins.includes(origin);
-  app.addHook('onRequest', async ({ method, headers }, reply) => {
-    const { origin } = headers;
-    // On the socket's own response: an answer that is relayed does not go through Fastify's.
-    reply.raw.setHeader('vary', 'origin');
-    if (origin === undefined || !isAllowed(origin)) return;
-    reply.raw.setHeader('access-control-allow-origin', origin);
-    reply.raw.setHeader('access-control-expose-headers', EXPOSED);
-    if (method !== 'OPTIONS') return;
-    reply.raw.setHeader('access-control-allow-methods', 'GET, HEAD, POST, DELETE');
-    reply.raw.setHeader('access-control-allow-headers', headers['access-control-request-headers'] ?? '*');
-    reply.raw.setHeader('access-control-max-age', PREFLIGHT_MAX_AGE_S);
-  });
+export function corsHeaders(
+  origins: readonly string[],
+  { method, headers }: Pick<IncomingMessage, 'method' | 'headers'>,
+): HeaderList {
+  if (origins.length === 0) return [];
+  // Every response varies by origin if the service answers some origins and not others.
+  const list = ['vary', 'origin'];
+  const { origin } = headers;
+  if (origin === undefined || !(origins.includes('*') || origins.includes(origin))) return list;
+  list.push('access-control-allow-origin', origin, 'access-control-expose-headers', EXPOSED);
+  if (method !== 'OPTIONS') return list;
+  list.push('access-control-allow-methods', 'GET, HEAD, POST, DELETE');
+  list.push('access-control-allow-headers', headers['access-control-request-headers'] ?? '*');
+  list.push('access-control-max-age', PREFLIGHT_MAX_AGE_S);
+  return list;
 }

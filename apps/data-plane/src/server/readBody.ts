@@ -20,22 +20,18 @@ export interface BodyLimits {
 }
 
 /**
- * Takes the memory for a body whose length the head says. Throws a 413 or 503 before a byte is read; the memory of another
- * body is taken as it arrives.
+ * Takes the memory for a body whose length the head says. Throws a 503 before a byte is read; the memory of another body is
+ * taken as it arrives.
  */
-export function takeBodyMemory(
-  { headers }: IncomingMessage,
-  { limitBytes, memory, principalId }: BodyLimits,
-): void {
+export function takeBodyMemory({ headers }: IncomingMessage, { memory, principalId }: BodyLimits): void {
   const length = Number(headers['content-length'] ?? 0);
-  if (length > limitBytes) throw bodyTooLarge(limitBytes);
   const taken = headers['transfer-encoding'] === undefined ? length : CHUNKS_BYTES;
   memory.takeBody(taken, taken, principalId);
 }
 
 /**
  * Reads a body for which `takeBodyMemory` was called, and resolves with what `use` makes of it; with undefined if the client
- * disconnects before its end.
+ * disconnects before its end. Rejects with what `use` throws.
  */
 export function readBody<Result>(
   request: IncomingMessage,
@@ -43,7 +39,13 @@ export function readBody<Result>(
   use: (body: RequestBody) => Result,
 ): Promise<Result | undefined> {
   return new Promise((resolve, reject) => {
-    const onEnd = (body: RequestBody | undefined): void => resolve(body && use(body));
+    const onEnd = (body: RequestBody | undefined): void => {
+      try {
+        resolve(body && use(body));
+      } catch (error) {
+        reject(error);
+      }
+    };
     new BodyReading(request, limits, onEnd, reject).start();
   });
 }

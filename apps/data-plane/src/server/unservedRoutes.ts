@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { AppError } from '@weighbridge/errors';
 import { type Dialect, GEMINI_OPERATIONS, OPERATIONS } from '../formats/operation.ts';
 import { splitUrl } from './requestUrl.ts';
@@ -28,10 +29,13 @@ function servedIn(dialect: Dialect): string[] {
   return [...operations.map(({ path }) => `POST ${prefix}${path}`), ...OTHERS[dialect]];
 }
 
+type Asked = Pick<IncomingMessage, 'url' | 'headers'>;
+
 /** The 404 for a route that this service does not have: names those of the caller's dialect. */
-export function routeNotServed(method: string, path: string, dialect: Dialect): AppError {
+export function routeNotServed(method: string, request: Asked): AppError {
+  const { path } = splitUrl(request.url ?? '');
   const shown = path.length > MAX_SHOWN ? `${path.slice(0, MAX_SHOWN)}…` : path;
-  const served = SERVED[dialect];
+  const served = SERVED[dialectOfUnserved(request)];
   const message = `${method} ${shown} is not served here.${hintFor(path)} Served are: ${served.join(', ')}.`;
   return new AppError('not_found', ROUTE_NOT_SERVED, message, { details: { served } });
 }
@@ -39,11 +43,9 @@ export function routeNotServed(method: string, path: string, dialect: Dialect): 
 /** Google names an operation at the end of the path: `/models/gemini-2.5-pro:predict`. */
 const NAMED_OPERATION = /:[a-z][A-Za-z]{2,40}$/;
 
-/** The 404 for an operation of Google's that is not served: its path is unknown, although that of its model is served for GET. */
-export function operationNotServed(method: string, path: string, dialect: Dialect): AppError | undefined {
-  const isOperation =
-    method === 'POST' && path.includes('/models/') && NAMED_OPERATION.test(path.slice(-MAX_SHOWN));
-  return isOperation ? routeNotServed(method, path, dialect) : undefined;
+/** An operation of Google's that is not served: its path is unknown, although that of its model is served for GET. */
+export function isUnservedOperation(method: string, path: string): boolean {
+  return method === 'POST' && path.includes('/models/') && NAMED_OPERATION.test(path.slice(-MAX_SHOWN));
 }
 
 /** Long-running operations of Google's, below a model that has none: `models/veo-3/operations/abc`. */
@@ -76,7 +78,7 @@ const GEMINI_PATH = /^\/v1(?:beta|alpha)\d*(?=[/?]|$)/;
 const GEMINI_METHOD = /^:[a-z]{1,40}[A-Z][A-Za-z]{0,40}$/;
 
 /** The dialect of a caller that asks for what is not served: by the path, or by a header that only its clients send. */
-export function dialectOfUnserved(url: string, headers: Readonly<Record<string, unknown>>): Dialect {
+export function dialectOfUnserved({ url = '', headers }: Asked): Dialect {
   if (ANTHROPIC_PATH.test(url) || headers['anthropic-version'] !== undefined) return 'anthropic';
   const isGoogles = headers['x-goog-api-key'] !== undefined || headers['x-goog-api-client'] !== undefined;
   return isGoogles || GEMINI_PATH.test(url) || isGeminiMethod(splitUrl(url).path) ? 'gemini' : 'openai';

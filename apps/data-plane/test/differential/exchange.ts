@@ -11,10 +11,10 @@ import { type FuzzResponse, fuzzResponse } from './responses.ts';
 
 const COMPRESS = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync };
 
-/** What brings a request to the general path, through the framework, and does not change what it asks. */
-const GENERAL = ['origin', 'chunks', 'gzip'] as const;
+/** Other forms of a request, which do not change what it asks. */
+const FORMS = ['origin', 'chunks', 'gzip'] as const;
 
-export type GeneralPath = (typeof GENERAL)[number];
+export type OtherForm = (typeof FORMS)[number];
 
 /** A request and its answer, both generated. */
 export interface Case {
@@ -23,7 +23,7 @@ export interface Case {
   readonly expected: ExpectedRequest;
   readonly response: FuzzResponse;
   readonly token: string;
-  readonly general: GeneralPath;
+  readonly form: OtherForm;
   /** Where the bytes of the request and of the answer are cut into pieces. */
   readonly cuts: { readonly request: readonly number[]; readonly response: readonly number[] };
 }
@@ -52,24 +52,24 @@ export function caseOf(seed: number, at: number): Case {
     expected,
     response,
     token: random.pick([ALICE, ALICE, ALICE, SPENT, SPENT, HARD]),
-    general: random.pick(GENERAL),
+    form: random.pick(FORMS),
     cuts: { request: some(request.bytes.length), response: some(response.bytes.length) },
   };
 }
 
-export async function send(client: Pool, one: Case, id: string, path: 'fast' | GeneralPath): Promise<Answer> {
+export async function send(client: Pool, one: Case, id: string, form: 'plain' | OtherForm): Promise<Answer> {
   const { request, token, cuts } = one;
-  const bytes = path === 'gzip' ? gzipSync(request.bytes) : request.bytes;
-  const pieces = piecesOf(bytes, path === 'gzip' ? [] : cuts.request);
+  const bytes = form === 'gzip' ? gzipSync(request.bytes) : request.bytes;
+  const pieces = piecesOf(bytes, form === 'gzip' ? [] : cuts.request);
   const headers: Record<string, string> = {
     authorization: `Bearer ${token}`,
     'content-type': 'application/json',
     'x-mock-case': id,
-    ...(path === 'gzip' && { 'content-encoding': 'gzip' }),
-    ...(path === 'origin' && { origin: 'https://page.example' }),
-    ...(path !== 'chunks' && { 'content-length': String(bytes.length) }),
+    ...(form === 'gzip' && { 'content-encoding': 'gzip' }),
+    ...(form === 'origin' && { origin: 'https://page.example' }),
+    ...(form !== 'chunks' && { 'content-length': String(bytes.length) }),
   };
-  const whole = pieces.length === 1 && path !== 'chunks';
+  const whole = pieces.length === 1 && form !== 'chunks';
   const {
     statusCode,
     headers: answered,

@@ -1,4 +1,4 @@
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener } from 'node:http';
 import { newId, parseRfc3339 } from '@weighbridge/domain';
 import { AppError, type ErrorKind, type HttpError, toHttpError } from '@weighbridge/errors';
 import Fastify, {
@@ -12,6 +12,15 @@ import Fastify, {
 } from 'fastify';
 import type { Logger } from '../logging/logger.ts';
 import { parseJsonBody } from './jsonBody.ts';
+import {
+  assertJsonBody,
+  bodyTooLarge,
+  clientGone,
+  isBlank,
+  methodNotAllowed,
+  notJsonType,
+  sendContinue,
+} from './requestChecks.ts';
 import { suggestNames } from './suggestNames.ts';
 
 declare module 'fastify' {
@@ -28,12 +37,8 @@ export interface HttpAppOptions {
   readonly bodyLimitBytes: number;
   /** Why this app can't serve requests now, for an operator; undefined if it can. `/readyz` returns it. */
   readonly notReady: () => string | undefined;
-  /** What this app can't do now, though it serves; `/readyz` returns it beside `ready`. */
-  readonly degraded?: () => string | undefined;
   /** Rewrites a request's path and query before routing: for ids with slashes. */
   readonly rewriteUrl?: (url: string) => string;
-  /** The 404 for a path that has no route; the path comes without its query. */
-  readonly routeNotFound?: (method: string, path: string, request: FastifyRequest) => AppError;
   /** The response for an error. Default: `toHttpError`. */
   readonly errorResponse?: (error: unknown, request: FastifyRequest) => HttpError<object>;
 }
@@ -54,18 +59,12 @@ function decodablePath(url: string): string {
   }
 }
 
-/** The client disconnected before its body had arrived: no one gets an answer. */
-export function clientGone(): AppError {
-  const message = 'The client disconnected before anything was sent.';
-  return new AppError('client_gone', 'caller_left', message);
-}
-
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'TRACE'] as const;
 /** Above the limit of a request's head: an id that is too long is one that does not exist. */
 const MAX_PARAM_LENGTH = 1_048_576;
 
 /**
- * A Fastify application with what the operator API and the inference API share: one error body for all failures, request
+ * A Fastify application as the control plane and metering need it: one error body for all failures, request
  * ids, strict validation (no coercion, unknown fields are errors), `/healthz` and `/readyz`.
  */
 export function createHttpApp(options: HttpAppOptions): FastifyInstance {
@@ -79,9 +78,6 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
       .code(status)
       .headers({ 'x-request-id': request.id, ...headers })
       .send(body);
-  };
-  const notFound = (request: FastifyRequest): AppError => {
-    return (options.routeNotFound ?? routeNotFound)(givenMethod(request), pathOf(request), request);
   };
   const app: FastifyInstance = Fastify({
     loggerInstance: options.logger,
@@ -109,11 +105,11 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
   // Before the body is read: no one uploads 32 MiB to learn that a path is wrong.
   app.addHook('preParsing', (request, _reply, payload, done) => {
-    const refusal = request.is404 ? notFound(request) : bodyRefusal(request);
+    const refusal = request.is404 ? routeNotFound(request) : bodyRefusal(request);
     done(refusal ?? null, payload);
   });
   app.setNotFoundHandler((request) => {
-    throw notFound(request);
+    throw routeNotFound(request);
   });
 
   app.register(async (health) => {
@@ -123,15 +119,11 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
       const reason = options.notReady();
       return reply
         .code(reason ? 503 : 200)
-        .send(reason ? { status: 'not ready', reason } : readyState(options.degraded?.()));
+        .send(reason ? { status: 'not ready', reason } : { status: 'ready' });
     });
     others.register();
   });
   return app;
-}
-
-function readyState(degraded: string | undefined): object {
-  return { status: 'ready', ...(degraded !== undefined && { degraded }) };
 }
 
 function pathOf({ url }: FastifyRequest): string {
@@ -139,8 +131,8 @@ function pathOf({ url }: FastifyRequest): string {
   return path;
 }
 
-function routeNotFound(method: string, path: string): AppError {
-  const message = `No route matches ${method} ${path}. Check the method and the path.`;
+function routeNotFound(request: FastifyRequest): AppError {
+  const message = `No route matches ${givenMethod(request)} ${pathOf(request)}. Check the method and the path.`;
   return new AppError('not_found', 'route_not_found', message);
 }
 
@@ -149,23 +141,11 @@ function bodyRefusal({ headers, routeOptions: { bodyLimit } }: FastifyRequest): 
   return Number(headers['content-length'] ?? 0) > bodyLimit ? bodyTooLarge(bodyLimit) : undefined;
 }
 
-export function bodyTooLarge(limitBytes: number): AppError {
-  return new AppError(
-    'too_large',
-    'body_too_large',
-    `The body is larger than ${limitBytes} bytes, the limit of this service.`,
-  );
-}
-
 /**
  * Answers methods that a path does not support with 405 and `Allow`, and OPTIONS with `Allow`, before anything else of the
- * request is looked at. Call it before the routes and other hooks are registered, and `register` after them. `refusal`: the
- * error for a method that gets another one, at a path without its query.
+ * request is looked at. Call it before the routes and other hooks are registered, and `register` after them.
  */
-export function refuseOtherMethods(
-  app: FastifyInstance,
-  refusal: (method: string, path: string, request: FastifyRequest) => AppError | undefined = () => undefined,
-): { register(): void } {
+export function refuseOtherMethods(app: FastifyInstance): { register(): void } {
   const methodsByUrl = new Map<string, Set<string>>();
   app.addHook('onRoute', ({ url, method }) => {
     // A nested plugin may have its own prefix, which a route's own path lacks.
@@ -179,10 +159,7 @@ export function refuseOtherMethods(
     if (allow === undefined) return;
     const method = givenMethod(request);
     if (method === 'OPTIONS') return reply.code(204).header('allow', allow).send();
-    const other = refusal(method, pathOf(request), request);
-    if (other) throw other;
-    const message = `The method ${method} is not allowed for this path. Use ${allow}.`;
-    throw new AppError('method_not_allowed', 'method_not_allowed', message, { headers: { allow } });
+    throw methodNotAllowed(method, allow);
   });
   return {
     register() {
@@ -208,7 +185,13 @@ export function refuseOtherMethods(
 export function acceptJsonBodies(app: FastifyInstance): void {
   app.addHook('preParsing', (request, reply, payload, done) => {
     try {
-      expectJsonBody(request, reply.raw);
+      if (!WITHOUT_BODY.has(request.method)) {
+        assertJsonBody(request.headers);
+        const { headers } = request;
+        // The framework refuses a header without a type.
+        if (isBlank(headers['content-type'] ?? '')) delete headers['content-type'];
+        sendContinue(request.raw, reply.raw);
+      }
       done(null, payload);
     } catch (error) {
       done(error as Error);
@@ -223,67 +206,6 @@ export function acceptJsonBodies(app: FastifyInstance): void {
 }
 
 const WITHOUT_BODY = new Set(['GET', 'HEAD', 'TRACE']);
-
-/**
- * The last step before a body is read: throws a 415 if it is not JSON, and whatever `reserve` throws if there is no room for
- * it. Then a client that waits with it (`Expect: 100-continue`) may send it. `encodings`: the content codings that whoever
- * reads the body decodes.
- */
-export function expectJsonBody(
-  request: Pick<FastifyRequest, 'method' | 'headers' | 'raw'>,
-  response: Pick<ServerResponse, 'writeContinue'>,
-  reserve: () => void = () => {},
-  encodings: readonly string[] = [],
-): void {
-  if (WITHOUT_BODY.has(request.method)) return;
-  assertEncoding(request, encodings);
-  assertJsonType(request);
-  reserve();
-  const { httpVersion } = request.raw;
-  if (request.headers.expect !== undefined && httpVersion === '1.1') response.writeContinue();
-}
-
-/** Throws a 415 that says which content codings are taken (RFC 9110, section 12.5.3). */
-function assertEncoding({ headers }: Pick<FastifyRequest, 'headers'>, encodings: readonly string[]): void {
-  const encoding = headers['content-encoding'];
-  if (encoding === undefined) return;
-  const name = encoding.toLowerCase().replace(/^x-(?=gzip$)/, '');
-  if (name === 'identity' || encodings.includes(name)) return;
-  const accepted = [...encodings, 'identity'].join(', ');
-  const instead = encodings.length > 0 ? `as ${encodings.join(' or ')}, or ` : '';
-  throw new AppError(
-    'unsupported_media_type',
-    'unsupported_media_type',
-    `The body can't be decoded: send it ${instead}without the header "Content-Encoding" (it was "${encoding.slice(0, 100)}").`,
-    { param: 'content-encoding', headers: { 'accept-encoding': accepted } },
-  );
-}
-
-/** Throws if the body is not JSON, with a message that a user of `curl -d` understands. */
-function assertJsonType({ headers }: Pick<FastifyRequest, 'headers'>): void {
-  const type = headers['content-type'];
-  if (!isJsonType(type)) throw notJsonType(type ?? '');
-  // The framework refuses a header without a type.
-  if (type !== undefined && BLANK.test(type)) delete headers['content-type'];
-}
-
-const BLANK = /^\s*$/;
-
-/** A missing or empty `Content-Type` counts as JSON. */
-export function isJsonType(type: string | undefined): boolean {
-  // The usual spelling, for speed.
-  if (type === undefined || type === 'application/json') return true;
-  return BLANK.test(type) || /^\s*application\/(json|[\w.!#$&^-]+\+json)\s*(;|$)/i.test(type);
-}
-
-function notJsonType(type: string): AppError {
-  return new AppError(
-    'unsupported_media_type',
-    'unsupported_media_type',
-    `The body must be JSON: send the header "Content-Type: application/json" (it was "${type.slice(0, 100)}").`,
-    { param: 'content-type' },
-  );
-}
 
 /** The application as a plain request listener, once it is ready. */
 export async function toHandler(app: FastifyInstance): Promise<RequestListener> {

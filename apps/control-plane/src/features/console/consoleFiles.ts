@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import helmet from '@fastify/helmet';
 import staticFiles from '@fastify/static';
-import { refuseOtherMethods } from '@weighbridge/runtime';
+import { refuseOtherMethods } from '@weighbridge/runtime/fastify';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 
 /** The built page of the console. */

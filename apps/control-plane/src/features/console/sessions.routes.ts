@@ -1,6 +1,6 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { AppError } from '@weighbridge/errors';
-import { refuseOtherMethods } from '@weighbridge/runtime';
+import { refuseOtherMethods } from '@weighbridge/runtime/fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { Strict } from '../../shared/schemas.ts';

@@ -17,9 +17,9 @@ const AT_ONCE = 16;
 const PER_PROXY = 4_000;
 const DECOMPRESS = { gzip: gunzipSync, deflate: inflateSync, br: brotliDecompressSync };
 
-export interface PathFigures {
+export interface FormFigures {
   readonly cases: number;
-  /** Answers of the fast path by status. */
+  /** Answers to the plain form by status. */
   readonly statuses: Readonly<Record<number, number>>;
   /** Cases whose charge was computed from what the vendor reported. */
   readonly charged: number;
@@ -27,10 +27,10 @@ export interface PathFigures {
 }
 
 /**
- * Sends generated requests by the fast path and by the general one, to a vendor that gives generated answers, and compares: what
+ * Sends each generated request in its plain form and in another one, to a vendor that gives generated answers, and compares: what
  * reaches the vendor, the answers, the usage events and their charge, with each other and with what the reference expects.
  */
-export async function comparePaths(cases: number, seed: number): Promise<PathFigures> {
+export async function compareForms(cases: number, seed: number): Promise<FormFigures> {
   const comparison = new Comparison(seed);
   for (let from = 0; from < cases; from += PER_PROXY)
     await comparison.run(from, Math.min(cases, from + PER_PROXY));
@@ -56,7 +56,6 @@ class Comparison {
     const vendor = await startVendor();
     const proxy = await startProxy({
       vendorUrl: vendor.url,
-      usesFastPath: true,
       headroomNanoUsd: () => 10n ** 17n,
     });
     const client = new Pool(proxy.url, { connections: 2 * AT_ONCE });
@@ -79,23 +78,23 @@ class Comparison {
   }
 
   async #send(client: Pool, vendor: Vendor, one: Case): Promise<Compared> {
-    const [fastId, generalId] = [`${one.at}f`, `${one.at}g`];
-    vendor.answers.set(fastId, one).set(generalId, one);
-    const [fast, general] = await Promise.all([
-      send(client, one, fastId, 'fast'),
-      send(client, one, generalId, one.general),
+    const [plainId, otherId] = [`${one.at}p`, `${one.at}o`];
+    vendor.answers.set(plainId, one).set(otherId, one);
+    const [plain, other] = await Promise.all([
+      send(client, one, plainId, 'plain'),
+      send(client, one, otherId, one.form),
     ]);
-    for (const id of [fastId, generalId]) vendor.answers.delete(id);
-    const { status } = fast;
+    for (const id of [plainId, otherId]) vendor.answers.delete(id);
+    const { status } = plain;
     this.statuses[status] = (this.statuses[status] ?? 0) + 1;
     const complain = (what: string, more: unknown) => this.#complain(one.at, one.request.bytes, what, more);
-    const sent = { fast: vendor.received.get(fastId), general: vendor.received.get(generalId) };
-    comparePair(one, { fast, general }, sent, complain);
-    compareWithReference(one, fast, sent.fast, complain);
-    return { one, fast, general, isSent: sent.fast !== undefined };
+    const sent = { plain: vendor.received.get(plainId), other: vendor.received.get(otherId) };
+    comparePair(one, { plain, other }, sent, complain);
+    compareWithReference(one, plain, sent.plain, complain);
+    return { one, plain, other, isSent: sent.plain !== undefined };
   }
 
-  /** Each request that reached the vendor has one event, alike by both paths, and charged as the vendor says. */
+  /** Each request that reached the vendor has one event, alike in both forms, and charged as the vendor says. */
   async #compareEvents(proxy: TestProxy, sent: number, compared: readonly Compared[]): Promise<void> {
     await eventually(async () => {
       if (proxy.events.length < sent) throw new Error(`${proxy.events.length} events of ${sent} requests`);
@@ -103,16 +102,16 @@ class Comparison {
     const events = new Map<string, UsageEvent[]>();
     for (const event of proxy.events)
       events.set(event.requestId, [...(events.get(event.requestId) ?? []), event]);
-    for (const { one, fast, general, isSent } of compared) {
+    for (const { one, plain, other, isSent } of compared) {
       const complain = (what: string, more: unknown) =>
         this.#complain(one.at, one.response.bytes, what, more);
       const of = (answer: Answer) => events.get(String(answer.headers['x-request-id'])) ?? [];
-      const [mine, other] = [of(fast), of(general)];
+      const [mine, others] = [of(plain), of(other)];
       if (mine.length !== (isSent ? 1 : 0)) complain('the number of events', mine.length);
-      if (!isDeepStrictEqual(mine.map(comparable), other.map(comparable)))
-        complain('the events of the paths', [mine, other]);
+      if (!isDeepStrictEqual(mine.map(comparable), others.map(comparable)))
+        complain('the events of the forms', [mine, others]);
       const [event] = mine;
-      if (event && this.#isCharged(one, fast, event, complain)) this.charged++;
+      if (event && this.#isCharged(one, plain, event, complain)) this.charged++;
     }
   }
 
@@ -147,30 +146,30 @@ class Comparison {
 
 interface Compared {
   readonly one: Case;
-  readonly fast: Answer;
-  readonly general: Answer;
+  readonly plain: Answer;
+  readonly other: Answer;
   readonly isSent: boolean;
 }
 
 type Complain = (what: string, more: unknown) => void;
-type Pair<Value> = { readonly fast: Value; readonly general: Value };
+type Pair<Value> = { readonly plain: Value; readonly other: Value };
 
 function comparePair(
   one: Case,
-  { fast, general }: Pair<Answer>,
+  { plain, other }: Pair<Answer>,
   sent: Pair<Received | undefined>,
   complain: Complain,
 ): void {
-  const path = one.general;
-  if (fast.status !== general.status)
-    complain('the status', { path, fast: fast.status, general: general.status });
-  const [heads, bodies] = [[fast, general].map(headOf), [fast, general].map(bodyOf)];
-  if (!isDeepStrictEqual(heads[0], heads[1])) complain('the heads of the answers', { path, heads });
-  if (bodies[0] !== bodies[1]) complain('the bodies of the answers', { path, bodies });
-  const received = [sent.fast, sent.general].map(
+  const form = one.form;
+  if (plain.status !== other.status)
+    complain('the status', { form, plain: plain.status, other: other.status });
+  const [heads, bodies] = [[plain, other].map(headOf), [plain, other].map(bodyOf)];
+  if (!isDeepStrictEqual(heads[0], heads[1])) complain('the heads of the answers', { form, heads });
+  if (bodies[0] !== bodies[1]) complain('the bodies of the answers', { form, bodies });
+  const received = [sent.plain, sent.other].map(
     (request) => request && { ...request, headers: upstreamHead(request.headers) },
   );
-  if (!isDeepStrictEqual(received[0], received[1])) complain('what the vendor got', { path, received });
+  if (!isDeepStrictEqual(received[0], received[1])) complain('what the vendor got', { form, received });
 }
 
 /** What differs from one request to the next. */
@@ -248,7 +247,7 @@ function compareAnswer(
 const isRelayedAsStream = ({ status, contentType }: FuzzResponse) =>
   status < 300 && contentType === 'text/event-stream';
 
-/** What both paths must record alike: all but ids and times. */
+/** What both forms must record alike: all but ids and times. */
 function comparable(event: UsageEvent): object {
   const {
     eventId: _1,
