@@ -62,6 +62,14 @@ module.exports = {
       to: { path: `^apps/data-plane/src/(${DATA_PLANE.slice(0, at + 1).join('|')})/` },
     })),
     {
+      name: 'proxy-loads-no-framework',
+      comment:
+        'A proxy has a router of its own. What it loads of packages/runtime reaches no Fastify either.',
+      severity: 'error',
+      from: { path: '^(apps/data-plane/src/|packages/runtime/src/index\\.ts$)', pathNot: TEST },
+      to: { path: '(^|node_modules/|@weighbridge/runtime/)fastify(/|$)', reachable: true },
+    },
+    {
       name: 'product-starts-no-cloud',
       comment:
         'What `up` loads has mock/echo alone: simulators of clouds and identity providers are for tests.',

@@ -90,6 +90,10 @@ describe('dependency-cruiser', () => {
           [`apps/data-plane/src/${folder}/r.ts`, importing(`../${dataPlaneFolders[0]}/target.ts`)],
         ]),
     ),
+    'proxy-loads-no-framework': [
+      'apps/data-plane/src/t.ts',
+      importing('../../../packages/runtime/src/httpApp.ts'),
+    ],
     'product-starts-no-cloud': ['packages/mock-vendor/src/s.ts', importing('./azure/target.ts')],
     'no-circular': ['packages/bus/src/j.ts', importing('./j.ts')],
     'no-test-in-product': ['apps/x/src/k.ts', importing('../../../packages/testing/src/target.ts')],
@@ -109,6 +113,7 @@ describe('dependency-cruiser', () => {
 
   it('fails on a planted violation of each of its rules', async () => {
     await plant(Object.fromEntries(targets.map((file) => [file, 'export const x = 1;\n'])));
+    await plant({ 'packages/runtime/src/httpApp.ts': importing('fastify') });
     await plant(Object.fromEntries(Object.values(violations)));
     const { ok, output } = await cruise(folder);
     expect(ok).toBe(false);
