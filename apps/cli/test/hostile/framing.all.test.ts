@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => scene?.close());
 
-it('heads and framings of all kinds get their own answers, by both paths, and are in the ledger once', async () => {
+it('heads and framings of all kinds get their own answers, from programs and from pages, and are in the ledger once', async () => {
   const { wrong, ...figures } = await fuzzFraming(scene, CONVERSATIONS, SEED);
   process.stdout.write(`hostile framing, seed ${SEED}: ${JSON.stringify(figures)}\n`);
   expect(wrong).toEqual([]);

@@ -6,7 +6,7 @@ import { openScene } from './scene.ts';
 const CONVERSATIONS = 5_000;
 const GROWTH_BYTES = 384 * 2 ** 20;
 
-it('heads and framings of all kinds get their own answers, by both paths, and are in the ledger once', async () => {
+it('heads and framings of all kinds get their own answers, from programs and from pages, and are in the ledger once', async () => {
   const { seed, endsAt, log } = longForm(process.env);
   for (let round = 0; round === 0 || performance.now() < endsAt; round++) {
     const mode = round % 2 === 0 ? 'embedded' : 'distributed';

@@ -204,7 +204,7 @@ export const PROTOCOL: readonly HostileCase[] = [
     run: expectCallsRefused,
   },
   {
-    row: 'both paths',
+    row: 'a request from a page and from a program',
     title: 'give the same answer to the same hostile request',
     run: expectSameAnswers,
   },

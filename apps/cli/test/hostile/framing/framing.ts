@@ -28,7 +28,7 @@ export interface FramingResult {
 
 type Row = { attribution: { labels?: { n?: string } }; attempts: { outcome: string }[] };
 
-/** Sends this many conversations, each by both paths, and checks every answer and the ledger. */
+/** Sends this many conversations, each from a program and from a page, and checks every answer and the ledger. */
 export async function fuzzFraming(scene: Scene, count: number, seed: number): Promise<FramingResult> {
   const run = new Framing(scene, seed);
   const before = scene.product.output().length;
@@ -86,14 +86,15 @@ class Framing {
   async #one(at: number, tenant: Tenant): Promise<void> {
     const seed = this.#seed * 1_000_003 + at;
     const of = (path: 'f' | 'g') => conversation(randomFrom(seed), tenant.key, `m${at}${path}`, path === 'g');
-    const [fast, general] = [of('f'), of('g')];
-    const answers = await Promise.all([this.#exchange(at, fast), this.#exchange(at, general)]);
+    const [program, page] = [of('f'), of('g')];
+    const answers = await Promise.all([this.#exchange(at, program), this.#exchange(at, page)]);
     // Where more is sent than one request, it depends on the moment which answers were out before the rest arrived; and a
     // cut is not at the same byte.
-    const isAlone = fast.markers.length === 1 && fast.leaves === 'end' && fast.cuts.length === 0;
-    if (!isAlone || !isComparable(fast, general)) return;
+    const isAlone = program.markers.length === 1 && program.leaves === 'end' && program.cuts.length === 0;
+    if (!isAlone || !isComparable(program, page)) return;
     const [one, other] = answers.map((list) => list.map(({ status }) => status).join());
-    if (one !== other) this.#complain(at, 'the paths differ', fast, { fast: one, general: other });
+    if (one !== other)
+      this.#complain(at, 'a page gets another answer', program, { program: one, page: other });
   }
 
   async #exchange(at: number, sent: Conversation): Promise<readonly WireAnswer[]> {
@@ -192,10 +193,10 @@ class Framing {
   }
 }
 
-/** The Origin of the general path moves what follows it: only requests that end where they should can be compared. */
-function isComparable(fast: Conversation, general: Conversation): boolean {
+/** The Origin of a page moves what follows it: only requests that end where they should can be compared. */
+function isComparable(program: Conversation, page: Conversation): boolean {
   const grown = 'Origin: https://page.example\r\n'.length;
-  return general.bytes.length - fast.bytes.length === grown;
+  return page.bytes.length - program.bytes.length === grown;
 }
 
 /** All that came until the server closed the connection; undefined if it does not. */

@@ -27,14 +27,14 @@ export interface Conversation {
 const MAX_CHANGES = 3;
 const MAX_PIPELINED = 4;
 
-/** A conversation of its number alone, so that it can be repeated. `general`: by the path that an Origin takes. */
-export function conversation(random: Random, key: string, marker: string, general: boolean): Conversation {
+/** A conversation of its number alone, so that it can be repeated. `isFromPage`: with an Origin. */
+export function conversation(random: Random, key: string, marker: string, isFromPage: boolean): Conversation {
   const count = random.chance(0.5) ? 1 : 1 + random.integer(MAX_PIPELINED);
   const requests = Array.from({ length: count }, (_, at) => request(random, key, `${marker}x${at}x`));
   for (const one of requests) {
     const changes = random.chance(0.35) ? 0 : 1 + random.integer(MAX_CHANGES);
     for (let at = 0; at < changes; at++) random.pick(CHANGES)(one, random);
-    if (general) one.headers.push('Origin: https://page.example');
+    if (isFromPage) one.headers.push('Origin: https://page.example');
   }
   const garbage = random.chance(0.15) ? random.pick(GARBAGE) : '';
   const all = Buffer.from(requests.map(textOf).join('') + garbage, 'latin1');
