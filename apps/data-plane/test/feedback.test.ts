@@ -8,6 +8,7 @@ import {
 import { newId } from '@weighbridge/domain';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ALICE, RATED, startProxy, type TestProxy } from './proxy.ts';
+import { connectTo, head } from './rawClient.ts';
 
 let proxy: TestProxy;
 let heard: RecordFeedbackRequest[] = [];
@@ -51,6 +52,17 @@ describe('POST /v1/feedback', () => {
       { requestId: said.request_id, principalId: 'alice', score: 0.5, comment: 'so-so' },
     ]);
     expect(heard[0]?.keyId).toMatch(/./);
+  });
+
+  it('refuses a body in chunks that grows beyond the limit, however it is cut', async () => {
+    const text = JSON.stringify({ ...said, comment: 'x'.repeat(20_000) });
+    const client = await connectTo(proxy.url);
+    const keyed = { authorization: `Bearer ${ALICE}`, 'transfer-encoding': 'chunked' };
+    const parts = [text.slice(0, 10_000), text.slice(10_000)];
+    const chunks = parts.map((part) => `${part.length.toString(16)}\r\n${part}\r\n`);
+    client.write(`${head('POST /v1/feedback', keyed)}${chunks.join('')}0\r\n\r\n`);
+    expect(await client.reads(/\}$/)).toMatch(/^HTTP\/1.1 413 .*16384 bytes/s);
+    expect(heard).toEqual([]);
   });
 
   it('responds with the result', async () => {

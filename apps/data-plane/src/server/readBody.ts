@@ -111,7 +111,8 @@ class BodyReading implements BodyReader {
   #addPart(chunk: Buffer): void {
     this.#list ??= new ChunkList();
     const bytes = this.#list.length + chunk.length;
-    if (bytes > this.#takenBytes) {
+    // Memory is taken in steps, which may go beyond a small limit.
+    if (bytes > Math.min(this.#takenBytes, this.#limits.limitBytes)) {
       try {
         this.#grow(bytes);
       } catch (error) {
