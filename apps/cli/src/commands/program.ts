@@ -82,7 +82,7 @@ export function createProgram(cli: Cli, args: readonly string[] = []): Command {
     )
     .option('--json', 'print JSON, for programs')
     .addHelpText('after', '\nExit codes: 0 done, 1 refused or failed, 2 invalid command. See docs/cli.md.');
-  // Of a command that is named first, the others are not made: that takes longer than most commands.
+  // If a command is named first, only that one is made: making all of them takes longer than most commands do.
   const [first = ''] = args;
   const made = Object.hasOwn(COMMANDS, first) ? [first] : Object.keys(COMMANDS);
   for (const name of made) program.addCommand((COMMANDS[name] as (cli: Cli) => Command)(cli));

@@ -50,7 +50,7 @@ export function addFlags(command: Command, fields: Fields, flags: Flags, context
   const given = members(fields, flags).flatMap(([name, field]) => {
     const own = [flags[name] ?? {}].flat() as Flag[];
     const options = own.map((flag) => addFlag(command, name, field, flag, context));
-    // Of a query, the last one holds.
+    // In a query, options of one field may be repeated: the last one counts.
     for (const { option } of context.isQuery ? [] : options)
       option.conflicts(options.filter((one) => one.option !== option).map(({ attribute }) => attribute));
     return options;

@@ -43,7 +43,7 @@ export function specsOf(
   });
 }
 
-/** The fields that have a control; an object without one of its own has those of its members. */
+/** The fields that have a control. An object without an entry of its own is replaced by its members. */
 export function members(fields: Fields, shown: ShownFields): (readonly [string, Field])[] {
   return Object.entries(fields).flatMap(([name, field]): (readonly [string, Field])[] => {
     if (shown[name] === null) return [];

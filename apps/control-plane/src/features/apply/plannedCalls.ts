@@ -90,7 +90,7 @@ export class PlannedCalls {
 
   applied(isDryRun: boolean): Applied {
     const { errors } = this;
-    // What a dry run issued never was: nobody gets a secret of it.
+    // A dry run is rolled back, so it returns no secrets of the keys that it issued.
     return { dry_run: isDryRun, calls: this.#made, errors, results: isDryRun ? [] : this.#results };
   }
 

@@ -49,7 +49,7 @@ export async function approveChange(deps: CatalogFeedDeps, caller: Caller, id: s
     await lockedModel(tx, modelId);
     const change = heldOf(await lockChange(tx, id));
     const newest = (await findNewestPrices(tx, [modelId])).get(modelId);
-    // Of a newer release's feed: this one can't read it, but refreshing the feed replaces it.
+    // Undefined if a newer release wrote the price and this one can't read it. Refreshing the feed replaces it.
     const price = priceOf({ ended: false, price: change.price_after });
     if (!price || (newest?.version ?? null) !== change.version_before) {
       throw new AppError(

@@ -6,7 +6,7 @@ import { findPolicy, updatePolicy } from './policies.repository.ts';
 /** What a change of a policy, or of an override, does to the counters of the policy. */
 export interface CounterChange {
   readonly policyId: string;
-  /** The policy counts anew: it has another counter version. */
+  /** The policy has a new counter version, so a new counter starts. */
   readonly isNew?: boolean;
   readonly hasNewLimit?: boolean;
   readonly at: Date;
