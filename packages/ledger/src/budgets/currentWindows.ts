@@ -1,31 +1,25 @@
 import type { Database, Policies } from '@weighbridge/database';
 import { type WindowKind, windowAt } from '@weighbridge/domain';
+import { type RawBuilder, sql } from 'kysely';
 
-/** Parallel arrays, as parameters of a statement. */
-export interface CurrentWindows {
-  readonly policyIds: readonly string[];
-  readonly starts: readonly Date[];
-}
-
-/** The current windows of policies that limit spend; at most `limit` of them, in the order of their ids. */
-export async function findCurrentWindows(
-  db: Database,
-  { now, limit }: { readonly now: Date; readonly limit: number },
-): Promise<CurrentWindows> {
-  const policies = await db
+/**
+ * The policies that limit spend, as `policies`, with the start of their current windows, `window_start`: a part of a FROM clause.
+ * However many policies there are, they have few kinds of windows in few time zones.
+ */
+export async function currentWindows(db: Database, now: Date): Promise<RawBuilder<unknown>> {
+  const windows = await db
     .selectFrom('policies')
-    .select(['id', 'window_kind', 'timezone'])
+    .select(['window_kind', 'timezone'])
+    .distinct()
     .where('deleted_at', 'is', null)
-    .where('enforcement', '<>', 'off')
-    .where('limit_nano_usd', '>', 0n)
-    .orderBy('id')
-    .limit(limit)
     .execute();
-  return {
-    policyIds: policies.map(({ id }) => id),
-    starts: policies.map(
-      ({ window_kind, timezone }) =>
-        windowAt(window_kind satisfies Policies['window_kind'] & WindowKind, timezone, now).start,
-    ),
-  };
+  const kinds = windows.map(({ window_kind }) => window_kind satisfies Policies['window_kind'] & WindowKind);
+  const zones = windows.map(({ timezone }) => timezone);
+  const starts = windows.map(({ window_kind, timezone }) => windowAt(window_kind, timezone, now).start);
+  return sql`(
+    SELECT policies.*, current.window_start
+    FROM unnest(${kinds}::text[], ${zones}::text[], ${starts}::timestamptz[]) AS current (kind, zone, window_start)
+    JOIN policies ON policies.window_kind = current.kind AND policies.timezone = current.zone
+    WHERE policies.deleted_at IS NULL AND policies.enforcement <> 'off' AND policies.limit_nano_usd > 0
+  ) AS policies`;
 }

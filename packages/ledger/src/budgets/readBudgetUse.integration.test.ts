@@ -6,6 +6,7 @@ import { eventsOnly, useLedger } from '../../test/ledger.ts';
 import { insertPolicy } from '../../test/policies.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
 import { readBudgetUse } from './readBudgetUse.ts';
+import { readFullestCounters } from './readFullestCounters.ts';
 
 const ledger = useLedger();
 const yesterday = new Date('2026-11-09T00:00:00Z');
@@ -51,4 +52,31 @@ it("lists how much of its limit each policy's fullest counter has used in the cu
   expect(await readBudgetUse(ledger.db, now, 1)).toEqual(use.slice(0, 1));
   const tomorrow = new Date('2026-11-11T00:00:01Z');
   expect(await readBudgetUse(ledger.db, tomorrow, 10)).toEqual([]);
+});
+
+it('finds the fullest of many policies, whenever it was created', async () => {
+  await sql`
+    INSERT INTO policies (id, name, enforcement, window_kind, timezone, limit_nano_usd, counter_scope, counter_since,
+      created_at, updated_at)
+    SELECT 'pol_early_' || n, 'early', 'enforce', 'day', 'UTC', 1000, 'policy', ${yesterday}, ${yesterday}, ${yesterday}
+    FROM generate_series(1, 1100) AS n`.execute(ledger.db);
+  const late = { limit_nano_usd: 1_000n, counter_scope: 'policy', created_at: today } as const;
+  await insertPolicy(ledger.db, 'pol_late', late);
+  await insertPolicy(ledger.db, 'pol_late_elsewhere', {
+    ...late,
+    timezone: 'Asia/Tokyo',
+    window_kind: 'hour',
+  });
+  await spent('pol_early_7', POLICY_SUBJECT, today, 990n);
+  await spent('pol_late', POLICY_SUBJECT, today, 999n);
+  await spent('pol_late_elsewhere', POLICY_SUBJECT, now, 998n);
+  expect(await readBudgetUse(ledger.db, now, 3)).toEqual([
+    { policyId: 'pol_late', usedRatio: 0.999 },
+    { policyId: 'pol_late_elsewhere', usedRatio: 0.998 },
+    { policyId: 'pol_early_7', usedRatio: 0.99 },
+  ]);
+  expect((await readFullestCounters(ledger.db, now, 2)).map(({ policyId }) => policyId)).toEqual([
+    'pol_late',
+    'pol_late_elsewhere',
+  ]);
 });

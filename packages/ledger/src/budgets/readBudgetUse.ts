@@ -1,7 +1,7 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { limitAt } from '../buckets/overrides.ts';
-import { findCurrentWindows } from './currentWindows.ts';
+import { currentWindows } from './currentWindows.ts';
 
 /** How much of its limit a policy's fullest counter has used in the current window. */
 export interface BudgetUse {
@@ -10,18 +10,14 @@ export interface BudgetUse {
   readonly usedRatio: number;
 }
 
-const MAX_POLICIES = 1_000;
-
 /** At most `limit` policies, the one closest to its limit first. Policies with no limit or a limit of 0 are left out. */
 export async function readBudgetUse(db: Database, now: Date, limit: number): Promise<BudgetUse[]> {
-  const { policyIds, starts } = await findCurrentWindows(db, { now, limit: MAX_POLICIES });
-  if (policyIds.length === 0) return [];
+  const policies = await currentWindows(db, now);
   const { rows } = await sql<{ policy_id: string; used: number }>`
     SELECT policies.id AS policy_id, max(bucket.spent_nano_usd / counter.limit_nano_usd::float8) AS used
-    FROM unnest(${policyIds}::text[], ${starts}::timestamptz[]) AS current (policy_id, window_start)
-    JOIN policies ON policies.id = current.policy_id
-    JOIN spend_buckets AS bucket ON bucket.policy_id = current.policy_id
-      AND bucket.window_start = current.window_start AND bucket.counter_version = policies.counter_version
+    FROM ${policies}
+    JOIN spend_buckets AS bucket ON bucket.policy_id = policies.id
+      AND bucket.window_start = policies.window_start AND bucket.counter_version = policies.counter_version
       -- A principal's own sum under a policy of another scope is not limited.
       AND policies.counter_scope = split_part(bucket.subject, ':', 1)
     CROSS JOIN LATERAL (SELECT ${limitAt(sql.ref('bucket.subject'), now)} AS limit_nano_usd) AS counter

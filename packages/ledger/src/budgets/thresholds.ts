@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import { limitAt } from '../buckets/overrides.ts';
 import { counterOf } from '../webhookEvents/counterOf.ts';
 import { recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
-import { findCurrentWindows } from './currentWindows.ts';
+import { currentWindows } from './currentWindows.ts';
 
 /** A counter reached a percentage of its policy's limit, for the first time in its window. */
 export interface ThresholdReached {
@@ -89,7 +89,6 @@ export async function recordThresholds(
   }));
 }
 
-const MAX_POLICIES = 10_000;
 const MAX_COUNTERS = 1_000;
 
 /**
@@ -97,14 +96,12 @@ const MAX_COUNTERS = 1_000;
  * a release from quarantine or a lowered limit. No further usage may come to trigger it.
  */
 export async function recordOverdueThresholds(db: Database, now: Date): Promise<ThresholdReached[]> {
-  const { policyIds, starts } = await findCurrentWindows(db, { now, limit: MAX_POLICIES });
-  if (policyIds.length === 0) return [];
+  const policies = await currentWindows(db, now);
   const { rows } = await sql<{ bucket_key: string }>`
     SELECT DISTINCT bucket.bucket_key
-    FROM unnest(${policyIds}::text[], ${starts}::timestamptz[]) AS current (policy_id, window_start)
-    JOIN policies ON policies.id = current.policy_id
-    JOIN spend_buckets AS bucket ON bucket.policy_id = current.policy_id
-      AND bucket.window_start = current.window_start AND bucket.counter_version = policies.counter_version
+    FROM ${policies}
+    JOIN spend_buckets AS bucket ON bucket.policy_id = policies.id
+      AND bucket.window_start = policies.window_start AND bucket.counter_version = policies.counter_version
       AND policies.counter_scope = split_part(bucket.subject, ':', 1)
     CROSS JOIN LATERAL unnest(policies.thresholds) AS threshold (percent)
     CROSS JOIN LATERAL (SELECT ${limitAt(sql.ref('bucket.subject'), now)} AS limit_nano_usd) AS counter
