@@ -15,6 +15,14 @@ describe('the slice that is granted at once', () => {
     expect(slice(1n, undefined, 1_600n)).toBe(100n);
   });
 
+  it('is what a quiet lease may keep, within its share of the headroom', () => {
+    const quiet = { minimumNanoUsd: 1n, burnNanoUsdPerSecond: 1n, standingNanoUsd: 300n };
+    expect(sliceOf(quiet, 1_000_000n, 2n)).toBe(300n);
+    expect(sliceOf(quiet, 1_000n, 2n)).toBe(250n);
+    expect(sliceOf({ ...quiet, burnNanoUsdPerSecond: 10n }, 1_000_000n, 2n)).toBe(1_200n);
+    expect(sliceOf({ ...quiet, minimumNanoUsd: 0n }, 1_000_000n, 2n)).toBe(0n);
+  });
+
   it('is never less than the minimum, and zero if the minimum is zero', () => {
     expect(slice(500n, 1n, 1_000n)).toBe(500n);
     expect(slice(500n, undefined, undefined)).toBe(500n);

@@ -150,21 +150,24 @@ export interface SlicedCall {
   readonly minimumNanoUsd: NanoUsd;
   /** Undefined if the proxy does not know it yet. */
   readonly burnNanoUsdPerSecond?: NanoUsd | undefined;
+  /** What the proxy takes its lease to keep while nothing is spent on it; by default 0. */
+  readonly standingNanoUsd?: NanoUsd;
 }
 
 /**
- * The amount to grant at once: two minutes of spend, but at most half of an even share of the headroom, so that slices shrink
- * near the limit; a quarter of that while the burn rate is unknown. Never less than the minimum.
+ * The amount to grant at once: two minutes of spend, or what the lease may keep if that is more, so that a quiet key asks once for many
+ * requests; but at most half of an even share of the headroom, so that slices shrink near the limit; a quarter of that while the burn
+ * rate is unknown. Never less than the minimum.
  */
 export function sliceOf(
-  { minimumNanoUsd: minimum, burnNanoUsdPerSecond: burn }: SlicedCall,
+  { minimumNanoUsd: minimum, burnNanoUsdPerSecond: burn, standingNanoUsd: standing = 0n }: SlicedCall,
   headroom: NanoUsd | undefined,
   liveProxies: bigint,
 ): NanoUsd {
   if (minimum === 0n) return 0n;
   if (headroom === undefined) return minimum;
   const share = headroom / ((burn === undefined ? 8n : 2n) * liveProxies);
-  return max(burn === undefined ? share : min(share, burn * SLICE_SECONDS), minimum);
+  return max(burn === undefined ? share : min(share, max(burn * SLICE_SECONDS, standing)), minimum);
 }
 
 /**

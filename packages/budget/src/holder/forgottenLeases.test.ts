@@ -182,11 +182,19 @@ describe('a lease with a standing part', () => {
     expect(await spendAll(world, book, policy)).toBe(860n);
   });
 
-  it('asks for more before it is used up', async () => {
+  it('asks for more once half of it is used up, and makes no call before', async () => {
     const world = new LeaseWorld();
-    const { book, policy } = await quiet(world);
+    const { book, policy, idle } = await quiet(world);
     const calls = world.calls;
-    expect(book.tryReserve([policy], 10n)).toBeDefined();
+    for (let request = 0; request < 2; request++) {
+      const reserved = book.tryReserve([policy], 10n);
+      if (!reserved) throw new Error('the lease is too small');
+      book.settle(reserved, 9n);
+      world.record([policy.bucketKey], '1', 9n);
+      await idle(310);
+    }
+    expect([world.calls - calls, world.hold(policy.bucketKey)]).toEqual([0, 22n]);
+    expect(book.tryReserve([policy], 3n)).toBeDefined();
     await settleDown();
     expect(world.calls - calls).toBe(1);
     expect(world.hold(policy.bucketKey)).toBeGreaterThan(40n);

@@ -41,8 +41,6 @@ export class Lease {
   figures: BucketFigures | undefined;
   /** When something was last reserved, monotonic, in milliseconds. */
   reservedAtMs = Number.NEGATIVE_INFINITY;
-  /** What it may keep while nothing is spent on it, as the control plane last said. */
-  standing = 0n;
   /** Reservations that are not settled. A reservation of 0 may still be charged. */
   #open = 0;
   #granted = 0n;
@@ -56,6 +54,8 @@ export class Lease {
   /** A call got no response, and may have granted more. */
   #mayHoldMore = false;
   #halfOfLastGrant = 0n;
+  #standing = 0n;
+  #halfOfStanding = 0n;
   #burn: number | undefined;
   /** Nano-USD since the last measurement; a number, which costs less than a bigint for thousands of leases. */
   #usedSince = 0;
@@ -97,6 +97,16 @@ export class Lease {
     };
   }
 
+  /** What it may keep while nothing is spent on it, as the control plane last said. */
+  get standing(): bigint {
+    return this.#standing;
+  }
+
+  set standing(standing: bigint) {
+    this.#standing = standing;
+    this.#halfOfStanding = standing / 2n;
+  }
+
   get available(): bigint {
     return this.#available;
   }
@@ -134,9 +144,9 @@ export class Lease {
     return this.#open === 0 && this.available <= kept && !this.isUncertain;
   }
 
-  /** Less than half of the last grant is left, or less than its standing part: time to ask for more. */
+  /** Less than half of the last grant is left, or of its standing part: time to ask for more. */
   get isLow(): boolean {
-    return this.#available < this.#halfOfLastGrant || this.#available < this.standing;
+    return this.#available < this.#halfOfLastGrant || this.#available < this.#halfOfStanding;
   }
 
   /** Nano-USD a second, smoothed; undefined before anything was used. */
