@@ -1,5 +1,6 @@
 import { Kysely, PostgresDialect, sql, type Transaction } from 'kysely';
 import pg from 'pg';
+import { preparingPool } from './preparingPool.ts';
 import type { DB } from './tables.ts';
 
 export type Database = Kysely<DB>;
@@ -13,6 +14,8 @@ export interface DatabaseOptions {
   readonly maxConnections?: number;
   /** The timeout of a statement. Default: 30 s. */
   readonly statementTimeoutMs?: number;
+  /** Its statements are short and few, and are prepared. */
+  readonly prepares?: boolean;
   /** Called when an idle connection breaks, for instance because Postgres restarts. The pool replaces the connection. */
   readonly onIdleError: (error: Error) => void;
 }
@@ -44,7 +47,9 @@ export function createDb(databaseUrl: string, options: DatabaseOptions): Databas
     // pg attaches the connection to the error, which must not be logged.
     options.onIdleError(new Error(error.message));
   });
-  return new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
+  return new Kysely<DB>({
+    dialect: new PostgresDialect({ pool: options.prepares ? preparingPool(pool) : pool }),
+  });
 }
 
 /** Rejects, with a message for operators, if the database is unreachable or refuses the connection. */

@@ -29,7 +29,7 @@ export function createDatabasePools(
   sizes: PoolSizes,
   options: Omit<DatabaseOptions, 'maxConnections' | 'statementTimeoutMs'>,
 ): DatabasePools {
-  const open = (use: keyof PoolSizes, more: Pick<DatabaseOptions, 'statementTimeoutMs'> = {}) =>
+  const open = (use: keyof PoolSizes, more: Pick<DatabaseOptions, 'statementTimeoutMs' | 'prepares'> = {}) =>
     createDb(databaseUrl, {
       ...options,
       ...more,
@@ -39,7 +39,7 @@ export function createDatabasePools(
   const pools = {
     writes: open('writes'),
     leases: open('leases', { statementTimeoutMs: LEASE_STATEMENT_TIMEOUT_MS }),
-    lookups: open('lookups'),
+    lookups: open('lookups', { prepares: true }),
     reports: open('reports'),
   };
   return {
