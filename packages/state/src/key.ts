@@ -13,6 +13,9 @@ import { compileModelPatterns, type LockedAttribution, NOTHING_LOCKED } from '@w
 import { cacheSetting, type PolicyCacheSetting } from './cacheRule.ts';
 import { type CounterColumns, counterMessage } from './policy.ts';
 
+/** The most keys that one call looks up. Both ends keep to it. */
+export const MAX_KEYS_PER_CALL = 200;
+
 /** A key in the form that admission needs. Immutable: a newer response from the control plane makes a new one. */
 export interface ResolvedKey {
   readonly id: string;

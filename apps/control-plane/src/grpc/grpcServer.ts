@@ -16,7 +16,7 @@ import type { ModelDeps } from '../features/models/models.service.ts';
 import { assertOwnCall } from '../features/proxies/ownCalls.ts';
 import { closeEpoch, unsignedCalls } from '../features/proxies/producers.service.ts';
 import { countLiveProxies } from '../features/proxies/proxies.repository.ts';
-import { resolveKey } from '../features/proxies/resolveKey.service.ts';
+import { resolveKey, resolveKeys } from '../features/proxies/resolveKey.service.ts';
 import type { WatchService } from '../features/proxies/watchers.service.ts';
 import {
   ownersOfObjects,
@@ -81,6 +81,7 @@ export async function listenGrpc(
     {
       watch: (stream) => deps.watchers.serve(stream),
       resolve: async ({ tokenSha256 }) => await resolveKey(lookups, tokenSha256),
+      resolveKeys: async ({ tokenSha256s }) => await resolveKeys(lookups, tokenSha256s),
       recordResponse: async (response) => {
         await recordObjects(deps, ownedObjects(response));
         return {};

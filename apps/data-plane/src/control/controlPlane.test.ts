@@ -29,18 +29,23 @@ afterEach(async () => {
 interface Received {
   readonly watched: WatchRequest[];
   readonly ended: CloseEpochRequest[];
+  /** The number of keys in each look-up. */
+  readonly lookUps: number[];
   streams: number;
 }
 
 /** A control plane that records what it receives, and can refuse every proxy. */
 async function startControlPlane({
   refuses,
+  isOld = false,
   onHello = () => {},
 }: {
   readonly refuses: boolean;
+  /** Of release 0.1.0. */
+  readonly isOld?: boolean;
   readonly onHello?: (stream: ServerDuplexStream<WatchRequest, WatchResponse>, hello: Hello) => void;
 }) {
-  const received: Received = { watched: [], ended: [], streams: 0 };
+  const received: Received = { watched: [], ended: [], lookUps: [], streams: 0 };
   const unused = async () => ({});
   const { definition, implementation } = grpcService(
     ControlService,
@@ -64,7 +69,14 @@ async function startControlPlane({
         received.ended.push(request);
         return { isClosed: received.ended.length > 1 };
       },
-      resolve: unused,
+      resolve: async ({ tokenSha256 }) => {
+        received.lookUps.push(1);
+        return { revision: BigInt(tokenSha256[0] ?? 0) };
+      },
+      resolveKeys: async ({ tokenSha256s }) => {
+        received.lookUps.push(tokenSha256s.length);
+        return { responses: tokenSha256s.map(([first = 0]) => ({ revision: BigInt(first) })) };
+      },
       recordResponse: unused,
       findResponse: unused,
       settleResponse: unused,
@@ -74,6 +86,7 @@ async function startControlPlane({
     { onError: () => {} },
   );
   const server = new Server();
+  if (isOld) delete implementation.resolveKeys;
   server.addService(definition, implementation);
   const port = await new Promise<number>((resolve, reject) =>
     server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) =>
@@ -249,4 +262,18 @@ it.each(UNAPPLICABLE)('is not ready, and says why, while it is sent an update: %
     timeoutMs: 15_000,
   });
   expect(controlPlane.failedUpdates()).toBe(0);
+});
+
+it('looks keys up together, and one by one at a control plane of release 0.1.0', async () => {
+  for (const [isOld, lookUps] of [
+    [false, [3, 1]],
+    [true, [1, 1, 1, 1]],
+  ] as const) {
+    const { received, port } = await startControlPlane({ refuses: false, isOld });
+    const { resolve } = connectTo(port);
+    const found = await Promise.all([5, 6, 7].map((n) => resolve(Uint8Array.of(n))));
+    expect(found.map(({ revision }) => revision)).toEqual([5n, 6n, 7n]);
+    expect((await resolve(Uint8Array.of(8))).revision).toBe(8n);
+    expect(received.lookUps).toEqual(lookUps);
+  }
 });

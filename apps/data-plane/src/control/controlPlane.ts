@@ -19,6 +19,7 @@ import {
 import type { Tracing } from '@weighbridge/runtime';
 import type { CloseEpoch } from '@weighbridge/usage/recording';
 import { type ControlAddress, openControlClient } from './controlClient.ts';
+import { LookUpBatches } from './lookUpBatches.ts';
 import { RECONNECT_MAX_MS, Watcher, type WatcherOptions } from './watcher.ts';
 
 export interface ControlPlaneOptions extends ControlAddress, WatcherOptions {
@@ -67,8 +68,16 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   const { method } = ControlService;
   const { producerId, key } = options.proxy;
   const signed = { ...call, key };
-  return {
+  const lookUps = new LookUpBatches({
+    resolveKeys: async (tokenSha256s) => {
+      const request = { tokenSha256s: [...tokenSha256s] };
+      return (await callUnary(client, method.resolveKeys, request, call)).responses;
+    },
     resolve: (tokenSha256) => callUnary(client, method.resolve, { tokenSha256 }, call),
+    stream: () => options.state.stream,
+  });
+  return {
+    resolve: (tokenSha256) => lookUps.resolve(tokenSha256),
     recordResponse: (response) =>
       callUnary(client, method.recordResponse, { ...response, producerId }, signed),
     recordFeedback: (feedback) => callUnary(client, method.recordFeedback, feedback, call),

@@ -25,6 +25,7 @@ export class ControlState {
   #table: RoutingTable | undefined;
   #position: Position | undefined;
   #lastContactMs = Number.NEGATIVE_INFINITY;
+  #stream = 0;
 
   constructor(options: { readonly keys: KeyStore; readonly maxStalenessMs: number }) {
     this.#keys = options.keys;
@@ -53,6 +54,18 @@ export class ControlState {
 
   get lastContactMs(): number {
     return this.#lastContactMs;
+  }
+
+  /**
+   * The number of the current control stream. A key that was read during it is announced on it when it changes. Of an earlier
+   * stream that is not certain: a restored database may have the same revisions, and another release another form of keys.
+   */
+  get stream(): number {
+    return this.#stream;
+  }
+
+  beginStream(): void {
+    this.#stream++;
   }
 
   /**

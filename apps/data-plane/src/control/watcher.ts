@@ -134,6 +134,7 @@ export class Watcher {
   async #watchOnce(): Promise<unknown> {
     const { client, metadata, proxy, state } = this.#deps;
     const { id: proxyId, producerId, key, name, version, maxStalenessMs } = proxy;
+    state.beginStream();
     const resumeFrom = state.position;
     const stream = new WatchStream({
       client,

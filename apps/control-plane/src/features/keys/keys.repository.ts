@@ -60,29 +60,47 @@ export async function findFirstKeyOf(db: Database, principalId: string): Promise
 }
 
 /** A key and the secret that it was found by. */
-export type KeyBySecret = KeyRow & {
+export interface KeyBySecret
+  extends Pick<
+    KeyRow,
+    | 'id'
+    | 'principal_id'
+    | 'kind'
+    | 'policy_id'
+    | 'counter_key_id'
+    | 'disabled'
+    | 'scopes'
+    | 'expires_at'
+    | 'attribution'
+    | 'issued_by_lead'
+  > {
   readonly secret_hash: Buffer;
   readonly pepper_version: number;
   readonly secret_expires_at: Date | null;
-};
+}
 
-/** The key with one of these secret hashes that is valid at `now`. A replaced secret is valid until its grace period ends. */
-export async function findKeyBySecret(
+/**
+ * The keys with one of these secret hashes that are valid at `now`, and the revision as of which they were read. A replaced secret is
+ * valid until its grace period ends.
+ */
+export async function findKeysBySecret(
   db: Database,
   hashes: readonly Buffer[],
   now: Date,
-): Promise<KeyBySecret | undefined> {
-  return await db
-    .selectFrom('key_secrets')
-    .innerJoin('keys', 'keys.id', 'key_secrets.key_id')
-    .selectAll('keys')
-    .select(['key_secrets.secret_hash', 'key_secrets.pepper_version'])
-    .select('key_secrets.expires_at as secret_expires_at')
-    .where('key_secrets.secret_hash', 'in', hashes)
-    .where((row) =>
-      row.or([row('key_secrets.expires_at', 'is', null), row('key_secrets.expires_at', '>', now)]),
-    )
-    .executeTakeFirst();
+): Promise<{ readonly revision: bigint; readonly keys: KeyBySecret[] }> {
+  const { rows } = await sql<{ revision: bigint } & (KeyBySecret | { readonly id: null })>`
+    SELECT revision.revision, found.*
+    FROM revision LEFT JOIN (
+      SELECT keys.id, keys.principal_id, keys.kind, keys.policy_id, keys.counter_key_id, keys.disabled, keys.scopes,
+        keys.expires_at, keys.attribution, keys.issued_by_lead, key_secrets.secret_hash, key_secrets.pepper_version,
+        key_secrets.expires_at AS secret_expires_at
+      FROM key_secrets JOIN keys ON keys.id = key_secrets.key_id
+      WHERE key_secrets.secret_hash = ANY (${hashes}::bytea[])
+        AND (key_secrets.expires_at IS NULL OR key_secrets.expires_at > ${now})
+    ) AS found ON true`.execute(db);
+  const [first] = rows;
+  if (!first) throw new Error('the database has no revision');
+  return { revision: first.revision, keys: rows.flatMap((row) => (row.id === null ? [] : [row])) };
 }
 
 /** A secret as it is stored: hashed under a pepper. */

@@ -1,4 +1,4 @@
-import type { Database, Policies, Tx } from '@weighbridge/database';
+import { arrayLiteral, type Database, type Policies, type Tx } from '@weighbridge/database';
 import { type Insertable, type Selectable, sql, type Updateable } from 'kysely';
 import { containsText } from '../../shared/containsText.ts';
 
@@ -26,24 +26,88 @@ export interface GovernedBy {
  * its kind, else the default for all. Lists repeat this order in their SQL: `findPolicyOfMembers`, `findKeys` of keys.repository, and
  * keyDescendants.repository.
  */
+const CHOSEN = {
+  id: sql<
+    string | null
+  >`coalesce(asked.policy_id, principals.policy_id, teams.member_policy_id, teams.policy_id,
+    kind_default.id, any_default.id)`,
+  source: sql<GoverningPolicy['source']>`CASE
+    WHEN asked.policy_id IS NOT NULL THEN 'key'
+    WHEN principals.policy_id IS NOT NULL THEN 'principal'
+    WHEN coalesce(teams.member_policy_id, teams.policy_id) IS NOT NULL THEN 'team'
+    ELSE 'default' END`,
+  from: sql`asked
+    LEFT JOIN principals ON principals.id = asked.principal_id
+    LEFT JOIN teams ON teams.id = principals.team_id
+    LEFT JOIN policies AS kind_default ON kind_default.default_for = asked.kind
+    LEFT JOIN policies AS any_default ON any_default.default_for = 'all'`,
+};
+
 export async function findGoverningPolicy(
   db: Database,
-  key: GovernedBy,
+  { policyId, principalId, kind }: GovernedBy,
 ): Promise<GoverningPolicy | undefined> {
   const { rows } = await sql<GoverningPolicy>`
-    SELECT policies.*, choice.source
-    FROM (
-      SELECT 1 AS rank, 'key' AS source, ${key.policyId}::text AS id
-      UNION ALL SELECT 2, 'principal', policy_id FROM principals WHERE id = ${key.principalId}
-      UNION ALL SELECT 3, 'team', coalesce(teams.member_policy_id, teams.policy_id)
-        FROM principals JOIN teams ON teams.id = principals.team_id WHERE principals.id = ${key.principalId}
-      UNION ALL SELECT 4, 'default', id FROM policies WHERE default_for = ${key.kind}
-      UNION ALL SELECT 5, 'default', id FROM policies WHERE default_for = 'all'
-    ) AS choice
-    JOIN policies ON policies.id = choice.id
-    ORDER BY choice.rank
-    LIMIT 1`.execute(db);
+    SELECT policies.*, ${CHOSEN.source} AS source
+    FROM (SELECT ${policyId}::text AS policy_id, ${principalId}::text AS principal_id, ${kind}::text AS kind) AS
+      ${CHOSEN.from} JOIN policies ON policies.id = ${CHOSEN.id}`.execute(db);
   return rows[0];
+}
+
+/** Which policies name a key. */
+export interface KeyGovernance {
+  /** Null: none governs it. */
+  readonly governing_id: string | null;
+  readonly source: GoverningPolicy['source'];
+  /** The team of its principal. */
+  readonly team_id: string | null;
+  /** That team, or one above it, is frozen. */
+  readonly team_frozen: boolean;
+  /** Of that team and of each team above, nearest first. */
+  readonly team_policy_ids: readonly string[];
+}
+
+/** What governs each of these keys, in their order. */
+export async function findKeyGovernance(db: Database, keys: readonly GovernedBy[]): Promise<KeyGovernance[]> {
+  const policyIds = arrayLiteral(keys.map(({ policyId }) => policyId));
+  const principalIds = arrayLiteral(keys.map(({ principalId }) => principalId));
+  const kinds = arrayLiteral(keys.map(({ kind }) => kind));
+  const { rows } = await sql<KeyGovernance>`
+    WITH RECURSIVE asked AS (
+      SELECT * FROM unnest(${policyIds}::text[], ${principalIds}::text[], ${kinds}::text[])
+        WITH ORDINALITY AS asked (policy_id, principal_id, kind, place)
+    ), line AS (
+      SELECT asked.place, teams.id, teams.parent_team_id, teams.policy_id, teams.frozen_at, 1 AS level
+      FROM asked JOIN principals ON principals.id = asked.principal_id JOIN teams ON teams.id = principals.team_id
+      UNION ALL
+      SELECT line.place, teams.id, teams.parent_team_id, teams.policy_id, teams.frozen_at, line.level + 1
+      FROM line JOIN teams ON teams.id = line.parent_team_id
+    ), above AS (
+      SELECT place, bool_or(frozen_at IS NOT NULL) AS is_frozen,
+        array_agg(policy_id ORDER BY level) FILTER (WHERE policy_id IS NOT NULL) AS policy_ids
+      FROM line GROUP BY place
+    )
+    SELECT ${CHOSEN.id} AS governing_id, ${CHOSEN.source} AS source, teams.id AS team_id,
+      coalesce(above.is_frozen, false) AS team_frozen, coalesce(above.policy_ids, '{}') AS team_policy_ids
+    FROM ${CHOSEN.from} LEFT JOIN above USING (place)
+    ORDER BY asked.place`.execute(db);
+  return rows;
+}
+
+/** Policies with all that they name: parents, what replaces them when their budget is used up, and so on. Deleted ones too. */
+export async function findReachablePolicies(db: Database, ids: readonly string[]): Promise<PolicyRow[]> {
+  const { rows } = await sql<PolicyRow>`
+    WITH RECURSIVE reached AS (
+      SELECT id FROM unnest(${arrayLiteral(ids)}::text[]) AS id
+      UNION
+      SELECT next.id
+      FROM reached
+      JOIN policies ON policies.id = reached.id
+      CROSS JOIN LATERAL (VALUES (policies.parent_policy_id), (policies.exhausted_policy_id)) AS next (id)
+      WHERE next.id IS NOT NULL
+    )
+    SELECT policies.* FROM reached JOIN policies ON policies.id = reached.id`.execute(db);
+  return rows;
 }
 
 /** The policy that governs the keys of each of these principals, if they have none of their own, by the defaults for users' keys. */
@@ -65,53 +129,6 @@ export async function findPolicyOfMembers(
     )
     WHERE principals.id = ANY (${principalIds}::text[])`.execute(db);
   return new Map(rows.map((row) => [row.principal_id, row]));
-}
-
-/** A policy that counts for a key, and the team of the key's principal. */
-interface BindingPolicy extends PolicyRow {
-  readonly team_id: string | null;
-  /** That team, or one above it, is frozen. */
-  readonly team_frozen: boolean;
-}
-
-/**
- * The policies that count for a principal's key beside the one that governs it, which comes first: its parents, and the policies
- * of the principal's team and of each team above, with their parents. Nearest first; a policy may be there twice. If it governs in
- * place of exhausted ones, their parents still count, and they themselves only as someone's parent.
- */
-export async function findBindingPolicies(
-  db: Database,
-  governingId: string,
-  principalId: string,
-  replacedIds: readonly string[] = [],
-): Promise<BindingPolicy[]> {
-  const { rows } = await sql<BindingPolicy>`
-    WITH RECURSIVE line AS (
-      SELECT teams.id, teams.parent_team_id, teams.policy_id, teams.frozen_at, 1 AS level
-      FROM principals JOIN teams ON teams.id = principals.team_id
-      WHERE principals.id = ${principalId}
-      UNION ALL
-      SELECT teams.id, teams.parent_team_id, teams.policy_id, teams.frozen_at, line.level + 1
-      FROM line JOIN teams ON teams.id = line.parent_team_id
-    ), chain AS (
-      SELECT ${governingId}::text AS policy_id, 0 AS level, 0 AS depth
-      UNION ALL
-      SELECT parent_policy_id, 0, 100 * array_position(${replacedIds}::text[], id) FROM policies
-      WHERE id = ANY (${replacedIds}::text[]) AND parent_policy_id IS NOT NULL
-      UNION ALL
-      SELECT policy_id, level, 0 FROM line
-      WHERE policy_id IS NOT NULL AND policy_id <> ALL (${replacedIds}::text[])
-      UNION ALL
-      SELECT policies.parent_policy_id, chain.level, chain.depth + 1
-      FROM chain JOIN policies ON policies.id = chain.policy_id
-      WHERE policies.parent_policy_id IS NOT NULL
-    )
-    SELECT policies.*,
-      (SELECT id FROM line WHERE level = 1) AS team_id,
-      EXISTS (SELECT FROM line WHERE frozen_at IS NOT NULL) AS team_frozen
-    FROM chain JOIN policies ON policies.id = chain.policy_id
-    ORDER BY chain.level, chain.depth`.execute(db);
-  return rows;
 }
 
 /** The parents of a policy, nearest first. */

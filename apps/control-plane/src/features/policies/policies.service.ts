@@ -3,16 +3,18 @@ import type { Database, Tx } from '@weighbridge/database';
 import { isId, nanoFromMicro, newId, type Window, windowAt } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
 import {
-  findBindingPolicies,
   findGoverningPolicy,
+  findKeyGovernance,
   findParents,
   findPolicy,
+  findReachablePolicies,
   type GovernedBy,
   type GoverningPolicy,
   insertPolicy,
+  type KeyGovernance,
   type PolicyRow,
 } from './policies.repository.ts';
-import { MAX_REPLACEMENTS } from './policies.ts';
+import { type Policies, policiesInForce, replacementsOf } from './policyChains.ts';
 
 export { findPoliciesById, findPolicy, findPolicyOfMembers } from './policies.repository.ts';
 export type { GoverningPolicy, PolicyRow };
@@ -47,10 +49,12 @@ export interface KeyCounters {
   readonly counters: [Counter, ...Counter[]];
   /** The team of its principal. */
   readonly team: { readonly id: string; readonly isFrozen: boolean } | undefined;
+  /** What its requests count against once the budget of its governing policy is used up, then once that one's is. */
+  readonly replacements: readonly Replacement[];
 }
 
-/** What its requests count against once the budget of its governing policy is used up. */
-export interface Replacement {
+/** What governs a key in place of a policy whose budget is used up. */
+interface Replacement {
   readonly profileId: string;
   /** As in KeyCounters: that of the policy that governs then comes first. */
   readonly counters: readonly Counter[];
@@ -58,52 +62,57 @@ export interface Replacement {
 
 /** The counters of a key at `now`. Throws if no policy governs the key. */
 export async function countersOfKey(db: Database, key: CountedKey, now: Date): Promise<KeyCounters> {
-  const governing = await findGoverningPolicy(db, {
-    policyId: key.policy_id,
-    principalId: key.principal_id,
-    kind: key.kind,
-  });
-  if (!governing) throw new Error('the key has no governing policy');
-  const binding = await findBindingPolicies(db, governing.id, key.principal_id);
-  const others = new Map(binding.map((policy) => [policy.id, policy]));
-  others.delete(governing.id);
-  const { team_id: teamId, team_frozen: isFrozen } =
-    binding[0] ?? raise(new Error('the policy is not there'));
-  return {
-    governing,
-    counters: [
-      counterOf(governing, key, now),
-      ...[...others.values()].map((policy) => counterOf(policy, key, now)),
-    ],
-    team: teamId === null ? undefined : { id: teamId, isFrozen },
-  };
+  const [counters] = await countersOfKeys(db, [key], now);
+  return counters ?? raise(new Error('the key has no counters'));
 }
 
-/**
- * What governs a key in place of its governing policy once that one's budget is used up, then what governs in place of that, and
- * so on. The parents of those that were replaced still count, and so do the policies of teams.
- */
-export async function replacementsOf(
+/** The counters of each key at `now`, in two statements. Throws if no policy governs one of them. */
+export async function countersOfKeys(
   db: Database,
-  governing: PolicyRow,
-  key: CountedKey,
+  keys: readonly CountedKey[],
   now: Date,
-): Promise<Replacement[]> {
-  const replacements: Replacement[] = [];
-  const replacedIds: string[] = [];
-  let current = governing;
-  while (current.exhausted_policy_id !== null && current.exhausted_profile_id !== null) {
-    if (replacements.length === MAX_REPLACEMENTS) break;
-    replacedIds.push(current.id);
-    const { exhausted_policy_id: id, exhausted_profile_id: profileId } = current;
-    const binding = await findBindingPolicies(db, id, key.principal_id, replacedIds);
-    const [next] = binding;
-    if (next?.id !== id) throw new Error('the policy that replaces another is not there');
-    const each = [...new Map(binding.map((policy) => [policy.id, policy])).values()];
-    replacements.push({ profileId, counters: each.map((policy) => counterOf(policy, key, now)) });
-    current = next;
-  }
-  return replacements;
+): Promise<KeyCounters[]> {
+  const governance = await findKeyGovernance(
+    db,
+    keys.map(({ policy_id, principal_id, kind }) => ({
+      policyId: policy_id,
+      principalId: principal_id,
+      kind,
+    })),
+  );
+  const named = governance.flatMap(({ governing_id, team_policy_ids }) => [
+    ...(governing_id === null ? [] : [governing_id]),
+    ...team_policy_ids,
+  ]);
+  const rows = await findReachablePolicies(db, [...new Set(named)]);
+  const policies = new Map(rows.map((policy) => [policy.id, policy]));
+  const windows = new Windows(now);
+  return keys.flatMap((key, at) => {
+    const found = governance[at];
+    return found ? [countersBy(policies, windows, key, found)] : [];
+  });
+}
+
+function countersBy(
+  policies: Policies,
+  windows: Windows,
+  key: CountedKey,
+  { governing_id, source, team_id, team_frozen, team_policy_ids }: KeyGovernance,
+): KeyCounters {
+  const row = policies.get(governing_id ?? '');
+  if (!row) throw new Error('the key has no governing policy');
+  const governing = { ...row, source };
+  const governed = { governing: row, teamPolicyIds: team_policy_ids };
+  const [, ...others] = policiesInForce(policies, governed);
+  return {
+    governing,
+    counters: [counterOf(row, key, windows), ...others.map((policy) => counterOf(policy, key, windows))],
+    team: team_id === null ? undefined : { id: team_id, isFrozen: team_frozen },
+    replacements: replacementsOf(policies, governed).map(({ profileId, policies: inForce }) => ({
+      profileId,
+      counters: inForce.map((policy) => counterOf(policy, key, windows)),
+    })),
+  };
 }
 
 /** A policy and its parents, nearest first; undefined if there is no policy with this id. */
@@ -132,14 +141,32 @@ export async function createStarterPolicy(tx: Tx, now: Date): Promise<PolicyRow>
   });
 }
 
-function counterOf(policy: PolicyRow, key: CountedKey, now: Date): Counter {
-  const window = windowAt(policy.window_kind, policy.timezone, now);
+function counterOf(policy: PolicyRow, key: CountedKey, windows: Windows): Counter {
+  const window = windows.of(policy);
   const counter = {
     policyId: policy.id,
     counterVersion: policy.counter_version,
     subject: subjectOf(policy, key),
   };
   return { policy, bucket: bucketAt(counter, window.start), window };
+}
+
+/** The current window of each policy: many keys have the same. */
+class Windows {
+  readonly #now: Date;
+  readonly #windows = new Map<PolicyRow, Window>();
+
+  constructor(now: Date) {
+    this.#now = now;
+  }
+
+  of(policy: PolicyRow): Window {
+    const known = this.#windows.get(policy);
+    if (known) return known;
+    const window = windowAt(policy.window_kind, policy.timezone, this.#now);
+    this.#windows.set(policy, window);
+    return window;
+  }
 }
 
 function subjectOf(policy: PolicyRow, key: CountedKey): string {
