@@ -12,6 +12,7 @@ export function openKeyCacheForBenchmark(
     store: createKeyStore(1024 ** 3),
     resolve,
     status: () => 'live',
+    stream: () => 1,
     nowMs: () => performance.now(),
     clockMs: () => Date.now(),
     count: () => {},

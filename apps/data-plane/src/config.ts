@@ -38,6 +38,8 @@ export interface DataPlaneConfig {
   readonly spool: Pick<SpoolOptions, 'dir' | 'maxBytes' | 'sync'>;
   /** For request bodies, held responses and the response cache. */
   readonly memoryBudgetBytes: number;
+  /** For cached keys with their indexes. */
+  readonly keyCacheBytes: number;
   readonly bodyLimitBytes: number;
   readonly corsOrigins: readonly string[];
   readonly drainLimits: DrainLimits;
@@ -94,6 +96,7 @@ export function loadLocalConfig(env: Environment): Omit<DataPlaneConfig, 'contro
       sync: settings.SPOOL_SYNC,
     },
     memoryBudgetBytes: settings.MEMORY_BUDGET_BYTES ?? defaultMemoryBudget(),
+    keyCacheBytes: settings.KEY_CACHE_MAX_BYTES,
     bodyLimitBytes: settings.BODY_LIMIT_BYTES,
     corsOrigins: settings.CORS_ORIGINS.split(',')
       .map((origin) => origin.trim())

@@ -72,8 +72,6 @@ export interface DataPlaneDeps {
 }
 
 const FIRST_SNAPSHOT_TIMEOUT_MS = 30_000;
-/** Memory for cached keys: some hundred thousand. */
-const MAX_KEY_BYTES = 128 * 1024 * 1024;
 const CLOCK = { wallMs: () => Date.now(), monotonicMs: () => performance.now() };
 const FLUSH_TIMEOUT_MS = 5_000;
 /** Time for aborted requests to be settled and their clients to receive an error. */
@@ -100,7 +98,7 @@ export async function startDataPlane(
   const spool = await openSpool({ ...config.spool, newId: newUuid, now, logger });
   onShutdown('spool', () => spool.close({ suspend: run.suspend }));
 
-  const keys = createKeyStore(MAX_KEY_BYTES);
+  const keys = createKeyStore(config.keyCacheBytes);
   const state = new ControlState({ keys, maxStalenessMs });
   const heartbeats = new HeartbeatState();
   const limits = createLimits({

@@ -81,6 +81,7 @@ export function createRequestDeps(parts: ProxyParts, context: ServiceContext): S
       store: keys,
       resolve: controlPlane.resolve,
       status: (nowMs) => state.status(nowMs),
+      stream: () => state.stream,
       refusal: () => clockRefusal(heartbeats),
       count: counters.onKeyLookUp,
       uses: parts.keyUses,

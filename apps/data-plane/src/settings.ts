@@ -83,6 +83,12 @@ export const DataPlaneSettings = Type.Object({
         'the most bytes of request bodies, held responses and cached responses, from 1048576 to 1099511627776',
     }),
   ),
+  KEY_CACHE_MAX_BYTES: Type.Integer({
+    minimum: 1_048_576,
+    maximum: 68_719_476_736,
+    default: 134_217_728,
+    description: 'the most bytes of cached keys with their indexes, from 1048576 to 68719476736',
+  }),
   BODY_LIMIT_BYTES: Type.Integer({
     minimum: 1_024,
     maximum: 1_073_741_824,

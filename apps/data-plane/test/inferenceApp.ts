@@ -86,6 +86,7 @@ export async function startInferenceApp(
       return create(ResolveResponseSchema, { ...(key && { key }), maxAgeMs: 1 });
     },
     status: () => 'live',
+    stream: () => 1,
     count: () => {},
     nowMs: () => performance.now(),
     clockMs: () => Date.now(),

@@ -81,7 +81,7 @@ export class ControlState {
   /** Replaces the state. Cached keys are outdated: they may be from another history, or older than a missed change. */
   applySnapshot(snapshot: Snapshot, nowMs: number): void {
     if (!snapshot.position) return;
-    this.#keys.invalidate({ ...NO_IDS, revision: snapshot.revision, allKeys: true });
+    this.#keys.reset();
     this.#setTables(snapshot);
     this.#position = snapshot.position;
     this.#lastContactMs = nowMs;
@@ -118,9 +118,3 @@ export class ControlState {
     this.#table = routingTable(snapshot, this.#table);
   }
 }
-
-const NO_IDS = {
-  keyIds: new Set<string>(),
-  policyIds: new Set<string>(),
-  principalIds: new Set<string>(),
-};

@@ -47,6 +47,8 @@ function cacheWith(resolve: () => Promise<ResolveResponse>) {
   const world = {
     nowMs: 0,
     status: 'live' as ControlStatus,
+    stream: 1,
+    announces: true,
     refusal: undefined as AppError | undefined,
     lookUps: 0,
     results: { hit: 0, miss: 0 },
@@ -59,6 +61,7 @@ function cacheWith(resolve: () => Promise<ResolveResponse>) {
       return resolve();
     },
     status: () => world.status,
+    stream: () => world.stream,
     refusal: () => world.refusal,
     count: (result) => {
       world.results[result]++;
@@ -103,6 +106,7 @@ function companyOf(keys: number) {
       return create(ResolveResponseSchema, { key, revision, maxAgeMs: 60_000 });
     },
     status: () => 'live',
+    stream: () => 1,
     count: () => {},
     nowMs: () => world.nowMs,
     clockMs: () => world.nowMs,
@@ -180,6 +184,42 @@ describe('the key cache', () => {
     }
   });
 
+  it('looks a key up again for a change or the end of a window only, while the stream that announces its changes is live', async () => {
+    const { world, store, cache } = cacheWith(async () => {
+      const remainingMs = 86_400_000 - (world.nowMs % 86_400_000);
+      const window = { windowRemainingMs: BigInt(remainingMs), windowEndMs: 10n ** 12n };
+      const one = response(BigInt(world.lookUps), window);
+      return { ...one, changesAnnounced: world.announces };
+    });
+    const lookUpsAt = async (nowMs: number) => {
+      world.nowMs = nowMs;
+      await cache.find(SHA);
+      await new Promise((resolve) => setImmediate(resolve));
+      return world.lookUps;
+    };
+    expect(await lookUpsAt(0)).toBe(1);
+    for (const hour of [1, 5, 23]) expect(await lookUpsAt(hour * 3_600_000)).toBe(1);
+    store.invalidate({ ...NO_IDS, revision: 2n, principalIds: new Set(['ada']) });
+    expect(await lookUpsAt(23 * 3_600_000)).toBe(2);
+    // The end of its window.
+    expect(await lookUpsAt(86_400_000)).toBe(3);
+    // Silence, in which it is not certain that a change would arrive.
+    world.status = 'stale';
+    expect(await lookUpsAt(86_400_500)).toBe(3);
+    expect(await lookUpsAt(86_401_500)).toBe(4);
+    world.status = 'live';
+    expect(await lookUpsAt(86_410_000)).toBe(4);
+    // A new stream may be that of another release, or of a restored database.
+    world.stream = 2;
+    expect(await lookUpsAt(86_410_500)).toBe(5);
+    expect(await lookUpsAt(86_420_000)).toBe(5);
+    // A control plane of release 0.1.0.
+    world.announces = false;
+    store.invalidate({ ...NO_IDS, revision: 6n, keyIds: new Set(['key_1']) });
+    expect(await lookUpsAt(86_420_000)).toBe(6);
+    expect(await lookUpsAt(86_422_000)).toBe(7);
+  });
+
   it('refreshes counters in the background, and waits for them only where a window has ended', async () => {
     let revision = 1n;
     const { world, cache } = cacheWith(async () =>
@@ -195,6 +235,27 @@ describe('the key cache', () => {
     world.nowMs = 7_000;
     revision = 3n;
     expect(await windowOf()).toBe(3n);
+  });
+
+  it('looks a key up again once it or its secret has expired by the clock of the control plane, whatever its own clock says', async () => {
+    let isThere = true;
+    const { world, cache } = cacheWith(async () => {
+      const one = response(1n);
+      if (!isThere) return create(ResolveResponseSchema, { revision: 1n });
+      return { ...one, changesAnnounced: true, key: one.key && { ...one.key, expiresAtMs: 50_000n } };
+    });
+    const find = async (nowMs: number) => {
+      world.nowMs = nowMs;
+      const key = await cache.find(SHA);
+      await new Promise((resolve) => setImmediate(resolve));
+      return key?.id;
+    };
+    await find(0);
+    // The grace of a rotated secret ends: the control plane does not find it any more.
+    isThere = false;
+    expect([await find(49_999), world.lookUps]).toEqual(['key_1', 1]);
+    expect([await find(50_000), world.lookUps]).toEqual(['key_1', 2]);
+    expect(await find(50_001)).toBeUndefined();
   });
 
   it('serves cached keys while the control plane is down, and none once its state has expired', async () => {
@@ -299,6 +360,6 @@ describe('the key cache', () => {
     for (let n = 0; n < 100; n++) {
       lookUp.store(`t${n}`, key, { revision: 1n, readAtMs: 0, maxAgeMs: 1 });
     }
-    expect(store.size).toBe(30);
+    expect(store.size).toBe(18);
   });
 });

@@ -12,6 +12,8 @@ export interface KeyCacheDeps {
   readonly store: KeyStore;
   readonly resolve: (tokenSha256: Uint8Array) => Promise<ResolveResponse>;
   readonly status: (nowMs: number) => ControlStatus;
+  /** The number of the control stream that announces changes now. */
+  readonly stream: () => number;
   /** The error while no key may be used at all; normally undefined. */
   readonly refusal?: () => AppError | undefined;
   /** Monotonic, in milliseconds. */
@@ -48,9 +50,10 @@ const MAX_HASHES = 4_000;
 const MAX_HEADER_LENGTH = 300;
 
 /**
- * Looks keys up: in a KeyStore, which only stores them, and else at the control plane. A key is used as it was returned,
- * with the current settings of its policies, until the control stream invalidates it. Unknown tokens are not cached: a new
- * key works at once. Parallel requests for a key share one look-up.
+ * Looks keys up: in a KeyStore, which only stores them, and else at the control plane. A key is used as it was returned, with the
+ * current settings of its policies, until a window of its counters ends or the control stream invalidates it. While that stream is
+ * silent, and after it began anew, a key of some age is read again beside the request that uses it. Unknown tokens are not cached:
+ * a new key works at once. Parallel requests for a key share one look-up.
  */
 export function createKeyCache(deps: KeyCacheDeps): KeyCache {
   return new ResolvingKeyCache(deps);
@@ -94,12 +97,25 @@ class ResolvingKeyCache implements KeyCache {
     count(key ? 'hit' : 'miss');
     if (!key) return this.#lookUp(tokenId, tokenSha256);
     const ageMs = nowMs - cached.readAtMs;
-    const isWindowOver = hasWindowEnded(key, ageMs, this.#deps.clockMs());
-    if (ageMs < cached.maxAgeMs && !isWindowOver) return key;
+    const clockMs = this.#deps.clockMs();
+    const isWindowOver = hasWindowEnded(key, ageMs, clockMs);
+    if (!isWindowOver && (ageMs < cached.maxAgeMs || this.#isAnnounced(cached, key, status, clockMs)))
+      return key;
     // Only the counters of a new window are worth waiting for.
     if (status === 'live' && isWindowOver) return this.#readAgain(tokenId, tokenSha256, cached);
     if (!this.#queue.isFull) this.#entryOf(tokenId, tokenSha256).catch(() => {});
     return key;
+  }
+
+  /** Any change would have arrived before the last heartbeat. What has expired by the control plane's clock is not announced. */
+  #isAnnounced(
+    cached: KeyEntry,
+    { expiresAtMs }: ResolvedKey,
+    status: ControlStatus,
+    clockMs: number,
+  ): boolean {
+    if (status !== 'live' || cached.stream !== this.#deps.stream()) return false;
+    return expiresAtMs === undefined || clockMs < expiresAtMs;
   }
 
   refresh(tokenSha256: Uint8Array): Promise<ResolvedKey | undefined> {
@@ -139,12 +155,13 @@ class ResolvingKeyCache implements KeyCache {
   }
 
   async #resolve(tokenId: string, tokenSha256: Uint8Array): Promise<KeyEntry | undefined> {
-    const { store, resolve, nowMs } = this.#deps;
-    const lookUp = store.beginLookUp();
-    try {
-      for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const { store, resolve, nowMs, stream: currentStream } = this.#deps;
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const lookUp = store.beginLookUp();
+      try {
         const readAtMs = nowMs();
-        const { key, revision, maxAgeMs } = await resolve(tokenSha256).catch((error) => {
+        const stream = currentStream();
+        const { key, revision, maxAgeMs, changesAnnounced } = await resolve(tokenSha256).catch((error) => {
           throw unreachable(error);
         });
         if (!key) {
@@ -152,13 +169,14 @@ class ResolvingKeyCache implements KeyCache {
           store.forget(tokenId);
           return undefined;
         }
-        const entry = lookUp.store(tokenId, key, { revision, readAtMs, maxAgeMs });
+        const source = { revision, readAtMs, maxAgeMs, stream: changesAnnounced ? stream : 0 };
+        const entry = lookUp.store(tokenId, key, source);
         if (entry) return entry;
+      } finally {
+        lookUp.end();
       }
-      throw unreachable(new Error('the key changed faster than it could be read'));
-    } finally {
-      lookUp.end();
     }
+    throw unreachable(new Error('the key changed faster than it could be read'));
   }
 
   /** Undefined if the key must be read again first. */

@@ -1,46 +1,49 @@
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
-import { WireType } from '@bufbuild/protobuf/wire';
 import { type Key, KeySchema } from '@weighbridge/contracts';
-import type { PolicyChain } from './policyTable.ts';
+import type { KeyLinks, KeyRows } from './keyRows.ts';
 
 /**
  * A key at a revision: a newer response makes a new entry. A proxy caches hundreds of thousands, so an entry is small: it
  * shares what most keys have in common and leaves the rest encoded.
  */
-export interface KeyEntry {
+export interface KeyEntry extends KeyLinks {
   /** The key in protobuf, one Latin-1 character per byte: the smallest form in V8. */
   readonly packed: string;
-  /** Its policies, and those that replace one of them when its budget is used up. */
-  readonly chain: PolicyChain;
   readonly revision: bigint;
   /** When its counters were read, monotonic, in whole milliseconds. */
   readonly readAtMs: number;
-  /** The age at which they must be read again. */
+  /** The age at which they are read again, unless the control stream announces changes of the key. */
   readonly maxAgeMs: number;
-  /** The store's generation when it was stored; if the store's differs now, the key is read again. */
-  generation: number;
+  /** The control stream that announces changes of the key: that during which it was read; 0: none does. */
+  readonly stream: number;
+  /** The store's when it was stored; if the store has others now, the key is read again. */
+  readonly rows: KeyRows;
 }
 
 /** Where and when a key was read. */
-export type KeySource = Pick<KeyEntry, 'revision' | 'readAtMs' | 'maxAgeMs'>;
+export type KeySource = Pick<KeyEntry, 'revision' | 'readAtMs' | 'maxAgeMs'> &
+  Partial<Pick<KeyEntry, 'stream'>>;
 
-/** The entry object and its places in the store, beside the key's bytes. */
-const ENTRY_OVERHEAD_BYTES = 300;
+/** The entry object, and its places in the store and in the indexes, beside the key's bytes. */
+const ENTRY_OVERHEAD_BYTES = 500;
 /** A row of a policy, with its places in the table and in a chain. */
 const LINK_BYTES = 300;
 
 let latestRevision = 0n;
 
-export function keyEntry(key: Key, chain: PolicyChain, source: KeySource, generation: number): KeyEntry {
+export function keyEntry(key: Key, links: KeyLinks, rows: KeyRows, source: KeySource): KeyEntry {
   // A bigint is a heap object: entries of the same revision share it.
   if (source.revision !== latestRevision) latestRevision = source.revision;
   return {
     packed: Buffer.from(toBinary(KeySchema, key)).toString('latin1'),
-    chain,
+    own: links.own,
+    principal: links.principal,
+    chain: links.chain,
     revision: latestRevision,
     readAtMs: Math.floor(source.readAtMs),
     maxAgeMs: source.maxAgeMs,
-    generation,
+    stream: source.stream ?? 0,
+    rows,
   };
 }
 
@@ -53,38 +56,9 @@ export function unpackedKey(entry: KeyEntry): Key {
   return fromBinary(KeySchema, keyBytes(entry));
 }
 
-/** A text in the form that a packed key has it. */
-export function packText(text: string): string {
-  return Buffer.from(text).toString('latin1');
-}
-
-const { id: ID, principalId: PRINCIPAL_ID } = KeySchema.field;
-
-/** The packed ids, read without decoding the rest: an invalidation checks every key. */
-export function packedIds({ packed }: KeyEntry): { readonly id: string; readonly principalId: string } {
-  const id = textAt(packed, 0, ID.number);
-  const principalId = textAt(packed, id.end, PRINCIPAL_ID.number);
-  return { id: id.text, principalId: principalId.text };
-}
-
-/** The field's text if the field starts at `start`; protobuf omits an empty one. */
-function textAt(
-  packed: string,
-  start: number,
-  field: number,
-): { readonly text: string; readonly end: number } {
-  if (packed.charCodeAt(start) !== ((field << 3) | WireType.LengthDelimited)) return { text: '', end: start };
-  let length = 0;
-  let at = start + 1;
-  for (let shift = 0; ; shift += 7) {
-    const byte = packed.charCodeAt(at++);
-    length |= (byte & 0x7f) << shift;
-    if (byte < 0x80) break;
-  }
-  return { text: packed.slice(at, at + length), end: at + length };
-}
-
-/** The entry's size in the store. A shared chain is counted with its first key only. */
-export function entryBytes({ packed, chain }: KeyEntry): number {
-  return packed.length + ENTRY_OVERHEAD_BYTES + (chain.keys === 1 ? LINK_BYTES * chain.links.length : 0);
+/** The entry's size in the store, with its rows. A shared chain is counted with its first key only. */
+export function entryBytes({ packed, own, principal, chain }: KeyEntry): number {
+  const idBytes = own.id.length + principal.id.length;
+  const chainBytes = chain.keys === 1 ? LINK_BYTES * chain.links.length : 0;
+  return packed.length + idBytes + ENTRY_OVERHEAD_BYTES + chainBytes;
 }

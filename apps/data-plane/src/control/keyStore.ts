@@ -1,34 +1,13 @@
 import type { Key } from '@weighbridge/contracts';
 import { LRUCache } from 'lru-cache';
-import {
-  entryBytes,
-  type KeyEntry,
-  type KeySource,
-  keyEntry,
-  packedIds,
-  packText,
-  unpackedKey,
-} from './keyEntry.ts';
-import {
-  isChainOutdated,
-  type PolicyChange,
-  PolicyTable,
-  settingsRevision,
-  withNewerSettings,
-} from './policyTable.ts';
-
-/** The keys to drop: by id, by a policy in their chain, by their principal, or all. */
-interface Invalidation extends PolicyChange {
-  readonly keyIds: ReadonlySet<string>;
-  readonly principalIds: ReadonlySet<string>;
-  readonly allKeys: boolean;
-}
+import { entryBytes, type KeyEntry, type KeySource, keyEntry, unpackedKey } from './keyEntry.ts';
+import { areLinksOutdated, type KeyChange, KeyRows } from './keyRows.ts';
+import { type SettingsBudget, settingsRevision, withNewerSettings } from './policyTable.ts';
 
 /**
- * The storage under a KeyCache, which does the look-ups: keys by the SHA-256 of their tokens, bounded in bytes, and the
- * policies that they name. A changed policy touches its row only. An invalidation marks the keys that it names, which stay
- * known until they are read again; it also rejects older results of look-ups that began before it: a response read before a
- * revocation must not bring the key back.
+ * The storage under a KeyCache, which does the look-ups: keys by the SHA-256 of their tokens, bounded in bytes, and the rows of
+ * what changes may name of them. A change touches rows only. The keys that it names stay known until they are read again; it also
+ * rejects older results of look-ups that began before it: a response read before a revocation must not bring the key back.
  */
 export interface KeyStore {
   get(tokenId: string): KeyEntry | undefined;
@@ -42,7 +21,9 @@ export interface KeyStore {
   readonly version: number;
   /** Marks the start of a look-up; call `end` on the result. */
   beginLookUp(): LookUp;
-  invalidate(invalidation: Invalidation): void;
+  invalidate(change: KeyChange): void;
+  /** Another history begins: all keys must be read again, and no look-up that runs counts, whatever its revision. */
+  reset(): void;
   forget(tokenId: string): void;
   /** All tokens' ids, the latest used first. */
   ids(): readonly string[];
@@ -70,25 +51,31 @@ export function createKeyStore(maxBytes: number): KeyStore {
   return new BoundedKeyStore(maxBytes);
 }
 
-/** The generation of an entry that an invalidation named. */
-const DROPPED = -1;
+/** Beyond this, changed settings of policies are forgotten. */
+const MAX_SETTINGS_BYTES = 16 * 1024 * 1024;
+
+interface RunningLookUp extends LookUp {
+  /** The version at which it began. */
+  readonly beganAt: number;
+  isVoid: boolean;
+}
 
 class BoundedKeyStore implements KeyStore {
   readonly #keys: LRUCache<string, KeyEntry>;
-  readonly #policies = new PolicyTable();
-  /** An entry of an earlier one must be read again. */
-  #generation = 0;
+  readonly #settings: SettingsBudget = { freeBytes: MAX_SETTINGS_BYTES };
+  /** An entry with earlier ones must be read again: a change of all keys replaces them, and visits none. */
+  #rows = new KeyRows(this.#settings);
   #version = 0;
-  /** Invalidations since the oldest running look-up began. */
-  #recent: { readonly invalidation: Invalidation; readonly version: number }[] = [];
-  /** The version at which each running look-up began, the oldest first. */
-  readonly #running = new Map<LookUp, number>();
+  /** Changes since the oldest running look-up began. */
+  #recent: { readonly change: KeyChange; readonly version: number }[] = [];
+  /** The oldest first. */
+  readonly #running = new Set<RunningLookUp>();
 
   constructor(maxBytes: number) {
     this.#keys = new LRUCache({
       maxSize: maxBytes,
       sizeCalculation: entryBytes,
-      dispose: ({ chain }) => this.#policies.release(chain),
+      dispose: (entry) => entry.rows.release(entry),
     });
   }
 
@@ -108,8 +95,8 @@ class BoundedKeyStore implements KeyStore {
     return this.#keys.peek(tokenId);
   }
 
-  isOutdated({ generation, chain, revision }: KeyEntry): boolean {
-    return generation !== this.#generation || isChainOutdated(chain, revision);
+  isOutdated(entry: KeyEntry): boolean {
+    return entry.rows !== this.#rows || areLinksOutdated(entry, entry.revision);
   }
 
   settingsRevision({ chain, revision }: KeyEntry): bigint {
@@ -121,55 +108,58 @@ class BoundedKeyStore implements KeyStore {
   }
 
   beginLookUp(): LookUp {
-    const lookUp: LookUp = {
-      store: (tokenId, key, source) => this.#store(tokenId, key, source),
+    const lookUp: RunningLookUp = {
+      beganAt: this.#version,
+      isVoid: false,
+      store: (tokenId, key, source) => (lookUp.isVoid ? undefined : this.#store(tokenId, key, source)),
       end: () => this.#end(lookUp),
     };
-    this.#running.set(lookUp, this.#version);
+    this.#running.add(lookUp);
     return lookUp;
   }
 
   #store(tokenId: string, key: Key, source: KeySource): KeyEntry | undefined {
-    const chain = this.#policies.acquire(key);
-    // Rows that are new had none of these changes.
-    for (const { invalidation } of this.#recent) this.#policies.apply(invalidation);
-    const entry = keyEntry(key, chain, source, this.#generation);
-    const isDropped = this.#recent.some(
-      ({ invalidation }) => invalidation.revision > source.revision && matches(invalidation, entry),
-    );
+    const rows = this.#rows;
+    const links = rows.acquire(key);
+    let isDropped = false;
+    for (const { change } of this.#recent) {
+      rows.applyTo(links, change);
+      isDropped ||= change.allKeys && change.revision > source.revision;
+    }
+    const entry = keyEntry(key, links, rows, source);
     if (isDropped || this.isOutdated(entry)) {
-      this.#policies.release(chain);
+      rows.release(links);
       return undefined;
     }
     const before = this.#keys.peek(tokenId);
     const isNewest = !before || this.isOutdated(before) || before.revision <= entry.revision;
     if (isNewest) this.#keys.set(tokenId, entry);
     // An entry larger than the store is not stored.
-    if (this.#keys.peek(tokenId) !== entry) this.#policies.release(chain);
+    if (this.#keys.peek(tokenId) !== entry) rows.release(links);
     return entry;
   }
 
-  #end(lookUp: LookUp): void {
+  #end(lookUp: RunningLookUp): void {
     this.#running.delete(lookUp);
-    const [oldest] = this.#running.values();
-    this.#recent = oldest === undefined ? [] : this.#recent.filter(({ version }) => version > oldest);
+    const [oldest] = this.#running;
+    this.#recent = oldest ? this.#recent.filter(({ version }) => version > oldest.beganAt) : [];
   }
 
-  invalidate(ids: Invalidation): void {
-    const invalidation = packIds(ids);
-    const { keyIds, principalIds, policyIds, allKeys } = invalidation;
+  invalidate(change: KeyChange): void {
+    const { keyIds, principalIds, policyIds, allKeys } = change;
     if (!allKeys && keyIds.size + principalIds.size + policyIds.size === 0) return;
     this.#version++;
-    if (this.#running.size > 0) this.#recent.push({ invalidation, version: this.#version });
-    this.#policies.apply(invalidation);
-    if (allKeys) this.#generation++;
-    else if (keyIds.size + principalIds.size > 0) this.#drop(invalidation);
+    if (this.#running.size > 0) this.#recent.push({ change, version: this.#version });
+    if (allKeys) this.#rows = new KeyRows(this.#settings);
+    else this.#rows.apply(change);
   }
 
-  #drop(invalidation: Invalidation): void {
-    for (const entry of this.#keys.values()) {
-      if (entry.revision < invalidation.revision && matches(invalidation, entry)) entry.generation = DROPPED;
-    }
+  reset(): void {
+    this.#version++;
+    this.#rows = new KeyRows(this.#settings);
+    for (const lookUp of this.#running) lookUp.isVoid = true;
+    // Their revisions mean something else now.
+    this.#recent = [];
   }
 
   forget(tokenId: string): void {
@@ -179,18 +169,4 @@ class BoundedKeyStore implements KeyStore {
   ids(): readonly string[] {
     return [...this.#keys.keys()];
   }
-}
-
-/** Converts the ids to the form in which keys have them packed. */
-function packIds({ keyIds, principalIds, ...rest }: Invalidation): Invalidation {
-  const packed = (ids: ReadonlySet<string>) => new Set([...ids].map(packText));
-  return { ...rest, keyIds: packed(keyIds), principalIds: packed(principalIds) };
-}
-
-/** Whether it names the key other than by a policy. */
-function matches({ keyIds, principalIds, allKeys }: Invalidation, entry: KeyEntry): boolean {
-  if (allKeys) return true;
-  if (keyIds.size === 0 && principalIds.size === 0) return false;
-  const { id, principalId } = packedIds(entry);
-  return keyIds.has(id) || principalIds.has(principalId);
 }

@@ -37,7 +37,7 @@ const modelsOf = (key: Key, chain: PolicyChain, revision = 1n) =>
 
 describe('the policies that cached keys name', () => {
   it('share a chain among keys of the same policies, and have a row while a key names them', () => {
-    const table = new PolicyTable();
+    const table = new PolicyTable({ freeBytes: 1_000_000 });
     const [a, b] = [table.acquire(keyUnder('pol_1', 'pol_2')), table.acquire(keyUnder('pol_1', 'pol_2'))];
     const other = table.acquire(keyUnder('pol_2'));
     expect([a === b, table.size]).toEqual([true, 2]);
@@ -49,7 +49,7 @@ describe('the policies that cached keys name', () => {
   });
 
   it('count in replacements, too', () => {
-    const table = new PolicyTable();
+    const table = new PolicyTable({ freeBytes: 1_000_000 });
     const replacements = [{ profileId: 'prf_1', policies: [counter('pol_2'), counter('pol_1')] }];
     const key = create(KeySchema, { policies: [counter('pol_1')], replacements });
     const chain = table.acquire(key);
@@ -62,7 +62,7 @@ describe('the policies that cached keys name', () => {
   });
 
   it('give keys read before a change its settings, with their own buckets and windows', () => {
-    const table = new PolicyTable();
+    const table = new PolicyTable({ freeBytes: 1_000_000 });
     const key = keyUnder('pol_1', 'pol_2');
     const chain = table.acquire(key);
     table.apply(change(2n, [settingsOf('pol_2', ['b'])]));
@@ -80,7 +80,7 @@ describe('the policies that cached keys name', () => {
   });
 
   it('are outdated for keys of another structure, of none, and without settings', () => {
-    const table = new PolicyTable();
+    const table = new PolicyTable({ freeBytes: 1_000_000 });
     const current = table.acquire(keyUnder('pol_1'));
     const other = table.acquire(create(KeySchema, { policies: [counter('pol_1', 8n)] }));
     const old = table.acquire(create(KeySchema, { policies: [counter('pol_1', 0n)] }));
@@ -97,7 +97,7 @@ describe('the policies that cached keys name', () => {
   });
 
   it('take no older change, and none of a policy that no key names', () => {
-    const table = new PolicyTable();
+    const table = new PolicyTable({ freeBytes: 1_000_000 });
     const key = keyUnder('pol_1');
     const chain = table.acquire(key);
     table.apply(change(3n, [settingsOf('pol_1', ['new']), settingsOf('pol_2', ['unnamed'])]));
@@ -106,7 +106,7 @@ describe('the policies that cached keys name', () => {
   });
 
   it('are bounded in bytes: a key whose settings found no room is read again', () => {
-    const table = new PolicyTable(3_000);
+    const table = new PolicyTable({ freeBytes: 3_000 });
     const chains = ['pol_1', 'pol_2'].map((id) => table.acquire(keyUnder(id)));
     const large = ['x'.repeat(2_000)];
     table.apply(change(2n, [settingsOf('pol_1', large), settingsOf('pol_2', large)]));

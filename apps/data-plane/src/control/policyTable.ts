@@ -29,8 +29,10 @@ export interface PolicyChange {
   readonly policies?: readonly Policy[];
 }
 
-/** Beyond this, changed settings are forgotten, and the keys that need them are read again. */
-const MAX_SETTINGS_BYTES = 16 * 1024 * 1024;
+/** The room for changed settings. Those that find none are forgotten, and the keys that need them are read again. */
+export interface SettingsBudget {
+  freeBytes: number;
+}
 
 /**
  * The policies that cached keys name. A key has the settings that it was read with, unless its policy's row has newer ones. A
@@ -39,11 +41,10 @@ const MAX_SETTINGS_BYTES = 16 * 1024 * 1024;
 export class PolicyTable {
   readonly #rows = new Map<string, PolicyRow>();
   readonly #chains = new Map<string, PolicyChain>();
-  readonly #maxSettingsBytes: number;
-  #settingsBytes = 0;
+  readonly #settings: SettingsBudget;
 
-  constructor(maxSettingsBytes = MAX_SETTINGS_BYTES) {
-    this.#maxSettingsBytes = maxSettingsBytes;
+  constructor(settings: SettingsBudget) {
+    this.#settings = settings;
   }
 
   get size(): number {
@@ -75,7 +76,7 @@ export class PolicyTable {
     for (const { row } of chain.links) {
       row.chains--;
       if (row.chains > 0) continue;
-      this.#settingsBytes -= row.settingsBytes;
+      this.#settings.freeBytes += row.settingsBytes;
       this.#rows.delete(row.id);
     }
   }
@@ -85,16 +86,27 @@ export class PolicyTable {
     const changed = new Map(policies.map(({ id, settings }) => [id, settings]));
     for (const id of policyIds) {
       const row = this.#rows.get(id);
-      if (!row || row.revision >= revision) continue;
-      this.#settingsBytes -= row.settingsBytes;
-      row.revision = revision;
-      const settings = changed.get(id);
-      const bytes = settings ? toBinary(PolicyCounterSchema, settings).length : 0;
-      const hasRoom = this.#settingsBytes + bytes <= this.#maxSettingsBytes;
-      row.settings = hasRoom ? settings : undefined;
-      row.settingsBytes = hasRoom ? bytes : 0;
-      this.#settingsBytes += row.settingsBytes;
+      if (row) this.#change(row, revision, changed.get(id));
     }
+  }
+
+  /** As `apply`, to the rows of one chain. */
+  applyTo({ links }: PolicyChain, { revision, policyIds, policies = [] }: PolicyChange): void {
+    for (const { row } of links) {
+      if (!policyIds.has(row.id)) continue;
+      this.#change(row, revision, policies.find(({ id }) => id === row.id)?.settings);
+    }
+  }
+
+  #change(row: PolicyRow, revision: bigint, settings: PolicyCounter | undefined): void {
+    if (row.revision >= revision) return;
+    row.revision = revision;
+    const bytes = settings ? toBinary(PolicyCounterSchema, settings).length : 0;
+    const freeBytes = this.#settings.freeBytes + row.settingsBytes;
+    const hasRoom = bytes <= freeBytes;
+    row.settings = hasRoom ? settings : undefined;
+    row.settingsBytes = hasRoom ? bytes : 0;
+    this.#settings.freeBytes = freeBytes - row.settingsBytes;
   }
 
   #rowOf(id: string): PolicyRow {
