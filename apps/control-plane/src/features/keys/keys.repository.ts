@@ -95,7 +95,8 @@ export async function findKeysBySecret(
         keys.expires_at, keys.attribution, keys.issued_by_lead, key_secrets.secret_hash, key_secrets.pepper_version,
         key_secrets.expires_at AS secret_expires_at
       FROM key_secrets JOIN keys ON keys.id = key_secrets.key_id
-      WHERE key_secrets.secret_hash = ANY (${hashes}::bytea[])
+      -- The planner does not see the size of the array, so that it plans the prepared statement once for all.
+      WHERE key_secrets.secret_hash = ANY ((SELECT ${hashes}::bytea[])::bytea[])
         AND (key_secrets.expires_at IS NULL OR key_secrets.expires_at > ${now})
     ) AS found ON true`.execute(db);
   const [first] = rows;

@@ -54,6 +54,14 @@ export async function findGoverningPolicy(
   return rows[0];
 }
 
+/**
+ * An array whose size the planner does not see. Else its plan for the values at hand looks cheaper than one for all values, and it
+ * plans a prepared statement each time.
+ */
+function unsized(literal: string) {
+  return sql`(SELECT ${literal}::text[])`;
+}
+
 /** Which policies name a key. */
 export interface KeyGovernance {
   /** Null: none governs it. */
@@ -74,7 +82,7 @@ export async function findKeyGovernance(db: Database, keys: readonly GovernedBy[
   const kinds = arrayLiteral(keys.map(({ kind }) => kind));
   const { rows } = await sql<KeyGovernance>`
     WITH RECURSIVE asked AS (
-      SELECT * FROM unnest(${policyIds}::text[], ${principalIds}::text[], ${kinds}::text[])
+      SELECT * FROM unnest(${unsized(policyIds)}, ${unsized(principalIds)}, ${unsized(kinds)})
         WITH ORDINALITY AS asked (policy_id, principal_id, kind, place)
     ), line AS (
       SELECT asked.place, teams.id, teams.parent_team_id, teams.policy_id, teams.frozen_at, 1 AS level
@@ -98,7 +106,7 @@ export async function findKeyGovernance(db: Database, keys: readonly GovernedBy[
 export async function findReachablePolicies(db: Database, ids: readonly string[]): Promise<PolicyRow[]> {
   const { rows } = await sql<PolicyRow>`
     WITH RECURSIVE reached AS (
-      SELECT id FROM unnest(${arrayLiteral(ids)}::text[]) AS id
+      SELECT id FROM unnest(${unsized(arrayLiteral(ids))}) AS id
       UNION
       SELECT next.id
       FROM reached

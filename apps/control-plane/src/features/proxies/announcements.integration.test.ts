@@ -35,8 +35,9 @@ async function world() {
     parent_policy_id: parent,
     on_exhausted: { profile_id: await profile(), policy_id: replacement },
   });
-  const above = await idOf('/teams', { policy_id: await policy() });
-  const team = await idOf('/teams', { policy_id: await policy(), parent_team_id: above });
+  const teamPolicies = [await policy(), await policy()];
+  const above = await idOf('/teams', { policy_id: teamPolicies[1] });
+  const team = await idOf('/teams', { policy_id: teamPolicies[0], parent_team_id: above });
   const principal = `member-${made++}`;
   await ok('PUT', `/teams/${team}/members/${principal}`, { role: 'member' });
   const { id, key } = await api.issue({ principal_id: principal, policy_id: own });
@@ -53,6 +54,7 @@ async function world() {
     own,
     parent,
     replacement,
+    teamPolicies,
     above,
     team,
     principal,
@@ -185,7 +187,8 @@ it('announces whatever changes how a key is served: its delta names each such ke
 });
 
 it('reads many keys as it reads each, with their tokens in order, in three statements', async () => {
-  const worlds = [await world(), await world(), await world()];
+  const first = await world();
+  const worlds = [first, await world(), await world()];
   await ok('POST', `/teams/${worlds[1]?.above}/freeze`);
   const tokens = worlds.flatMap(({ key, below }) => [key, 'sk-svc-unknown', below]);
   const each = await servedAs(tokens);
@@ -205,4 +208,7 @@ it('reads many keys as it reads each, with their tokens in order, in three state
     new Set([await currentRevision(api.db)]),
   );
   expect(statements).toBe(3);
+  // The governing policy and its parents, then the policies of teams, nearest first.
+  const named = responses[0]?.key?.policies.map(({ bucket }) => bucket?.policyId);
+  expect(named).toEqual([first.own, first.parent, ...first.teamPolicies]);
 });
