@@ -1,6 +1,6 @@
 import { AppError } from '@weighbridge/errors';
 
-/** Look-ups of known keys that run at once. A control plane answers some hundred a second. */
+/** Look-ups of known keys that run at once: a part of a batch, beside those of keys that are not known yet. */
 const MAX_RUNNING = 64;
 /** No one waits longer for its turn. */
 const MAX_WAIT_MS = 10_000;
