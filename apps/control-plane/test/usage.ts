@@ -33,9 +33,21 @@ export interface Used {
 
 /** Deletes all attempts and their sums. */
 export async function emptyLedger(db: Database): Promise<void> {
-  for (const table of ['usage_events', 'spend_buckets', 'usage_by_hour', 'usage_by_day'] as const) {
+  for (const table of [
+    'usage_events',
+    'spend_buckets',
+    'usage_by_hour',
+    'usage_by_day',
+    'usage_totals_by_hour',
+    'usage_totals_by_day',
+    'usage_attributions',
+    'usage_attribution_days',
+  ] as const) {
     await db.deleteFrom(table).execute();
   }
+  // As on a new database: the sums have all usage.
+  const since = new Date(0);
+  await db.updateTable('usage_by_day_since').set({ since, totals_since: since }).execute();
 }
 
 /** Writes attempts into the ledger, as metering would; returns the ids of their requests. */

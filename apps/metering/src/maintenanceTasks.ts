@@ -6,6 +6,7 @@ import {
   maintainPartitions,
   markLost,
   measureModelOutputs,
+  pruneAttributions,
   pruneLeases,
   pruneProducers,
   pruneRefusals,
@@ -52,6 +53,7 @@ const partitions: MaintenanceTask = {
     const retention = { now: now(), retentionDays };
     const dropped = await maintainPartitions(db, retention);
     const endedBefore = await retainedFrom(db, retention);
+    await pruneAttributions(db);
     await pruneLeases(db, { endedBefore });
     await pruneProducers(db, { endedBefore });
     await pruneFeedback(db, { givenBefore: endedBefore });

@@ -524,6 +524,19 @@ export interface Teams {
   updated_at: Timestamp;
 }
 
+export interface UsageAttributionDays {
+  combinations: Generated<number>;
+  day: Timestamp;
+  folding: Generated<number>;
+  key_id: string;
+}
+
+export interface UsageAttributions {
+  attribution_sha256: Buffer;
+  day: Timestamp;
+  key_id: string;
+}
+
 export interface UsageByDay {
   attempts: bigint;
   cache_read_tokens: bigint;
@@ -556,6 +569,7 @@ export interface UsageByDay {
 
 export interface UsageByDaySince {
   since: Timestamp;
+  totals_since: Generated<Timestamp>;
 }
 
 export interface UsageByHour {
@@ -628,6 +642,52 @@ export interface UsageEvents {
   settled_at: Timestamp;
   shard: number | null;
   streamed: boolean;
+  team_id: string | null;
+}
+
+export interface UsageTotalsByDay {
+  attempts: bigint;
+  cache_read_tokens: bigint;
+  cache_write_1h_tokens: bigint;
+  cache_write_tokens: bigint;
+  cost_nano_usd: bigint;
+  day: Timestamp;
+  errors: bigint;
+  estimated: bigint;
+  group_sha256: Buffer;
+  input_tokens: bigint;
+  key_id: string;
+  model: string;
+  model_requests: bigint;
+  output_tokens: bigint;
+  policy_id: string;
+  principal_id: string;
+  provider: Generated<string>;
+  requests: bigint;
+  shard: number;
+  team_id: string | null;
+}
+
+export interface UsageTotalsByHour {
+  attempts: bigint;
+  cache_read_tokens: bigint;
+  cache_write_1h_tokens: bigint;
+  cache_write_tokens: bigint;
+  cost_nano_usd: bigint;
+  errors: bigint;
+  estimated: bigint;
+  group_sha256: Buffer;
+  hour: Timestamp;
+  input_tokens: bigint;
+  key_id: string;
+  model: string;
+  model_requests: bigint;
+  output_tokens: bigint;
+  policy_id: string;
+  principal_id: string;
+  provider: Generated<string>;
+  requests: bigint;
+  shard: number;
   team_id: string | null;
 }
 
@@ -716,10 +776,14 @@ export interface DB {
   stored_objects: StoredObjects;
   stored_responses: StoredResponses;
   teams: Teams;
+  usage_attribution_days: UsageAttributionDays;
+  usage_attributions: UsageAttributions;
   usage_by_day: UsageByDay;
   usage_by_day_since: UsageByDaySince;
   usage_by_hour: UsageByHour;
   usage_events: UsageEvents;
+  usage_totals_by_day: UsageTotalsByDay;
+  usage_totals_by_hour: UsageTotalsByHour;
   webhook_deliveries: WebhookDeliveries;
   webhook_events: WebhookEvents;
   webhooks: Webhooks;

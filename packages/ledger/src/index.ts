@@ -37,6 +37,7 @@ export { pruneLeases } from './leases/pruneLeases.ts';
 export { readUnattributed } from './leases/readUnattributed.ts';
 export { recordExhausted } from './leases/recordExhausted.ts';
 export { maintainPartitions, type Retention, readIdRange, retainedFrom } from './maintenance/partitions.ts';
+export { pruneAttributions } from './maintenance/pruneAttributions.ts';
 export { type LedgerState, type LostProducer, readLedgerState } from './maintenance/readLedgerState.ts';
 export { type RebuildResult, RebuildRunningError, rebuildBuckets } from './maintenance/rebuild.ts';
 export { countsUnsigned } from './producers/countsUnsigned.ts';

@@ -3,7 +3,7 @@ import type { Database } from '@weighbridge/database';
 import { createExplainedDatabase, createTestDatabase, type ExplainedStatement } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { eventId, ledgerEvent } from '../test/events.ts';
+import { type EventFields, eventId, ledgerEvent } from '../test/events.ts';
 import {
   COMPANY_BUCKET,
   describeCost,
@@ -30,10 +30,16 @@ import { recordCorrection } from './requests/corrections.ts';
 const EVENTS = 2_000;
 const CALLS = 500;
 
-/** A batch of one epoch, each event of another key. */
-function batch(from: number, epoch: ReturnType<typeof holder>, firstN: bigint): UsageToRecord {
+/** A batch of one epoch, each event of another key unless `fieldsOf` says otherwise. */
+function batch(
+  from: number,
+  epoch: ReturnType<typeof holder>,
+  firstN: bigint,
+  fieldsOf: (n: number) => EventFields = () => ({}),
+): UsageToRecord {
   const events = Array.from({ length: EVENTS }, (_, n) => {
-    const { row } = ledgerEvent(from + n, { key: keyName(n), principal: principalOf(n), cost: 10n });
+    const fields = { key: keyName(n), principal: principalOf(n), cost: 10n, ...fieldsOf(n) };
+    const { row } = ledgerEvent(from + n, fields);
     return {
       workloadType: undefined,
       row: {
@@ -60,6 +66,29 @@ const OPERATIONS: readonly (readonly [string, number, (db: Database) => Promise<
   ['a batch whose numbers follow', EVENTS, (db) => recordUsage(db, batch(0, holder(0), 101n), NOW)],
   ['the same batch, delivered again', EVENTS, (db) => recordUsage(db, batch(0, holder(0), 101n), NOW)],
   ['a batch of a new epoch', EVENTS, (db) => recordUsage(db, batch(EVENTS, holder(5_000), 1n), NOW)],
+  [
+    'a batch of new users',
+    EVENTS,
+    (db) =>
+      recordUsage(
+        db,
+        batch(2 * EVENTS, holder(5_001), 1n, (n) => ({ attribution: { user: `${n}` } })),
+        NOW,
+      ),
+  ],
+  [
+    'a batch of a key whose users have no room',
+    EVENTS,
+    (db) =>
+      recordUsage(
+        db,
+        batch(3 * EVENTS, holder(5_002), 1n, (n) => ({
+          key: 'key_many',
+          attribution: { user: `${n}`, team: `${n}` },
+        })),
+        NOW,
+      ),
+  ],
   [
     'numbers of many epochs',
     CALLS,
@@ -209,7 +238,14 @@ async function costsOf(withStatistics: boolean): Promise<Costs> {
 }
 
 /** These grow with the traffic or the number of callers, and no statement reads them as a whole. */
-const GROWING = ['spend_buckets', 'budget_leases', 'policies', 'rate_minutes'];
+const GROWING = [
+  'spend_buckets',
+  'budget_leases',
+  'policies',
+  'rate_minutes',
+  'usage_attributions',
+  'usage_attribution_days',
+];
 /**
  * For each row that a statement is for: it is sent, looked up, locked, written and returned, each in some nodes of a plan. A bucket
  * has about ten leases.

@@ -94,6 +94,15 @@ export async function growLedger(db: Database): Promise<void> {
   await sql`
     INSERT INTO rate_minutes (counter_key, minute, requests, tokens)
     SELECT 'pol_keys/1/key:key_' || n, 1, 1, 1 FROM generate_series(0, ${KEYS - 1}::int) AS n`.execute(db);
+  // Five users of each key a day.
+  await sql`
+    INSERT INTO usage_attribution_days (day, key_id, combinations)
+    SELECT ${WINDOW_START}::timestamptz - ago * interval '1 day', 'key_' || n, 5
+    FROM generate_series(0, ${KEYS - 1}::int) AS n, generate_series(0, 1) AS ago`.execute(db);
+  await sql`
+    INSERT INTO usage_attributions (day, key_id, attribution_sha256)
+    SELECT day, key_id, sha256(convert_to(nth::text, 'UTF8'))
+    FROM usage_attribution_days, generate_series(1, 5) AS nth`.execute(db);
 }
 
 /** For the message of a failed assertion. */

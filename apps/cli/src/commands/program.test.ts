@@ -382,6 +382,19 @@ describe('proxies list', () => {
   });
 });
 
+describe('spend', () => {
+  it('says of a filter by user if usage of it may count under (other)', async () => {
+    const report = (lacks_other: boolean) => ({
+      ...{ data: [], next_page_token: '', from: '', to: '', timezone: 'UTC' },
+      ...{ bucket_as_of: '2026-11-20T00:00:00.000Z', complete: !lacks_other, lacks_other },
+    });
+    respond = () => [200, report(true)];
+    expect((await run(['spend', '--user', 'ada'])).err).toContain('may count under (other)');
+    respond = () => [200, report(false)];
+    expect((await run(['spend', '--user', 'ada'])).err).not.toContain('(other)');
+  });
+});
+
 describe('ledger rebuild', () => {
   it('changes nothing without --apply, and shows the differences', async () => {
     const rebuilt = (nano: string) => ({

@@ -107,7 +107,11 @@ export function spendCommand(cli: Cli): Command {
         session.out(String(await bodyOf(csv)).replace(/\r?\n$/, ''));
         return;
       }
-      const report: { complete: boolean; as_of: string; total?: Total } = { complete: true, as_of: '' };
+      const report: { complete: boolean; lacksOther: boolean; as_of: string; total?: Total } = {
+        complete: true,
+        lacksOther: false,
+        as_of: '',
+      };
       const items = await firstItems(session, limitOf(options), async (page) => {
         // Without `accept`, the response is JSON, never CSV.
         const rows = (await bodyOf(
@@ -116,6 +120,7 @@ export function spendCommand(cli: Cli): Command {
           }),
         )) as components['schemas']['SpendReport'];
         report.complete = rows.complete;
+        report.lacksOther = rows.lacks_other;
         report.as_of = rows.bucket_as_of;
         if (rows.total) report.total = rows.total;
         return rows;
@@ -123,7 +128,11 @@ export function spendCommand(cli: Cli): Command {
       const names: readonly string[] = options.by ?? [];
       session.showList(items, columns(names, options));
       if (!session.json && report.total) session.err(totalText(report.total));
-      if (!report.complete) session.err(`Usage after ${time(report.as_of)} may still be missing.`);
+      if (report.lacksOther) {
+        session.err(
+          'Some usage of this filter may count under (other). To see it, group by the value instead, or list the requests.',
+        );
+      } else if (!report.complete) session.err(`Usage after ${time(report.as_of)} may still be missing.`);
     });
 }
 

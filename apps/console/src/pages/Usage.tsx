@@ -285,8 +285,14 @@ function ByGroup({ view }: { view: View }) {
   });
   return (
     <Loaded query={query} narrower={useNarrower(view)}>
-      {({ data, next_page_token, total }) => (
+      {({ data, next_page_token, total, lacks_other }) => (
         <>
+          {lacks_other && (
+            <p>
+              Some usage of this filter may count under (other), since its key had very many values. Group by
+              the value instead, or list the requests.
+            </p>
+          )}
           {total && (
             <p>
               <strong>

@@ -6,14 +6,16 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type EventFields, ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, openMonth } from '../../test/ledger.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
-import { daysSince } from '../spend/spendBreakdown.ts';
+import { readSumsSince } from '../spend/sumsSince.ts';
 import {
-  DAY_COLUMNS,
-  HOUR_COLUMNS,
-  HOUR_DIMENSIONS,
-  HOUR_MEASURES,
-  KEEPS_DAYS,
-} from '../spend/usageByHour.ts';
+  columnsOf,
+  DAYS,
+  HOURS,
+  KEEPS_SUMS,
+  SUM_DIMENSIONS,
+  SUM_MEASURES,
+  SUMS_TABLES,
+} from '../spend/usageSums.ts';
 import { RebuildRunningError, rebuildBuckets } from './rebuild.ts';
 
 const START = Date.parse('2026-11-10T00:00:00Z');
@@ -74,15 +76,15 @@ async function expectDerived(): Promise<void> {
 
 /** How the sums of days differ from those of hours. */
 async function daysThatDiffer(): Promise<unknown[]> {
-  const sums = HOUR_MEASURES.map((name) => sql`sum(${sql.ref(name)})`);
+  const sums = SUM_MEASURES.map((name) => sql`sum(${sql.ref(name)})`);
   const { rows } = await sql`
     SELECT day, group_sha256, shard FROM (
-      SELECT ${DAY_COLUMNS} FROM usage_by_day
+      SELECT ${columnsOf(DAYS)} FROM usage_by_day
       EXCEPT
-      SELECT date_trunc('day', hour, 'UTC'), group_sha256, shard, ${sql.join(HOUR_DIMENSIONS.map((name) => sql.ref(name)))},
+      SELECT date_trunc('day', hour, 'UTC'), group_sha256, shard, ${sql.join(SUM_DIMENSIONS.map((name) => sql.ref(name)))},
         ${sql.join(sums)}
       FROM usage_by_hour
-      GROUP BY 1, group_sha256, shard, ${sql.join(HOUR_DIMENSIONS.map((name) => sql.ref(name)))}
+      GROUP BY 1, group_sha256, shard, ${sql.join(SUM_DIMENSIONS.map((name) => sql.ref(name)))}
     ) AS differing`.execute(db);
   return rows;
 }
@@ -97,8 +99,8 @@ async function damage(): Promise<void> {
             WHERE principal_id = 'ada'`.execute(db);
   await sql`DELETE FROM usage_by_hour WHERE principal_id = 'bob' AND "user" = 'x'`.execute(db);
   await sql`
-    INSERT INTO usage_by_hour (${HOUR_COLUMNS})
-    SELECT ${HOUR_COLUMNS}
+    INSERT INTO usage_by_hour (${columnsOf(HOURS)})
+    SELECT ${columnsOf(HOURS)}
     FROM (
       SELECT made.*
       FROM (SELECT usage_by_hour AS one FROM usage_by_hour LIMIT 1) AS any_row,
@@ -116,7 +118,7 @@ describe('a rebuild', () => {
 
   it('writes the sums of days with those of hours', async () => {
     await db.transaction().execute(async (tx) => {
-      await sql`SELECT ${KEEPS_DAYS}`.execute(tx);
+      await sql`SELECT ${KEEPS_SUMS}`.execute(tx);
       await sql`DELETE FROM usage_by_hour`.execute(tx);
       await sql`DELETE FROM usage_by_day`.execute(tx);
     });
@@ -127,14 +129,40 @@ describe('a rebuild', () => {
     expect(rows.length).toBeGreaterThan(10);
   });
 
-  it('does not trust the days of now once something changed the hours alone', async () => {
-    expect(await daysSince(db)).toEqual(new Date(0));
+  it.each(SUMS_TABLES)('finds and corrects what differs in $name', async (table) => {
+    const announced = (change: typeof KEEPS_SUMS) =>
+      db.transaction().execute(async (tx) => {
+        await sql`SELECT ${KEEPS_SUMS}`.execute(tx);
+        await change.execute(tx);
+      });
+    const name = sql.table(table.name);
+    const { rows } =
+      await sql`SELECT * FROM ${name} ORDER BY ${sql.ref(table.unit)}, group_sha256, shard`.execute(db);
+    await announced(sql`UPDATE ${name} SET requests = requests + 1, cost_nano_usd = cost_nano_usd - 7`);
+    await announced(sql`DELETE FROM ${name} WHERE principal_id = 'bob'`);
+    expect((await rebuildBuckets(db, { apply: true })).differingHours).toBe(rows.length);
+    expect(await rebuildBuckets(db, { apply: false })).toMatchObject(CLEAN);
+    expect(
+      (await sql`SELECT * FROM ${name} ORDER BY ${sql.ref(table.unit)}, group_sha256, shard`.execute(db))
+        .rows,
+    ).toEqual(rows);
+  });
+
+  it('does not trust the days and totals of now once something changed the hours alone', async () => {
+    expect(await readSumsSince(db)).toEqual({ days: new Date(0), totals: new Date(0) });
+    // As a build that knows days and no totals.
+    await db.transaction().execute(async (tx) => {
+      await sql`SELECT set_config('weighbridge.keeps_days', 'on', true)`.execute(tx);
+      await sql`UPDATE usage_by_hour SET errors = errors`.execute(tx);
+    });
+    const { days, totals } = await readSumsSince(db);
+    expect(days).toEqual(new Date(0));
+    expect(totals.getTime()).toBeGreaterThan(Date.now() + 86_400_000);
+    expect(totals.getTime() % 86_400_000).toBe(0);
     await sql`UPDATE usage_by_hour SET errors = errors`.execute(db);
-    const since = await daysSince(db);
-    expect(since.getTime()).toBeGreaterThan(Date.now() + 86_400_000);
-    expect(since.getTime() % 86_400_000).toBe(0);
+    expect(await readSumsSince(db)).toEqual({ days: totals, totals });
     await write(10);
-    expect(await daysSince(db)).toEqual(since);
+    expect(await readSumsSince(db)).toEqual({ days: totals, totals });
   });
 
   it('only reports differences unless asked to apply them', async () => {

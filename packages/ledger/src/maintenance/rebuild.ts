@@ -1,20 +1,10 @@
 import type { Database, Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
-import { type RawBuilder, sql } from 'kysely';
+import { sql } from 'kysely';
 import { boundedSum } from '../buckets/boundedSum.ts';
 import { limitPause } from '../buckets/limitPause.ts';
-import {
-  addToExisting,
-  DAY_COLUMNS,
-  eventDimension,
-  eventMeasure,
-  GROUP_SHA256,
-  HOUR_COLUMNS,
-  HOUR_DIMENSIONS,
-  HOUR_MEASURES,
-  KEEPS_DAYS,
-  sumOfMeasure,
-} from '../spend/usageByHour.ts';
+import { applyPart, differingParts } from './applySums.ts';
+import { compareSums } from './compareSums.ts';
 import { LEDGER_MAINTENANCE_LOCK } from './maintenanceLock.ts';
 
 /** How far the derived sums differed from the ledger's rows, in one snapshot. */
@@ -28,6 +18,7 @@ export interface RebuildResult {
   readonly differing: readonly { readonly bucketKey: string; readonly differenceNanoUsd: NanoUsd }[];
   /** The sum of the buckets' absolute differences. */
   readonly differenceNanoUsd: NanoUsd;
+  /** How many sums by hour and day differed. */
   readonly differingHours: number;
 }
 
@@ -47,13 +38,13 @@ const TIMEOUT_MS = 3_600_000;
 
 /**
  * Compares, in one snapshot, every bucket with its opening balance plus the ledger's rows that name it, and the sums by hour
- * with the rows of the hour. With `apply`, adds the differences to the sums. Usage may be written meanwhile: it changes rows and
+ * and day with their rows. With `apply`, adds the differences to the sums. Usage may be written meanwhile: it changes rows and
  * sums alike, so the differences stay the same. If it fails midway, the next run finds the remaining differences. Throws
  * `RebuildRunningError` if another one is running.
  */
 export async function rebuildBuckets(
   db: Database,
-  { apply }: { readonly apply: boolean },
+  { apply, maxCombinations }: { readonly apply: boolean; readonly maxCombinations?: number },
 ): Promise<RebuildResult> {
   // One connection: the lock and the temporary tables belong to it.
   return await db.connection().execute(async (connection) => {
@@ -68,29 +59,27 @@ export async function rebuildBuckets(
         .execute(async (tx) => {
           await limitTime(tx);
           await compareBuckets(tx);
-          await compareHours(tx);
+          await compareSums(tx);
           return await summary(tx);
         });
-      // 2. Apply them as deltas, which commute with usage. One hour per transaction, since usage waits for its locks.
+      // 2. Apply them as deltas, which commute with usage. Some thousand rows per transaction, since usage waits for its locks.
       if (apply) {
         await connection.transaction().execute(async (tx) => {
           await limitTime(tx);
           await limitPause(tx);
           await applyToBuckets(tx);
         });
-        for (const hour of await differingHours(connection)) {
+        for (const part of await differingParts(connection)) {
           await connection.transaction().execute(async (tx) => {
             await limitTime(tx);
             await limitPause(tx);
-            await applyToHour(tx, hour);
+            await applyPart(tx, part, maxCombinations);
           });
         }
       }
       return rebuilt;
     } finally {
-      await sql`DROP TABLE IF EXISTS pg_temp.bucket_differences, pg_temp.hour_differences`.execute(
-        connection,
-      );
+      await sql`DROP TABLE IF EXISTS pg_temp.bucket_differences, pg_temp.sum_differences`.execute(connection);
       await sql`SELECT pg_advisory_unlock(${LEDGER_MAINTENANCE_LOCK})`.execute(connection);
     }
   });
@@ -116,53 +105,13 @@ async function compareBuckets(tx: Tx): Promise<void> {
     WHERE spent_nano_usd IS NULL OR expected <> spent_nano_usd`.execute(tx);
 }
 
-async function compareHours(tx: Tx): Promise<void> {
-  const each = (names: readonly string[], make: (name: string) => RawBuilder<unknown>) =>
-    sql.join(names.map((name) => sql`${make(name)} AS ${sql.ref(name)}`));
-  const dimensions = HOUR_DIMENSIONS.map((name) => sql.ref(name));
-  await sql`
-    CREATE TEMPORARY TABLE hour_differences AS
-    SELECT hour, group_sha256, shard,
-      ${each(HOUR_DIMENSIONS, (name) => sql`coalesce(ledger.${sql.ref(name)}, hours.${sql.ref(name)})`)},
-      ${each(
-        HOUR_MEASURES,
-        (name) => sql`(coalesce(ledger.${sql.ref(name)}, 0) - coalesce(hours.${sql.ref(name)}, 0))::bigint`,
-      )},
-      ledger.hour IS NULL AS is_unfounded
-    FROM (
-      SELECT *, ${GROUP_SHA256} AS group_sha256
-      FROM (
-        SELECT hour, shard, ${sql.join(dimensions)},
-          ${each(HOUR_MEASURES, sumOfMeasure)}
-        FROM (
-          SELECT date_trunc('hour', admitted_at, 'UTC') AS hour, coalesce(shard, 0) AS shard,
-            ${sql.join(HOUR_DIMENSIONS.map((name) => sql`${eventDimension(name)} AS ${sql.ref(name)}`))},
-            ${sql.join(HOUR_MEASURES.map((name) => sql`${eventMeasure(name)} AS ${sql.ref(name)}`))}
-          FROM usage_events
-          WHERE ${isCovered(sql`admitted_at`)}
-        ) AS event
-        GROUP BY hour, shard, ${sql.join(dimensions)}
-      ) AS grouped
-    ) AS ledger
-    FULL JOIN (SELECT * FROM usage_by_hour WHERE ${isCovered(sql`hour`)}) AS hours USING (hour, group_sha256, shard)
-    WHERE ledger.hour IS NULL OR hours.hour IS NULL
-      OR (${sql.join(HOUR_MEASURES.map((name) => sql.ref(`ledger.${name}`)))})
-        IS DISTINCT FROM (${sql.join(HOUR_MEASURES.map((name) => sql.ref(`hours.${name}`)))})`.execute(tx);
-  await sql`CREATE INDEX ON hour_differences (hour)`.execute(tx);
-}
-
-/** Only the hours that still have rows: those of dropped months have no rows to compare with. */
-function isCovered(at: RawBuilder<unknown>): RawBuilder<boolean> {
-  return sql`${at} >= (SELECT coalesce(dropped_before, '-infinity') FROM ledger_floor)`;
-}
-
 async function summary(tx: Tx): Promise<RebuildResult> {
   const { rows } = await sql<Record<'events' | 'buckets' | 'differing' | 'hours', bigint> & { nano: string }>`
     SELECT (SELECT count(*) FROM usage_events) AS events,
       (SELECT count(*) FROM spend_buckets) + count(*) FILTER (WHERE is_missing) AS buckets,
       count(*) AS differing,
       coalesce(sum(abs(difference)), 0)::text AS nano,
-      (SELECT count(*) FROM hour_differences) AS hours
+      (SELECT count(*) FROM sum_differences) AS hours
     FROM bucket_differences`.execute(tx);
   const [row] = rows;
   if (!row) throw new Error('an aggregate returned no row');
@@ -194,49 +143,4 @@ async function applyToBuckets(tx: Tx): Promise<void> {
       SET spent_nano_usd = ${boundedSum(sql`spend_buckets.spent_nano_usd::numeric + excluded.spent_nano_usd`)}`.execute(
     tx,
   );
-}
-
-interface DifferingHour {
-  readonly hour: Date;
-  /** The sums have a group of which the ledger has no event. */
-  readonly hasUnfounded: boolean;
-}
-
-async function differingHours(db: Database): Promise<DifferingHour[]> {
-  const { rows } = await sql<DifferingHour>`
-    SELECT hour, bool_or(is_unfounded) AS "hasUnfounded" FROM hour_differences GROUP BY hour ORDER BY hour`.execute(
-    db,
-  );
-  return rows;
-}
-
-async function applyToHour(tx: Tx, { hour, hasUnfounded }: DifferingHour): Promise<void> {
-  await sql`
-    INSERT INTO usage_by_hour (${HOUR_COLUMNS})
-    SELECT ${HOUR_COLUMNS} FROM hour_differences CROSS JOIN ${KEEPS_DAYS} AS announced
-    WHERE hour = ${hour} ORDER BY hour, group_sha256, shard
-    ${addToExisting('hour')}`.execute(tx);
-  await sql`
-    INSERT INTO usage_by_day (${DAY_COLUMNS})
-    SELECT ${DAY_COLUMNS}
-    FROM (SELECT *, date_trunc('day', hour, 'UTC') AS day FROM hour_differences WHERE hour = ${hour}) AS of_day
-    ORDER BY day, group_sha256, shard
-    ${addToExisting('day')}`.execute(tx);
-  if (!hasUnfounded) return;
-  // Delete rows without any event, unless one was added since: a breakdown would show their groups.
-  await deleteUnfounded(tx, 'hour', hour);
-  await deleteUnfounded(tx, 'day', hour);
-}
-
-async function deleteUnfounded(tx: Tx, unit: 'hour' | 'day', hour: Date): Promise<void> {
-  const rows = (name: string) => sql.ref(`sums.${name}`);
-  await sql`
-    DELETE FROM ${sql.table(`usage_by_${unit}`)} AS sums USING hour_differences AS unfounded
-    WHERE unfounded.is_unfounded AND unfounded.hour = ${hour}
-      AND ${rows(unit)} = date_trunc(${unit}, unfounded.hour, 'UTC')
-      AND sums.group_sha256 = unfounded.group_sha256 AND sums.shard = unfounded.shard
-      AND ${sql.join(
-        HOUR_MEASURES.map((name) => sql`${rows(name)} = 0`),
-        sql` AND `,
-      )}`.execute(tx);
 }

@@ -12,7 +12,7 @@ import {
 import { closeLeases } from '../leases/closeLeases.ts';
 import { settleLeases } from '../leases/settleLeases.ts';
 import { recordReceived } from '../producers/recordReceived.ts';
-import { addToHours } from '../spend/usageByHour.ts';
+import { addToSums } from '../spend/addToSums.ts';
 import { type CountedEvent, insertEvents } from './insertEvents.ts';
 import { quarantineRefused } from './quarantineRefused.ts';
 
@@ -71,8 +71,9 @@ export async function recordInTransaction(
   const events = await withCounters(tx, inOrderOfIds(usage.events));
   // 1. Insert the events. One that is already there was counted before.
   const added = await insertEvents(tx, events);
-  // 2. Count only the new events, so that a repeated message changes nothing. The sums by hour belong to this shard alone.
-  await addToHours(tx, added);
+  // 2. Count only the new events, so that a repeated message changes nothing. The sums by hour belong to this shard alone. Values of
+  // callers that are new on a key's day lock that day.
+  await addToSums(tx, added);
   // 3. Quarantine the refused events. They count as received, so that their numbers don't hold up later ones.
   await quarantineRefused(tx, usage.refused, now);
   // 4. Buckets may be shared by all shards: from here to the commit, other writers of them wait.

@@ -4,7 +4,7 @@ import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { addToBuckets } from '../buckets/addToBuckets.ts';
 import { findNewerCounters } from '../counters/newerCounters.ts';
-import { addToHours } from '../spend/usageByHour.ts';
+import { addToSums } from '../spend/addToSums.ts';
 import type { AttemptRow } from './requests.ts';
 
 export interface Correction {
@@ -34,7 +34,7 @@ export async function recordCorrection(tx: Tx, correction: Correction): Promise<
   const counters = countersOf([...counted.buckets, ...followed], corrected.principal_id);
   const row = await insertCorrection(tx, corrected, correction, [...counters.keys()]);
   if (!row) return await findRow(tx, correction.correctionId);
-  await addToHours(tx, [{ row }]);
+  await addToSums(tx, [{ row }]);
   await addToBuckets(tx, [{ row, counters }]);
   return row;
 }

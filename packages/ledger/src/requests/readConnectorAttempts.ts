@@ -1,6 +1,6 @@
 import { arrayLiteral, type Database } from '@weighbridge/database';
 import { sql } from 'kysely';
-import { FAILED } from '../spend/usageByHour.ts';
+import { FAILED } from '../spend/usageSums.ts';
 
 export interface ConnectorAttempts {
   readonly attempts: number;

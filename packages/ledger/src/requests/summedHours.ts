@@ -1,8 +1,8 @@
 import { arrayLiteral, type Database } from '@weighbridge/database';
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
-import { type LedgerFilter, matchesSums } from '../spend/ledgerFilter.ts';
-import { daysSince } from '../spend/spendBreakdown.ts';
-import { FAILED } from '../spend/usageByHour.ts';
+import { type LedgerFilter, mayMatchSums } from '../spend/ledgerFilter.ts';
+import { readSumsSince, type SumsSource, sumsSource } from '../spend/sumsSince.ts';
+import { FAILED, HOURS, type SumsTable } from '../spend/usageSums.ts';
 import type { RequestFilter } from './attemptsSql.ts';
 
 const HOUR_MS = 3_600_000;
@@ -47,8 +47,8 @@ export async function* summedHours(
   wanted: number,
 ): AsyncGenerator<SummedHour> {
   const range = { ...filter, from: floor(filter.from, HOUR_MS), to: before };
-  const since = await daysSince(db);
-  const { rows } = await daysSql(range, since).execute(db);
+  const source = sumsSource({ filter, groupBy: [] }, await readSumsSince(db));
+  const { rows } = await daysSql(range, source).execute(db);
   let days: Date[] = [];
   let attempts = 0;
   for (const [index, row] of rows.entries()) {
@@ -57,8 +57,10 @@ export async function* summedHours(
     const next = rows[index + 1];
     const isEnough = attempts >= wanted || days.length >= MAX_DAYS_AT_ONCE;
     // Days that are not known whole are read by themselves.
-    if (next && !isEnough && next.day >= since) continue;
-    const { rows: hours } = await hoursSql(range, days, row.day >= since).execute(db);
+    if (next && !isEnough && next.day >= source.since) continue;
+    const { rows: hours } = await hoursSql(range, days, row.day >= source.since ? source : undefined).execute(
+      db,
+    );
     for (const { hour, keys, attempts: count } of hours) {
       yield { hour, keyIds: keys, attempts: Number(count) };
     }
@@ -72,16 +74,19 @@ const floor = (at: Date, unitMs: number) => new Date(Math.floor(at.getTime() / u
 /** Corrections alone are 0 of both; a hit of the cache is no attempt. */
 const ATTEMPTS = sql`greatest(attempts, requests, 1)`;
 
-function daysSql(filter: RequestFilter, since: Date): RawBuilder<{ day: Date; attempts: string }> {
+function daysSql(
+  filter: RequestFilter,
+  { days, since }: SumsSource,
+): RawBuilder<{ day: Date; attempts: string }> {
   const ofDays = [
     sql<SqlBool>`day >= ${since}`,
-    ...conditions('usage_by_day', 'day', { ...filter, from: floor(filter.from, DAY_MS) }),
+    ...conditions(days, { ...filter, from: floor(filter.from, DAY_MS) }),
   ];
-  const ofHours = [sql<SqlBool>`hour < ${since}`, ...conditions('usage_by_hour', 'hour', filter)];
+  const ofHours = [sql<SqlBool>`hour < ${since}`, ...conditions(HOURS, filter)];
   return sql`
     SELECT day, sum(attempts)::text AS attempts
     FROM (
-      SELECT day, ${ATTEMPTS} AS attempts FROM usage_by_day WHERE ${sql.join(ofDays, sql` AND `)}
+      SELECT day, ${ATTEMPTS} AS attempts FROM ${sql.table(days.name)} WHERE ${sql.join(ofDays, sql` AND `)}
       UNION ALL
       SELECT date_trunc('day', hour, 'UTC'), ${ATTEMPTS} FROM usage_by_hour WHERE ${sql.join(ofHours, sql` AND `)}
     ) AS summed
@@ -95,39 +100,47 @@ interface HourRow {
   readonly attempts: string;
 }
 
-function hoursSql(filter: RequestFilter, days: readonly Date[], areKnown: boolean): RawBuilder<HourRow> {
+/** Without a source, the days are not known whole. */
+function hoursSql(
+  filter: RequestFilter,
+  days: readonly Date[],
+  source: SumsSource | undefined,
+): RawBuilder<HourRow> {
+  const hours = source?.hours ?? HOURS;
   const list = sql`${arrayLiteral(days)}::timestamptz[]`;
   const starts = days.map(Number);
   const bounds = { from: new Date(Math.min(...starts)), to: new Date(Math.max(...starts) + DAY_MS) };
-  const ofHours = conditions('usage_by_hour', 'hour', {
+  const ofHours = conditions(hours, {
     ...filter,
     from: new Date(Math.max(Number(filter.from), Number(bounds.from))),
     to: new Date(Math.min(Number(filter.to), Number(bounds.to))),
   });
   // An hour has the digests of its day: looked up by them, the other groups of the hour are not read.
-  const source = areKnown
-    ? sql`(SELECT DISTINCT day, group_sha256 FROM usage_by_day
-        WHERE ${sql.join([sql`day = ANY (${list})`, ...conditions('usage_by_day', 'day', { ...filter, ...bounds })], sql` AND `)}
+  const table = sql.table(hours.name);
+  const rows = source
+    ? sql`(SELECT DISTINCT day, group_sha256 FROM ${sql.table(source.days.name)}
+        WHERE ${sql.join([sql`day = ANY (${list})`, ...conditions(source.days, { ...filter, ...bounds })], sql` AND `)}
       ) AS of_day
       CROSS JOIN generate_series(0, 23) AS number
-      JOIN usage_by_hour ON usage_by_hour.hour = of_day.day + number * interval '1 hour'
-        AND usage_by_hour.group_sha256 = of_day.group_sha256`
-    : sql`usage_by_hour`;
+      JOIN ${table} ON ${table}.hour = of_day.day + number * interval '1 hour'
+        AND ${table}.group_sha256 = of_day.group_sha256`
+    : table;
   return sql<HourRow>`
     SELECT hour, array_agg(DISTINCT key_id) AS keys, sum(${ATTEMPTS})::text AS attempts
-    FROM ${source}
+    FROM ${rows}
     WHERE ${sql.join(ofHours, sql` AND `)}
     GROUP BY hour
     ORDER BY hour DESC`;
 }
 
-function conditions(table: string, at: 'hour' | 'day', filter: RequestFilter): RawBuilder<SqlBool>[] {
+/** Also of sums that may have what is wanted under `(other)`: whoever reads the attempts sees their true values. */
+function conditions({ name, unit }: SumsTable, filter: RequestFilter): RawBuilder<SqlBool>[] {
   const { estimated, outcome } = filter;
   return [
-    ...matchesSums(table, at, filter),
-    ...(estimated === true ? [sql<SqlBool>`${sql.ref(`${table}.estimated`)} > 0`] : []),
+    ...mayMatchSums(name, unit, filter),
+    ...(estimated === true ? [sql<SqlBool>`${sql.ref(`${name}.estimated`)} > 0`] : []),
     ...(outcome !== undefined && FAILED.includes(outcome)
-      ? [sql<SqlBool>`${sql.ref(`${table}.errors`)} > 0`]
+      ? [sql<SqlBool>`${sql.ref(`${name}.errors`)} > 0`]
       : []),
   ];
 }

@@ -1,5 +1,6 @@
 import { arrayLiteral } from '@weighbridge/database';
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
+import { OTHER } from './attributionBound.ts';
 
 /** Selects attempts of the ledger. All given conditions must hold. */
 export interface LedgerFilter {
@@ -28,6 +29,8 @@ type Range = { readonly from: Date; readonly to: Date | undefined };
 type Narrowed = Omit<LedgerFilter, 'from' | 'to'>;
 
 const DAY_MS = 86_400_000;
+/** The values of callers that can be filtered by. */
+const CALLERS_FILTERS = ['user', 'team', 'project', 'env'] as const;
 
 /**
  * The filter as conditions on `usage_events`, under the alias that it has in the query. `to` is undefined if the query
@@ -52,6 +55,21 @@ export function matches(alias: string, filter: Narrowed & Range): RawBuilder<Sql
 export function matchesSums(table: string, at: string, filter: Narrowed & Range): RawBuilder<SqlBool>[] {
   const column = (name: string) => sql.ref(`${table}.${name}`);
   return [...inRange(column(at), filter), ...equals(filter, column, column)];
+}
+
+/** The same, with the sums that may have the wanted values of callers under `(other)`. */
+export function mayMatchSums(table: string, at: string, filter: Narrowed & Range): RawBuilder<SqlBool>[] {
+  const wanted = CALLERS_FILTERS.flatMap((name) => {
+    const value = filter[name];
+    return value === undefined ? [] : [sql<SqlBool>`${sql.ref(`${table}.${name}`)} IN (${value}, ${OTHER})`];
+  });
+  const rest = { ...filter, user: undefined, team: undefined, project: undefined, env: undefined };
+  return [...matchesSums(table, at, rest), ...wanted];
+}
+
+/** Whether a filter needs sums with the values that callers choose. */
+export function filtersCallersValues(filter: Narrowed): boolean {
+  return CALLERS_FILTERS.some((name) => filter[name] !== undefined);
 }
 
 function inRange(at: RawBuilder<unknown>, { from, to }: Range): RawBuilder<SqlBool>[] {
@@ -99,5 +117,7 @@ export function isWithin(
   { principalId, teamIds }: NonNullable<LedgerFilter['within']>,
   column: Named,
 ): RawBuilder<SqlBool> {
+  // Alone, an index leads to it.
+  if (teamIds.length === 0) return sql<SqlBool>`${column('principal_id')} = ${principalId}`;
   return sql<SqlBool>`(${column('principal_id')} = ${principalId} OR ${column('team_id')} = ANY (${arrayLiteral(teamIds)}::text[]))`;
 }

@@ -1,14 +1,18 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { GAP_TOLERANCE_SECONDS, LEDGER_AS_OF } from '../producers/ledgerAsOf.ts';
+import { mayLackFolded } from './mayLackFolded.ts';
 import type { SpendQuery } from './spendQuery.ts';
 import { eventsReadFrom } from './spendSql.ts';
+import { readSumsSince } from './sumsSince.ts';
 
 export interface Completeness {
   /** The time up to which all usage is known to be counted. */
   readonly asOf: Date;
-  /** All usage of the query's range is known to be in the ledger, and still to be there. */
+  /** All usage of the query's range is known to be in the ledger, still to be there, and to be in the result. */
   readonly isComplete: boolean;
+  /** Usage that the query's filter may want counts under `(other)`, and is not in the result. */
+  readonly mayLackFolded: boolean;
 }
 
 /**
@@ -20,8 +24,9 @@ export interface Completeness {
 export async function readSpendCompleteness(db: Database, query: SpendQuery): Promise<Completeness> {
   const { from, to, principalId } = query.filter;
   const mayConcernRange = sql`producers.mark_at < ${to}::timestamptz + interval '1 day'`;
-  const { rows } = await sql<{ as_of: Date; complete: boolean }>`
-    SELECT ${LEDGER_AS_OF} AS as_of,
+  const lacksFolded = mayLackFolded(query, await readSumsSince(db));
+  const { rows } = await sql<{ as_of: Date; complete: boolean; folded: boolean }>`
+    SELECT ${LEDGER_AS_OF} AS as_of, ${lacksFolded} AS folded,
       ${LEDGER_AS_OF} >= ${to}
       AND NOT EXISTS (
         SELECT FROM producers WHERE state = 'lost' AND ended_at >= ${from} AND ${mayConcernRange}
@@ -41,5 +46,5 @@ export async function readSpendCompleteness(db: Database, query: SpendQuery): Pr
       ) AS complete`.execute(db);
   const [row] = rows;
   if (!row) throw new Error('a query without FROM returned no row');
-  return { asOf: row.as_of, isComplete: row.complete };
+  return { asOf: row.as_of, isComplete: row.complete && !row.folded, mayLackFolded: row.folded };
 }

@@ -2,14 +2,13 @@ import { createDb, type Database } from '@weighbridge/database';
 import { CALENDAR_UNITS, calendarEdges } from '@weighbridge/domain';
 import { createTestDatabase } from '@weighbridge/testing';
 import fc from 'fast-check';
-import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type EventFields, ledgerEvent } from '../../test/events.ts';
 import { openMonth } from '../../test/ledger.ts';
+import { addToSums } from './addToSums.ts';
 import type { LedgerFilter } from './ledgerFilter.ts';
 import { readSpendRows, type SpendRow, streamSpendRows } from './spendBreakdown.ts';
 import { SPEND_DIMENSIONS, type SpendDimension, type SpendQuery, type SpendSort } from './spendQuery.ts';
-import { addToHours } from './usageByHour.ts';
 
 const HOSTILE_KEYS = [
   'cost center',
@@ -103,7 +102,7 @@ beforeAll(async () => {
     const batch = rows.slice(n, n + 37);
     await db.transaction().execute(async (tx) => {
       await tx.insertInto('usage_events').values(batch).execute();
-      await addToHours(
+      await addToSums(
         tx,
         batch.map((row) => ({ row })),
       );
@@ -394,17 +393,27 @@ describe('spend by groups', () => {
     }
   });
 
-  it('is the same by days, by hours, and by days that are known since some day', async () => {
+  it('is the same by days, by hours, and by sums that are known since some day', async () => {
     const filter = { from: new Date(FIRST + 1_800_000), to: new Date(LAST) };
     const edges = calendarEdges('day', 'UTC', filter.from, filter.to);
-    for (const bucketEdges of [[], edges]) {
-      const wanted: SpendQuery = { filter, groupBy: ['principal', 'model'], bucketEdges };
-      for (const since of [0, FIRST + 2 * 86_400_000, LAST]) {
-        await sql`UPDATE usage_by_day_since SET since = ${new Date(since)}`.execute(db);
-        expect(await pages(wanted, 50)).toEqual(oracle(wanted));
+    const times = [0, FIRST + 2 * 86_400_000, LAST].map((ms) => new Date(ms));
+    for (const [bucketEdges, groupBy] of [
+      [[], ['principal', 'model']],
+      [edges, ['principal', 'model']],
+      [edges, ['user']],
+    ] as const) {
+      const wanted: SpendQuery = { filter, groupBy, bucketEdges };
+      for (const since of times) {
+        for (const totals_since of times) {
+          await db.updateTable('usage_by_day_since').set({ since, totals_since }).execute();
+          expect(await pages(wanted, 50)).toEqual(oracle(wanted));
+        }
       }
     }
-    await sql`UPDATE usage_by_day_since SET since = ${new Date(0)}`.execute(db);
+    await db
+      .updateTable('usage_by_day_since')
+      .set({ since: new Date(0), totals_since: new Date(0) })
+      .execute();
   });
 
   it('is read from the sums by hour where possible, even if the rows are gone', async () => {
@@ -425,7 +434,7 @@ describe('spend by groups', () => {
       (await pages({ filter, groupBy: [], bucketEdges: [], ...query }, 50)).map(({ cost }) => cost);
     await db.transaction().execute(async (tx) => {
       await tx.insertInto('usage_events').values(made).execute();
-      await addToHours(
+      await addToSums(
         tx,
         made.map((row) => ({ row })),
       );

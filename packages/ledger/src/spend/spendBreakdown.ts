@@ -2,7 +2,8 @@ import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import type { SpendQuery } from './spendQuery.ts';
-import { hasWholeDays, type SpendSums, spendSql } from './spendSql.ts';
+import { type SpendSums, spendSql } from './spendSql.ts';
+import { readSumsSince } from './sumsSince.ts';
 
 /** The spend of one group in one time bucket. */
 export interface SpendRow {
@@ -57,7 +58,7 @@ export async function readSpendRows(
   query: SpendQuery,
   page: { readonly after: readonly string[] | undefined; readonly limit: number },
 ): Promise<SpendRow[]> {
-  const spend = spendSql(query, page.after, await daysFor(db, query));
+  const spend = spendSql(query, page.after, await readSumsSince(db));
   const { rows } = await sql<SpendSums>`${spend} LIMIT ${page.limit}`.execute(db);
   return rows.map((row) => spendRow(query, row));
 }
@@ -71,7 +72,7 @@ export async function* streamSpendRows(db: Database, query: SpendQuery): AsyncGe
   try {
     // The server's own setting may end idle transactions before a slow reader asks for more.
     await sql`SET LOCAL idle_in_transaction_session_timeout = ${sql.lit(READER_TIMEOUT_MS)}`.execute(tx);
-    const spend = spendSql(query, undefined, await daysFor(tx, query));
+    const spend = spendSql(query, undefined, await readSumsSince(tx));
     await sql`DECLARE spend_rows NO SCROLL CURSOR FOR ${spend}`.execute(tx);
     for (;;) {
       const { rows } = await sql<SpendSums>`FETCH ${sql.lit(ROWS_AT_A_TIME)} FROM spend_rows`.execute(tx);
@@ -81,19 +82,6 @@ export async function* streamSpendRows(db: Database, query: SpendQuery): AsyncGe
   } finally {
     await tx.rollback().execute();
   }
-}
-
-/** From when on a query may read days. */
-async function daysFor(db: Database, query: SpendQuery): Promise<Date> {
-  return hasWholeDays(query) ? await daysSince(db) : query.filter.to;
-}
-
-/** The first day that `usage_by_day` has whole. */
-export async function daysSince(db: Database): Promise<Date> {
-  const { rows } = await sql<{ since: Date }>`SELECT since FROM usage_by_day_since`.execute(db);
-  const [row] = rows;
-  if (!row) throw new Error('usage_by_day_since has no row');
-  return row.since;
 }
 
 const ROWS_AT_A_TIME = 500;

@@ -1,7 +1,8 @@
 import { type RawBuilder, sql } from 'kysely';
 import { matches, matchesSums } from './ledgerFilter.ts';
 import type { SpendDimension, SpendQuery, SpendSort } from './spendQuery.ts';
-import { eventMeasure } from './usageByHour.ts';
+import { type SumsSince, type SumsSource, sumsSource } from './sumsSince.ts';
+import { eventMeasure, HOURS, type SumsTable } from './usageSums.ts';
 
 /** A row of the result, as Postgres returns it. */
 export interface SpendSums {
@@ -70,20 +71,20 @@ const SUMS = sql`${COUNTS}, sum(cost)::text AS cost`;
 const SUMS_OF_SUMS = sql`${COUNTS}, sum(cost::numeric)::text AS cost`;
 
 /**
- * Adds up whole days from `usage_by_day`, which has them since `daysSince`, hours beside them from `usage_by_hour`, and the rest at the
- * ends of the range from `usage_events`. If the sums lack what the query groups or filters by, only `usage_events` is read.
+ * Adds up whole days from sums of days, hours beside them from sums of hours, and the rest at the ends of the range from
+ * `usage_events`. If the sums lack what the query groups or filters by, only `usage_events` is read.
  *
  * A value is grouped and sorted as '=' followed by itself, a missing one as '', so that a page can start after any of them.
  */
 export function spendSql(
   query: SpendQuery,
   after: readonly string[] | undefined,
-  daysSince: Date,
+  since: SumsSince,
 ): RawBuilder<SpendSums> {
-  if (query.sort === undefined) return unsorted(query, after, daysSince);
+  if (query.sort === undefined) return unsorted(query, after, since);
   const order = sql.join([sql.ref('bucket'), sql.ref('others'), sql.ref('sort_key'), ...groupRefs(query)]);
   const rows =
-    query.limit === undefined ? withoutOthers(query, daysSince) : withOthers(query, query.limit, daysSince);
+    query.limit === undefined ? withoutOthers(query, since) : withOthers(query, query.limit, since);
   return sql<SpendSums>`
     SELECT * FROM (
       SELECT *, ${sortKey(query.sort)} AS sort_key FROM (${rows}) AS summed
@@ -95,29 +96,29 @@ export function spendSql(
 function unsorted(
   query: SpendQuery,
   after: readonly string[] | undefined,
-  daysSince: Date,
+  since: SumsSince,
 ): RawBuilder<SpendSums> {
   const bucketed = query.bucketEdges.length > 0;
   const order = sql.join([sql.ref('bucket'), ...groupRefs(query)]);
   return sql<SpendSums>`
     SELECT ${order}, ${SUMS}
-    FROM (${sql.join(sources(query, after, daysSince), sql` UNION ALL `)}) AS part
+    FROM (${sql.join(sources(query, after, since), sql` UNION ALL `)}) AS part
     WHERE ${after && after.length > 0 ? isAfter(query, after, bucketed) : sql`true`}
     GROUP BY ${order}
     ORDER BY ${order}`;
 }
 
-function withoutOthers(query: SpendQuery, daysSince: Date): RawBuilder<unknown> {
-  return sql`SELECT grouped.*, 0 AS others FROM (${unsorted(query, undefined, daysSince)}) AS grouped`;
+function withoutOthers(query: SpendQuery, since: SumsSince): RawBuilder<unknown> {
+  return sql`SELECT grouped.*, 0 AS others FROM (${unsorted(query, undefined, since)}) AS grouped`;
 }
 
 /** The first groups by their sums over all time buckets; of the rest, one row in each time bucket. */
-function withOthers(query: SpendQuery, limit: number, daysSince: Date): RawBuilder<unknown> {
+function withOthers(query: SpendQuery, limit: number, since: SumsSince): RawBuilder<unknown> {
   const groups = groupRefs(query);
   const list = sql.join(groups);
   const shown = groups.map((group) => sql`CASE WHEN place <= ${limit} THEN ${group} ELSE '' END AS ${group}`);
   return sql`
-    WITH grouped AS MATERIALIZED (${unsorted(query, undefined, daysSince)}),
+    WITH grouped AS MATERIALIZED (${unsorted(query, undefined, since)}),
     ranked AS (
       SELECT ${list}, row_number() OVER (ORDER BY ${sortKey(query.sort ?? '-cost')}, ${list}) AS place
       FROM (SELECT ${list}, ${SUMS_OF_SUMS} FROM grouped GROUP BY ${list}) AS overall
@@ -164,14 +165,34 @@ function isAfter(query: SpendQuery, after: readonly string[], bucketed: boolean)
 function sources(
   query: SpendQuery,
   after: readonly string[] | undefined,
-  daysSince: Date,
+  since: SumsSince,
 ): RawBuilder<unknown>[] {
-  const { days, hours, events } = split(query, fromPage(query, after), daysSince);
+  const range = fromPage(query, after);
+  const { events } = split(query, range, NEVER);
   return [
-    ...days.map((range) => fromSums(query, 'usage_by_day', 'day', range)),
-    ...hours.map((range) => fromSums(query, 'usage_by_hour', 'hour', range)),
-    ...events.map((range) => fromEvents(query, range)),
+    ...sumsRead(query, range, since).map(([table, part]) => fromSums(query, table, part)),
+    ...events.map((part) => fromEvents(query, part)),
   ];
+}
+
+/** The tables of sums that a query reads, with the parts of its range. */
+export function sumsRead(query: SpendQuery, range: Range, since: SumsSince): [SumsTable, Range][] {
+  const source = sumsSource(query, since);
+  const { days, hours } = split(query, range, source.since);
+  return [
+    ...days.map((part): [SumsTable, Range] => [source.days, part]),
+    ...hours.flatMap((part) => hoursIn(part, source)),
+  ];
+}
+
+/** The hours of a range, by the table that has them. */
+function hoursIn({ from, to }: Range, { hours, since }: SumsSource): [SumsTable, Range][] {
+  const at = since < from ? from : since > to ? to : since;
+  const parts: [SumsTable, Range][] = [
+    [HOURS, { from, to: at }],
+    [hours, { from: at, to }],
+  ];
+  return parts.filter(([, part]) => part.from < part.to);
 }
 
 /** The whole days and hours of a range that are read from sums, and the rest. */
@@ -188,10 +209,7 @@ function split(
   return days ? { days: [days], hours: restOf(hours, days), events } : { days: [], hours: [hours], events };
 }
 
-/** Whether sums of days can answer a part of a query. */
-export function hasWholeDays(query: SpendQuery): boolean {
-  return hasSums(query, DAY_MS) && wholes(query.filter, DAY_MS) !== undefined;
-}
+const NEVER = new Date(8.64e15);
 
 /** What a range has before and after a part of it. */
 function restOf(range: Range, part: Range): Range[] {
@@ -204,7 +222,7 @@ function restOf(range: Range, part: Range): Range[] {
 
 /** From when on a query reads single attempts, which are dropped after the retention period; undefined if it reads none. */
 export function eventsReadFrom(query: SpendQuery): Date | undefined {
-  return split(query, query.filter, query.filter.to).events[0]?.from;
+  return split(query, query.filter, NEVER).events[0]?.from;
 }
 
 /** Skips the time buckets before the page's first one. */
@@ -234,19 +252,14 @@ function wholes({ from, to }: Range, lengthMs: number): Range | undefined {
   return first < end ? { from: new Date(first), to: new Date(end) } : undefined;
 }
 
-function fromSums(
-  query: SpendQuery,
-  table: 'usage_by_hour' | 'usage_by_day',
-  at: 'hour' | 'day',
-  range: Range,
-): RawBuilder<unknown> {
+function fromSums(query: SpendQuery, { name, unit }: SumsTable, range: Range): RawBuilder<unknown> {
   return sql`
-    SELECT ${columns(query, sql.ref(at), (name) => sql.ref(COLUMNS[name] ?? name))},
+    SELECT ${columns(query, sql.ref(unit), (dimension) => sql.ref(COLUMNS[dimension] ?? dimension))},
       ${sql.ref(distinguishesModels(query) ? 'model_requests' : 'requests')} AS requests, attempts,
-      estimated AS estimated_requests, errors, ${sql.join(TOKENS.map((name) => sql.ref(name)))},
+      estimated AS estimated_requests, errors, ${sql.join(TOKENS.map((token) => sql.ref(token)))},
       cost_nano_usd AS cost
-    FROM ${sql.table(table)}
-    WHERE ${sql.join(matchesSums(table, at, { ...query.filter, ...range }), sql` AND `)}`;
+    FROM ${sql.table(name)}
+    WHERE ${sql.join(matchesSums(name, unit, { ...query.filter, ...range }), sql` AND `)}`;
 }
 
 function fromEvents(query: SpendQuery, range: Range): RawBuilder<unknown> {

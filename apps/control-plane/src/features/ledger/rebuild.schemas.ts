@@ -25,7 +25,8 @@ export const LedgerRebuild = Type.Object(
     }),
     differing_buckets: Type.Integer(),
     differing_hours: Type.Integer({
-      description: 'Hourly sums, which spend breakdowns are read from, that differed from the ledger.',
+      description:
+        'Sums by hour and day, which spend breakdowns are read from, that differed from the ledger.',
     }),
     differing: Type.Array(BucketDifference, {
       description: 'The amount to add to each bucket to correct it; the first 1000.',

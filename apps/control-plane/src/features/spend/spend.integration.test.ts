@@ -87,6 +87,7 @@ describe('GET /spend', () => {
       timezone: 'UTC',
       bucket_as_of: expect.stringMatching(/^2026-1/),
       complete: true,
+      lacks_other: false,
     });
   });
 
@@ -289,6 +290,46 @@ describe('GET /spend', () => {
     expect((await csv({ group_by: 'principal' }, ada)).body).not.toContain('bob');
     const narrow = await api.issue({ scopes: ['keys:read'] });
     expect((await spend({}, narrow.key)).error.code).toBe('insufficient_scope');
+  });
+});
+
+describe('users beyond those with sums of their own', () => {
+  const RANGE = { from: '2026-11-12T00:00:00Z', to: '2026-11-13T00:00:00Z' };
+  beforeEach(() =>
+    recordAttempts(
+      api.db,
+      Array.from({ length: 1_000 }, (_, n) => ({
+        attribution: { user: `user ${n}` },
+        admittedAt: day('12T10:30:00'),
+      })),
+    ),
+  );
+
+  it('count under (other), and leave all other sums as they are', async () => {
+    const { body } = await spend({ ...RANGE, group_by: 'user', limit: '1' });
+    expect(body.data).toMatchObject([
+      { group: { user: '(other)' }, others: false, cost_micro_usd: 100, requests: 100 },
+      { others: true, cost_micro_usd: 900 },
+    ]);
+    expect(body).toMatchObject({ lacks_other: false, complete: true, total: { cost_micro_usd: 1_000 } });
+    expect((await spend({ ...RANGE, group_by: 'key' })).rows).toMatchObject([{ cost_micro_usd: 1_000 }]);
+    expect((await spend({ ...RANGE, user: '(other)' })).rows).toMatchObject([{ cost_micro_usd: 100 }]);
+  });
+
+  it('are said to be lacking where a filter wants one, and are found where single attempts are read', async () => {
+    const filter = { ...RANGE, user: 'user 950' };
+    expect(await spend(filter)).toMatchObject({ rows: [], body: { lacks_other: true, complete: false } });
+    expect((await csv(filter)).headers).toMatchObject({ 'x-svc-complete': 'false' });
+    // Nobody else's report changes.
+    const others = await spend({ ...filter, key_id: 'key_2' });
+    expect(others.body).toMatchObject({ lacks_other: false, complete: true });
+    expect((await spend(filter, ada)).body).toMatchObject({ lacks_other: true });
+    const bob = (await api.issue({ principal_id: 'bob', scopes: ['usage:read'] })).key;
+    expect((await spend(filter, bob)).body).toMatchObject({ lacks_other: false, complete: true });
+    const single = await spend({ ...filter, group_by: 'outcome' });
+    expect(single).toMatchObject({ rows: [{ cost_micro_usd: 1 }], body: { lacks_other: false } });
+    const listed = await api.call('GET', `/requests?${new URLSearchParams(filter)}`);
+    expect(listed.body.data).toHaveLength(1);
   });
 });
 
@@ -637,7 +678,7 @@ describe('spend as CSV', () => {
     const users = Array.from({ length: 1_700 }, (_, n) => `u${n}`);
     await recordAttempts(
       api.db,
-      users.map((user) => ({ attribution: { user } })),
+      users.map((user, n) => ({ key: `key_${n % 2}`, attribution: { user } })),
     );
     const { body } = await csv({ group_by: 'user' });
     expect(body.trimEnd().split('\r\n')).toHaveLength(1 + users.length);

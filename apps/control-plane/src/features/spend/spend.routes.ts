@@ -5,7 +5,7 @@ import { acceptedType } from '../../shared/mediaType.ts';
 import { FOCUS_EXAMPLE, FocusRequest, PARQUET } from './focus.schemas.ts';
 import { type FocusFormat, focusExport } from './focus.service.ts';
 import { SpendReport, SpendRequest } from './spend.schemas.ts';
-import { createSpendExports, type SpendDeps, spendReport } from './spend.service.ts';
+import { createSpendExports, isSpendComplete, type SpendDeps, spendReport } from './spend.service.ts';
 
 const CSV_WITH_HEADER = 'text/csv; charset=utf-8; header=present';
 
@@ -34,10 +34,12 @@ export function spendRoutes(app: App, deps: SpendDeps): void {
       const type = acceptedType(request.headers.accept, ['application/json', 'text/csv']);
       reply.header('vary', 'accept');
       if (type === 'application/json') return await spendReport(deps, request.caller, request.query);
+      const isComplete = await isSpendComplete(deps, request.caller, request.query);
       const csv = await exports.open(request.caller, request.query);
       return reply
         .header('content-type', CSV_WITH_HEADER)
         .header('content-disposition', 'attachment; filename="spend.csv"')
+        .header('x-svc-complete', String(isComplete))
         .send(csv);
     },
   );

@@ -13,7 +13,7 @@ const DIMENSION = `\\s*(${SPEND_DIMENSIONS.join('|')}|label:([^,\\\\\\u0000]|\\\
 const ByDimension = ByName(Nullable(Type.String()), {
   title: 'SpendGroup',
   description:
-    'By name in group_by. In group: its value, null for requests that have none. In names: the names of ids, of key, policy, connector and team_id.',
+    'By name in group_by. In group: its value, null for requests that have none, `(other)` for values that callers gave beyond the first 1,000 combinations of a key and day. In names: the names of ids, of key, policy, connector and team_id.',
 });
 
 const costs = {
@@ -84,7 +84,11 @@ export const SpendReport = Type.Object(
     }),
     complete: Type.Boolean({
       description:
-        'Whether all usage of the range is known to be included: `to` is not after `bucket_as_of`, no usage of the range is lost, missing or in quarantine, and the ledger still has the rows that the query reads.',
+        'Whether all usage of the range is known to be included: `to` is not after `bucket_as_of`, no usage of the range is lost, missing or in quarantine, the ledger still has the rows that the query reads, and `lacks_other` is false.',
+    }),
+    lacks_other: Type.Boolean({
+      description:
+        'Whether usage that a filter by user, team, project or env may want counts under `(other)`, which the rows lack: its key had more values on a day than have sums of their own. `getRequests` and ranges within an hour have the true values.',
     }),
   },
   { title: 'SpendReport' },

@@ -44,7 +44,7 @@ export async function spendReport(
   // A page token is valid for one grouping and order only.
   const list = JSON.stringify(['spend', request.bucket ?? '', timezone, query.sort ?? '', ...query.groupBy]);
   const wanted = pageRequest(list, request, (parts) => isSpendPosition(query, parts));
-  const { asOf, isComplete } = await readSpendCompleteness(deps.db, query);
+  const { asOf, isComplete, mayLackFolded } = await readSpendCompleteness(deps.db, query);
   // All rows of a limited query are one page: its groups and the others, in each bucket.
   const size =
     query.limit === undefined ? wanted.size : (query.limit + 1) * Math.max(1, query.bucketEdges.length);
@@ -59,7 +59,18 @@ export async function spendReport(
     timezone,
     bucket_as_of: asOf.toISOString(),
     complete: isComplete,
+    lacks_other: mayLackFolded,
   };
+}
+
+/** Whether all usage that a request wants is known to be in its result. */
+export async function isSpendComplete(
+  deps: SpendDeps,
+  caller: Caller,
+  request: SpendRequest,
+): Promise<boolean> {
+  const { query } = spendQuery(deps, caller, request);
+  return (await readSpendCompleteness(deps.db, query)).isComplete;
 }
 
 /** Presents rows with their names, and with what they had before if the caller compares. */
