@@ -42,6 +42,9 @@ export async function emptyLedger(db: Database): Promise<void> {
     'usage_totals_by_day',
     'usage_attributions',
     'usage_attribution_days',
+    'ledger_days',
+    'ledger_day_buckets',
+    'ledger_day_changes',
   ] as const) {
     await db.deleteFrom(table).execute();
   }

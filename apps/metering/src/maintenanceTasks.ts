@@ -3,6 +3,7 @@ import type { Database } from '@weighbridge/database';
 import { countPendingFeedback, pruneEvidence, pruneFeedback } from '@weighbridge/evidence';
 import {
   closeLeases,
+  compareNewDays,
   maintainPartitions,
   markLost,
   measureModelOutputs,
@@ -10,7 +11,6 @@ import {
   pruneLeases,
   pruneProducers,
   pruneRefusals,
-  rebuildBuckets,
   recordGaps,
   recordOverdueThresholds,
   retainedFrom,
@@ -42,6 +42,8 @@ const LOST_AFTER_MS = 25 * 60_000;
 const DAY_MS = 86_400_000;
 /** 03:00 UTC. */
 const COMPARISON_TIME_MS = 3 * 3_600_000;
+/** Within so many nights, each day of the ledger is read again. */
+const RECHECK_NIGHTS = 30;
 const REFUSAL_RETENTION_DAYS = 30;
 /** Usage reaches the ledger within seconds, unless something is down. */
 const FEEDBACK_WAIT_MS = 15 * 60_000;
@@ -134,10 +136,10 @@ const comparison: MaintenanceTask = {
   name: 'comparison of buckets and ledger',
   everyMs: DAY_MS,
   firstAt: (now) => Math.ceil((now.getTime() - COMPARISON_TIME_MS) / DAY_MS) * DAY_MS + COMPARISON_TIME_MS,
-  async run({ db, metrics }, logger) {
-    const { differenceNanoUsd, differingBuckets, differingHours } = await rebuildBuckets(db, {
-      apply: false,
-    });
+  async run({ db, now, metrics }, logger) {
+    const compared = await compareNewDays(db, { now: now(), recheckRuns: RECHECK_NIGHTS });
+    const { differenceNanoUsd, differingBuckets, differingHours, days, events } = compared;
+    logger.info({ days, events: Number(events) }, 'compared counters and sums with the ledger');
     metrics.showDifference(differenceNanoUsd);
     if (differingBuckets + differingHours === 0) return;
     logger.error(

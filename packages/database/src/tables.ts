@@ -21,6 +21,8 @@ export type JsonPrimitive = boolean | number | string | null;
 
 export type JsonValue = JsonArray | JsonObject | JsonPrimitive;
 
+export type Numeric = ColumnType<string, number | string, number | string>;
+
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 
 export interface Aliases {
@@ -254,6 +256,24 @@ export interface KeySecrets {
   key_id: string;
   pepper_version: number;
   secret_hash: Buffer;
+}
+
+export interface LedgerDayBuckets {
+  bucket_key: string;
+  day: Timestamp;
+  nano_usd: Numeric;
+}
+
+export interface LedgerDayChanges {
+  day: Timestamp;
+}
+
+export interface LedgerDays {
+  cost_nano_usd: Numeric;
+  day: Timestamp;
+  events: bigint;
+  snapshot: string;
+  verified_at: Timestamp;
 }
 
 export interface LedgerFloor {
@@ -570,6 +590,7 @@ export interface UsageByDay {
 export interface UsageByDaySince {
   since: Timestamp;
   totals_since: Generated<Timestamp>;
+  unannounced_at: Generated<Timestamp>;
 }
 
 export interface UsageByHour {
@@ -754,6 +775,9 @@ export interface DB {
   idempotent_answers: IdempotentAnswers;
   key_secrets: KeySecrets;
   keys: Keys;
+  ledger_day_buckets: LedgerDayBuckets;
+  ledger_day_changes: LedgerDayChanges;
+  ledger_days: LedgerDays;
   ledger_floor: LedgerFloor;
   model_outputs: ModelOutputs;
   model_prices: ModelPrices;

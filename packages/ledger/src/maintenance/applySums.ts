@@ -1,6 +1,7 @@
 import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
 import { type RawBuilder, sql } from 'kysely';
 import { boundAttributions, type Values } from '../spend/attributionBound.ts';
+import { recordChangedDays } from '../spend/changedDays.ts';
 import {
   addToExisting,
   CALLERS_DIMENSIONS,
@@ -61,6 +62,7 @@ export async function applyPart(
   const digest = sql`coalesce(group_sha256, ${groupSha256(table)})`;
   const dimensions = table.dimensions.map((name) => sql.ref(name));
   await sql`
+    ${recordChangedDays(daysOf(part))}
     INSERT INTO ${sql.table(table.name)} (${columns})
     SELECT at, sha256, shard, ${sql.join(dimensions)}, ${sql.join(SUM_MEASURES.map(sumOfMeasure))}
     FROM (
@@ -93,7 +95,7 @@ async function boundNewGroups(
     const bounded = await boundAttributions(
       tx,
       rows.map((row) => ({
-        day: Math.floor(row.at.getTime() / DAY_MS) * DAY_MS,
+        day: dayOf(row.at),
         keyId: row.key_id,
         values: row,
       })),
@@ -135,6 +137,16 @@ async function deleteUnfounded(tx: Tx, part: DifferingPart): Promise<void> {
       AND ${sql.ref(`sums.${part.table.unit}`)} = unfounded.at
       AND sums.group_sha256 = unfounded.group_sha256 AND sums.shard = unfounded.shard
       AND ${sql.join(isZero, sql` AND `)}`.execute(tx);
+}
+
+function daysOf({ from, to }: DifferingPart): Date[] {
+  const count = (dayOf(to) - dayOf(from)) / DAY_MS + 1;
+  return Array.from({ length: count }, (_, n) => new Date(dayOf(from) + n * DAY_MS));
+}
+
+/** When the day of a time starts, in Unix milliseconds. */
+function dayOf(at: Date): number {
+  return Math.floor(at.getTime() / DAY_MS) * DAY_MS;
 }
 
 function isIn({ table, from, to }: DifferingPart, alias = 'sum_differences'): RawBuilder<unknown> {

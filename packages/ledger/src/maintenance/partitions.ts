@@ -2,6 +2,7 @@ import type { Database, Tx } from '@weighbridge/database';
 import { type RawBuilder, sql } from 'kysely';
 import { boundedSum } from '../buckets/boundedSum.ts';
 import type { IdRange } from '../events/usage.ts';
+import { forgetDaysBefore } from '../spend/changedDays.ts';
 import { lockLedgerMaintenance } from './maintenanceLock.ts';
 
 const MONTHS_AHEAD = 2;
@@ -51,8 +52,12 @@ export async function maintainPartitions(db: Database, retention: Retention): Pr
  * years ahead.
  */
 export async function retainedFrom(db: Database, { now, retentionDays }: Retention): Promise<Date> {
-  const earlier = await instant(db, sql`least(${now}::timestamptz, statement_timestamp())`);
-  return new Date(earlier.getTime() - retentionDays * DAY_MS);
+  return new Date((await earlierClock(db, now)).getTime() - retentionDays * DAY_MS);
+}
+
+/** The time by our clock or the database's, whichever is earlier. */
+export async function earlierClock(db: Database, now: Date): Promise<Date> {
+  return await instant(db, sql`least(${now}::timestamptz, statement_timestamp())`);
 }
 
 async function instant(db: Database, expression: RawBuilder<unknown>): Promise<Date> {
@@ -112,6 +117,7 @@ async function dropPartition(db: Database, { name, month, end }: Partition): Pro
       UPDATE spend_buckets
       SET opening_nano_usd = ${boundedSum(sql`opening_nano_usd::numeric + dropped_sums.nano_usd`)}
       FROM dropped_sums WHERE spend_buckets.bucket_key = dropped_sums.bucket_key`.execute(tx);
+    await forgetDaysBefore(tx, end);
     // As the owner of the table, which the apps' role need not be.
     await sql`SELECT drop_usage_partition(${month})`.execute(tx);
   });

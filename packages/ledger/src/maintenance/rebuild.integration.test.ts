@@ -16,7 +16,8 @@ import {
   SUM_MEASURES,
   SUMS_TABLES,
 } from '../spend/usageSums.ts';
-import { RebuildRunningError, rebuildBuckets } from './rebuild.ts';
+import { RebuildRunningError } from './maintenanceLock.ts';
+import { rebuildBuckets } from './rebuild.ts';
 
 const START = Date.parse('2026-11-10T00:00:00Z');
 const CLEAN = { differingBuckets: 0, differing: [], differenceNanoUsd: 0n, differingHours: 0 };

@@ -1,11 +1,11 @@
 import type { Database, Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { boundedSum } from '../buckets/boundedSum.ts';
 import { limitPause } from '../buckets/limitPause.ts';
 import { applyPart, differingParts } from './applySums.ts';
 import { compareSums } from './compareSums.ts';
-import { LEDGER_MAINTENANCE_LOCK } from './maintenanceLock.ts';
+import { withLedgerMaintenance } from './maintenanceLock.ts';
 
 /** How far the derived sums differed from the ledger's rows, in one snapshot. */
 export interface RebuildResult {
@@ -22,16 +22,6 @@ export interface RebuildResult {
   readonly differingHours: number;
 }
 
-/** Another rebuild is running on this database, or a month of the ledger is being dropped. */
-export class RebuildRunningError extends Error {
-  constructor() {
-    super(
-      'Another rebuild of the ledger is running, or one of its months is being dropped. Retry when it is done.',
-    );
-    this.name = 'RebuildRunningError';
-  }
-}
-
 const MAX_LISTED = 1_000;
 /** Adding up a large ledger takes minutes. */
 const TIMEOUT_MS = 3_600_000;
@@ -46,58 +36,67 @@ export async function rebuildBuckets(
   db: Database,
   { apply, maxCombinations }: { readonly apply: boolean; readonly maxCombinations?: number },
 ): Promise<RebuildResult> {
-  // One connection: the lock and the temporary tables belong to it.
-  return await db.connection().execute(async (connection) => {
-    const { rows } = await sql<{ taken: boolean }>`
-      SELECT pg_try_advisory_lock(${LEDGER_MAINTENANCE_LOCK}) AS taken`.execute(connection);
-    if (!rows[0]?.taken) throw new RebuildRunningError();
+  return await withLedgerMaintenance(db, async (connection) => {
     try {
       // 1. Find the differences, in one snapshot.
-      const rebuilt = await connection
-        .transaction()
-        .setIsolationLevel('repeatable read')
-        .execute(async (tx) => {
-          await limitTime(tx);
-          await compareBuckets(tx);
-          await compareSums(tx);
-          return await summary(tx);
-        });
+      const rebuilt = await inSnapshot(connection, async (tx) => {
+        await compareBuckets(tx);
+        await compareSums(tx);
+        return await readDifferences(tx, sql`true`);
+      });
       // 2. Apply them as deltas, which commute with usage. Some thousand rows per transaction, since usage waits for its locks.
       if (apply) {
-        await connection.transaction().execute(async (tx) => {
-          await limitTime(tx);
-          await limitPause(tx);
-          await applyToBuckets(tx);
-        });
+        await inShortTransaction(connection, applyToBuckets);
         for (const part of await differingParts(connection)) {
-          await connection.transaction().execute(async (tx) => {
-            await limitTime(tx);
-            await limitPause(tx);
-            await applyPart(tx, part, maxCombinations);
-          });
+          await inShortTransaction(connection, (tx) => applyPart(tx, part, maxCombinations));
         }
       }
       return rebuilt;
     } finally {
-      await sql`DROP TABLE IF EXISTS pg_temp.bucket_differences, pg_temp.sum_differences`.execute(connection);
-      await sql`SELECT pg_advisory_unlock(${LEDGER_MAINTENANCE_LOCK})`.execute(connection);
+      await dropDifferences(connection);
     }
   });
+}
+
+/** Runs a comparison in a snapshot of its own. */
+export async function inSnapshot<T>(db: Database, compare: (tx: Tx) => Promise<T>): Promise<T> {
+  return await db
+    .transaction()
+    .setIsolationLevel('repeatable read')
+    .execute(async (tx) => {
+      await limitTime(tx);
+      return await compare(tx);
+    });
+}
+
+async function inShortTransaction(db: Database, write: (tx: Tx) => Promise<void>): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    await limitTime(tx);
+    await limitPause(tx);
+    await write(tx);
+  });
+}
+
+/** The differences are in temporary tables of the connection. */
+export async function dropDifferences(db: Database): Promise<void> {
+  await sql`DROP TABLE IF EXISTS pg_temp.bucket_differences, pg_temp.sum_differences`.execute(db);
 }
 
 async function limitTime(tx: Tx): Promise<void> {
   await sql`SET LOCAL statement_timeout = ${sql.lit(TIMEOUT_MS)}`.execute(tx);
 }
 
-async function compareBuckets(tx: Tx): Promise<void> {
+/** What all rows of the ledger count in each bucket. */
+const COUNTED = sql`
+  SELECT bucket_key, sum(cost_nano_usd) AS counted
+  FROM usage_events CROSS JOIN LATERAL unnest(bucket_keys) AS bucket_key
+  GROUP BY bucket_key`;
+
+export async function compareBuckets(tx: Tx, counted: RawBuilder<unknown> = COUNTED): Promise<void> {
   await sql`
     CREATE TEMPORARY TABLE bucket_differences AS
     SELECT bucket_key, (expected - coalesce(spent_nano_usd, 0))::bigint AS difference, spent_nano_usd IS NULL AS is_missing
-    FROM (
-      SELECT bucket_key, sum(cost_nano_usd) AS counted
-      FROM usage_events CROSS JOIN LATERAL unnest(bucket_keys) AS bucket_key
-      GROUP BY bucket_key
-    ) AS ledger
+    FROM (${counted}) AS ledger
     FULL JOIN spend_buckets USING (bucket_key)
     CROSS JOIN LATERAL (
       SELECT ${boundedSum(sql`coalesce(opening_nano_usd, 0) + coalesce(counted, 0)`)} AS expected
@@ -105,9 +104,10 @@ async function compareBuckets(tx: Tx): Promise<void> {
     WHERE spent_nano_usd IS NULL OR expected <> spent_nano_usd`.execute(tx);
 }
 
-async function summary(tx: Tx): Promise<RebuildResult> {
+/** The differences that were found, and how many rows of the ledger meet a condition: those that were added up. */
+export async function readDifferences(tx: Tx, isAdded: RawBuilder<unknown>): Promise<RebuildResult> {
   const { rows } = await sql<Record<'events' | 'buckets' | 'differing' | 'hours', bigint> & { nano: string }>`
-    SELECT (SELECT count(*) FROM usage_events) AS events,
+    SELECT (SELECT count(*) FROM usage_events WHERE ${isAdded}) AS events,
       (SELECT count(*) FROM spend_buckets) + count(*) FILTER (WHERE is_missing) AS buckets,
       count(*) AS differing,
       coalesce(sum(abs(difference)), 0)::text AS nano,

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { arrayLiteral, type Tx, type UsageEvents } from '@weighbridge/database';
 import { type Insertable, sql } from 'kysely';
 import { boundAttributions, MAX_COMBINATIONS, type Values } from './attributionBound.ts';
+import { recordChangedDays } from './changedDays.ts';
 import {
   addToExisting,
   CALLERS_DIMENSIONS,
@@ -21,6 +22,8 @@ import {
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
+/** A UUIDv7 starts with its time in milliseconds. */
+const ID_TIME_DIGITS = 12;
 
 type EventRow = Omit<Insertable<UsageEvents>, 'bucket_keys'>;
 type Group = Readonly<Record<SumDimension, string | null>>;
@@ -57,7 +60,7 @@ export async function addToSums(
     HOUR_MS,
   );
   await addRows(tx, TOTAL_HOURS, totals);
-  await addRows(tx, TOTAL_DAYS, addUp(totals, DAY_MS));
+  await addRows(tx, TOTAL_DAYS, addUp(totals, DAY_MS), recordChangedDays(daysOf(newEvents)));
 }
 
 /** The sums of events by hour, shard and group. */
@@ -132,11 +135,12 @@ function sumIn(sums: Map<string, Sum>, of: Omit<Sum, 'measures'>): Sum {
   return sum;
 }
 
-async function addRows(tx: Tx, table: SumsTable, sums: readonly Sum[]): Promise<void> {
+async function addRows(tx: Tx, table: SumsTable, sums: readonly Sum[], beside = sql``): Promise<void> {
   const list = (type: string, read: (sum: Sum) => Parameters<typeof arrayLiteral>[0][number]) =>
     sql`${arrayLiteral(sums.map(read))}::${sql.raw(type)}[]`;
   const columns = columnsOf(table);
   await sql`
+    ${beside}
     INSERT INTO ${sql.table(table.name)} (${columns})
     SELECT ${columns}
     FROM unnest(${sql.join([
@@ -149,6 +153,16 @@ async function addRows(tx: Tx, table: SumsTable, sums: readonly Sum[]): Promise<
     CROSS JOIN ${KEEPS_SUMS} AS announced
     ORDER BY ${sql.ref(table.unit)}, group_sha256, shard
     ${addToExisting(table)}`.execute(tx);
+}
+
+/** The days of admission and of ids: the ledger is compared by both. */
+function daysOf(events: readonly { readonly row: EventRow }[]): Date[] {
+  const days = new Set<number>();
+  for (const { row } of events) {
+    days.add(startOf(DAY_MS, new Date(row.admitted_at).getTime()));
+    days.add(startOf(DAY_MS, Number.parseInt(row.event_id.replaceAll('-', '').slice(0, ID_TIME_DIGITS), 16)));
+  }
+  return [...days].map((day) => new Date(day));
 }
 
 function startOf(unitMs: number, at: number): number {
