@@ -50,9 +50,9 @@ export async function boundAttributions(
   const open = combinations.filter(isOpen);
   if (open.length > 0) {
     // 1. From here on, nobody else adds combinations to these days.
-    await lockDays(tx, open);
+    const changed = await lockDays(tx, days, open);
     // 2. What was added meanwhile is seen now.
-    days = merged(days, await lookUp(tx, open));
+    if (changed.length > 0) days = merged(days, await lookUp(tx, changed));
     // 3. The rest gets what room there is.
     const added = open.flatMap((one) =>
       addCombination(dayIn(days, one), one.values, maxCombinations).map((values) => ({ ...one, values })),
@@ -177,15 +177,30 @@ const firstOfDays = (attributions: readonly Attribution[]) => [
   ...new Map(attributions.map((one) => [dayName(one), one])).values(),
 ];
 
-async function lockDays(tx: Tx, attributions: readonly Attribution[]): Promise<void> {
+/** Locks the days of some combinations, and returns those whose days have changed since they were looked up. */
+async function lockDays(
+  tx: Tx,
+  known: ReadonlyMap<string, AttributionDay>,
+  attributions: readonly Attribution[],
+): Promise<Attribution[]> {
   const days = firstOfDays(attributions);
-  await sql`
+  const { rows } = await sql<
+    Pick<AttributionDay, 'combinations' | 'folding'> & { day: Date; key_id: string }
+  >`
     INSERT INTO usage_attribution_days (day, key_id)
     SELECT day, key_id
     FROM unnest(${arrayLiteral(days.map(({ day }) => new Date(day)))}::timestamptz[],
       ${arrayLiteral(days.map(({ keyId }) => keyId))}::text[]) AS wanted (day, key_id)
     ORDER BY day, key_id
-    ON CONFLICT (day, key_id) DO UPDATE SET folding = usage_attribution_days.folding`.execute(tx);
+    ON CONFLICT (day, key_id) DO UPDATE SET folding = usage_attribution_days.folding
+    RETURNING day, key_id, combinations, folding`.execute(tx);
+  const locked = new Map(
+    rows.map(({ day, key_id: keyId, ...now }) => [dayName({ day: day.getTime(), keyId }), now]),
+  );
+  return attributions.filter((one) => {
+    const [before, now] = [dayIn(known, one), locked.get(dayName(one))];
+    return before.combinations !== now?.combinations || before.folding !== now.folding;
+  });
 }
 
 /** Of days that this transaction holds locked. */
