@@ -2,7 +2,6 @@ import type { UsageStream } from '@weighbridge/bus';
 import type { Database } from '@weighbridge/database';
 import { countPendingFeedback, pruneEvidence, pruneFeedback } from '@weighbridge/evidence';
 import {
-  closeLeases,
   compareNewDays,
   maintainPartitions,
   markLost,
@@ -85,13 +84,6 @@ const gaps: MaintenanceTask = {
   run: ({ db, now }) => recordGaps(db, now()),
 };
 
-/** For epochs closed just before a process died: leases are closed in a later transaction than their epoch. */
-const leasesOfClosed: MaintenanceTask = {
-  name: 'leases of closed epochs',
-  everyMs: 30_000,
-  run: async ({ db }) => void (await closeLeases(db)),
-};
-
 const modelOutputs: MaintenanceTask = {
   name: 'lengths of answers',
   everyMs: 60_000,
@@ -154,7 +146,6 @@ export const MAINTENANCE_TASKS: readonly MaintenanceTask[] = [
   partitions,
   lostProducers,
   gaps,
-  leasesOfClosed,
   modelOutputs,
   evidence,
   refusals,

@@ -25,6 +25,7 @@ import {
 import { type AckSender, createAckSender } from './ackSender.ts';
 import { answerAckRequests } from './acks.ts';
 import { announceThreshold } from './announceThreshold.ts';
+import { type LeaseCloser, startLeaseCloser } from './leaseCloser.ts';
 import { startMaintenance } from './maintenance.ts';
 import { createMeteringMetrics, type MeteringMetrics } from './meteringMetrics.ts';
 import { recordRefusedRequests } from './refusals.ts';
@@ -47,6 +48,7 @@ export interface MeteringDeps {
 interface Worker extends Omit<MeteringDeps, 'metrics'> {
   readonly metrics: MeteringMetrics;
   readonly ackSender: AckSender;
+  readonly leaseCloser: LeaseCloser;
   readonly senders: SenderCheck;
   readonly logger: Logger;
   /** Shared by all shards: events are sharded by policy, so shards see the same models. */
@@ -60,6 +62,8 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
   // Maintenance runs before any usage is read: after months of downtime, the current partition is missing.
   const maintenance = await startMaintenance({ ...deps, metrics }, logger);
   onShutdown('ledger maintenance', () => maintenance.stop());
+  const leaseCloser = startLeaseCloser({ db: deps.db, metrics }, logger);
+  onShutdown('leases of closed epochs', () => leaseCloser.stop());
   const requests = answerAckRequests(deps, logger);
   onShutdown('requests for acks', () => requests.stop());
   const refusals = recordRefusedRequests({ ...deps, metrics }, logger);
@@ -67,7 +71,8 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
   const ackSender = createAckSender(deps.stream);
   onShutdown('acks', () => ackSender.stop());
   const senders = new SenderCheck({ db: deps.db, metrics, logger });
-  const worker = { ...deps, metrics, ackSender, senders, logger, decodeCache: createDecodeCache() };
+  const decodeCache = createDecodeCache();
+  const worker = { ...deps, metrics, ackSender, leaseCloser, senders, logger, decodeCache };
   const subscriptions: Subscription[] = [];
   // Waits until the batches in progress are committed and acknowledged to the stream.
   const stop = async () => void (await Promise.all(subscriptions.map((subscription) => subscription.stop())));
@@ -121,11 +126,13 @@ function traceBatch(tracing: Tracing, shard: number, batch: readonly UsageMessag
 }
 
 async function record(
-  { db, stream, now, ackSender, metrics, logger }: Worker,
+  { db, stream, now, ackSender, leaseCloser, metrics, logger }: Worker,
   usage: UsageToRecord,
 ): Promise<void> {
-  const { newEvents, acks, thresholds, refused } = await recordOrQuarantine(db, usage, now(), addEvidence);
+  const recorded = await recordOrQuarantine(db, usage, now(), addEvidence);
+  const { newEvents, acks, closedEpochs, thresholds, refused } = recorded;
   ackSender.add(acks);
+  if (closedEpochs > 0) leaseCloser.prompt();
   for (const reached of thresholds) announceThreshold(stream, metrics, logger, reached);
   metrics.recorded.inc(newEvents);
   metrics.repeated.inc(usage.events.length + usage.refused.length - refused.length - newEvents);

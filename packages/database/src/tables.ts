@@ -392,6 +392,7 @@ export interface Producers {
   epoch: string;
   first_seen_at: Timestamp;
   last_seen_at: Timestamp;
+  leases: Generated<string>;
   mark_at: Timestamp;
   name: Generated<string>;
   producer_id: string;

@@ -24,6 +24,8 @@ const FAULTS: Readonly<
   'replacement-not-reserved': { mode: 'hard' },
   'replacement-leaves-parents': { mode: 'hard' },
   'close-returns-quarantined': { mode: 'hard' },
+  'closes-superseded': { mode: 'hard' },
+  'closes-one-portion': { mode: 'hard' },
   'quarantined-not-charged': { mode: 'hard' },
   'quarantine-lacks-number': { mode: 'hard' },
   'release-counts-again': { mode: 'hard' },

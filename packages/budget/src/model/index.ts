@@ -7,6 +7,7 @@ export {
   type Fault,
   type Holder,
   type LeaseLedger,
+  type LeaseName,
   POLICIES,
   type PolicyName,
   type SimulatedAnswer,

@@ -70,11 +70,20 @@ export type Fault =
   | 'replacement-not-reserved'
   | 'replacement-leaves-parents'
   | 'close-returns-quarantined'
+  | 'closes-superseded'
+  | 'closes-one-portion'
   | 'quarantined-not-charged'
   | 'quarantine-lacks-number'
   | 'release-counts-again'
   | 'release-settles-nothing'
   | 'discard-counts';
+
+/** Names a lease. */
+export interface LeaseName {
+  readonly holder: Holder;
+  /** Of its counter. */
+  readonly key: string;
+}
 
 export interface SimulatedAnswer {
   /** Cumulative. */
@@ -94,9 +103,7 @@ interface BucketAtRest {
   readonly leased: number;
 }
 
-interface HeldAtRest {
-  readonly holder: Holder;
-  readonly key: string;
+interface HeldAtRest extends LeaseName {
   readonly hold: number;
 }
 
@@ -122,6 +129,14 @@ export interface LeaseLedger {
   decide(event: SimulatedEvent, decision: Decision, step: number): void | Promise<void>;
   /** The epoch ended after this many events. */
   declareLast(holder: Holder, lastN: number, step: number): void | Promise<void>;
+  /**
+   * Closes at most so many leases of epochs that are closed, and returns them; none if there are no more. Which ones come first is no
+   * rule: given `chosen`, it closes exactly these, or throws if one may not be closed.
+   */
+  closeLeases(
+    most: number,
+    chosen?: readonly LeaseName[],
+  ): readonly LeaseName[] | Promise<readonly LeaseName[]>;
   setLimit(policy: PolicyName, limit: number, step: number): void | Promise<void>;
   /** Another limit on this policy's counters, in place of its own, from this step until the step `ends`. */
   startOverride(policy: PolicyName, override: SimulatedOverride, step: number): void | Promise<void>;

@@ -33,6 +33,6 @@ describe('the rules of leases, in the reference model', () => {
   );
 
   it.each(faults())('lose money or headroom with the fault %s', async (fault) => {
-    expect(await findBreaking(fault, SIZE, { last: 300, count: 1 })).toHaveLength(1);
+    expect(await findBreaking(fault, SIZE, { last: 1_000, count: 1 })).toHaveLength(1);
   });
 });

@@ -37,6 +37,11 @@ export function lockstep(reference: LeaseLedger, ledger: LeaseLedger): LeaseLedg
       await reference.declareLast(holder, lastN, step);
       await ledger.declareLast(holder, lastN, step);
     },
+    async closeLeases(most) {
+      const closed = await ledger.closeLeases(most);
+      await reference.closeLeases(most, closed);
+      return closed;
+    },
     async setLimit(policy, limit, step) {
       await reference.setLimit(policy, limit, step);
       await ledger.setLimit(policy, limit, step);

@@ -5,6 +5,7 @@ import type {
   Fault,
   Holder,
   LeaseLedger,
+  LeaseName,
   PolicyName,
   SimulatedAnswer,
   SimulatedCall,
@@ -35,6 +36,8 @@ interface Epoch {
   superseded: boolean;
   /** Events in quarantine that no operator has decided on. */
   readonly held: Set<number>;
+  /** Only for the fault `closes-one-portion`. */
+  hasClosedSome: boolean;
 }
 
 /** The rules in their simplest form, in memory; the SQL is compared with it. `fault` breaks one of them. */
@@ -93,7 +96,7 @@ class ReferenceLedger implements LeaseLedger {
 
   #change(lease: Lease, call: SimulatedCall, step: number): 'exhausted' | undefined {
     const epoch = this.#epochOf(lease.holder);
-    if (epoch.closed) {
+    if (lease.closed) {
       lease.standing = 0;
       return undefined;
     }
@@ -105,7 +108,7 @@ class ReferenceLedger implements LeaseLedger {
     const isCurrent = version === this.#versions[policy] && window === Math.floor(step / this.#windowSteps);
     const isNewer = this.#fault === 'grants-again' || call.seq > lease.seq;
     lease.seq = Math.max(lease.seq, call.seq);
-    if (!isCurrent || epoch.superseded) {
+    if (!isCurrent || epoch.superseded || epoch.closed) {
       lease.standing = 0;
       return undefined;
     }
@@ -159,16 +162,14 @@ class ReferenceLedger implements LeaseLedger {
     epoch.held.add(event.id);
   }
 
-  /** Rule 18: what is released counts once, as any event does; what is discarded was not spent. Then a closed epoch holds nothing. */
+  /** Rule 18: what is released counts once, as any event does; what is discarded was not spent. Then its leases may be closed. */
   decide(event: SimulatedEvent, decision: Decision): void {
     const isFirst = this.#quarantined.get(event.id) === undefined;
     const isCounted = decision === 'released' || this.#fault === 'discard-counts';
     if (isCounted && (isFirst || this.#fault === 'release-counts-again')) this.#count(event);
     if (!isFirst) return;
     this.#quarantined.set(event.id, decision);
-    const epoch = this.#epochOf(event.holder);
-    epoch.held.delete(event.id);
-    if (epoch.closed) this.#closeLeases(epoch);
+    this.#epochOf(event.holder).held.delete(event.id);
   }
 
   #count(event: SimulatedEvent): void {
@@ -200,19 +201,41 @@ class ReferenceLedger implements LeaseLedger {
     this.#closeIfComplete(epoch);
   }
 
-  /** Rule 9: an epoch is closed when the ledger has all of its events. */
+  /** Rule 9: an epoch is closed when the ledger has all of its events. From then on it is granted nothing. */
   #closeIfComplete(epoch: Epoch): void {
     if (epoch.closed || epoch.lastN === undefined) return;
     for (let n = 1; n <= epoch.lastN; n++) if (!epoch.recorded.has(n)) return;
     epoch.closed = true;
-    this.#closeLeases(epoch);
+  }
+
+  /**
+   * Rule 19: the leases of a closed epoch are closed at any time after it, in any order, each whole. Until then they hold what they held:
+   * headroom comes back late, never early.
+   */
+  closeLeases(most: number, chosen?: readonly LeaseName[]): LeaseName[] {
+    const closing = chosen
+      ? chosen.map((name) => this.#closable(name))
+      : [...this.#leases.values()].filter((lease) => !lease.closed && this.#mayClose(lease)).slice(0, most);
+    for (const lease of closing) {
+      lease.closed = true;
+      this.#epochOf(lease.holder).hasClosedSome = true;
+    }
+    return closing.map(({ holder, counter }) => ({ holder, key: counter.key }));
+  }
+
+  #closable({ holder, key }: LeaseName): Lease {
+    const lease = this.#leases.get(leaseId(holder, { key }));
+    if (!lease || !this.#mayClose(lease))
+      throw new Error(`closed too early: ${JSON.stringify({ holder, key })}`);
+    return lease;
   }
 
   /** Rule 17: while usage is in quarantine, the leases of its epoch go on holding what the ledger lacks. */
-  #closeLeases(epoch: Epoch): void {
-    if (epoch.held.size > 0 && this.#fault !== 'close-returns-quarantined') return;
-    for (const lease of this.#leases.values())
-      if (sameHolder(lease.holder, epoch.holder)) lease.closed = true;
+  #mayClose(lease: Lease): boolean {
+    const { closed, superseded, held, hasClosedSome } = this.#epochOf(lease.holder);
+    if (this.#fault === 'closes-one-portion' && hasClosedSome) return false;
+    const isOver = closed || (superseded && this.#fault === 'closes-superseded');
+    return isOver && (held.size === 0 || this.#fault === 'close-returns-quarantined');
   }
 
   setLimit(policy: PolicyName, limit: number): void {
@@ -319,7 +342,7 @@ class ReferenceLedger implements LeaseLedger {
     const id = holderId(holder);
     let epoch = this.#epochs.get(id);
     if (!epoch) {
-      const state = { lastN: undefined, closed: false, superseded: false };
+      const state = { lastN: undefined, closed: false, superseded: false, hasClosedSome: false };
       epoch = { holder, recorded: new Set(), held: new Set(), ...state };
       this.#epochs.set(id, epoch);
     }
@@ -348,7 +371,7 @@ function refund(lease: Lease): void {
   lease.returned = Math.max(lease.returned, lease.granted - lease.settled);
 }
 
-function leaseId(holder: Holder, of: Counter): string {
+function leaseId(holder: Holder, of: Pick<Counter, 'key'>): string {
   return `${of.key}/${holder.proxy}/${holder.epoch}`;
 }
 

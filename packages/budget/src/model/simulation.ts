@@ -129,6 +129,7 @@ class Simulation {
     else if (chance < 0.785) await this.#changeOverride();
     else if (chance < 0.81) await this.#ledger.endDueOverrides(this.#step);
     else if (chance < 0.83) await this.#decide();
+    else if (chance < 0.88) await this.#ledger.closeLeases(2);
   }
 
   async #deliverSome(): Promise<void> {
@@ -149,6 +150,11 @@ class Simulation {
       await this.#deliverAll();
     }
     await this.#deliverAll();
+    await this.#closeAllLeases();
+  }
+
+  async #closeAllLeases(): Promise<void> {
+    while ((await this.#ledger.closeLeases(2)).length > 0);
   }
 
   async #deliverAll(): Promise<void> {
@@ -474,6 +480,7 @@ class Simulation {
   }
 
   async #checkRest(): Promise<void> {
+    await this.#closeAllLeases();
     const { buckets, held } = await this.#ledger.atRest();
     let left = 0;
     for (const { holder, key, hold } of held) {

@@ -24,6 +24,7 @@ import {
 } from '../producers/producers.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
 import { answerLeaseCalls, type LeaseCall } from './answerLeaseCalls.ts';
+import { closeLeases, closePortion } from './closeLeases.ts';
 import { pruneLeases } from './pruneLeases.ts';
 import { readUnattributed } from './readUnattributed.ts';
 
@@ -213,7 +214,9 @@ describe('a lease call', () => {
     const successor = await holder(old.producerId);
     expect(await call(old, bucket, { seq: 2n })).toMatchObject({ grantedNanoUsd: 10n, outcome: 'closed' });
     await closeEpoch(ledger.db, { ...old, lastN: [0n, 0n, 0n, 0n], now });
-    expect(await call(old, bucket, { seq: 3n })).toMatchObject({ leasedNanoUsd: 0n, outcome: 'closed' });
+    expect(await call(old, bucket, { seq: 3n })).toMatchObject({ leasedNanoUsd: 10n, outcome: 'closed' });
+    await closeLeases(ledger.db);
+    expect(await call(old, bucket, { seq: 4n })).toMatchObject({ leasedNanoUsd: 0n, outcome: 'closed' });
     await markLost(ledger.db, { silentSince: new Date(now.getTime() + 1), now });
     expect(await call(successor, bucket, { seq: 1n })).toMatchObject({
       grantedNanoUsd: 0n,
@@ -306,6 +309,8 @@ describe('what a lease holds', () => {
     await spend(bucket, 20n, old);
     expect((await readUnattributed(ledger.db, [key])).get(key)).toBe(50n);
     await closeEpoch(ledger.db, { ...old, lastN: [0n, 0n, 0n, 0n], now });
+    expect(await bucketRow(bucket)).toMatchObject({ spent_nano_usd: 50n, leased_nano_usd: 50n });
+    expect(await closeLeases(ledger.db)).toBe(false);
     expect(await bucketRow(bucket)).toMatchObject({ spent_nano_usd: 50n, leased_nano_usd: 0n });
     expect((await readUnattributed(ledger.db, [key])).get(key)).toBe(0n);
   });
@@ -320,6 +325,7 @@ describe('what a lease holds', () => {
     expect((await readUnattributed(ledger.db, [key])).get(key)).toBe(100n);
     await spend(bucket, 30n, lost);
     expect(await closeEpoch(ledger.db, { ...lost, lastN: [0n, 0n, 0n, 0n], now })).toBe(true);
+    await closeLeases(ledger.db);
     expect((await readUnattributed(ledger.db, [key])).get(key)).toBe(0n);
     expect(await bucketRow(bucket)).toMatchObject({ spent_nano_usd: 30n, leased_nano_usd: 0n });
   });
@@ -338,6 +344,7 @@ describe('what a lease holds', () => {
     });
     expect(await done.granted).toMatchObject({ grantedNanoUsd: 10n });
     expect(await done.closed).toBe(true);
+    await closeLeases(ledger.db);
     expect((await bucketRow(bucket)).leased_nano_usd).toBe(0n);
   });
 
@@ -366,6 +373,28 @@ describe('what a lease holds', () => {
     expect((await call(b, next, { seq: 2n, ...contended })).outcome).toBe('granted');
   });
 
+  it('is returned in portions, and those of one closed epoch never wait for those of another worker', async () => {
+    const buckets = await Promise.all(Array.from({ length: 5 }, () => bucketOf(9n)));
+    const [a, b] = [await holder(), await holder()];
+    for (const by of [a, b]) {
+      for (const bucket of buckets) await call(by, bucket, { seq: 1n, wantNanoUsd: 4n });
+      await closeEpoch(ledger.db, { ...by, lastN: [0n, 0n, 0n, 0n], now });
+    }
+    const held = async () => (await Promise.all(buckets.map(bucketRow))).map((row) => row.leased_nano_usd);
+    expect(await closePortion(ledger.db, a, 3)).toHaveLength(3);
+    expect((await held()).sort()).toEqual([4n, 4n, 4n, 8n, 8n]);
+    await ledger.db.transaction().execute(async (tx) => {
+      await allowPauses(tx);
+      await sql`SELECT pg_advisory_xact_lock(hashtextextended(${`leases of ${a.epoch}`}, 0))`.execute(tx);
+      expect(await closePortion(ledger.db, a, 3)).toBeUndefined();
+      expect(await closePortion(ledger.db, b, 9)).toHaveLength(5);
+    });
+    expect(await closeLeases(ledger.db)).toBe(false);
+    expect(await held()).toEqual([0n, 0n, 0n, 0n, 0n]);
+    const { rows } = await sql`SELECT DISTINCT leases FROM producers`.execute(ledger.db);
+    expect(rows).toEqual([{ leases: 'closed' }]);
+  });
+
   it('is deleted with its window or its epoch, but never while it holds something', async () => {
     const [returned, held, unending] = [
       await bucketOf(9n),
@@ -387,6 +416,7 @@ describe('what a lease holds', () => {
     expect(await left(windowStart)).toHaveLength(3);
     expect(await left(later)).toEqual([held, always].map(bucketKey).sort());
     await closeEpoch(ledger.db, { ...a, lastN: [0n, 0n, 0n, 0n], now });
+    await closeLeases(ledger.db);
     expect(await left(later)).toEqual([]);
     expect(await ledger.db.selectFrom('producers').selectAll().execute()).toEqual([]);
   });

@@ -59,6 +59,8 @@ describe('the ledger', () => {
     'replacement-not-reserved',
     'replacement-leaves-parents',
     'close-returns-quarantined',
+    'closes-superseded',
+    'closes-one-portion',
     'quarantined-not-charged',
     'quarantine-lacks-number',
     'release-counts-again',

@@ -1,7 +1,6 @@
 import { arrayLiteral, type Database, type Producers, type Tx } from '@weighbridge/database';
 import { type Selectable, sql } from 'kysely';
 import { limitedPause, limitPause } from '../buckets/limitPause.ts';
-import { closeLeases } from '../leases/closeLeases.ts';
 import { type NewWebhookEvent, recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
 
 export type ProducerRow = Selectable<Producers>;
@@ -154,7 +153,7 @@ export async function closeEpoch(
   db: Database,
   { producerId, epoch, lastN, now }: Epoch & { readonly lastN: readonly bigint[]; readonly now: Date },
 ): Promise<boolean> {
-  const isClosed = await db.transaction().execute(async (tx) => {
+  return await db.transaction().execute(async (tx) => {
     await limitPause(tx);
     await insertProducers(tx, [{ producerId, epoch }]);
     await sql`
@@ -170,13 +169,11 @@ export async function closeEpoch(
       WHERE producer_id = ${producerId} AND epoch = ${epoch}`.execute(tx);
     return await closeIfComplete(tx, { producerId, epoch });
   });
-  if (isClosed) await closeLeases(db);
-  return isClosed;
 }
 
 /**
  * Closes an epoch if the ledger has every event that it declared, even if its loss was accepted. Call it with its shards' rows
- * locked, and `closeLeases` after the commit.
+ * locked. Metering closes its leases after the commit (`closeLeases`).
  */
 export async function closeIfComplete(tx: Tx, { producerId, epoch }: Epoch): Promise<boolean> {
   // Two shards may complete at the same time, and neither sees the other before its commit. The second waits here for it.

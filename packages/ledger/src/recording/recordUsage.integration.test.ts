@@ -2,13 +2,16 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type BucketRef, keySubject, principalSubject } from '@weighbridge/budget';
 import { createDb } from '@weighbridge/database';
+import { untilLockWaits } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
-import { eventsOnly, rangesOnly, useLedger, uuidAt } from '../../test/ledger.ts';
+import { allowPauses, eventsOnly, rangesOnly, useLedger, uuidAt } from '../../test/ledger.ts';
+import { insertPolicy } from '../../test/policies.ts';
 import { readSpent } from '../../test/readSpent.ts';
 import type { LedgerEvent, ReceivedRange } from '../events/usage.ts';
-import { closeEpoch } from '../producers/producers.ts';
+import { answerLeaseCalls } from '../leases/answerLeaseCalls.ts';
+import { closeEpoch, registerProducer } from '../producers/producers.ts';
 import { readAcks } from '../producers/readAcks.ts';
 import { readSpend } from '../spend/readSpend.ts';
 import { recordUsage } from './recordUsage.ts';
@@ -267,6 +270,26 @@ describe('received numbers', () => {
 
     expect(await close(never, [0n, 0n, 0n, 0n])).toBe(true);
     expect(await stateOf(never)).toBe('closed');
+  });
+
+  it('close an epoch without waiting for the buckets that its leases hold', async () => {
+    const [epoch, now] = [newEpoch(), new Date()];
+    const bucket = { policyId: 'pol_lease', counterVersion: 1, subject: 'policy', windowStartMs: 0n };
+    await insertPolicy(ledger.db, bucket.policyId, {
+      ...{ window_kind: 'none', counter_scope: 'policy' },
+      created_at: now,
+    });
+    await registerProducer(ledger.db, { producerId, epoch, name: '', now });
+    const ask = { bucket, seq: 1n, returnedNanoUsd: 0n, wantNanoUsd: 10n, minimumNanoUsd: 10n };
+    await answerLeaseCalls(ledger.db, { producerId, epoch, calls: [ask], now });
+    await closeEpoch(ledger.db, { producerId, epoch, lastN: [1n, 0n, 0n, 0n], now });
+    await ledger.db.transaction().execute(async (tx) => {
+      await allowPauses(tx);
+      await sql`SELECT FROM spend_buckets WHERE policy_id = 'pol_lease' FOR NO KEY UPDATE`.execute(tx);
+      const recorded = recordUsage(ledger.db, rangesOnly(range(epoch, 1, 1)));
+      expect(await Promise.race([recorded, untilLockWaits(ledger.db)])).toMatchObject({ closedEpochs: 1 });
+    });
+    expect(await stateOf(epoch)).toBe('closed');
   });
 
   it('close an epoch even if the last ones of its shards are committed at the same time', async () => {

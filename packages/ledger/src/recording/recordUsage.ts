@@ -9,7 +9,6 @@ import {
   MAX_EVENTS_PER_TRANSACTION,
   type UsageToRecord,
 } from '../events/usage.ts';
-import { closeLeases } from '../leases/closeLeases.ts';
 import { settleLeases } from '../leases/settleLeases.ts';
 import { recordReceived } from '../producers/recordReceived.ts';
 import { addToSums } from '../spend/addToSums.ts';
@@ -21,7 +20,7 @@ export interface RecordResult {
   readonly newEvents: number;
   /** For each shard with events received: how far the ledger has it without a gap. */
   readonly acks: readonly Ack[];
-  /** How many epochs it closed. */
+  /** How many epochs it closed. `closeLeases` closes their leases. */
   readonly closedEpochs: number;
   /** The thresholds that counters reached. */
   readonly thresholds: readonly ThresholdReached[];
@@ -47,9 +46,7 @@ export async function recordUsage(
   if (count > MAX_EVENTS_PER_TRANSACTION) {
     throw new Error(`recordUsage takes at most ${MAX_EVENTS_PER_TRANSACTION} events, not ${count}`);
   }
-  const recorded = await db.transaction().execute((tx) => recordInTransaction(tx, usage, now, { lastStep }));
-  if (recorded.closedEpochs > 0) await closeLeases(db);
-  return recorded;
+  return await db.transaction().execute((tx) => recordInTransaction(tx, usage, now, { lastStep }));
 }
 
 export interface RecordOptions {

@@ -6,6 +6,7 @@ import {
   type Fault,
   type Holder,
   type LeaseLedger,
+  type LeaseName,
   POLICIES,
   type PolicyName,
   type SimulatedAnswer,
@@ -21,7 +22,7 @@ import { setBucketLimits } from '../../src/budgets/setBucketLimits.ts';
 import { openCounter } from '../../src/counters/openCounter.ts';
 import type { LedgerEvent, RefusedUsage, UsageToRecord } from '../../src/events/usage.ts';
 import { answerLeaseCalls } from '../../src/leases/answerLeaseCalls.ts';
-import { closeLeases } from '../../src/leases/closeLeases.ts';
+import { closePortion } from '../../src/leases/closeLeases.ts';
 import { closeEpoch, registerProducer } from '../../src/producers/producers.ts';
 import { discardQuarantined } from '../../src/quarantine/quarantine.ts';
 import { releaseQuarantined } from '../../src/quarantine/releaseQuarantined.ts';
@@ -122,7 +123,6 @@ class SqlLedger implements LeaseLedger {
       refused: event.refused ? [this.#refusedUsage(event)] : [],
       received: isUnnumbered ? [] : [{ ...origin, firstN: origin.n, count: 1 }],
     });
-    await this.#refundIfClosed(event.holder);
     if (event.refused) return;
     if (this.#options.fault === 'settle-by-reserve' && !this.#recorded.has(event.id))
       await this.#settleReserve(event);
@@ -180,19 +180,6 @@ class SqlLedger implements LeaseLedger {
     if (fault === 'discard-counts' && decision === 'discarded') {
       await this.#options.record({ events: [this.#ledgerEvent(event)], refused: [], received: [] });
     }
-    // As metering's maintenance does.
-    await closeLeases(db);
-  }
-
-  /** Only with the fault `close-returns-quarantined`. */
-  async #refundIfClosed(holder: Holder): Promise<void> {
-    if (this.#options.fault !== 'close-returns-quarantined') return;
-    const row = await this.#options.db
-      .selectFrom('producers')
-      .select('state')
-      .where('epoch', '=', this.#epochId(holder))
-      .executeTakeFirst();
-    if (row?.state === 'closed') await this.#refund({ epoch: this.#epochId(holder) });
   }
 
   async declareLast(holder: Holder, lastN: number, step: number): Promise<void> {
@@ -201,7 +188,39 @@ class SqlLedger implements LeaseLedger {
       lastN: [BigInt(lastN), 0n, 0n, 0n],
       now: this.#at(step),
     });
-    await this.#refundIfClosed(holder);
+  }
+
+  async closeLeases(most: number): Promise<LeaseName[]> {
+    const { db, fault } = this.#options;
+    const epochs = await this.#endedEpochs();
+    for (const { producer_id: producerId, epoch, state } of epochs) {
+      if (state !== 'closed') {
+        if (fault === 'closes-superseded') await this.#refund({ epoch });
+        continue;
+      }
+      const closed = (await closePortion(db, { producerId, epoch }, most)) ?? [];
+      if (closed.length === 0) continue;
+      if (fault === 'closes-one-portion')
+        await db.updateTable('producers').set({ leases: 'closed' }).where('epoch', '=', epoch).execute();
+      return closed.map((lease) => ({
+        holder: holderOf(lease.epoch),
+        key: this.#known.get(lease.bucketKey)?.counter.key ?? lease.bucketKey,
+      }));
+    }
+    return [];
+  }
+
+  /** Of this simulation alone, as metering finds them in the whole ledger; and superseded ones that are not closed. */
+  async #endedEpochs() {
+    const { rows } = await sql<{ producer_id: string; epoch: string; state: string }>`
+      SELECT producer_id, epoch, state FROM producers
+      WHERE producer_id = ANY (${[0, 1, 2].map((proxy) => this.#producerId(proxy))}::uuid[])
+        AND leases = 'open' AND (state = 'closed' OR superseded_by IS NOT NULL)
+        AND (${this.#options.fault === 'close-returns-quarantined'} OR NOT EXISTS (
+          SELECT FROM quarantined_usage AS held WHERE held.state = 'held' AND held.epoch = producers.epoch
+        ))
+      ORDER BY epoch`.execute(this.#options.db);
+    return rows;
   }
 
   async setLimit(policy: PolicyName, limit: number, step: number): Promise<void> {
