@@ -3,7 +3,7 @@ import { createDb, type Database } from '@weighbridge/database';
 import { newUuid } from '@weighbridge/domain';
 import { listProducers, readIdRange, registerProducer } from '@weighbridge/ledger';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
-import { untilLockWaits, useDatabase } from '@weighbridge/testing';
+import { eventually, untilLockWaits, useDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { startMaintenance } from './maintenance.ts';
@@ -102,6 +102,34 @@ it('announces a threshold that a counter reached without new usage', async () =>
   ]);
   await roundAt(now);
   expect(announced).toHaveLength(1);
+});
+
+it('folds more ended windows than one run may, run after run', async () => {
+  const count = async (table: 'spend_buckets' | 'spend_by_month') =>
+    (await database.db.selectFrom(table).select('policy_id').where('policy_id', '=', 'pol_ended').execute())
+      .length;
+  await sql`
+    INSERT INTO spend_buckets (bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd)
+    SELECT 'pol_ended/1/' || (extract(epoch FROM start) * 1000)::bigint || '/key:key_' || n, 'pol_ended', 1, 'key:key_' || n, start, 1
+    FROM generate_series(1, 400) AS n,
+      generate_series(date_trunc('month', now(), 'UTC') - interval '70 days', now() - interval '40 days', '1 day') AS start`.execute(
+    database.db,
+  );
+  expect(await count('spend_buckets')).toBeGreaterThan(10_000);
+  const maintenance = await startMaintenance(
+    {
+      db: database.db,
+      stream,
+      now: () => new Date(),
+      retentionDays: 400,
+      metrics: createMeteringMetrics(createMetrics()),
+    },
+    logger,
+  );
+  expect(await count('spend_buckets')).toBeGreaterThan(0);
+  await eventually(async () => expect(await count('spend_buckets')).toBe(0));
+  await maintenance.stop();
+  expect(await count('spend_by_month')).toBeLessThanOrEqual(3 * 400);
 });
 
 it('leaves the tasks to a worker that is running one, and counts failed tasks', async () => {

@@ -3,7 +3,7 @@ import type { Database } from '@weighbridge/database';
 import { readBudgetUse, readLedgerState } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
 import { sql } from 'kysely';
-import { MAINTENANCE_TASKS, type MaintenanceDeps } from './maintenanceTasks.ts';
+import { MAINTENANCE_TASKS, type MaintenanceDeps, type Progress } from './maintenanceTasks.ts';
 
 export interface Maintenance {
   /** Waits for the task in progress. */
@@ -22,6 +22,7 @@ export async function startMaintenance(deps: MaintenanceDeps, logger: Logger): P
   const stopping = new AbortController();
   const { signal } = stopping;
   const dueAt = new Map(MAINTENANCE_TASKS.map((task) => [task, task.firstAt?.(deps.now()) ?? 0]));
+  const progressOf = new Map(MAINTENANCE_TASKS.map((task) => [task, {} as Progress]));
   let budgetsReadAt = Number.NEGATIVE_INFINITY;
 
   async function runDueTasks(): Promise<void> {
@@ -29,8 +30,10 @@ export async function startMaintenance(deps: MaintenanceDeps, logger: Logger): P
       const at = deps.now().getTime();
       if (signal.aborted || at < (dueAt.get(task) ?? 0)) continue;
       dueAt.set(task, at + task.everyMs);
+      const progress = progressOf.get(task) ?? {};
       try {
-        await runExclusively(deps.db, () => task.run(deps, logger));
+        await runExclusively(deps.db, () => task.run(deps, logger, progress));
+        if (progress.hasMore) dueAt.set(task, at);
       } catch (error) {
         dueAt.set(task, at + Math.min(task.everyMs, RETRY_MS));
         deps.metrics.maintenanceFailures.inc({ task: task.name });

@@ -3,6 +3,8 @@ import type { Database } from '@weighbridge/database';
 import { countPendingFeedback, pruneEvidence, pruneFeedback } from '@weighbridge/evidence';
 import {
   compareNewDays,
+  foldWindows,
+  ledgerAsOf,
   maintainPartitions,
   markLost,
   measureModelOutputs,
@@ -33,7 +35,15 @@ export interface MaintenanceTask {
   readonly everyMs: number;
   /** When it is first due, in Unix milliseconds; at once unless given. */
   firstAt?(now: Date): number;
-  run(deps: MaintenanceDeps, logger: Logger): Promise<void>;
+  run(deps: MaintenanceDeps, logger: Logger, progress: Progress): Promise<void>;
+}
+
+/** What a task that does its work in bounded runs leaves for its next run. */
+export interface Progress {
+  /** There is more to do: it is due again at the next tick. */
+  hasMore?: boolean;
+  /** Where it goes on. */
+  from?: string | undefined;
 }
 
 /** A proxy may serve for ten minutes after its last sign of life. The rest allows its successor to start and register. */
@@ -55,7 +65,6 @@ const partitions: MaintenanceTask = {
     const dropped = await maintainPartitions(db, retention);
     const endedBefore = await retainedFrom(db, retention);
     await pruneAttributions(db);
-    await pruneLeases(db, { endedBefore });
     await pruneProducers(db, { endedBefore });
     await pruneFeedback(db, { givenBefore: endedBefore });
     if (dropped.length > 0)
@@ -82,6 +91,33 @@ const gaps: MaintenanceTask = {
   name: 'gaps',
   everyMs: 30_000,
   run: ({ db, now }) => recordGaps(db, now()),
+};
+
+/** A clock may be a day off, and usage arrive that late; a proxy has dropped its lease an hour after the window. */
+const LEASE_RETENTION_DAYS = 2;
+const FOLD_AFTER_DAYS = 3;
+
+const leasesOfClosed: MaintenanceTask = {
+  name: 'old leases of closed epochs',
+  everyMs: 3_600_000,
+  async run({ db, now }, _logger, progress) {
+    const closedBefore = await retainedFrom(db, { now: now(), retentionDays: LEASE_RETENTION_DAYS });
+    progress.hasMore = await pruneLeases(db, { closedBefore });
+  },
+};
+
+const endedWindows: MaintenanceTask = {
+  name: 'ended windows',
+  everyMs: 3_600_000,
+  async run({ db, now }, _logger, progress) {
+    const at = now();
+    const leasesBefore = await retainedFrom(db, { now: at, retentionDays: LEASE_RETENTION_DAYS });
+    const ended = await retainedFrom(db, { now: at, retentionDays: FOLD_AFTER_DAYS });
+    // Usage that a live proxy still has is recorded in its window's own row, where it counts for thresholds.
+    const foldBefore = new Date(Math.min(ended.getTime(), (await ledgerAsOf(db)).getTime()));
+    progress.from = await foldWindows(db, { leasesBefore, foldBefore, after: progress.from });
+    progress.hasMore = progress.from !== undefined;
+  },
 };
 
 const modelOutputs: MaintenanceTask = {
@@ -146,6 +182,8 @@ export const MAINTENANCE_TASKS: readonly MaintenanceTask[] = [
   partitions,
   lostProducers,
   gaps,
+  leasesOfClosed,
+  endedWindows,
   modelOutputs,
   evidence,
   refusals,

@@ -91,7 +91,7 @@ export function useMetering() {
   logger.level = 'silent';
 
   beforeEach(async () => {
-    await sql`TRUNCATE usage_events, spend_buckets, budget_leases, usage_by_hour, usage_by_day, usage_totals_by_hour, usage_totals_by_day, usage_attributions, usage_attribution_days, ledger_days, ledger_day_buckets, ledger_day_changes, producers, producer_shards, quarantined_usage`.execute(
+    await sql`TRUNCATE usage_events, spend_buckets, spend_by_month, budget_leases, usage_by_hour, usage_by_day, usage_totals_by_hour, usage_totals_by_day, usage_attributions, usage_attribution_days, ledger_days, ledger_day_buckets, ledger_day_changes, producers, producer_shards, quarantined_usage`.execute(
       database.db,
     );
     failures = 0;

@@ -512,6 +512,16 @@ export interface SpendBuckets {
   window_start: Timestamp;
 }
 
+export interface SpendByMonth {
+  counter_version: number;
+  folded_to: Timestamp;
+  month: Timestamp;
+  opening_nano_usd: Generated<bigint>;
+  policy_id: string;
+  spent_nano_usd: bigint;
+  subject: string;
+}
+
 export interface StoredObjects {
   connector_id: string;
   container_gb: Generated<number>;
@@ -798,6 +808,7 @@ export interface DB {
   revision: Revision;
   schema_requirements: SchemaRequirements;
   spend_buckets: SpendBuckets;
+  spend_by_month: SpendByMonth;
   stored_objects: StoredObjects;
   stored_responses: StoredResponses;
   teams: Teams;

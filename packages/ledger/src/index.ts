@@ -37,6 +37,7 @@ export { pruneLeases } from './leases/pruneLeases.ts';
 export { readUnattributed } from './leases/readUnattributed.ts';
 export { recordExhausted } from './leases/recordExhausted.ts';
 export { compareNewDays, type NewDaysResult } from './maintenance/compareNewDays.ts';
+export { foldWindows } from './maintenance/foldWindows.ts';
 export { RebuildRunningError } from './maintenance/maintenanceLock.ts';
 export { maintainPartitions, type Retention, readIdRange, retainedFrom } from './maintenance/partitions.ts';
 export { pruneAttributions } from './maintenance/pruneAttributions.ts';

@@ -19,7 +19,10 @@ import { setBucketLimits } from './budgets/setBucketLimits.ts';
 import { carryLeases } from './counters/carryLeases.ts';
 import type { UsageToRecord } from './events/usage.ts';
 import { answerLeaseCalls } from './leases/answerLeaseCalls.ts';
+import { closeLeases } from './leases/closeLeases.ts';
+import { pruneLeases } from './leases/pruneLeases.ts';
 import { readUnattributed } from './leases/readUnattributed.ts';
+import { foldWindows } from './maintenance/foldWindows.ts';
 import { findKnownEpochs } from './producers/findKnownEpochs.ts';
 import { closeEpoch, recordWatermarks, registerProducer } from './producers/producers.ts';
 import { grantRates } from './rates/rates.ts';
@@ -29,6 +32,9 @@ import { recordCorrection } from './requests/corrections.ts';
 
 const EVENTS = 2_000;
 const CALLS = 500;
+const FAR_AHEAD = new Date('2200-01-01T00:00:00Z');
+/** The key of a bucket whose window ended, as those behind it did. */
+const YESTERDAY = bucketKey({ ...keyBucket(0), windowStartMs: keyBucket(0).windowStartMs - 86_400_000n });
 
 /** A batch of one epoch, each event of another key unless `fieldsOf` says otherwise. */
 function batch(
@@ -212,7 +218,21 @@ const OPERATIONS: readonly (readonly [string, number, (db: Database) => Promise<
   [
     'the end of an epoch',
     1_000,
+    (db) => closeEpoch(db, { ...holder(18), lastN: [100n, 101n, 100n, 100n], now: NOW }),
+  ],
+  ['closing its leases', CALLS, (db) => closeLeases(db, 1)],
+  ['deleting its leases', CALLS, (db) => pruneLeases(db, { closedBefore: FAR_AHEAD, portions: 1 })],
+  [
+    'the end of an epoch with many leases',
+    1_000,
     (db) => closeEpoch(db, { ...holder(0), lastN: [2_100n, 101n, 100n, 100n], now: NOW }),
+  ],
+  ['closing a portion of its leases', CALLS, (db) => closeLeases(db, 1)],
+  [
+    'folding a page of ended windows',
+    CALLS,
+    (db) =>
+      foldWindows(db, { leasesBefore: NOW, foldBefore: NOW, after: YESTERDAY, pages: 1, pageSize: CALLS }),
   ],
 ];
 
@@ -240,6 +260,7 @@ async function costsOf(withStatistics: boolean): Promise<Costs> {
 /** These grow with the traffic or the number of callers, and no statement reads them as a whole. */
 const GROWING = [
   'spend_buckets',
+  'spend_by_month',
   'budget_leases',
   'policies',
   'rate_minutes',

@@ -31,8 +31,8 @@ export const COMPANY_BUCKET: BucketRef = {
 };
 
 /**
- * Fills an empty database with what a busy day leaves: 8,000 keys below a company's policy, 1,000 epochs, and 60,000 leases, of
- * which one epoch holds 8,000. Postgres gathers no statistics of it.
+ * Fills an empty database with what a busy day leaves: 8,000 keys below a company's policy, 1,000 epochs, and 70,000 leases, of
+ * which one epoch holds 8,000, and others hold nothing of yesterday's windows. Postgres gathers no statistics of it.
  */
 export async function growLedger(db: Database): Promise<void> {
   await openMonth(db, NOW);
@@ -91,6 +91,18 @@ export async function growLedger(db: Database): Promise<void> {
       WHERE holder = 0 OR (n + holder) % 151 = 0
       UNION ALL SELECT 'pol_company', 'policy', holder FROM generate_series(0, 999) AS holder
     ) AS made`.execute(db);
+  const yesterday = new Date(WINDOW_START.getTime() - 86_400_000);
+  await sql`
+    INSERT INTO budget_leases (bucket_key, producer_id, epoch, window_end, seq, granted_nano_usd, returned_nano_usd)
+    SELECT 'pol_keys/1/' || ${yesterday.getTime()}::bigint || '/key:key_' || n, producer_id, epoch, ${WINDOW_START}, 2, 9, 9
+    FROM generate_series(0, 999) AS n, generate_series(0, 7) AS k
+    JOIN (SELECT *, row_number() OVER (ORDER BY epoch) AS nth FROM producers) AS holder ON true
+    WHERE nth = 500 + (7 * n + 11 * k) % 90`.execute(db);
+  await sql`
+    INSERT INTO spend_by_month (policy_id, counter_version, subject, month, folded_to, spent_nano_usd)
+    SELECT 'pol_keys', 1, 'key:key_' || n, date_trunc('month', ${NOW}::timestamptz, 'UTC') - ago * interval '1 month',
+      date_trunc('month', ${NOW}::timestamptz, 'UTC') - ago * interval '1 month', 1000
+    FROM generate_series(0, ${KEYS - 1}::int) AS n, generate_series(0, 11) AS ago`.execute(db);
   await sql`
     INSERT INTO rate_minutes (counter_key, minute, requests, tokens)
     SELECT 'pol_keys/1/key:key_' || n, 1, 1, 1 FROM generate_series(0, ${KEYS - 1}::int) AS n`.execute(db);

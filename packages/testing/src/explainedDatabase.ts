@@ -80,18 +80,22 @@ function explained(sql: string, root: PlanNode): ExplainedStatement {
   let [visited, discarded] = [0, 0];
   const scanned: string[] = [];
   const lines: string[] = [];
-  const visit = (node: PlanNode, depth: number) => {
+  const visit = (node: PlanNode, depth: number, found = 0) => {
     const { 'Actual Loops': loops, 'Relation Name': table, 'Node Type': type } = node;
     const removed =
       (node['Rows Removed by Filter'] ?? 0) +
       (node['Rows Removed by Join Filter'] ?? 0) +
       (node['Rows Removed by Index Recheck'] ?? 0);
-    visited += (node['Actual Rows'] + removed) * loops;
+    const read = (node['Actual Rows'] + removed) * loops;
+    // What a bitmap led to was counted where it was read.
+    visited += Math.max(0, read - found);
     discarded += removed * loops;
     if (type === 'Seq Scan' && table !== undefined && loops > 0) scanned.push(table);
     const on = [node['Index Name'], table].filter((name) => name !== undefined).join(' of ');
     lines.push(`${'  '.repeat(depth)}${type} ${on} ${node['Actual Rows']}+${removed} × ${loops}`);
-    for (const child of node.Plans ?? []) visit(child, depth + 1);
+    const [only] = node.Plans ?? [];
+    const isBitmap = type === 'Bitmap Heap Scan' && only?.['Node Type'] === 'Bitmap Index Scan';
+    for (const child of node.Plans ?? []) visit(child, depth + 1, isBitmap ? read : 0);
   };
   visit(root, 0);
   return { sql, visited, discarded, scanned, plan: lines.join('\n') };

@@ -52,6 +52,13 @@ export async function recordThresholds(
         AND cardinality(policies.thresholds) > 0 AND policies.enforcement <> 'off'
         AND policies.counter_scope = split_part(bucket.subject, ':', 1)
         AND bucket.spent_nano_usd >= counter.limit_nano_usd::numeric * threshold.percent / 100
+        -- A row beside a folded window has only what came late, which is not what the window spent.
+        AND (
+          SELECT count(*) FROM spend_by_month AS folded
+          WHERE folded.policy_id = bucket.policy_id AND folded.counter_version = bucket.counter_version
+            AND folded.subject = bucket.subject AND folded.month = date_trunc('month', bucket.window_start, 'UTC')
+            AND folded.folded_to >= bucket.window_start
+        ) = 0
     ), recorded AS (
       INSERT INTO budget_thresholds_reached (bucket_key, percent, reached_at)
       SELECT bucket_key, percent, ${now} FROM reached ORDER BY bucket_key, percent

@@ -15,6 +15,7 @@ import { insertKey, insertPolicy, type PolicyRow } from '../../test/policies.ts'
 import { endDueOverrides } from '../budgets/endOverrides.ts';
 import { setBucketLimits } from '../budgets/setBucketLimits.ts';
 import { openCounter } from '../counters/openCounter.ts';
+import { foldWindows } from '../maintenance/foldWindows.ts';
 import {
   closeEpoch,
   markLost,
@@ -395,7 +396,7 @@ describe('what a lease holds', () => {
     expect(rows).toEqual([{ leases: 'closed' }]);
   });
 
-  it('is deleted with its window or its epoch, but never while it holds something', async () => {
+  it('is deleted after its window or its epoch, but never while it holds something', async () => {
     const [returned, held, unending] = [
       await bucketOf(9n),
       await bucketOf(9n),
@@ -407,7 +408,8 @@ describe('what a lease holds', () => {
     for (const bucket of [returned, always])
       await call(a, bucket, { seq: 2n, returnedNanoUsd: 9n, wantNanoUsd: 0n });
     const left = async (endedBefore: Date) => {
-      await pruneLeases(ledger.db, { endedBefore });
+      await foldWindows(ledger.db, { leasesBefore: endedBefore, foldBefore: endedBefore });
+      await pruneLeases(ledger.db, { closedBefore: endedBefore });
       await pruneProducers(ledger.db, { endedBefore });
       const rows = await ledger.db.selectFrom('budget_leases').select('bucket_key').execute();
       return rows.map((row) => row.bucket_key).sort();
@@ -416,7 +418,9 @@ describe('what a lease holds', () => {
     expect(await left(windowStart)).toHaveLength(3);
     expect(await left(later)).toEqual([held, always].map(bucketKey).sort());
     await closeEpoch(ledger.db, { ...a, lastN: [0n, 0n, 0n, 0n], now });
+    expect(await left(later)).toHaveLength(2);
     await closeLeases(ledger.db);
+    expect(await left(windowStart)).toHaveLength(2);
     expect(await left(later)).toEqual([]);
     expect(await ledger.db.selectFrom('producers').selectAll().execute()).toEqual([]);
   });

@@ -65,7 +65,9 @@ export async function answerLeaseCalls(db: Database, request: LeaseRequest): Pro
   return retried;
 }
 
-/** Undefined if a bucket has no row yet. */
+const NO_BUCKET: BucketState = { spent: 0n, leased: 0n, limit: null };
+
+/** Undefined if a current bucket has no row yet. */
 async function answerInTransaction(tx: Tx, request: LeaseRequest): Promise<LeaseResult[] | undefined> {
   // 1. From here to the commit, neither a limit nor a counter changes.
   await lockCounters(tx, 'shared');
@@ -82,9 +84,10 @@ async function answerInTransaction(tx: Tx, request: LeaseRequest): Promise<Lease
   const changes = [];
   for (const call of request.calls) {
     const key = bucketKey(call.bucket);
-    const bucket = buckets.get(key);
-    if (!bucket) return undefined;
     const limit = current.get(key);
+    // A window that ended gets no row again: it may be folded, and no lease of it is left.
+    const bucket = buckets.get(key) ?? (limit ? undefined : NO_BUCKET);
+    if (!bucket) return undefined;
     const updated: BucketState = limit ? { ...bucket, limit: limit.nanoUsd } : bucket;
     const before = leases.get(key);
     const mayKeep = standingOf(

@@ -7,13 +7,13 @@ interface LeaseId {
 }
 
 /**
- * An SQL subquery, for LATERAL: the lease with an id, read by its primary key. A join on the three columns may read all leases of the
+ * An SQL subquery, for LATERAL: the lease with an id, read by its primary key, and where it is stored. A join on the three columns may read all leases of the
  * holder instead: the planner takes the index of holders for as selective, with statistics or without. LIMIT keeps it from joining
  * the whole table, and only the primary key serves a row comparison behind an equal bucket.
  */
 export function leaseOf({ bucketKey, producerId, epoch }: LeaseId): RawBuilder<unknown> {
   return sql`
-    SELECT * FROM budget_leases AS of_id
+    SELECT *, ctid AS tid FROM budget_leases AS of_id
     WHERE of_id.bucket_key = ${bucketKey}
       AND (of_id.producer_id, of_id.epoch) >= (${producerId}, ${epoch})
       AND (of_id.producer_id, of_id.epoch) <= (${producerId}, ${epoch})

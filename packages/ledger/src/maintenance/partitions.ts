@@ -3,6 +3,7 @@ import { type RawBuilder, sql } from 'kysely';
 import { boundedSum } from '../buckets/boundedSum.ts';
 import type { IdRange } from '../events/usage.ts';
 import { forgetDaysBefore } from '../spend/changedDays.ts';
+import { joinMonth } from './foldedSums.ts';
 import { lockLedgerMaintenance } from './maintenanceLock.ts';
 
 const MONTHS_AHEAD = 2;
@@ -113,14 +114,33 @@ async function dropPartition(db: Database, { name, month, end }: Partition): Pro
       GROUP BY bucket_key`.execute(tx);
     // Before any bucket: a writer of the ledger holds a lock on this table while it waits for buckets.
     await sql`LOCK TABLE usage_events IN ACCESS EXCLUSIVE MODE`.execute(tx);
-    await sql`
-      UPDATE spend_buckets
-      SET opening_nano_usd = ${boundedSum(sql`opening_nano_usd::numeric + dropped_sums.nano_usd`)}
-      FROM dropped_sums WHERE spend_buckets.bucket_key = dropped_sums.bucket_key`.execute(tx);
+    await addToOpenings(tx);
     await forgetDaysBefore(tx, end);
     // As the owner of the table, which the apps' role need not be.
     await sql`SELECT drop_usage_partition(${month})`.execute(tx);
   });
+}
+
+/** Adds `dropped_sums` to the opening balances of buckets, and then of the months that have those which are folded. */
+async function addToOpenings(tx: Tx): Promise<void> {
+  await sql`
+    WITH opened AS (
+      UPDATE spend_buckets
+      SET opening_nano_usd = ${boundedSum(sql`opening_nano_usd::numeric + dropped_sums.nano_usd`)}
+      FROM dropped_sums WHERE spend_buckets.bucket_key = dropped_sums.bucket_key
+      RETURNING dropped_sums.bucket_key
+    )
+    DELETE FROM dropped_sums USING opened WHERE dropped_sums.bucket_key = opened.bucket_key`.execute(tx);
+  await sql`
+    UPDATE spend_by_month AS folded
+    SET opening_nano_usd = ${boundedSum(sql`folded.opening_nano_usd::numeric + dropped.nano_usd`)}
+    FROM (
+      SELECT month.policy_id, month.counter_version, month.subject, month.month, sum(nano_usd) AS nano_usd
+      FROM dropped_sums ${joinMonth(sql.ref('dropped_sums.bucket_key'))}
+      GROUP BY 1, 2, 3, 4
+    ) AS dropped
+    WHERE folded.policy_id = dropped.policy_id AND folded.counter_version = dropped.counter_version
+      AND folded.subject = dropped.subject AND folded.month = dropped.month`.execute(tx);
 }
 
 /** While a lock on the whole ledger waits, all writers wait behind it: better to fail and try later. */

@@ -5,16 +5,20 @@ import { boundedSum } from '../buckets/boundedSum.ts';
 import { limitPause } from '../buckets/limitPause.ts';
 import { applyPart, differingParts } from './applySums.ts';
 import { compareSums } from './compareSums.ts';
+import { joinMonth, SUMS, sumKey } from './foldedSums.ts';
 import { withLedgerMaintenance } from './maintenanceLock.ts';
 
 /** How far the derived sums differed from the ledger's rows, in one snapshot. */
 export interface RebuildResult {
   /** How many rows of the ledger were added up. */
   readonly events: bigint;
-  /** How many buckets there are, including those that only a row of the ledger names. */
+  /** How many buckets and months of folded ones there are, including buckets that only a row of the ledger names. */
   readonly buckets: number;
   readonly differingBuckets: number;
-  /** The first `MAX_LISTED` of them by key, with the ledger's sum minus the bucket's. */
+  /**
+   * The first `MAX_LISTED` of them by key, with the ledger's sum minus the bucket's. A month of folded windows has the month in place of
+   * a window's start in its key: `pol_…/1/2026-11/policy`.
+   */
   readonly differing: readonly { readonly bucketKey: string; readonly differenceNanoUsd: NanoUsd }[];
   /** The sum of the buckets' absolute differences. */
   readonly differenceNanoUsd: NanoUsd;
@@ -27,10 +31,10 @@ const MAX_LISTED = 1_000;
 const TIMEOUT_MS = 3_600_000;
 
 /**
- * Compares, in one snapshot, every bucket with its opening balance plus the ledger's rows that name it, and the sums by hour
- * and day with their rows. With `apply`, adds the differences to the sums. Usage may be written meanwhile: it changes rows and
- * sums alike, so the differences stay the same. If it fails midway, the next run finds the remaining differences. Throws
- * `RebuildRunningError` if another one is running.
+ * Compares, in one snapshot, every bucket with its opening balance plus the ledger's rows that name it, folded windows by their counter
+ * and month, and the sums by hour and day with their rows. With `apply`, adds the differences to the sums. Usage may be written, and
+ * windows folded, meanwhile: that changes rows and sums alike, so the differences stay the same. If it fails midway, the next run finds
+ * the remaining differences. Throws `RebuildRunningError` if another one is running.
  */
 export async function rebuildBuckets(
   db: Database,
@@ -96,8 +100,12 @@ export async function compareBuckets(tx: Tx, counted: RawBuilder<unknown> = COUN
   await sql`
     CREATE TEMPORARY TABLE bucket_differences AS
     SELECT bucket_key, (expected - coalesce(spent_nano_usd, 0))::bigint AS difference, spent_nano_usd IS NULL AS is_missing
-    FROM (${counted}) AS ledger
-    FULL JOIN spend_buckets USING (bucket_key)
+    FROM (
+      SELECT ${sumKey(sql.ref('named.bucket_key'))} AS bucket_key, sum(counted) AS counted
+      FROM (${counted}) AS named ${joinMonth(sql.ref('named.bucket_key'))}
+      GROUP BY 1
+    ) AS ledger
+    FULL JOIN ${SUMS} AS sums USING (bucket_key)
     CROSS JOIN LATERAL (
       SELECT ${boundedSum(sql`coalesce(opening_nano_usd, 0) + coalesce(counted, 0)`)} AS expected
     ) AS bounded
@@ -108,7 +116,8 @@ export async function compareBuckets(tx: Tx, counted: RawBuilder<unknown> = COUN
 export async function readDifferences(tx: Tx, isAdded: RawBuilder<unknown>): Promise<RebuildResult> {
   const { rows } = await sql<Record<'events' | 'buckets' | 'differing' | 'hours', bigint> & { nano: string }>`
     SELECT (SELECT count(*) FROM usage_events WHERE ${isAdded}) AS events,
-      (SELECT count(*) FROM spend_buckets) + count(*) FILTER (WHERE is_missing) AS buckets,
+      (SELECT count(*) FROM spend_buckets) + (SELECT count(*) FROM spend_by_month)
+        + count(*) FILTER (WHERE is_missing) AS buckets,
       count(*) AS differing,
       coalesce(sum(abs(difference)), 0)::text AS nano,
       (SELECT count(*) FROM sum_differences) AS hours
@@ -138,9 +147,16 @@ async function applyToBuckets(tx: Tx): Promise<void> {
     SELECT bucket_key, part[1], part[2]::integer, part[4], to_timestamp(part[3]::bigint / 1000.0), difference
     FROM bucket_differences
     CROSS JOIN LATERAL regexp_match(bucket_key, '^([^/]*)/(\\d+)/(-?\\d+)/(.*)$') AS part
+    WHERE part IS NOT NULL
     ORDER BY bucket_key COLLATE "C"
     ON CONFLICT (bucket_key) DO UPDATE
       SET spent_nano_usd = ${boundedSum(sql`spend_buckets.spent_nano_usd::numeric + excluded.spent_nano_usd`)}`.execute(
     tx,
   );
+  await sql`
+    UPDATE spend_by_month AS month SET spent_nano_usd = ${boundedSum(sql`spent_nano_usd::numeric + difference`)}
+    FROM bucket_differences
+    CROSS JOIN LATERAL regexp_match(bucket_key, '^([^/]*)/(\\d+)/(\\d{4,}-\\d\\d)/(.*)$') AS part
+    WHERE month.policy_id = part[1] AND month.counter_version = part[2]::integer AND month.subject = part[4]
+      AND month.month = (part[3] || '-01Z')::timestamptz`.execute(tx);
 }

@@ -29,7 +29,8 @@ export const LedgerRebuild = Type.Object(
         'Sums by hour and day, which spend breakdowns are read from, that differed from the ledger.',
     }),
     differing: Type.Array(BucketDifference, {
-      description: 'The amount to add to each bucket to correct it; the first 1000.',
+      description:
+        'The amount to add to each bucket to correct it; the first 1000. Windows that ended days ago count by counter and month, such as pol_…/1/2026-11/policy.',
     }),
   },
   { title: 'LedgerRebuild' },
