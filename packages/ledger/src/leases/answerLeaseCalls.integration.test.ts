@@ -403,10 +403,12 @@ describe('what a lease holds', () => {
       await bucketOf(9n, { window_kind: 'none' }),
     ];
     const always = { ...unending, windowStartMs: 0n };
-    const a = await holder();
+    const [a, b] = [await holder(), await holder()];
     for (const bucket of [returned, held, always]) await call(a, bucket, { seq: 1n, wantNanoUsd: 9n });
     for (const bucket of [returned, always])
       await call(a, bucket, { seq: 2n, returnedNanoUsd: 9n, wantNanoUsd: 0n });
+    // Beside the one that holds all of the limit.
+    await call(b, held, { seq: 1n });
     const left = async (endedBefore: Date) => {
       await foldWindows(ledger.db, { leasesBefore: endedBefore, foldBefore: endedBefore });
       await pruneLeases(ledger.db, { closedBefore: endedBefore });
@@ -415,9 +417,9 @@ describe('what a lease holds', () => {
       return rows.map((row) => row.bucket_key).sort();
     };
     const later = new Date(Date.now() + 1_000_000);
-    expect(await left(windowStart)).toHaveLength(3);
+    expect(await left(windowStart)).toHaveLength(4);
     expect(await left(later)).toEqual([held, always].map(bucketKey).sort());
-    await closeEpoch(ledger.db, { ...a, lastN: [0n, 0n, 0n, 0n], now });
+    for (const by of [a, b]) await closeEpoch(ledger.db, { ...by, lastN: [0n, 0n, 0n, 0n], now });
     expect(await left(later)).toHaveLength(2);
     await closeLeases(ledger.db);
     expect(await left(windowStart)).toHaveLength(2);

@@ -174,6 +174,7 @@ it.each(['released', 'discarded'] as const)(
     };
     expect((await recordOrQuarantine(ledger.db, usage, now)).refused).toHaveLength(1);
     expect(await closeEpoch(ledger.db, { producerId, epoch, lastN: [1n, 0n, 0n, 0n], now })).toBe(true);
+    await closeLeases(ledger.db);
     expect(await leased()).toBe(40n);
     const { id } = (await listQuarantine(ledger.db, { limit: 1 }))[0] as { id: bigint };
     if (decision === 'discarded')
