@@ -7,6 +7,8 @@ export {
   type Field,
   type Fields,
   type ItemOf,
+  type NamedField,
+  namedFields,
   type Operation,
   type ResultOf,
 } from './operation.ts';

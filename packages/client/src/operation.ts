@@ -17,6 +17,29 @@ export interface Field {
 }
 export type Fields = Readonly<Record<string, Field>>;
 
+/** A field as a command line or a form names it. */
+export interface NamedField {
+  /** `constraints.min_score` of a member. */
+  readonly name: string;
+  readonly field: Field;
+  /** The object that has this member. */
+  readonly parent?: Field;
+}
+
+/**
+ * The fields to name. An object without an entry of its own is replaced by its members; a field or member whose entry is
+ * null is left out.
+ */
+export function namedFields(fields: Fields, entries: Readonly<Record<string, unknown>>): NamedField[] {
+  return Object.entries(fields).flatMap(([name, field]): NamedField[] => {
+    if (entries[name] === null) return [];
+    if (entries[name] !== undefined || !field.fields) return [{ name, field }];
+    return Object.entries(field.fields)
+      .map(([member, one]) => ({ name: `${name}.${member}`, field: one, parent: field }))
+      .filter((member) => entries[member.name] !== null);
+  });
+}
+
 /** What a command line or a form needs of an operation. */
 export interface Operation<Id extends keyof operations = keyof operations> {
   readonly id: Id;

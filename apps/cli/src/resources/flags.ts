@@ -1,4 +1,4 @@
-import type { Field, Fields } from '@weighbridge/client';
+import { type Field, type Fields, namedFields } from '@weighbridge/client';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Session } from '../session/session.ts';
 import { collectList, parseDuration, parseMicroUsd, parsePositiveInteger, parseTime } from './parsers.ts';
@@ -47,7 +47,7 @@ export type Read = (session: Session, options: Options) => Promise<Record<string
 
 /** Adds an option for each field. The result reads the fields of the options that were given. */
 export function addFlags(command: Command, fields: Fields, flags: Flags, context: FlagContext): Read {
-  const given = members(fields, flags).flatMap(([name, field]) => {
+  const given = namedFields(fields, flags).flatMap(({ name, field }) => {
     const own = [flags[name] ?? {}].flat() as Flag[];
     const options = own.map((flag) => addFlag(command, name, field, flag, context));
     // In a query, options of one field may be repeated: the last one counts.
@@ -68,16 +68,6 @@ export function addFlags(command: Command, fields: Fields, flags: Flags, context
     }
     return body;
   };
-}
-
-/** The fields that have options: an object that no option reads whole has those of its members. */
-function members(fields: Fields, flags: Flags): (readonly [string, Field])[] {
-  return Object.entries(fields).flatMap(([name, field]): (readonly [string, Field])[] => {
-    if (flags[name] === null) return [];
-    if (flags[name] !== undefined || field.fields === undefined) return [[name, field]];
-    const inner = Object.entries(field.fields).map(([member, one]) => [`${name}.${member}`, one] as const);
-    return inner.filter(([member]) => flags[member] !== null);
-  });
 }
 
 function addFlag(

@@ -1,7 +1,7 @@
-import type { Operation } from '@weighbridge/client';
+import { namedFields, type Operation } from '@weighbridge/client';
 import { expect, it } from 'vitest';
 import type { Resource } from '../ui/dialogs.tsx';
-import { members, specsOf } from '../ui/specs.ts';
+import { specsOf } from '../ui/specs.ts';
 import { ALIASES } from './Aliases.tsx';
 import { CONNECTORS } from './Connectors.tsx';
 import { KEYS } from './Keys.tsx';
@@ -42,7 +42,7 @@ it('each field of a body that the API takes has a control, or a reason why not',
       if (!operation) return [];
       const shown = new Set(specsOf(operation, fields).map(({ name }) => name));
       const objects = new Set([...shown].map((name) => name.split('.')[0]));
-      const all = members(operation.body, {}).map(([name]) => name);
+      const all = namedFields(operation.body, {}).map(({ name }) => name);
       const missing = all.filter((name) => !shown.has(name) && !shown.has(name.split('.')[0] ?? ''));
       const tops = missing.map((name) => (objects.has(name.split('.')[0]) ? name : name.split('.')[0]));
       return missing.length === 0 ? [] : [[operation.id, [...new Set(tops)].sort()] as const];
@@ -55,7 +55,7 @@ it('no form names a field that its operations do not have', () => {
   const unknown = RESOURCES.flatMap(({ create, update, fields }) => {
     const bodies = [create, update].flatMap((one) => (one ? [one.body] : []));
     const names = new Set(
-      bodies.flatMap((body) => [...Object.keys(body), ...members(body, {}).map(([name]) => name)]),
+      bodies.flatMap((body) => [...Object.keys(body), ...namedFields(body, {}).map(({ name }) => name)]),
     );
     return Object.keys(fields).filter((name) => !names.has(name));
   });

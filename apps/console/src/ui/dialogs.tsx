@@ -1,6 +1,7 @@
 import {
   type BodyOf,
   callOperation,
+  namedFields,
   type Operation,
   type operations,
   type ResultOf,
@@ -11,7 +12,7 @@ import { client } from '../api/client.ts';
 import type { FieldSpec } from './fieldSpecs.ts';
 import type { Texts } from './fields.tsx';
 import { ConfirmModal, CreateModal, EditModal, type IfMatch, type Read, useDialog } from './resources.tsx';
-import { members, namedBy, type ShownFields, specsOf } from './specs.ts';
+import { namedBy, type ShownFields, specsOf } from './specs.ts';
 
 type Id = keyof operations;
 
@@ -117,7 +118,7 @@ export function useSpecs(
   shown: ShownFields,
   isNew?: boolean,
 ): readonly FieldSpec[] | undefined {
-  const named = members(operation.body, shown).flatMap(([name]) => namedBy(name) ?? []);
+  const named = namedFields(operation.body, shown).flatMap(({ name }) => namedBy(name) ?? []);
   const choices = useChoicesOf(named);
   return choices && specsOf(operation, shown, choices, isNew);
 }

@@ -1,4 +1,4 @@
-import type { Field, Fields, Operation } from '@weighbridge/client';
+import { type Field, type NamedField, namedFields, type Operation } from '@weighbridge/client';
 import type { Choices, FieldSpec } from './fieldSpecs.ts';
 import { visible } from './text.ts';
 
@@ -18,41 +18,28 @@ export function specsOf(
   choicesOf: ChoicesOf = {},
   isNew = method === 'post',
 ): FieldSpec[] {
-  const fields = new Map(members(body, shown));
+  const fields = new Map(namedFields(body, shown).map((one) => [one.name, one]));
   const named = Object.keys(shown).filter((name) => fields.has(name));
   return [...new Set([...named, ...fields.keys()])].map((name) => {
-    const field = fields.get(name) as Field;
+    const { field, parent } = fields.get(name) as NamedField;
+    const isNullable = field.isNullable ?? parent?.isNullable;
     const isRequired = required.includes(name);
     const { initial, ...own } = shown[name] ?? {};
-    const mayBeEmpty = field.isNullable || (isNew && !isRequired && initial === undefined);
+    const mayBeEmpty = isNullable || (isNew && !isRequired && initial === undefined);
     const choices = choicesFor(name, field, choicesOf);
-    const [top = '', member] = name.split('.');
     return {
       name,
       label: labelOf(name),
       kind: choices ? 'choice' : kindOf(name, field),
       ...(field.description && { hint: visible(field.description.replaceAll('`', '')) }),
       ...(choices && {
-        choices: mayBeEmpty ? [['', field.isNullable ? 'None' : 'Default'], ...choices] : choices,
+        choices: mayBeEmpty ? [['', isNullable ? 'None' : 'Default'], ...choices] : choices,
       }),
       ...(isRequired && { required: true }),
-      ...(member !== undefined && body[top]?.isNullable && { ofNullable: true }),
+      ...(parent?.isNullable && { ofNullable: true }),
       ...(initial !== undefined && { initial }),
       ...own,
     };
-  });
-}
-
-/** The fields that have a control. An object without an entry of its own is replaced by its members. */
-export function members(fields: Fields, shown: ShownFields): (readonly [string, Field])[] {
-  return Object.entries(fields).flatMap(([name, field]): (readonly [string, Field])[] => {
-    if (shown[name] === null) return [];
-    if (shown[name] !== undefined || !field.fields) return [[name, field]];
-    const isNullable = field.isNullable === true;
-    const inner = Object.entries(field.fields).map(
-      ([member, one]) => [`${name}.${member}`, isNullable ? { ...one, isNullable } : one] as const,
-    );
-    return inner.filter(([member]) => shown[member] !== null);
   });
 }
 
