@@ -1,4 +1,5 @@
 import { METHODS } from 'node:http';
+import { eventually } from '@weighbridge/testing';
 import { expect } from 'vitest';
 import { manage } from '../mainJob.ts';
 import { expectCallsRefused } from './controlCalls.ts';
@@ -218,7 +219,7 @@ async function outcomes(tenant: Tenant): Promise<string[]> {
 
 /** Sends garbage, or half a head and its end, behind a request whose answer is under way or owed. */
 async function expectCut(
-  { product, tenant }: Scene,
+  { product, tenant, vendors }: Scene,
   body: object,
   headers: readonly string[],
   begun?: RegExp,
@@ -228,7 +229,7 @@ async function expectCut(
     const client = await dial(product.inferenceUrl);
     client.write(generation(tried, body, headers));
     if (begun) await client.reads(begun);
-    else await new Promise((resolve) => setTimeout(resolve, 500));
+    else await hasReached(vendors, tried);
     client.write(after);
     if (after.endsWith('hos')) client.end();
     const text = await client.closes();
@@ -236,6 +237,15 @@ async function expectCut(
     expect(text).not.toContain('malformed');
     expect([after, await outcomes(tried)]).toEqual([after, ['client_gone']]);
   }
+}
+
+/** Resolves once a vendor has a request of this tenant. */
+async function hasReached(vendors: Scene['vendors'], { mark }: Tenant): Promise<void> {
+  await eventually(async () => {
+    const requests = vendors.flatMap((vendor) => vendor.requests);
+    if (!requests.some(({ headers }) => headers['x-mark'] === mark))
+      throw new Error('no vendor has the request');
+  });
 }
 
 async function expectMethodsRefused({ product, tenant }: Scene): Promise<void> {
