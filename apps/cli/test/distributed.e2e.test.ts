@@ -157,8 +157,8 @@ describe('three processes on real NATS and Postgres', () => {
       const attempt = spansOf('weighbridge-data-plane', /^chat /).find((span) => span.traceId === traceId);
       expect(attempt?.parentSpanId).toBe(request?.spanId);
       expect(spansOf('weighbridge-control-plane', /^POST \/api\/v1\/keys$/)).not.toEqual([]);
-      const [asked] = spansOf('weighbridge-data-plane', /ControlService\/resolve$/);
-      const answered = spansOf('weighbridge-control-plane', /ControlService\/resolve$/);
+      const [asked] = spansOf('weighbridge-data-plane', /ControlService\/resolveKeys$/);
+      const answered = spansOf('weighbridge-control-plane', /ControlService\/resolveKeys$/);
       expect(answered.map(({ parentSpanId }) => parentSpanId)).toContain(asked?.spanId);
       const published = spansOf('weighbridge-data-plane', /^publish usage$/).map(({ spanId }) => spanId);
       const recorded = spansOf('weighbridge-metering', /^record usage$/).flatMap(({ links }) => links);
