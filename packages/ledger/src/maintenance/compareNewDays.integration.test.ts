@@ -5,6 +5,7 @@ import { useSimulatedDays } from '../../test/simulatedDays.ts';
 import { recordCorrection } from '../requests/corrections.ts';
 import { KEEPS_SUMS, SUMS_TABLES } from '../spend/usageSums.ts';
 import { compareNewDays } from './compareNewDays.ts';
+import { foldWindows } from './foldWindows.ts';
 import { maintainPartitions } from './partitions.ts';
 import { rebuildBuckets } from './rebuild.ts';
 
@@ -135,6 +136,22 @@ it('reports no difference that only its kept sums have', async () => {
   await sql`DELETE FROM ledger_day_changes`.execute(ledger.db);
   expect(await nightsUntilFound(1, NO_RECHECK)).toBeUndefined();
   expect(await night()).toMatchObject({ ...CLEAN, days: 0 });
+});
+
+it('counts what verified days have of folded windows in their months, and late usage too', async () => {
+  // All windows, whenever they end.
+  const before = new Date('2200-01-01T00:00:00Z');
+  await foldWindows(ledger.db, { leasesBefore: before, foldBefore: before });
+  const months = await ledger.db.selectFrom('spend_by_month').select('month').execute();
+  expect(months.length).toBeGreaterThan(0);
+  expect(await night()).toMatchObject({ ...CLEAN, days: 0 });
+  await record(usageOf(20));
+  expect(await night()).toMatchObject({ ...CLEAN, days: 1 });
+  await sql`UPDATE spend_by_month SET spent_nano_usd = spent_nano_usd + 3 WHERE subject = 'policy'`.execute(
+    ledger.db,
+  );
+  expect(await nightsUntilFound(1, NO_RECHECK)).toBe(1);
+  await repair();
 });
 
 it('forgets the days of a month that is dropped, and reads no others', async () => {
