@@ -96,7 +96,12 @@ export {
   readRequests,
 } from './requests/requests.ts';
 export type { LedgerFilter } from './spend/ledgerFilter.ts';
-export { type PreviousSums, readPreviousSpend, TooManyGroupsError } from './spend/previousSpend.ts';
+export {
+  type PreviousSums,
+  previousRange,
+  readPreviousSpend,
+  TooManyGroupsError,
+} from './spend/previousSpend.ts';
 export { readBucketsSpent } from './spend/readBucketsSpent.ts';
 export { type Percentiles, type RecentAttempts, readRecentAttempts } from './spend/readRecentAttempts.ts';
 export { readSpend, type Spend } from './spend/readSpend.ts';

@@ -4,7 +4,7 @@ import { readSpendRows } from './spendBreakdown.ts';
 import type { SpendQuery } from './spendQuery.ts';
 
 /** The range of the same length that ends where a query's range begins. */
-function previousRange({ from, to }: { readonly from: Date; readonly to: Date }) {
+export function previousRange({ from, to }: { readonly from: Date; readonly to: Date }) {
   return { from: new Date(2 * from.getTime() - to.getTime()), to: from };
 }
 

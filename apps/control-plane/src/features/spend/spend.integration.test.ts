@@ -326,6 +326,9 @@ describe('users beyond those with sums of their own', () => {
     expect((await spend(filter, ada)).body).toMatchObject({ lacks_other: true });
     const bob = (await api.issue({ principal_id: 'bob', scopes: ['usage:read'] })).key;
     expect((await spend(filter, bob)).body).toMatchObject({ lacks_other: false, complete: true });
+    const next = { ...filter, from: RANGE.to, to: '2026-11-14T00:00:00Z' };
+    expect((await spend(next)).body).toMatchObject({ lacks_other: false });
+    expect((await spend({ ...next, compare: 'previous' })).body).toMatchObject({ lacks_other: true });
     const single = await spend({ ...filter, group_by: 'outcome' });
     expect(single).toMatchObject({ rows: [{ cost_micro_usd: 1 }], body: { lacks_other: false } });
     const listed = await api.call('GET', `/requests?${new URLSearchParams(filter)}`);

@@ -88,7 +88,7 @@ export const SpendReport = Type.Object(
     }),
     lacks_other: Type.Boolean({
       description:
-        'Whether usage that a filter by user, team, project or env may want counts under `(other)`, which the rows lack: its key had more values on a day than have sums of their own. `getRequests` and ranges within an hour have the true values.',
+        'Whether usage that a filter by user, team, project or env may want counts under `(other)`, which the rows, or what they are compared with, lack: its key had more values on a day than have sums of their own. `getRequests` and ranges within an hour have the true values.',
     }),
   },
   { title: 'SpendReport' },

@@ -4,6 +4,7 @@ import { AppError } from '@weighbridge/errors';
 import {
   isSpendPosition,
   type SpendRow as LedgerSpendRow,
+  previousRange,
   readPreviousSpend,
   readSpendCompleteness,
   readSpendRows,
@@ -45,6 +46,7 @@ export async function spendReport(
   const list = JSON.stringify(['spend', request.bucket ?? '', timezone, query.sort ?? '', ...query.groupBy]);
   const wanted = pageRequest(list, request, (parts) => isSpendPosition(query, parts));
   const { asOf, isComplete, mayLackFolded } = await readSpendCompleteness(deps.db, query);
+  const lacksOther = mayLackFolded || (request.compare !== undefined && (await lacksBefore(deps.db, query)));
   // All rows of a limited query are one page: its groups and the others, in each bucket.
   const size =
     query.limit === undefined ? wanted.size : (query.limit + 1) * Math.max(1, query.bucketEdges.length);
@@ -58,9 +60,15 @@ export async function spendReport(
     to: query.filter.to.toISOString(),
     timezone,
     bucket_as_of: asOf.toISOString(),
-    complete: isComplete,
-    lacks_other: mayLackFolded,
+    complete: isComplete && !lacksOther,
+    lacks_other: lacksOther,
   };
+}
+
+/** Whether usage that the filter may want counts under `(other)` in the range that the query's is compared with. */
+async function lacksBefore(db: Database, query: SpendQuery): Promise<boolean> {
+  const filter = { ...query.filter, ...previousRange(query.filter) };
+  return (await readSpendCompleteness(db, { ...query, filter })).mayLackFolded;
 }
 
 /** Whether all usage that a request wants is known to be in its result. */
