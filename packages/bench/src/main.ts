@@ -18,6 +18,7 @@ import { CACHE_FOLDER, type ProxyFlags, proxyOptions } from './proxy/proxyOption
 import { describeProxy } from './proxy/report.ts';
 import { writeDocs, writePeersDocs } from './proxy/writeDocs.ts';
 import { describeRebuild, measureRebuild } from './rebuild/rebuild.ts';
+import { describeScale, FACTORS, measureScale, SCALE_LANES } from './scale/scale.ts';
 import { loadLine, machineLine } from './shared/machine.ts';
 import { describeTranslation, measureTranslation } from './translation/translation.ts';
 import { describeVisible, measureVisible } from './visible/visible.ts';
@@ -112,6 +113,8 @@ interface ConsoleFlags {
 }
 
 const collect = (text: string, before: readonly string[] = []) => [...before, text];
+
+const collectFactor = (text: string, before: readonly number[] = []) => [...before, count(100)(text)];
 
 const collectPid = (text: string, before: readonly number[] = []) => [...before, count(2 ** 22)(text)];
 
@@ -302,5 +305,15 @@ program
     const { busyDisk: isDiskBusy = false, ...more } = options;
     const measure = () => withRun((run) => measureVisible(run, { ...more, isDiskBusy, onProgress }));
     await report(options.json, measure, describeVisible);
+  });
+program
+  .command('scale')
+  .description('what grows with keys, policies, budgets and callers, at several sizes')
+  .option('--lane <name>', `only this lane; repeatable: ${SCALE_LANES.join(', ')}`, collect)
+  .option('--factor <count>', 'only this size; repeatable (default: 1, 3, 10)', collectFactor)
+  .option('--json', 'print JSON')
+  .action(async (options: { lane?: readonly string[]; factor?: readonly number[]; json?: true }) => {
+    const wanted = { lanes: options.lane, factors: options.factor ?? FACTORS, onProgress };
+    await report(options.json, () => withRun((run) => measureScale(run, wanted)), describeScale);
   });
 await program.parseAsync();

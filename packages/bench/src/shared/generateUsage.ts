@@ -56,11 +56,12 @@ const MODELS = ['openai/gpt-5', 'openai/gpt-5-mini', 'anthropic/claude-sonnet', 
 
 /**
  * Generates events of a company of 500 principals, each with two keys and a favourite model, with ascending ids. The same
- * arguments give the same events; `from` is the number of events generated before.
+ * arguments give the same events; `from` is the number of events generated before. With `hasNewUsers` all are of one key, each
+ * with a user of its own.
  */
-export function generateEvents(count: number, now: Date, from = 0): GeneratedEvent[] {
+export function generateEvents(count: number, now: Date, from = 0, hasNewUsers = false): GeneratedEvent[] {
   const windowStart = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1));
-  return Array.from({ length: count }, (_, at) => generateEvent(from + at, now, windowStart));
+  return Array.from({ length: count }, (_, at) => generateEvent(from + at, now, windowStart, hasNewUsers));
 }
 
 /** Distributes the events over the producers, as messages. Each producer numbers its events from 1 in each shard. */
@@ -111,20 +112,24 @@ function interleaveShards(batches: readonly GeneratedBatch[]): GeneratedBatch[] 
   return Array.from({ length: longest }, (_, at) => byShard.flatMap((list) => list[at] ?? [])).flat();
 }
 
-function generateEvent(at: number, now: Date, windowStart: Date): GeneratedEvent {
+function generateEvent(at: number, now: Date, windowStart: Date, hasNewUsers: boolean): GeneratedEvent {
   // A stride, so that neighbouring events have different principals.
-  const principal = (at * 7_919) % PRINCIPALS;
+  const principal = hasNewUsers ? 0 : (at * 7_919) % PRINCIPALS;
   const team = principal % TEAMS;
   const principalId = `principal-${principal}`;
   const chain = policyChain(team, principalId);
   const eventId = uuidv7(now.getTime(), at);
   const inputTokens = 200 + (at % 1_800);
   const outputTokens = 50 + (at % 400);
-  const attribution = { user: `user-${principal}`, team: `team-${team}`, project: `project-${team}` };
+  const attribution = {
+    user: `user-${hasNewUsers ? at : principal}`,
+    team: `team-${team}`,
+    project: `project-${team}`,
+  };
   const fields = {
     eventId,
     requestId: `req_${eventId}`,
-    keyId: `key_${principal}_${Math.floor(at / PRINCIPALS) % KEYS_PER_PRINCIPAL}`,
+    keyId: `key_${principal}_${hasNewUsers ? 0 : Math.floor(at / PRINCIPALS) % KEYS_PER_PRINCIPAL}`,
     principalId,
     model: MODELS[principal % MODELS.length] ?? MODELS[0] ?? '',
     costNanoUsd: BigInt(inputTokens * 1_250 + outputTokens * 10_000),

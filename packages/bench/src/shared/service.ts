@@ -52,6 +52,7 @@ export interface ControlPlane {
   /** Host and port of its gRPC. */
   readonly address: string;
   readonly url: string;
+  readonly metricsUrl: string;
   readonly operatorKey: string;
 }
 
@@ -59,18 +60,20 @@ export async function startControlPlane(
   run: TestRun,
   env: { readonly DATABASE_URL: string } & Readonly<Record<string, string>>,
 ): Promise<ControlPlane> {
-  const [port, grpcPort] = [await freePort(), await freePort()];
+  const [port, grpcPort, metricsPort] = [await freePort(), await freePort(), await freePort()];
   const keyFile = join(await mkdtemp(join(run.folder, 'control-plane-')), 'operator-key');
   const process = await startBuiltApp(run, 'control-plane', {
     ...env,
     PORT: String(port),
     GRPC_PORT: String(grpcPort),
+    METRICS_PORT: String(metricsPort),
     OPERATOR_KEY_FILE: keyFile,
   });
   return {
     process,
     address: `127.0.0.1:${grpcPort}`,
     url: `http://127.0.0.1:${port}`,
+    metricsUrl: `http://127.0.0.1:${metricsPort}/metrics`,
     operatorKey: (await readFile(keyFile, 'utf8')).trim(),
   };
 }
@@ -78,7 +81,7 @@ export async function startControlPlane(
 /** Calls the operator API; throws unless it answers with a 2xx. */
 export async function manage(
   { url, operatorKey }: Pick<ControlPlane, 'url' | 'operatorKey'>,
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE',
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
   path: string,
   body?: object,
 ): Promise<Record<string, unknown>> {
