@@ -8,6 +8,8 @@ const EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
   'packages/database/src/migrate.ts': ['sql.raw(text)'],
   // Quoted as an identifier by the driver, since LISTEN takes no parameters.
   'packages/database/src/listen.ts': ['`LISTEN ${pg.escapeIdentifier(channel)}`'],
+  // Statements that Kysely has compiled, with their values as parameters.
+  'packages/database/src/preparingPool.ts': ['.query(client', '.query(text'],
   // The name of a database on this machine, created before any service runs.
   'packages/local-postgres/src/cluster.ts': ['`CREATE DATABASE "${database}"`'],
   // Names of columns and outcomes from lists in the source.

@@ -18,8 +18,11 @@ export const sparseKeys: Lane = {
       const keys = await issueAll(KEYS * factor, (at) => issueKey(service, `key-${at}`, policyId));
       onProgress('first use of each key');
       await load.once(keys);
-      const before = await calls(service);
       const rate = (keys.length * PROXIES * 1_000) / RETURNS_AFTER_MS;
+      onProgress(`${rate} requests/s, until each key was used again`);
+      // What was leased for a first use is returned once, and then no more.
+      await load.open(keys, rate, RETURNS_AFTER_MS);
+      const before = await calls(service);
       onProgress(`${rate} requests/s`);
       const { requests, failed } = await load.open(keys, rate, 2 * RETURNS_AFTER_MS);
       const after = await calls(service);
