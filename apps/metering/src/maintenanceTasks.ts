@@ -38,7 +38,7 @@ export interface MaintenanceTask {
   run(deps: MaintenanceDeps, logger: Logger, progress: Progress): Promise<void>;
 }
 
-/** What a task that does its work in bounded runs leaves for its next run. */
+/** Where a task stopped that does a bounded part of its work in each run. */
 export interface Progress {
   /** There is more to do: it is due again at the next tick. */
   hasMore?: boolean;
@@ -51,7 +51,7 @@ const LOST_AFTER_MS = 25 * 60_000;
 const DAY_MS = 86_400_000;
 /** 03:00 UTC. */
 const COMPARISON_TIME_MS = 3 * 3_600_000;
-/** Within so many nights, each day of the ledger is read again. */
+/** Each day of the ledger is read again within this many nights. */
 const RECHECK_NIGHTS = 30;
 const REFUSAL_RETENTION_DAYS = 30;
 /** Usage reaches the ledger within seconds, unless something is down. */

@@ -52,7 +52,7 @@ const MAX_HEADER_LENGTH = 300;
 /**
  * Looks keys up: in a KeyStore, which only stores them, and else at the control plane. A key is used as it was returned, with the
  * current settings of its policies, until a window of its counters ends or the control stream invalidates it. While that stream is
- * silent, and after it began anew, a key of some age is read again beside the request that uses it. Unknown tokens are not cached:
+ * silent, and after it reconnected, a key of some age is read again beside the request that uses it. Unknown tokens are not cached:
  * a new key works at once. Parallel requests for a key share one look-up.
  */
 export function createKeyCache(deps: KeyCacheDeps): KeyCache {

@@ -3,6 +3,7 @@ import type { TestRun } from '@weighbridge/testing';
 import {
   AMPLE_BUDGET,
   createPolicy,
+  issueAll,
   issueKey,
   type RunningProxy,
   type Service,
@@ -21,8 +22,6 @@ const AMPLE_RATES = {
   tokens_per_minute: 2_000_000_000,
   max_parallel: 1_000_000,
 };
-/** Calls of the operator API at once. */
-const AT_ONCE = 8;
 const PAIR = 2;
 const GROWTH = [1, 10, 100] as const;
 
@@ -133,14 +132,8 @@ async function issueKeysOf(
   count: number,
   settings: object,
 ): Promise<string[]> {
-  const tokens: string[] = new Array(count);
-  let next = 0;
-  const worker = async () => {
-    for (let at = next++; at < count; at = next++) {
-      const name = `${kind}-${at}`;
-      tokens[at] = await issueKey(service, name, await createPolicy(service, { name, ...settings }));
-    }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
-  return tokens;
+  return await issueAll(count, async (at) => {
+    const name = `${kind}-${at}`;
+    return await issueKey(service, name, await createPolicy(service, { name, ...settings }));
+  });
 }

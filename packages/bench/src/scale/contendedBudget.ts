@@ -1,7 +1,7 @@
-import { AMPLE_BUDGET, createPolicy, issueKey } from '../shared/service.ts';
+import { AMPLE_BUDGET, createPolicy, issueAll, issueKey } from '../shared/service.ts';
 import type { Lane } from './lane.ts';
 import type { ScaleLoad } from './scaleLoad.ts';
-import { issueAll, withProxies } from './withProxies.ts';
+import { withProxies } from './withProxies.ts';
 
 const CONTENDERS = 30;
 const PROXIES = 4;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AMPLE_BUDGET, createPolicy, issueKey, manage } from '../shared/service.ts';
+import { AMPLE_BUDGET, createPolicy, issueAll, issueKey, manage } from '../shared/service.ts';
 import type { Lane } from './lane.ts';
-import { issueAll, withProxies } from './withProxies.ts';
+import { withProxies } from './withProxies.ts';
 
 const KEYS = 300;
 const RATE = 60;

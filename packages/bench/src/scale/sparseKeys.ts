@@ -1,7 +1,7 @@
-import { AMPLE_BUDGET, createPolicy, issueKey } from '../shared/service.ts';
+import { AMPLE_BUDGET, createPolicy, issueAll, issueKey } from '../shared/service.ts';
 import type { Lane } from './lane.ts';
 import { controlCalls } from './scaleLoad.ts';
-import { issueAll, withProxies } from './withProxies.ts';
+import { withProxies } from './withProxies.ts';
 
 const KEYS = 300;
 const PROXIES = 2;

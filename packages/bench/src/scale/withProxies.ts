@@ -23,20 +23,3 @@ export async function withProxies<Result>(
     await service.close();
   }
 }
-
-/** Issues this many, a few at once. In the order of their numbers. */
-export async function issueAll<Result>(
-  count: number,
-  issue: (at: number) => Promise<Result>,
-): Promise<Result[]> {
-  const issued: Result[] = new Array(count);
-  let next = 0;
-  const worker = async () => {
-    for (let at = next++; at < count; at = next++) issued[at] = await issue(at);
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
-  return issued;
-}
-
-/** Calls of the operator API at once. */
-const AT_ONCE = 8;

@@ -230,6 +230,23 @@ export async function issueKeys(service: Service, names: readonly string[]): Pro
   return keys;
 }
 
+/** Calls of the operator API at once. */
+const AT_ONCE = 8;
+
+/** Issues this many, a few at once. In the order of their numbers. */
+export async function issueAll<Result>(
+  count: number,
+  issue: (at: number) => Promise<Result>,
+): Promise<Result[]> {
+  const issued: Result[] = new Array(count);
+  let next = 0;
+  const worker = async () => {
+    for (let at = next++; at < count; at = next++) issued[at] = await issue(at);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  return issued;
+}
+
 /** A limit that no benchmark reaches. */
 export const AMPLE_BUDGET = {
   limit_micro_usd: 1_000_000_000_000,

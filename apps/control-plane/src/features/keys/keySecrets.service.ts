@@ -36,10 +36,9 @@ export async function findKeysByTokenSha256(
   const hashes = sha256s.map((sha256) => peppers.hashes(sha256));
   const { revision, keys } = await findKeysBySecret(db, hashes.flat(), now());
   const byHash = new Map(keys.map((key) => [key.secret_hash.toString('hex'), key]));
-  const found = hashes.map((ofToken) => {
-    const hash = ofToken.find((one) => byHash.has(one.toString('hex')));
-    return hash && byHash.get(hash.toString('hex'));
-  });
+  const found = hashes.map((ofToken) =>
+    ofToken.map((hash) => byHash.get(hash.toString('hex'))).find((key) => key !== undefined),
+  );
   for (const [at, key] of found.entries()) {
     const sha256 = sha256s[at];
     // A newer pepper version comes from a control plane that already has the next settings.

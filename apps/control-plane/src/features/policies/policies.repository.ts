@@ -1,5 +1,5 @@
 import { arrayLiteral, type Database, type Policies, type Tx } from '@weighbridge/database';
-import { type Insertable, type Selectable, sql, type Updateable } from 'kysely';
+import { type Insertable, type RawBuilder, type Selectable, sql, type Updateable } from 'kysely';
 import { containsText } from '../../shared/containsText.ts';
 
 export type PolicyRow = Selectable<Policies>;
@@ -102,18 +102,24 @@ export async function findKeyGovernance(db: Database, keys: readonly GovernedBy[
   return rows;
 }
 
-/** Policies with all that they name: parents, what replaces them when their budget is used up, and so on. Deleted ones too. */
-export async function findReachablePolicies(db: Database, ids: readonly string[]): Promise<PolicyRow[]> {
-  const { rows } = await sql<PolicyRow>`
+/** A WITH clause: `reached` has the ids that a query selects, and those of all policies that these name, through any others. */
+function reachedFrom(ids: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`
     WITH RECURSIVE reached AS (
-      SELECT id FROM unnest(${unsized(arrayLiteral(ids))}) AS id
+      ${ids}
       UNION
       SELECT next.id
       FROM reached
       JOIN policies ON policies.id = reached.id
       CROSS JOIN LATERAL (VALUES (policies.parent_policy_id), (policies.exhausted_policy_id)) AS next (id)
       WHERE next.id IS NOT NULL
-    )
+    )`;
+}
+
+/** Policies with all that they name: parents, what replaces them when their budget is used up, and so on. Deleted ones too. */
+export async function findReachablePolicies(db: Database, ids: readonly string[]): Promise<PolicyRow[]> {
+  const { rows } = await sql<PolicyRow>`
+    ${reachedFrom(sql`SELECT id FROM unnest(${unsized(arrayLiteral(ids))}) AS id`)}
     SELECT policies.* FROM reached JOIN policies ON policies.id = reached.id`.execute(db);
   return rows;
 }
@@ -213,15 +219,7 @@ export async function findPolicies(
 /** Whether a policy is the other one, or names it: as its parent, by on_exhausted, or through policies that do. */
 export async function leadsTo(db: Database, id: string, otherId: string): Promise<boolean> {
   const { rows } = await sql<{ found: boolean }>`
-    WITH RECURSIVE reached AS (
-      SELECT ${id}::text AS id
-      UNION
-      SELECT next.id
-      FROM reached
-      JOIN policies ON policies.id = reached.id
-      CROSS JOIN LATERAL (VALUES (policies.parent_policy_id), (policies.exhausted_policy_id)) AS next (id)
-      WHERE next.id IS NOT NULL
-    )
+    ${reachedFrom(sql`SELECT ${id}::text AS id`)}
     SELECT EXISTS (SELECT FROM reached WHERE id = ${otherId}) AS found`.execute(db);
   return rows[0]?.found ?? false;
 }
