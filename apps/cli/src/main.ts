@@ -27,6 +27,13 @@ const cli = {
   now: () => new Date(),
 };
 
+// A reader such as `head` ends when it has enough. The command finishes all the same.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
+}
+
 const args = process.argv.slice(2);
 const program = createProgram(cli, args);
 program
