@@ -87,14 +87,14 @@ describe.each(conditional)('$operation', (operation) => {
   it('is refused with 412 and what there is, if it names another state', async () => {
     const path = await pathOf(operation);
     const before = await current(operation, path);
-    for (const stale of ['"stale"', `W/${before.etag}`, '"a", "b"', '""']) {
+    for (const stale of ['"stale"', `W/${before.etag}`, '"a", "b"', 'W/"a,b", "c"', '""']) {
       const { status, body, headers } = await send(operation, path, stale);
       expect([stale, status]).toEqual([stale, 412]);
       expect(body.error).toMatchObject({ code: 'precondition_failed', param: 'if-match' });
       expect((body.error as { current: object }).current).toEqual(expect.any(Object));
       expect(headers.etag).toBe(before.etag);
     }
-    for (const malformed of ['stale', '"a', '"a" "b"']) {
+    for (const malformed of ['', 'stale', '"a', '"a" "b"', '"a,b']) {
       expect((await send(operation, path, malformed)).status).toBe(400);
     }
     expect((await current(operation, path)).etag).toBe(before.etag);

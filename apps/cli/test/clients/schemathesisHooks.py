@@ -16,8 +16,16 @@ OPERATOR_TOKEN = os.environ.get("WEIGHBRIDGE_OPERATOR_TOKEN", "")
 
 # 400 for values that a schema allows: which pages exist, what a model can do, and two fields that must agree.
 RULES = {"invalid_page_token", "route_not_supported", "model_mismatch"}
-# The order of two times, and which time zones there are.
-RULES_OF_QUERIES = {("/api/v1/spend", "from"), ("/api/v1/spend", "timezone"), ("/api/v1/requests", "from")}
+# The order of two times, which time zones there are, and what excludes pages.
+RULES_OF_QUERIES = {
+    ("/api/v1/spend", "from"),
+    ("/api/v1/spend", "timezone"),
+    ("/api/v1/spend", "limit"),
+    ("/api/v1/spend/focus", "from"),
+    ("/api/v1/requests", "from"),
+}
+# 400 for these, whatever the operation: a list of ETags, the one value `*`, one of two ends, and text in the calls of a plan.
+RULES_OF_PARAMETERS = ("if-match", "if-none-match", "ends_at", "calls.")
 
 
 def send(method, path, credential, body=None):
@@ -77,6 +85,9 @@ def valid_data_is_accepted(context, response, case):
 
 
 def breaks_a_rule(response, case):
+    if response.status_code == 412:
+        # "The resource is not what If-Match names", or exists although If-None-Match says that it must not.
+        return "if-match" in case.headers or "if-none-match" in case.headers
     if response.status_code not in (400, 422):
         return False
     try:
@@ -92,4 +103,7 @@ def breaks_a_rule(response, case):
         # "The request is well-formed but breaks a rule": it names a policy that does not exist, and the like.
         return error.get("type") == "validation_error"
     codes = {error.get("code"), *(one.get("code") for one in own)}
-    return not RULES.isdisjoint(codes) or (case.path, error.get("param")) in RULES_OF_QUERIES
+    parameter = error.get("param") or ""
+    if parameter.startswith(RULES_OF_PARAMETERS):
+        return True
+    return not RULES.isdisjoint(codes) or (case.path, parameter) in RULES_OF_QUERIES

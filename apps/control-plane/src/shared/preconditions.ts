@@ -31,7 +31,8 @@ export function changedAt(before: Date, now: Date): Date {
 const IF_MATCH = Type.Optional(Type.String());
 const IF_NONE_MATCH = Type.Optional(Type.String());
 const WRITES = new Set(['PATCH', 'PUT', 'DELETE']);
-const ENTITY_TAG = /^(W\/)?"[\x21\x23-\x7e]*"$/;
+/** A comma within quotes is part of its tag. */
+const ENTITY_TAG = /\s*((?:W\/)?"[\x21\x23-\x7e]*")\s*(?:,|$)/y;
 
 /**
  * Gives the responses of every route whose config has `versioned` an ETag, and lets its changes depend on one. Call it before these
@@ -137,8 +138,14 @@ function etagOf(resource: object, fields: readonly string[]): string {
 
 function tagsOf(header: string): '*' | readonly string[] {
   if (header.trim() === '*') return '*';
-  const tags = header.split(',').map((tag) => tag.trim());
-  if (tags.every((tag) => ENTITY_TAG.test(tag))) return tags;
+  const tags: string[] = [];
+  for (let at = 0; at < header.length; at = ENTITY_TAG.lastIndex) {
+    ENTITY_TAG.lastIndex = at;
+    const [, tag] = ENTITY_TAG.exec(header) ?? [];
+    if (tag === undefined) break;
+    tags.push(tag);
+    if (ENTITY_TAG.lastIndex === header.length) return tags;
+  }
   throw malformed('If-Match: must be * or an ETag with its quotes, as a response had it.', 'if-match');
 }
 
