@@ -16,12 +16,14 @@ OPERATOR_TOKEN = os.environ.get("WEIGHBRIDGE_OPERATOR_TOKEN", "")
 
 # 400 for values that a schema allows: which pages exist, what a model can do, and two fields that must agree.
 RULES = {"invalid_page_token", "route_not_supported", "model_mismatch"}
-# The order of two times, which time zones there are, and what excludes pages.
+# The order of two times, which time zones there are, days of FOCUS, and what excludes pages or a comparison.
 RULES_OF_QUERIES = {
     ("/api/v1/spend", "from"),
     ("/api/v1/spend", "timezone"),
     ("/api/v1/spend", "limit"),
+    ("/api/v1/spend", "compare"),
     ("/api/v1/spend/focus", "from"),
+    ("/api/v1/spend/focus", "to"),
     ("/api/v1/requests", "from"),
 }
 # 400 for these, whatever the operation: a list of ETags, the one value `*`, one of two ends, and text in the calls of a plan.
