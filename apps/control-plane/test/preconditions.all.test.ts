@@ -94,7 +94,7 @@ describe.each(conditional)('$operation', (operation) => {
       expect((body.error as { current: object }).current).toEqual(expect.any(Object));
       expect(headers.etag).toBe(before.etag);
     }
-    for (const malformed of ['', 'stale', '"a', '"a" "b"', '"a,b']) {
+    for (const malformed of ['', 'stale', '"a', '"a" "b"', '"a,b', '"a",', '"a",,"b"']) {
       expect((await send(operation, path, malformed)).status).toBe(400);
     }
     expect((await current(operation, path)).etag).toBe(before.etag);

@@ -1,4 +1,5 @@
 import { publicLookup } from '@weighbridge/runtime';
+import { Agent, fetch } from 'undici';
 
 export interface BoundedFetchOptions {
   /** Whether the host may resolve to a private address. */
@@ -25,8 +26,6 @@ export async function boundedFetch(
   { method, headers, body }: FetchInit,
   { allowPrivateAddress, timeoutMs }: BoundedFetchOptions,
 ): Promise<Response> {
-  // Loaded only here: it takes megabytes, and few proxies sign in to a vendor.
-  const { Agent, fetch } = await import('undici');
   const connect = { timeout: timeoutMs, ...(!allowPrivateAddress && { lookup: publicLookup }) };
   const agent = new Agent({ connect, maxResponseSize: MAX_BYTES });
   try {

@@ -106,6 +106,8 @@ def breaks_a_rule(response, case):
         return error.get("type") == "validation_error"
     codes = {error.get("code"), *(one.get("code") for one in own)}
     parameter = error.get("param") or ""
-    if parameter.startswith(RULES_OF_PARAMETERS):
-        return True
-    return not RULES.isdisjoint(codes) or (case.path, parameter) in RULES_OF_QUERIES
+    return (
+        not RULES.isdisjoint(codes)
+        or (case.path, parameter) in RULES_OF_QUERIES
+        or parameter.startswith(RULES_OF_PARAMETERS)
+    )

@@ -32,7 +32,8 @@ const IF_MATCH = Type.Optional(Type.String());
 const IF_NONE_MATCH = Type.Optional(Type.String());
 const WRITES = new Set(['PATCH', 'PUT', 'DELETE']);
 /** A comma within quotes is part of its tag. */
-const ENTITY_TAG = /\s*((?:W\/)?"[\x21\x23-\x7e]*")\s*(?:,|$)/y;
+const ENTITY_TAG = /(?:W\/)?"[\x21\x23-\x7e]*"/g;
+const ENTITY_TAGS = new RegExp(`^${ENTITY_TAG.source}(?:\\s*,\\s*${ENTITY_TAG.source})*$`);
 
 /**
  * Gives the responses of every route whose config has `versioned` an ETag, and lets its changes depend on one. Call it before these
@@ -138,14 +139,7 @@ function etagOf(resource: object, fields: readonly string[]): string {
 
 function tagsOf(header: string): '*' | readonly string[] {
   if (header.trim() === '*') return '*';
-  const tags: string[] = [];
-  for (let at = 0; at < header.length; at = ENTITY_TAG.lastIndex) {
-    ENTITY_TAG.lastIndex = at;
-    const [, tag] = ENTITY_TAG.exec(header) ?? [];
-    if (tag === undefined) break;
-    tags.push(tag);
-    if (ENTITY_TAG.lastIndex === header.length) return tags;
-  }
+  if (ENTITY_TAGS.test(header.trim())) return header.match(ENTITY_TAG) ?? [];
   throw malformed('If-Match: must be * or an ETag with its quotes, as a response had it.', 'if-match');
 }
 

@@ -60,24 +60,25 @@ export function cutOff({ spentPercent, reserveMinutes }: CutOffOptions): CutOffF
     const slice = sliceOf(asked, headroom, BigInt(regions.length));
     if (slice <= headroom) region.granted += slice;
   };
-  const second = (at: number, isCut: boolean) => {
+  const second = (at: number) => {
+    const isCut = at >= 0;
     for (const region of regions) {
       if (random() * region.secondsBetween >= 1) continue;
       const cost = BigInt(1 + Math.floor(random() * 2 * MEAN_COST));
       if (!isCut || region !== first) refill(region, cost);
-      if (at >= 0) region.asked++;
+      if (isCut) region.asked++;
       if (unused(region) < cost) {
-        if (at >= 0) region.firstRefusal ??= at;
+        if (isCut) region.firstRefusal ??= at;
         continue;
       }
       region.spent += cost;
-      if (at >= 0) region.served++;
+      if (isCut) region.served++;
     }
   };
   // The regions find their pace first.
-  for (let at = -HOUR; at < 0; at++) second(at, false);
+  for (let at = -HOUR; at < 0; at++) second(at);
   const held = unused(first);
-  for (let at = 0; at < HOUR; at++) second(at, true);
+  for (let at = 0; at < HOUR; at++) second(at);
   const served = (of: readonly Region[]) =>
     (100 * of.reduce((all, one) => all + one.served, 0)) / of.reduce((all, one) => all + one.asked, 0);
   const bill = opening + sum(({ spent }) => spent);

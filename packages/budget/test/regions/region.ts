@@ -1,31 +1,32 @@
 import {
-  type Counter,
   counter,
   type Holder,
   type LeaseLedger,
   type SimulatedAnswer,
-  type SimulatedCall,
   type SimulatedEvent,
 } from '../../src/model/leaseLedger.ts';
 import { referenceLedger } from '../../src/model/referenceLedger.ts';
 import { type LeaseAccount, RETRY_STEPS, SimulatedProxy } from '../../src/model/simulatedProxy.ts';
+import { callOf, type HolderCalls } from './holderMessages.ts';
 
 /** Plausible but wrong readings of the rules between a region and home. Each loses money or headroom. */
-export type RegionFault =
+export const REGION_FAULTS = [
   /** The region returns what its ledger has not spent, though its proxies' leases hold it. */
-  | 'returns-what-proxies-hold'
+  'returns-what-proxies-hold',
   /** It grants up to everything that it was ever allotted, whatever it returned. */
-  | 'grants-what-it-returned'
+  'grants-what-it-returned',
   /** Home takes back the allotment of a region that it has not heard of. */
-  | 'silence-refunds'
+  'silence-refunds',
   /** Home counts an event by the number of its delivery, not by its id. */
-  | 'forwards-as-new'
+  'forwards-as-new',
   /** The region says that it ended before its proxies' epochs are closed. */
-  | 'ends-before-its-proxies'
+  'ends-before-its-proxies',
   /** A region whose database is lost goes on in the same epoch. */
-  | 'lost-keeps-epoch'
+  'lost-keeps-epoch',
   /** It counts usage that an earlier history admitted, which its own allotment does not cover. */
-  | 'counts-earlier-usage';
+  'counts-earlier-usage',
+] as const;
+export type RegionFault = (typeof REGION_FAULTS)[number];
 
 /** Usage, with the history of the region that granted what it was spent from. */
 export interface RegionEvent extends SimulatedEvent {
@@ -42,12 +43,6 @@ interface RegionOptions {
   readonly fault: RegionFault | undefined;
 }
 
-/** What home learns of a region. */
-export interface RegionCall {
-  readonly holder: Holder;
-  readonly calls: readonly SimulatedCall[];
-}
-
 /**
  * A region: proxies, a ledger whose limits are what home has allotted, and the stream that home reads. Its own lease at home has an account
  * as a proxy's has: the ledger's exposure is what is used of it.
@@ -58,24 +53,27 @@ export class Region {
   readonly #windowSteps: number;
   readonly #fault: RegionFault | undefined;
   #ledger: LeaseLedger;
-  /** Of the database's history: it changes when the database is lost. */
-  #epoch = 0;
-  #accounts = new Map<string, LeaseAccount>();
+  /** What it is to home: a holder, as a proxy is to it. The epoch is of its database's history. */
+  readonly atHome: SimulatedProxy;
   #recorded = new Set<number>();
-  /** The number of the newest event that home reads of this history. */
-  last = 0;
 
   constructor({ index, proxies, windowSteps, fault }: RegionOptions) {
     this.index = index;
     this.#windowSteps = windowSteps;
     this.#fault = fault;
+    this.atHome = new SimulatedProxy(index, 0);
     this.proxies = Array.from({ length: proxies }, (_, i) => new SimulatedProxy(index * proxies + i, 0));
     this.#ledger = referenceLedger({ windowSteps });
     this.#startLedger();
   }
 
   get holder(): Holder {
-    return { proxy: this.index, epoch: this.#epoch };
+    return this.atHome.holder;
+  }
+
+  /** The number of the newest event that home reads of this history. */
+  get last(): number {
+    return this.#recorded.size;
   }
 
   #startLedger(): void {
@@ -85,17 +83,16 @@ export class Region {
 
   /** On an empty database, in another epoch. If the earlier one was lost, what home allotted to it stays held there. */
   startAnew(): void {
-    if (this.#fault !== 'lost-keeps-epoch') this.#epoch++;
+    this.atHome.restart();
+    if (this.#fault === 'lost-keeps-epoch') this.atHome.epoch--;
     this.#ledger = referenceLedger({ windowSteps: this.#windowSteps });
-    this.#accounts = new Map();
     this.#recorded = new Set();
-    this.last = 0;
     for (const proxy of this.proxies) proxy.restart();
     this.#startLedger();
   }
 
   /** Answers a proxy's calls from what home allotted, and returns the accounts that were too small. */
-  async answer({ holder, calls }: RegionCall, step: number) {
+  async answer({ holder, calls }: HolderCalls, step: number) {
     await this.#setLimits(step);
     const short: { readonly account: LeaseAccount; readonly minimum: number }[] = [];
     const answers: SimulatedAnswer[] = [];
@@ -104,7 +101,7 @@ export class Region {
       const [answer] = await this.#ledger.call(holder, [call], step);
       answers.push(answer as SimulatedAnswer);
       const isShort = call.want > 0 && (await this.#ledger.exposure(call.counter)) <= before;
-      if (isShort) short.push({ account: this.#account(call.counter), minimum: call.minimum });
+      if (isShort) short.push({ account: this.atHome.account(call.counter), minimum: call.minimum });
     }
     return { answers, short };
   }
@@ -116,12 +113,12 @@ export class Region {
   /** Returns what home reads of it, if it is new. Usage of an earlier history settles that one's lease, and counts nowhere here. */
   async record(event: RegionEvent): Promise<SimulatedEvent | undefined> {
     const { admittedIn, ...usage } = event;
-    const isOwn = admittedIn.epoch === this.#epoch || this.#fault === 'counts-earlier-usage';
+    const isOwn = admittedIn.epoch === this.holder.epoch || this.#fault === 'counts-earlier-usage';
     if (!isOwn) return { ...usage, holder: admittedIn, n: UNNUMBERED };
     await this.#ledger.record(usage);
     if (this.#recorded.has(event.id)) return undefined;
     this.#recorded.add(event.id);
-    return { ...usage, holder: this.holder, n: ++this.last };
+    return { ...usage, holder: this.holder, n: this.last };
   }
 
   async declareLast(holder: Holder, lastN: number, step: number): Promise<void> {
@@ -138,34 +135,20 @@ export class Region {
     minimum: number,
     want: number,
     step: number,
-  ): Promise<RegionCall | undefined> {
+  ): Promise<HolderCalls | undefined> {
     if (step - account.askedStep < RETRY_STEPS) return undefined;
     account.askedStep = step;
     const debt = Math.max(0, -(await this.#unused(account)));
-    return this.#call([account], { want: Math.max(want, minimum + debt), minimum: minimum + debt });
+    const call = callOf(account, Math.max(want, minimum + debt), minimum + debt);
+    return { holder: this.holder, calls: [call] };
   }
 
   /** Returns what neither the ledger has spent nor a proxy's lease holds. */
-  async giveBack(): Promise<RegionCall> {
+  async giveBack(): Promise<HolderCalls> {
     await this.#closeLeases();
-    const accounts = [...this.#accounts.values()];
+    const accounts = [...this.atHome.accounts.values()];
     for (const account of accounts) account.returned += Math.max(0, await this.#unused(account));
-    return this.#call(accounts, { want: 0, minimum: 0 });
-  }
-
-  #call(accounts: readonly LeaseAccount[], { want, minimum }: { want: number; minimum: number }): RegionCall {
-    const calls = accounts.map((account) => {
-      account.seq++;
-      const { counter: of, seq, returned } = account;
-      return { counter: of, seq, returned, want, minimum, standing: 0, release: false };
-    });
-    return { holder: this.holder, calls };
-  }
-
-  apply(holder: Holder, of: Counter, granted: number): void {
-    if (holder.epoch !== this.#epoch) return;
-    const account = this.#account(of);
-    account.granted = Math.max(account.granted, granted);
+    return { holder: this.holder, calls: accounts.map((account) => callOf(account, 0, 0)) };
   }
 
   async #unused(account: LeaseAccount): Promise<number> {
@@ -179,28 +162,15 @@ export class Region {
   /** The limit of a region's counter is what home allotted and has not got back. */
   async #setLimits(step: number): Promise<void> {
     for (const policy of ['P', 'A'] as const) {
-      const account = this.#account(counter(policy, 0, Math.floor(step / this.#windowSteps)));
+      const account = this.atHome.account(counter(policy, 0, Math.floor(step / this.#windowSteps)));
       const returned = this.#fault === 'grants-what-it-returned' ? 0 : account.returned;
       await this.#ledger.setLimit(policy, account.granted - returned, step);
     }
-  }
-
-  #account(of: Counter): LeaseAccount {
-    const known = this.#accounts.get(of.key);
-    if (known) return known;
-    const none = { granted: 0, returned: 0, unsentReturns: 0, spent: 0, reserved: 0, seq: 0, standing: 0 };
-    const account = { counter: of, ...none, exhausted: false, askedStep: -RETRY_STEPS };
-    this.#accounts.set(of.key, account);
-    return account;
   }
 
   /** What its proxies' leases hold. */
   async held() {
     await this.#closeLeases();
     return (await this.#ledger.atRest()).held;
-  }
-
-  async isAtRest(): Promise<boolean> {
-    return (await this.held()).length === 0;
   }
 }

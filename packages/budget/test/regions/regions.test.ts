@@ -1,22 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { type CutOffFigures, cutOff } from './cutOff.ts';
-import type { RegionFault } from './region.ts';
+import { REGION_FAULTS, type RegionFault } from './region.ts';
 import { runTwoLevels, type TwoLevelOptions } from './twoLevels.ts';
 
 /** 5,000 of each passed once; each takes some milliseconds. */
 const SEQUENCES = 250;
 const SIZE = { steps: 300, windowSteps: 180 };
-
-const FAULTS: Readonly<Record<RegionFault, true>> = {
-  'returns-what-proxies-hold': true,
-  'grants-what-it-returned': true,
-  'silence-refunds': true,
-  'forwards-as-new': true,
-  'ends-before-its-proxies': true,
-  'lost-keeps-epoch': true,
-  'counts-earlier-usage': true,
-};
 
 async function expectToHold(mode: TwoLevelOptions['mode']): Promise<void> {
   for (let seed = 1; seed <= SEQUENCES; seed++) await runTwoLevels({ ...SIZE, seed, mode });
@@ -42,7 +32,7 @@ describe('leases of two levels, home to regions and regions to proxies', () => {
     await expectToHold('balanced');
   });
 
-  it.each(Object.keys(FAULTS) as RegionFault[])('lose money or headroom with the fault %s', async (fault) => {
+  it.each(REGION_FAULTS)('lose money or headroom with the fault %s', async (fault) => {
     expect(await findBreaking(fault)).toBeDefined();
   });
 });

@@ -1,5 +1,5 @@
 import { seededRandom } from '@weighbridge/domain';
-import { type Counter, counter, type Holder, type SimulatedEvent } from '../../src/model/leaseLedger.ts';
+import { counter, type Holder, type SimulatedEvent } from '../../src/model/leaseLedger.ts';
 import { referenceLedger } from '../../src/model/referenceLedger.ts';
 import {
   headroom,
@@ -9,7 +9,8 @@ import {
   type SimulatedProxy,
 } from '../../src/model/simulatedProxy.ts';
 import { VendorBill } from '../../src/model/vendorBill.ts';
-import { Region, type RegionCall, type RegionEvent, type RegionFault } from './region.ts';
+import { applyGrants, callOf, grantsOf, type HolderCalls, type HolderGrants } from './holderMessages.ts';
+import { Region, type RegionEvent, type RegionFault } from './region.ts';
 
 export interface TwoLevelOptions {
   readonly seed: number;
@@ -20,15 +21,10 @@ export interface TwoLevelOptions {
   readonly fault?: RegionFault;
 }
 
-interface Grants {
-  readonly holder: Holder;
-  readonly grants: readonly { readonly counter: Counter; readonly seq: number; readonly granted: number }[];
-}
-
 /** Within a region, and between it and home. Each may be lost, repeated or late. */
 type Message =
-  | ({ readonly is: 'call'; readonly to: 'region' | 'home' } & RegionCall)
-  | ({ readonly is: 'grants'; readonly to: 'region' | 'proxy' } & Grants)
+  | ({ readonly is: 'call'; readonly to: 'region' | 'home' } & HolderCalls)
+  | ({ readonly is: 'grants'; readonly to: 'region' | 'proxy' } & HolderGrants)
   | { readonly is: 'event'; readonly to: 'home'; readonly event: SimulatedEvent }
   | { readonly is: 'event'; readonly to: 'region'; readonly event: RegionEvent }
   | { readonly is: 'end'; readonly to: 'region' | 'home'; readonly holder: Holder; readonly lastN: number };
@@ -146,21 +142,15 @@ class TwoLevels {
     const calls = due.map((account) => {
       account.askedStep = this.#step;
       const minimum = reserve - Math.min(0, headroom(account));
-      return this.#proxyCall(account, Math.max(minimum, this.#between(20, 80)), minimum);
+      return callOf(account, Math.max(minimum, this.#between(20, 80)), minimum);
     });
     this.#send(region, { is: 'call', to: 'region', holder: proxy.holder, calls });
-  }
-
-  #proxyCall(account: LeaseAccount, want: number, minimum: number) {
-    account.seq++;
-    const { counter: of, seq, returned } = account;
-    return { counter: of, seq, returned, want, minimum, standing: 0, release: false };
   }
 
   #proxyGivesBack(region: Region, proxy: SimulatedProxy): void {
     const calls = [...proxy.accounts.values()].map((account) => {
       account.returned += Math.max(0, headroom(account));
-      return this.#proxyCall(account, 0, 0);
+      return callOf(account, 0, 0);
     });
     if (calls.length > 0) this.#send(region, { is: 'call', to: 'region', holder: proxy.holder, calls });
   }
@@ -237,8 +227,8 @@ class TwoLevels {
   }
 
   /**
-   * A region ends in an orderly way and begins anew: its proxies end first, then it says how many events it had. By the rules it does so
-   * only once no lease of its proxies holds anything.
+   * A region shuts down and starts on an empty database. Its proxies shut down first. Once none of their leases holds anything, the region
+   * tells home how many events it had.
    */
   async #end(region: Region): Promise<void> {
     if (this.#options.fault === 'ends-before-its-proxies') return this.#declareEnd(region);
@@ -250,7 +240,7 @@ class TwoLevels {
       }
     }
     const isBusy = this.#messages.some((one) => one.region === region && one.message.to !== 'home');
-    if (isBusy || !(await region.isAtRest())) return;
+    if (isBusy || (await region.held()).length > 0) return;
     this.#declareEnd(region);
     const before = region.holder;
     region.startAnew();
@@ -291,9 +281,9 @@ class TwoLevels {
       if (message.to === 'home') await this.#home.declareLast(holder, lastN, this.#step);
       else await region.declareLast(holder, lastN, this.#step);
     } else if (message.is === 'grants') {
-      if (message.to === 'region')
-        for (const { counter: of, granted } of message.grants) region.apply(message.holder, of, granted);
-      else this.#applyAtProxy(region, message);
+      const { to, holder } = message;
+      const proxy = region.proxies.find(({ index }) => index === holder.proxy);
+      applyGrants(to === 'region' ? region.atHome : proxy, message);
     } else if (message.to === 'home') {
       for (const { counter: of } of message.calls)
         if (!this.#bill.isOpen(of)) this.#bill.allow(of, this.#limits[of.policy as 'P' | 'A']);
@@ -302,7 +292,7 @@ class TwoLevels {
     } else await this.#answerAtRegion(region, message);
   }
 
-  async #answerAtRegion(region: Region, call: RegionCall): Promise<void> {
+  async #answerAtRegion(region: Region, call: HolderCalls): Promise<void> {
     const { answers, short } = await region.answer(call, this.#step);
     this.#send(region, { is: 'grants', to: 'proxy', ...grantsOf(call, answers) });
     for (const { account, minimum } of short) {
@@ -321,15 +311,6 @@ class TwoLevels {
     }
     const forwarded = await region.record(message.event);
     if (forwarded) this.#send(region, { is: 'event', to: 'home', event: forwarded });
-  }
-
-  #applyAtProxy(region: Region, { holder, grants }: Grants): void {
-    const proxy = region.proxies.find(({ index }) => index === holder.proxy);
-    if (proxy?.epoch !== holder.epoch) return;
-    for (const { counter: of, granted } of grants) {
-      const account = proxy.accounts.get(of.key);
-      if (account) account.granted = Math.max(account.granted, granted);
-    }
   }
 
   async #deliverAll(): Promise<void> {
@@ -399,13 +380,4 @@ class TwoLevels {
 
 function id({ proxy, epoch }: Holder): string {
   return `${proxy}/${epoch}`;
-}
-
-function grantsOf({ holder, calls }: RegionCall, answers: readonly { readonly granted: number }[]): Grants {
-  const grants = calls.map(({ counter: of, seq }, i) => ({
-    counter: of,
-    seq,
-    granted: answers[i]?.granted ?? 0,
-  }));
-  return { holder, grants };
 }
