@@ -11,7 +11,7 @@ const HOUR_MS = 3_600_000;
 /** Measures the microseconds of CPU to authenticate with a known key, in this process: hash the token and look it up. */
 export async function measureKnownKeys(rounds: number): Promise<Figure> {
   let lookUps = 0;
-  const authenticate = openKeyCacheForBenchmark(async () => {
+  const { authenticate } = openKeyCacheForBenchmark(async () => {
     lookUps++;
     const key = create(KeySchema, { id: `key_${lookUps}`, principalId: `principal-${lookUps}` });
     return create(ResolveResponseSchema, { key, revision: 1n, maxAgeMs: HOUR_MS });

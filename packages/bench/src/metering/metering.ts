@@ -91,7 +91,7 @@ export interface CpuFigures {
  */
 export async function measureMetering(run: TestRun, options: MeteringOptions): Promise<MeteringFigures> {
   const { events: count, producers, repeats, cpuProf, onProgress } = options;
-  const events = generateEvents(count * 2 + Math.ceil(count / WARM_UP_SHARE), new Date());
+  const events = generateEvents(eventsOfStream(count), new Date());
   const rawEvents = events.slice(0, count + Math.ceil(count / WARM_UP_SHARE));
   const rounds: Round[] = [];
   for (let round = 1; round <= repeats; round++) {
@@ -160,7 +160,8 @@ interface Timings {
   readonly drained: Timing;
 }
 
-async function measureRaw(run: TestRun, events: readonly GeneratedEvent[]): Promise<Round['raw']> {
+/** One writer of the same rows, from memory. */
+export async function measureRaw(run: TestRun, events: readonly GeneratedEvent[]): Promise<Round['raw']> {
   const database = await createTestDatabase(run);
   try {
     const postgres = await findPostmaster(database.url);
@@ -179,11 +180,17 @@ async function measureRaw(run: TestRun, events: readonly GeneratedEvent[]): Prom
   }
 }
 
-async function measureStream(
+/** How many `measureStream` needs to measure this many twice. */
+export function eventsOfStream(count: number): number {
+  return count * 2 + Math.ceil(count / WARM_UP_SHARE);
+}
+
+/** Through NATS and metering, after a warm-up. */
+export async function measureStream(
   run: TestRun,
   events: readonly GeneratedEvent[],
   count: number,
-  how: { readonly producers: number; readonly eventsPerBatch: number; readonly cpuProf: string | undefined },
+  how: { readonly producers: number; readonly eventsPerBatch: number; readonly cpuProf?: string | undefined },
 ): Promise<Timings> {
   return await withMeteringRun(run, events, how.cpuProf, async (meteringRun) => {
     const batches = generateBatches(events, how);

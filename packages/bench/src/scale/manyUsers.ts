@@ -1,12 +1,10 @@
-import { createDb, type Database } from '@weighbridge/database';
-import { addEvidence } from '@weighbridge/evidence';
-import { decodeBatch, readIdRange, recordUsage } from '@weighbridge/ledger';
-import { createTestDatabase } from '@weighbridge/testing';
-import pg from 'pg';
+import type { Database } from '@weighbridge/database';
+import { sql } from 'kysely';
 import { figure } from '../shared/figures.ts';
-import { generateBatches, generateEvents } from '../shared/generateUsage.ts';
+import { generateEvents } from '../shared/generateUsage.ts';
 import { type ControlPlane, manage, startControlPlane } from '../shared/service.ts';
 import type { Lane } from './lane.ts';
+import { record, withLedger } from './withLedger.ts';
 
 const USERS = 20_000;
 const OTHERS_EVENTS = 10_000;
@@ -18,23 +16,19 @@ const DAY_MS = 86_400_000;
 export const manyUsers: Lane = {
   name: 'a tenant with new users',
   size: `${USERS.toLocaleString('en-US')} users of one key in a day`,
-  async measure(run, factor, onProgress) {
-    const database = await createTestDatabase(run);
-    const db = createDb(database.url, { applicationName: 'bench scale', onIdleError: () => {} });
-    const client = new pg.Client({ connectionString: database.url });
-    try {
-      await client.connect();
-      const controlPlane = await startControlPlane(run, { DATABASE_URL: database.url });
+  measure: (run, factor, onProgress) =>
+    withLedger(run, async (db, url) => {
+      const controlPlane = await startControlPlane(run, { DATABASE_URL: url });
       try {
         const now = new Date();
-        await record(db, now, { from: 0, count: OTHERS_EVENTS, hasNewUsers: false });
-        await client.query('VACUUM ANALYZE');
+        await recordInParts(db, now, { from: 0, count: OTHERS_EVENTS, hasNewUsers: false });
+        await sql`VACUUM ANALYZE`.execute(db);
         const before = await reportTimes(controlPlane, now);
-        const rowsBefore = await sumRows(client);
+        const rowsBefore = await sumRows(db);
         onProgress(`usage of ${USERS * factor} users`);
-        await record(db, now, { from: OTHERS_EVENTS, count: USERS * factor, hasNewUsers: true });
-        const rows = (await sumRows(client)) - rowsBefore;
-        await client.query('VACUUM ANALYZE');
+        await recordInParts(db, now, { from: OTHERS_EVENTS, count: USERS * factor, hasNewUsers: true });
+        const rows = (await sumRows(db)) - rowsBefore;
+        await sql`VACUUM ANALYZE`.execute(db);
         const after = await reportTimes(controlPlane, now);
         return {
           'rows of sums': rows,
@@ -45,12 +39,7 @@ export const manyUsers: Lane = {
       } finally {
         await controlPlane.process.stop();
       }
-    } finally {
-      await client.end();
-      await db.destroy();
-      await database.drop();
-    }
-  },
+    }),
 };
 
 interface Usage {
@@ -59,14 +48,10 @@ interface Usage {
   readonly hasNewUsers: boolean;
 }
 
-/** Through the ledger's own writer. */
-async function record(db: Database, now: Date, { from, count, hasNewUsers }: Usage): Promise<void> {
-  const ids = await readIdRange(db);
+async function recordInParts(db: Database, now: Date, { from, count, hasNewUsers }: Usage): Promise<void> {
   for (let at = 0; at < count; at += PER_BATCH) {
-    const events = generateEvents(Math.min(PER_BATCH, count - at), now, from + at, hasNewUsers);
-    for (const { payload } of generateBatches(events, { producers: 1, eventsPerBatch: PER_BATCH })) {
-      await recordUsage(db, decodeBatch(payload, ids), now, addEvidence);
-    }
+    const events = generateEvents(Math.min(PER_BATCH, count - at), now, from + at, { hasNewUsers });
+    await record(db, events, { producers: 1, eventsPerBatch: PER_BATCH });
   }
 }
 
@@ -93,8 +78,10 @@ async function reportTimes(controlPlane: ControlPlane, now: Date) {
   };
 }
 
-async function sumRows(client: pg.Client): Promise<number> {
-  const { rows } = await client.query<{ count: number }>(`
-    SELECT ((SELECT count(*) FROM usage_by_hour) + (SELECT count(*) FROM usage_by_day))::float8 AS count`);
+async function sumRows(db: Database): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    SELECT ((SELECT count(*) FROM usage_by_hour) + (SELECT count(*) FROM usage_by_day))::float8 AS count`.execute(
+    db,
+  );
   return rows[0]?.count ?? 0;
 }

@@ -1,13 +1,30 @@
 import type { TestRun } from '@weighbridge/testing';
 import { chosen } from '../proxy/choice.ts';
 import { formatTable } from '../shared/figures.ts';
+import { companyPolicy } from './companyPolicy.ts';
 import { contendedBudget } from './contendedBudget.ts';
+import { endedWindows } from './endedWindows.ts';
+import { freshTables } from './freshTables.ts';
+import { idleProxy } from './idleProxy.ts';
+import { keyChange } from './keyChange.ts';
 import type { Lane } from './lane.ts';
 import { manyUsers } from './manyUsers.ts';
+import { newDay } from './newDay.ts';
 import { policyChange } from './policyChange.ts';
 import { sparseKeys } from './sparseKeys.ts';
 
-const LANES: readonly Lane[] = [sparseKeys, policyChange, contendedBudget, manyUsers];
+const LANES: readonly Lane[] = [
+  sparseKeys,
+  policyChange,
+  companyPolicy,
+  freshTables,
+  contendedBudget,
+  manyUsers,
+  newDay,
+  keyChange,
+  endedWindows,
+  idleProxy,
+];
 export const SCALE_LANES: readonly string[] = LANES.map(({ name }) => name);
 export const FACTORS: readonly number[] = [1, 3, 10];
 

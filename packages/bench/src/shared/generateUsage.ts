@@ -50,18 +50,32 @@ export interface GeneratedBatch {
 const PRINCIPALS = 500;
 const KEYS_PER_PRINCIPAL = 2;
 /** The policies of teams count per principal; those of the departments above them count all principals together. */
-const TEAMS = 20;
-const DEPARTMENTS = 5;
+export const TEAMS = 20;
+export const DEPARTMENTS = 5;
 const MODELS = ['openai/gpt-5', 'openai/gpt-5-mini', 'anthropic/claude-sonnet', 'mistral/large'];
+
+export interface GeneratedKind {
+  /** All events are of one key, each with a user of its own. */
+  readonly hasNewUsers?: boolean;
+  /** The policies that an event counts in. By default, the team's and its department's. */
+  readonly policies?: 'the company alone' | 'own of each principal';
+  /** The window of the policies. By default, a month. */
+  readonly window?: 'day' | 'month';
+}
 
 /**
  * Generates events of a company of 500 principals, each with two keys and a favourite model, with ascending ids. The same
- * arguments give the same events; `from` is the number of events generated before. With `hasNewUsers` all are of one key, each
- * with a user of its own.
+ * arguments give the same events; `from` is the number of events generated before.
  */
-export function generateEvents(count: number, now: Date, from = 0, hasNewUsers = false): GeneratedEvent[] {
-  const windowStart = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1));
-  return Array.from({ length: count }, (_, at) => generateEvent(from + at, now, windowStart, hasNewUsers));
+export function generateEvents(
+  count: number,
+  now: Date,
+  from = 0,
+  kind: GeneratedKind = {},
+): GeneratedEvent[] {
+  const day = kind.window === 'day' ? now.getUTCDate() : 1;
+  const windowStart = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), day));
+  return Array.from({ length: count }, (_, at) => generateEvent(from + at, now, windowStart, kind));
 }
 
 /** Distributes the events over the producers, as messages. Each producer numbers its events from 1 in each shard. */
@@ -112,12 +126,17 @@ function interleaveShards(batches: readonly GeneratedBatch[]): GeneratedBatch[] 
   return Array.from({ length: longest }, (_, at) => byShard.flatMap((list) => list[at] ?? [])).flat();
 }
 
-function generateEvent(at: number, now: Date, windowStart: Date, hasNewUsers: boolean): GeneratedEvent {
+function generateEvent(
+  at: number,
+  now: Date,
+  windowStart: Date,
+  { hasNewUsers = false, policies }: GeneratedKind,
+): GeneratedEvent {
   // A stride, so that neighbouring events have different principals.
   const principal = hasNewUsers ? 0 : (at * 7_919) % PRINCIPALS;
   const team = principal % TEAMS;
   const principalId = `principal-${principal}`;
-  const chain = policyChain(team, principalId);
+  const chain = policyChain(team, principalId, policies);
   const eventId = uuidv7(now.getTime(), at);
   const inputTokens = 200 + (at % 1_800);
   const outputTokens = 50 + (at % 400);
@@ -176,13 +195,21 @@ const CONSTANT_FIELDS = {
   modelAttempt: 1,
 } as const;
 
-/** The governing policy (a team's) and its parent (a department's), each with the subject that it counts. */
-function policyChain(team: number, principalId: string) {
+/** The governing policy and its parents, each with the subject that it counts. */
+function policyChain(
+  team: number,
+  principalId: string,
+  policies: GeneratedKind['policies'],
+): readonly [PolicySubject, ...PolicySubject[]] {
+  if (policies === 'the company alone') return [{ policyId: 'policy_company', subject: 'policy' }];
+  if (policies) return [{ policyId: `policy_of_${principalId}`, subject: 'policy' }];
   return [
     { policyId: `policy_team_${team}`, subject: `principal:${principalId}` },
     { policyId: `policy_department_${team % DEPARTMENTS}`, subject: 'policy' },
-  ] as const;
+  ];
 }
+
+type PolicySubject = Pick<GeneratedBucket, 'policyId' | 'subject'>;
 
 /** The buckets that the ledger counts an event in: those of the policies, and the principal's own below each policy. */
 function countedBuckets(
