@@ -31,7 +31,7 @@ export const endedWindows: Lane = {
       await openMonths(db, new Date(begin));
       await insertPolicies(db);
       for (let at = 0; at < days; at++) {
-        if (at % DAYS === 0) onProgress(`day ${at} of ${days}`);
+        if (at % DAYS === 0) onProgress(`day ${at}: ${JSON.stringify(await readSizes(db))}`);
         const noon = new Date(begin + (at + 0.5) * DAY_MS);
         await useDay(db, noon, at);
         await endDay(db, noon.getTime() + DAY_MS / 2);
