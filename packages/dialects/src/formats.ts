@@ -27,13 +27,14 @@ import type { AnswerContext } from './ir/answer.ts';
 import type { StreamEvent, StreamReader, StreamWriter, VendorError } from './ir/event.ts';
 import type { FoldedAnswer } from './ir/fold.ts';
 import type { ModelRequest } from './ir/request.ts';
-import type { KeptShape } from './json/parseBody.ts';
+import type { KeptShape, ParseLimits } from './json/parseBody.ts';
 import type { ReadContext } from './loss/fields.ts';
 import { openaiError, readOpenaiError } from './responses/errors.ts';
 import { foldResponses } from './responses/fold.ts';
 import { readResponsesAnswer } from './responses/readAnswer.ts';
 import { RESPONSES_SHAPE, readResponsesRequest } from './responses/readRequest.ts';
 import { ResponsesStreamReader } from './responses/readStream.ts';
+import { repeatedOf } from './responses/repeated.ts';
 import { writeResponsesRequest } from './responses/writeRequest.ts';
 import { ResponsesStreamWriter } from './responses/writeStream.ts';
 import type { RequestWriter } from './writeContext.ts';
@@ -53,6 +54,8 @@ export interface FormatTranslator extends TargetTranslator {
   readonly shape: KeptShape;
   readonly readRequest: (value: unknown, context: ReadContext) => ModelRequest;
   readonly streamWriter: (context: AnswerContext) => StreamWriter;
+  /** What an answer repeats of its request, if it does. */
+  readonly repeatedOf?: (bytes: Uint8Array, limits: ParseLimits) => object;
   /** Which citations an answer in it takes. */
   readonly citations: CitationLimits;
   /** The answer as one JSON document, to be written by `writeJson`. */
@@ -79,6 +82,7 @@ export const TRANSLATORS: Readonly<Record<Format, FormatTranslator>> = {
     writeRequest: writeResponsesRequest,
     streamReader: () => new ResponsesStreamReader(),
     streamWriter: (context) => new ResponsesStreamWriter(context),
+    repeatedOf,
     readAnswer: readResponsesAnswer,
     citations: { needsUrl: false, needsOpenText: false },
     fold: foldResponses,

@@ -69,6 +69,7 @@ class AnswerEvents {
       wantsUsage: plan.wantsUsage,
       namespaces: plan.namespaces,
       ownForms: plan.ownForms,
+      repeated: plan.repeated,
       isStored,
       previousId,
       seal: (opaque, text) => sealOpaque(scope, account, opaque, text),
@@ -134,8 +135,8 @@ export class StreamTranslator {
     return this.#events.error;
   }
 
-  /** The whole answer, once it has ended well, in formats that repeat it then. */
-  get answer(): object | undefined {
+  /** The JSON of the whole answer, once it has ended well, in formats that repeat it then. */
+  get answer(): string | undefined {
     return this.#writer.answer;
   }
 

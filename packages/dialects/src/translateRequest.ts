@@ -14,6 +14,8 @@ import type { Target } from './writeContext.ts';
 export interface ParsedRequest {
   readonly format: Format;
   readonly request: ModelRequest;
+  /** What the answer repeats of it. */
+  readonly repeated: object;
   /** What no other dialect has. */
   readonly losses: Losses;
 }
@@ -35,6 +37,8 @@ export interface AnswerPlan {
   readonly changes: ToolChanges;
   readonly namespaces: ReadonlyMap<string, string>;
   readonly ownForms: ReadonlyMap<string, OwnForm>;
+  /** What the answer repeats of the request; empty for formats that repeat nothing. */
+  readonly repeated: object;
   readonly stream: boolean;
   readonly wantsUsage: boolean;
 }
@@ -78,12 +82,15 @@ export function parseRequest(
   const read = readRequest(value, { losses, storage, kept: parsed.kept });
   // What limits or shapes the output has no tokens, so that it is no reason to refuse a count.
   const request = counts ? { ...read, sampling: {}, maxTokens: undefined, limitPath: undefined } : read;
-  return { format, request: stream === undefined ? request : { ...request, stream }, losses };
+  const repeated = TRANSLATORS[format].repeatedOf?.(bytes, limits) ?? NOTHING;
+  return { format, request: stream === undefined ? request : { ...request, stream }, repeated, losses };
 }
+
+const NOTHING = {};
 
 /** Writes a request for a target, or names all that keeps it from being sent. */
 export function translateRequest(
-  { format, request, losses: read }: ParsedRequest,
+  { format, request, repeated, losses: read }: ParsedRequest,
   { target, scope, policy, counts = false }: TranslationOptions,
 ): Translation {
   const losses = read.copy();
@@ -98,6 +105,7 @@ export function translateRequest(
     changes,
     namespaces: namespacesOf(request),
     ownForms: ownFormsOf(request),
+    repeated,
     stream,
     wantsUsage,
   };

@@ -1,6 +1,7 @@
 import type { TokenUsage } from '@weighbridge/domain';
 import fc from 'fast-check';
 import type { Format } from '../src/format.ts';
+import { TRANSLATORS } from '../src/formats.ts';
 import { NO_TOOL_CHANGES } from '../src/tools/answerTools.ts';
 import {
   type AnswerOptions,
@@ -269,6 +270,7 @@ export function answerOptions(from: Format, to: Format, plan: Partial<AnswerPlan
     changes: NO_TOOL_CHANGES,
     namespaces: new Map(),
     ownForms: new Map(),
+    repeated: TRANSLATORS[to].repeatedOf?.(Buffer.from('{}'), {}) ?? {},
     stream: true,
     wantsUsage: true,
     ...plan,

@@ -176,8 +176,8 @@ const ROWS: readonly Row[] = [
         toolConfig: { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: ['f', 'g'] } },
       },
       'chat',
-      'R',
-      'toolConfig.functionCallingConfig.allowedFunctionNames',
+      'M',
+      '"tool_choice":"required"',
     ],
     [
       'chat',

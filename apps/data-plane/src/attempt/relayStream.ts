@@ -53,7 +53,7 @@ export async function relayStream(relay: Relay): Promise<void> {
     const whole = relay.store && !isStored ? answer.whole : undefined;
     if (!whole) return send(own);
     isStored = true;
-    return relay.store?.(JSON.stringify(whole)).then(() => send(own));
+    return relay.store?.(whole).then(() => send(own));
   };
   const send = (own: Buffer): Promise<void> | undefined => {
     const shown = array ? array.push(own) : own;

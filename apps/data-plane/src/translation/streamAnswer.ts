@@ -49,7 +49,7 @@ export class StreamAnswer {
   }
 
   /** The whole answer, once it has ended well. */
-  get whole(): object | undefined {
+  get whole(): string | undefined {
     return this.#translator.answer;
   }
 

@@ -7,17 +7,15 @@ import { emptyBlock, messagesEnvelope } from './writeStream.ts';
 
 /** The JSON answer of messages. */
 export function foldMessages({ blocks, finish }: FoldedAnswer, context: AnswerContext): object {
-  const content = blocks
-    .filter((block, at) => !isLast(block, at, blocks))
-    .map((block) => foldBlock(block, context));
+  const content = withoutLate(blocks).map((block) => foldBlock(block, context));
   const natives = blocks.flatMap(({ citations }) => citations.map(({ citation }) => citation.native));
   return { ...messagesEnvelope(context, finish, natives), content };
 }
 
 /** What was signed after the text, with nothing that follows: a stream drops it too. */
-function isLast({ open, text }: FoldedBlock, at: number, blocks: readonly FoldedBlock[]): boolean {
-  if (open.block !== 'reasoning' || text !== '' || at !== blocks.length - 1) return false;
-  return blocks[at - 1]?.open.block === 'text';
+function withoutLate(blocks: readonly FoldedBlock[]): readonly FoldedBlock[] {
+  const last = blocks.findLastIndex(({ open, text }) => open.block !== 'reasoning' || text !== '');
+  return blocks[last]?.open.block === 'text' ? blocks.slice(0, last + 1) : blocks;
 }
 
 function foldBlock({ open, text, opaque, citations }: FoldedBlock, context: AnswerContext): object {

@@ -146,7 +146,7 @@ export class MessagesStreamWriter implements StreamWriter {
    */
   #writeUnlessLate(event: QueuedEvent): string {
     if (isLate(event, this.#index < 0 ? undefined : this.#block)) {
-      this.#late = [event];
+      this.#late = [...(this.#late ?? []), event];
       return '';
     }
     const late = this.#late;

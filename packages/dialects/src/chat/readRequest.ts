@@ -10,6 +10,7 @@ import {
 } from '../ir/request.ts';
 import type { KeptShape } from '../json/parseBody.ts';
 import { Fields, fieldsOf, type ReadContext } from '../loss/fields.ts';
+import { type AllowedTools, readAllowed } from '../tools/allowedTools.ts';
 import { readMessages } from './readMessages.ts';
 import { readTools } from './readTools.ts';
 import type { ChatBody } from './wire.ts';
@@ -106,8 +107,22 @@ function readChoice(body: Fields<ChatBody>): ToolChoice | undefined {
   if (value === 'auto' || value === 'none') return { path, mode: value, name: '' };
   if (value === 'required') return { path, mode: 'any', name: '' };
   const wire = fieldsOf<Exclude<ChatCompletionToolChoiceOption, string>>(value, path, body.context);
-  const type = wire?.word('type', ['function', 'custom'] as const);
+  const type = wire?.word('type', ['function', 'custom', 'allowed_tools'] as const);
   if (!wire || !type) return undefined;
+  if (type === 'allowed_tools') {
+    const given = wire.need(type, wire.object<AllowedTools>(type));
+    wire.end();
+    return (
+      given &&
+      readAllowed(given, path, (tool) => {
+        const kind = tool.word('type', ['function', 'custom'] as const);
+        const named = kind && tool.need(kind, tool.object<{ name?: string }>(kind));
+        const name = named?.need('name', named.text('name'));
+        named?.end();
+        return name;
+      })
+    );
+  }
   const named = wire.object<{ name?: string }>(type);
   wire.need(type, named);
   const name = named?.need('name', named.text('name')) ?? '';

@@ -117,17 +117,12 @@ function readChoice(body: Fields<GeminiBody>): ToolChoice | undefined {
   const names = calling?.texts('allowedFunctionNames') ?? [];
   calling?.end();
   const [name = ''] = names;
-  if (names.length > 1) {
-    body.context.losses.add(
-      `${path}.allowedFunctionNames`,
-      'refused',
-      'other dialects can force one function, or any',
-    );
-  }
-  if (mode === 'ANY') return { path, mode: names.length === 1 ? 'one' : 'any', name };
+  const allowed = names.length > 0 ? names : undefined;
+  if (mode === 'ANY' && names.length === 1) return { path, mode: 'one', name };
+  if (mode === 'ANY') return { path, mode: 'any', name: '', allowed };
   if (mode === 'NONE') return { path, mode: 'none', name: '' };
   if (mode === 'VALIDATED') body.context.losses.add(`${path}.mode`, 'changed', 'calls are not validated');
-  return mode === undefined ? undefined : { path, mode: 'auto', name: '' };
+  return mode === undefined ? undefined : { path, mode: 'auto', name: '', allowed };
 }
 
 const LEVELS: Readonly<Record<string, Effort>> = {

@@ -6,6 +6,7 @@ import { type KeptShape, parseBody } from '../json/parseBody.ts';
 import { parseEvent, textOf } from '../json/writeJson.ts';
 import { isRecord, recordsIn } from '../loss/fields.ts';
 import { GroundingReader } from './grounding.ts';
+import { SIGNED_TEXT } from './wire.ts';
 
 const STOPS: Partial<Record<FinishReason, StopReason>> & Readonly<Record<string, StopReason>> = {
   STOP: 'end',
@@ -50,7 +51,10 @@ export class GeminiStreamReader implements StreamReader {
   #isOver = false;
   #native = '';
   readonly #grounding = new GroundingReader();
-  /** A signature after the text: the text is not over before the candidate is, which may still name its sources. */
+  /**
+   * The signature of a text, which comes after it: callers take the first item of an answer for its text. The text is not over before
+   * the candidate is, which may still name its sources.
+   */
   #lastSignature = '';
   #reasoningTokens: number | undefined;
   #current: { readonly at: number; readonly block: OpenEvent['block'] } | undefined;
@@ -111,32 +115,39 @@ export class GeminiStreamReader implements StreamReader {
 
   #readPart(part: Readonly<Record<string, unknown>>, kept: readonly string[], events: StreamEvent[]): void {
     const { text, thought, thoughtSignature, functionCall } = part;
-    if (text !== '') this.#signLast(events);
+    const isText = typeof text === 'string' && thought !== true;
+    // Of a text that has begun, another part is the next one.
+    if (!isText || (text !== '' && this.#current?.block === 'text')) this.#signLast(events);
     if (typeof thoughtSignature === 'string' && thoughtSignature !== '') {
-      const mayBeLast = text === '' && this.#current?.block === 'text' && this.#lastSignature === '';
-      if (mayBeLast) this.#lastSignature = thoughtSignature;
-      else {
-        this.#signLast(events);
-        this.#readSignature(thoughtSignature, events);
+      if (isText) {
+        this.#signedText(text, thoughtSignature, events);
+        return;
       }
+      this.#readSignature(thoughtSignature, events);
     }
     if (isRecord(functionCall)) this.#readCall(functionCall, kept, events);
     else if (typeof text === 'string') this.#text(thought === true ? 'reasoning' : 'text', text, events);
     else if (thoughtSignature === undefined) events.push(...unknown(Object.keys(part)[0] ?? 'an empty part'));
   }
 
+  #signedText(text: string, signature: string, events: StreamEvent[]): void {
+    this.#text('text', text, events);
+    this.#signLast(events);
+    this.#lastSignature = signature;
+  }
+
   #signLast(events: StreamEvent[]): void {
     if (this.#lastSignature === '') return;
     const signature = this.#lastSignature;
     this.#lastSignature = '';
-    this.#readSignature(signature, events);
+    this.#readSignature(signature, events, SIGNED_TEXT);
   }
 
-  /** A block of its own before the part that has it. */
-  #readSignature(data: string, events: StreamEvent[]): void {
+  /** A block of its own. */
+  #readSignature(data: string, events: StreamEvent[], id = ''): void {
     if (this.#current?.block !== 'reasoning') this.#open('reasoning', events);
     const at = this.#current?.at ?? 0;
-    events.push({ type: 'opaque', at, opaque: { owner: OWNERS.gemini, kind: 'thought', data, id: '' } });
+    events.push({ type: 'opaque', at, opaque: { owner: OWNERS.gemini, kind: 'thought', data, id } });
     this.#close(events);
   }
 

@@ -82,3 +82,6 @@ export function decodeSignature(signature: string, prefix: string): string {
   if (!Buffer.from(signature.slice(0, 8), 'base64').toString().startsWith(prefix)) return signature;
   return Buffer.from(signature, 'base64').toString();
 }
+
+/** The id of a signature that belongs to the text before it. */
+export const SIGNED_TEXT = 'text';

@@ -2,7 +2,7 @@ import type { CallPart, MediaPart, Message, Part, ResultPart } from '../ir/reque
 import { present, raw } from '../json/writeJson.ts';
 import { toolName } from '../wire/ids.ts';
 import { callArguments, ownOpaque, takesMedia, type WriteContext } from '../writeContext.ts';
-import type { Content, PartWire } from './wire.ts';
+import { type Content, type PartWire, SIGNED_TEXT } from './wire.ts';
 
 /** What Google lets stand for a signature that another model's call can't have (https://ai.google.dev/gemini-api/docs/thought-signatures). */
 const NO_SIGNATURE = 'skip_thought_signature_validator';
@@ -27,7 +27,7 @@ function noteMark({ cache, path }: Part, { losses }: WriteContext): void {
   if (cache) losses.add(`${path}.cache_control`, 'dropped', 'prefixes are cached without marks there');
 }
 
-/** A signature goes with the part that follows the reasoning; with an empty text, if nothing does. */
+/** A signature goes with the text that it signed, or the part that follows the reasoning; with an empty text, if nothing does. */
 function writeModel(parts: readonly Part[], names: Map<string, string>, context: WriteContext): PartWire[] {
   const written: PartWire[] = [];
   let signature: string | undefined;
@@ -36,7 +36,9 @@ function writeModel(parts: readonly Part[], names: Map<string, string>, context:
     noteMark(part, context);
     if (part.kind === 'reasoning') {
       const opaque = ownOpaque(part, context);
-      if (opaque) signature = opaque.data;
+      const before = written.at(-1);
+      if (opaque?.id === SIGNED_TEXT && before?.text !== undefined) before.thoughtSignature ??= opaque.data;
+      else if (opaque) signature = opaque.data;
       continue;
     }
     const isFirstCall = part.kind === 'call' && !hasCall;

@@ -70,7 +70,8 @@ const MODES = { auto: 'AUTO', none: 'NONE', any: 'ANY', one: 'ANY' } as const;
 function writeChoice({ choice, tools }: ToolPlan): object | undefined {
   if (!choice || !tools.some(({ kind }) => kind === 'function')) return undefined;
   const mode = MODES[choice.mode];
-  const allowedFunctionNames = choice.mode === 'one' ? [choice.name] : undefined;
+  const allowedFunctionNames =
+    choice.mode === 'one' ? [choice.name] : choice.mode === 'any' ? choice.allowed : undefined;
   return { functionCallingConfig: present({ mode, allowedFunctionNames }) };
 }
 

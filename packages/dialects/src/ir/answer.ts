@@ -19,6 +19,8 @@ export interface AnswerContext {
   readonly ownForms: ReadonlyMap<string, OwnForm>;
   /** The answer can be continued by its id, since this service stores it. */
   readonly isStored: boolean;
+  /** What an answer repeats of the request, in formats that do. */
+  readonly repeated: object;
   /** The id of the response that the caller continues, if any. */
   readonly previousId: string | undefined;
   /** Puts an opaque value in an envelope, with the reasoning that the caller's dialect has no place for. */

@@ -84,8 +84,8 @@ export interface StreamReader {
 /** Writes events for a caller, as the text of server-sent events. */
 export interface StreamWriter {
   write(event: StreamEvent): string;
-  /** The whole answer, once it has ended well, in formats that repeat it then. */
-  readonly answer?: object | undefined;
+  /** The JSON of the whole answer, once it has ended well, in formats that repeat it then. */
+  readonly answer?: string | undefined;
   /** What it keeps until later; undefined: nothing ever. */
   readonly heldBytes?: number;
 }

@@ -157,6 +157,8 @@ export interface ToolChoice {
   readonly mode: 'auto' | 'none' | 'any' | 'one';
   /** Of the one tool; else empty. */
   readonly name: string;
+  /** The only functions that may be called, of `auto` and `any`; undefined: all. */
+  readonly allowed?: readonly string[] | undefined;
 }
 
 /** Effort that a model spends on reasoning, in rising order. */

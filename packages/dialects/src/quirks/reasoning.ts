@@ -22,16 +22,16 @@ export interface ReasoningPlan {
   readonly isShown: boolean;
 }
 
-/** The nearest effort that a model has: not above what was asked, unless it has none below. */
+/** The nearest effort that a model has: not above what was asked, unless it has none below. It is `none` only if that was asked. */
 function nearestEffort(asked: Effort, has: readonly Effort[]): Effort | undefined {
   const rank = EFFORTS.indexOf(asked);
-  const ranked = EFFORTS.filter((effort) => has.includes(effort));
+  const ranked = EFFORTS.filter((effort) => has.includes(effort) && (effort !== 'none' || asked === 'none'));
   return ranked.findLast((effort) => EFFORTS.indexOf(effort) <= rank) ?? ranked[0];
 }
 
-/** The effort whose tokens are next to a number. */
+/** The effort of the most tokens that are not above a number, which is greater than 0. */
 function effortOfBudget(tokens: number): Effort {
-  return EFFORTS.findLast((effort) => BUDGETS[effort] <= Math.max(tokens, 0)) ?? 'none';
+  return EFFORTS.findLast((effort) => effort !== 'none' && BUDGETS[effort] <= tokens) ?? 'minimal';
 }
 
 /** How a target is asked to reason; undefined if the request says nothing of it, or the target can't be asked. */

@@ -15,6 +15,7 @@ import {
 } from '../ir/request.ts';
 import type { KeptShape } from '../json/parseBody.ts';
 import { Fields, fieldsOf, type ReadContext } from '../loss/fields.ts';
+import { type AllowedTools, readAllowed } from '../tools/allowedTools.ts';
 import { hostedService } from '../tools/hosted.ts';
 import { readInput } from './readInput.ts';
 import { readTools } from './readTools.ts';
@@ -130,6 +131,12 @@ function readChoice(body: Fields<ResponsesBody>): ToolChoice | undefined {
     const name = wire.need('name', wire.text('name')) ?? '';
     wire.end();
     return { path, mode: 'one', name };
+  }
+  if (type === 'allowed_tools') {
+    return readAllowed(wire as Fields<AllowedTools>, path, (tool) => {
+      tool.word('type', ['function', 'custom'] as const);
+      return tool.need('name', tool.text('name'));
+    });
   }
   if (hostedService(type)) return { path, mode: 'one', name: type };
   body.context.losses.add(path, 'refused', `a choice of type ${type.slice(0, 40)} has no counterpart`);

@@ -85,10 +85,12 @@ function writeTools({ tools }: ToolPlan): ToolWire[] {
 
 function writeChoice({ choice, tools }: ToolPlan): ResponsesBody['tool_choice'] {
   if (!choice) return undefined;
-  if (choice.mode === 'any') return 'required';
-  if (choice.mode !== 'one') return choice.mode;
-  const isCustom = tools.some((tool) => tool.kind === 'freeform' && tool.name === choice.name);
-  return { type: isCustom ? 'custom' : 'function', name: choice.name };
+  const typeOf = (name: string) =>
+    tools.some((tool) => tool.kind === 'freeform' && tool.name === name) ? 'custom' : 'function';
+  if (choice.mode === 'one') return { type: typeOf(choice.name), name: choice.name };
+  const mode = choice.mode === 'any' ? 'required' : choice.mode;
+  if (!choice.allowed || mode === 'none') return mode;
+  return { type: 'allowed_tools', mode, tools: choice.allowed.map((name) => ({ type: typeOf(name), name })) };
 }
 
 function writeText(

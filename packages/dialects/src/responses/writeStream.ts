@@ -3,6 +3,7 @@ import type { AnswerContext } from '../ir/answer.ts';
 import type { NativeCitation } from '../ir/citation.ts';
 import type { CitationEvent, OpenEvent, StreamEvent, StreamWriter, VendorError } from '../ir/event.ts';
 import type { Opaque } from '../ir/request.ts';
+import { writeJson } from '../json/writeJson.ts';
 import { namedFrame } from '../wire/frames.ts';
 import { type Annotation, writeAnnotation } from './annotations.ts';
 import { endOf, itemId, writeContentPart, writeItem, writeResponse } from './writeItems.ts';
@@ -28,13 +29,13 @@ export class ResponsesStreamWriter implements StreamWriter {
   readonly #output: object[] = [];
   #next = 0;
   #sequence = 0;
-  #answer: object | undefined;
+  #answer: string | undefined;
 
   constructor(context: AnswerContext) {
     this.#context = context;
   }
 
-  get answer(): object | undefined {
+  get answer(): string | undefined {
     return this.#answer;
   }
 
@@ -65,7 +66,7 @@ export class ResponsesStreamWriter implements StreamWriter {
           finish: event,
           natives: this.#natives,
         });
-        this.#answer = response;
+        this.#answer = writeJson(response);
         return this.#frame(`response.${status}`, { response });
       }
       case 'error':
@@ -123,10 +124,11 @@ export class ResponsesStreamWriter implements StreamWriter {
     const text = item.pieces.join('');
     const written = writeItem({ open, text, opaque, annotations }, index, 'completed', this.#context);
     this.#output[index] = written;
-    const done = this.#frame('response.output_item.done', { output_index: index, item: written });
     if (open.block === 'text')
       this.#done.set(at, { open, index, pieces: [], opaque: undefined, annotations });
-    return this.#closeParts(item, text) + done;
+    // In this order: each frame takes the next number.
+    const parts = this.#closeParts(item, text);
+    return parts + this.#frame('response.output_item.done', { output_index: index, item: written });
   }
 
   /** What comes once the text is done is in the response at the end, too: it has the same list. */

@@ -8,6 +8,7 @@ import type {
   Tool,
   ToolChoice,
 } from '../ir/request.ts';
+import type { Losses } from '../loss/losses.ts';
 import { lowerSchema } from '../schema/lowerSchema.ts';
 import { qualifiesForStrict } from '../schema/strictSchema.ts';
 import { toolName } from '../wire/ids.ts';
@@ -68,6 +69,7 @@ export function planTools(request: ModelRequest, context: WriteContext): ToolPla
     if (tool.kind === 'freeform' && planned.kind === 'function') freeform.add(planned.name);
   }
   const choice = planChoice(request, tools, context);
+  leaveAllowed(tools, choice, request, context);
   const outputTool = planOutput(request, tools, choice, context);
   return {
     tools,
@@ -173,7 +175,7 @@ function planChoice(
   if (!choice) return undefined;
   const isForced = choice.mode === 'any' || choice.mode === 'one';
   if (choice.mode !== 'one') {
-    if (tools.length > 0) return { mode: choice.mode, name: '' };
+    if (tools.length > 0) return { mode: choice.mode, name: '', allowed: planAllowed(choice, tools, losses) };
     if (isForced) losses.add(choice.path, 'refused', 'no tool is left that the model could call');
     return undefined;
   }
@@ -184,6 +186,34 @@ function planChoice(
   if (isThere) return { mode: 'one', name };
   losses.add(choice.path, 'refused', `the model has no tool ${choice.name}`);
   return undefined;
+}
+
+/** The vendor's names of the only functions that may be called; undefined if these are all. */
+function planAllowed(
+  { path, allowed }: ToolChoice,
+  tools: readonly PlannedTool[],
+  losses: Losses,
+): readonly string[] | undefined {
+  if (!allowed) return undefined;
+  const named = new Set(allowed.map(toolName));
+  const own = tools.flatMap((tool) => (tool.kind === 'hosted' ? [] : tool.name));
+  for (const name of named)
+    if (!own.includes(name)) losses.add(path, 'refused', `the model has no tool ${name}`);
+  return own.every((name) => named.has(name)) ? undefined : [...named];
+}
+
+/** Where a target can't be told which functions may be called, it gets no others. */
+function leaveAllowed(
+  tools: PlannedTool[],
+  choice: ToolPlan['choice'],
+  { toolChoice }: ModelRequest,
+  { format, losses }: WriteContext,
+): void {
+  const { allowed, mode } = choice ?? {};
+  if (!allowed || !toolChoice || format === 'responses' || (format === 'gemini' && mode === 'any')) return;
+  losses.add(toolChoice.path, 'changed', 'only the tools that may be called are sent');
+  const left = tools.filter((tool) => tool.kind === 'hosted' || allowed.includes(tool.name));
+  tools.splice(0, tools.length, ...left);
 }
 
 /** The model has to call the tool that stands for its output, or another one before. */

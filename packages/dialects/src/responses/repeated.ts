@@ -1,0 +1,37 @@
+import type { JsonText } from '../ir/request.ts';
+import { type KeptShape, type ParseLimits, parseBody } from '../json/parseBody.ts';
+import { raw } from '../json/writeJson.ts';
+import { isRecord } from '../loss/fields.ts';
+
+/** What a response repeats of its request, and what it says where the request says nothing. */
+const REPEATED = {
+  instructions: null,
+  max_output_tokens: null,
+  metadata: {},
+  parallel_tool_calls: true,
+  reasoning: { effort: null, summary: null },
+  temperature: null,
+  text: { format: { type: 'text' } },
+  tool_choice: 'auto',
+  tools: [],
+  top_p: null,
+  truncation: 'disabled',
+};
+
+const SHAPE: KeptShape = {
+  members: Object.fromEntries(['input', ...Object.keys(REPEATED)].map((name) => [name, 'kept'])),
+};
+/** Between tokens only: a string has none. A line of a stream must not end there. */
+const LINE_ENDS = /[\r\n]+/g;
+
+/** The members of a request's body that its response repeats, as they were sent. */
+export function repeatedOf(bytes: Uint8Array, limits: ParseLimits): object {
+  const { value, kept } = parseBody(bytes, SHAPE, limits) ?? { value: undefined, kept: [] };
+  const sent = isRecord(value) ? value : {};
+  return Object.fromEntries(
+    Object.entries(REPEATED).map(([name, otherwise]) => {
+      const text = kept[Number(sent[name])] ?? 'null';
+      return [name, text === 'null' ? otherwise : raw(text.replaceAll(LINE_ENDS, ' ') as JsonText)];
+    }),
+  );
+}
