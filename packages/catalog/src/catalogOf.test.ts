@@ -37,6 +37,24 @@ const generate = (facts: Facts, ...models: ModelInfo[]) => catalogOf(facts, mode
 const own = (input_price: string, output_price = input_price) => ({ from: null, input_price, output_price });
 
 describe('a model of the catalog', () => {
+  it('can do the same by its name with a date as by the one without', () => {
+    for (const date of ['-2026-11-01', '-20261101', '@20261101']) {
+      const pair = (...capabilities: string[][]) =>
+        factsOf(
+          capabilities.map((each, at) => ({
+            name: at === 0 ? 'a' : `a${date}`,
+            capabilities: each,
+            prices: [own('1')],
+          })),
+          { package_provider: null },
+        );
+      expect(() => generate(pair(['tools', 'pdf_input'], ['tools']))).toThrow(
+        'Give them the same capabilities',
+      );
+      expect(generate(pair(['tools', 'pdf_input'], ['pdf_input', 'tools']))).toHaveLength(2);
+    }
+  });
+
   it('has the price of the package under its exact name', () => {
     const [model] = generate(factsOf([{ name: 'a-2026-01-01' }]), packaged(['a', 'a-2026-01-01']));
     expect(model).toMatchObject({

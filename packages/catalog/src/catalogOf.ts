@@ -41,6 +41,7 @@ export function catalogOf(facts: Facts, models: readonly ModelInfo[], release: R
   for (const model of models) for (const name of exactNames(model.match)) byName.set(name, model);
   const unlisted = models.filter((model) => !isListed(facts, model));
   const listed = [...facts.models, ...unlisted.map((model) => withoutFacts(facts.provider, model))];
+  checkPairs(facts);
   const names = new Set(listed.map(({ name }) => name));
   if (names.size !== listed.length) throw new Error(`${facts.provider}: a model is listed twice.`);
   const entries = listed.map((model) => {
@@ -64,6 +65,21 @@ export function catalogOf(facts: Facts, models: readonly ModelInfo[], release: R
     },
     models: entries.sort((a, b) => (a.name < b.name ? -1 : 1)),
   };
+}
+
+const DATE = /[-@](\d{4}-\d{2}-\d{2}|\d{8})$/;
+
+/** A model can do the same by its name with a date as by the one without. Throws if the facts say otherwise. */
+function checkPairs({ provider, models }: Facts): void {
+  const capabilities = new Map(models.map((model) => [model.name, model.capabilities.toSorted().join(', ')]));
+  for (const [name, own] of capabilities) {
+    const undated = name.replace(DATE, '');
+    const others = capabilities.get(undated);
+    if (others !== undefined && others !== own)
+      throw new Error(
+        `${provider}: ${name} can do ${own}, and ${undated} ${others}. Give them the same capabilities.`,
+      );
+  }
 }
 
 function newest(facts: Facts): string {
