@@ -181,7 +181,15 @@ describe('an unserved route', () => {
   });
 
   it('is no route of the operator API or the console', () => {
-    for (const path of ['/', '/api/v1/models', '/docs', '/console/models', '/metrics', '/responsesx'])
+    for (const path of [
+      '/',
+      '/api/v1/models',
+      '/docs',
+      '/console/models',
+      '/metrics',
+      '/responsesx',
+      '/upload',
+    ])
       expect([path, isInferencePath(path)]).toEqual([path, false]);
   });
 
@@ -196,6 +204,7 @@ describe('an unserved route of Google', () => {
 
   it.each([
     ['/v1beta/files', {}],
+    ['/upload/v1beta/files', {}],
     ['/v1alpha/models/x', {}],
     ['/nope/models/gemini-pro:batchGenerateContent', {}],
     ['/v1/files', { 'x-goog-api-key': 'x' }],

@@ -110,17 +110,25 @@ function notServed(model: RoutableModel, route: Route, table: RoutingTable): App
     const message = `No enabled connector serves the model ${model.id}.`;
     return new AppError('not_found', 'model_not_found', message, { param: 'model' });
   }
-  const works = GENERATING_ROUTES.find((other) => servesRoute(connector, other));
-  const hint = works === undefined ? '' : ` Use ${ROUTE_PATHS[works]}.`;
-  const message = `No connector of the model ${model.id} serves ${ROUTE_PATHS[route]}.${hint}`;
+  const message = `No connector of the model ${model.id} serves ${ROUTE_PATHS[route]}.${hintFor(model, connector, route)}`;
   return new AppError('invalid_request', 'route_not_supported', message, { param: 'model' });
 }
 
+const EMBEDDING_ROUTES: readonly Route[] = [Route.EMBEDDINGS, Route.EMBED_CONTENT];
 const GENERATING_ROUTES = [
   Route.CHAT_COMPLETIONS,
   Route.MESSAGES,
   Route.RESPONSES,
-  Route.EMBEDDINGS,
   Route.GENERATE_CONTENT,
   Route.COMPLETIONS,
 ];
+
+/** Names a route at which a model works, as near as there is to one that its connector does not serve; empty if there is none. */
+export function hintFor({ capabilities }: RoutableModel, connector: RoutableConnector, route: Route): string {
+  const embeds = capabilities.includes('embeddings') || EMBEDDING_ROUTES.includes(route);
+  const nearestFirst = embeds
+    ? [...EMBEDDING_ROUTES, ...GENERATING_ROUTES]
+    : [...GENERATING_ROUTES, ...EMBEDDING_ROUTES];
+  const works = nearestFirst.find((other) => servesRoute(connector, other));
+  return works === undefined ? '' : ` Use ${ROUTE_PATHS[works]}.`;
+}

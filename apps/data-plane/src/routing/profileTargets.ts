@@ -24,11 +24,10 @@ import {
   type RoutableConnector,
   type RoutedOperation,
   type RoutingTable,
-  routesOf,
 } from '@weighbridge/state';
 import type { Target, Targets } from '../control/target.ts';
 import { orderConnectors } from './connectorOrder.ts';
-import { passingFirst, servingConnectors } from './modelTargets.ts';
+import { hintFor, passingFirst, servingConnectors } from './modelTargets.ts';
 
 export interface ProfileDeps {
   readonly random: Draw;
@@ -159,7 +158,7 @@ function noTargetError(
       return new AppError('permission', 'model_not_allowed', message, param);
     }
     case 'route': {
-      const message = `No model ${whose} supports ${ROUTE_PATHS[route]}.${routeHint(failed, table)}`;
+      const message = `No model ${whose} supports ${ROUTE_PATHS[route]}.${routeHint(failed, route, table)}`;
       return new AppError('invalid_request', 'route_not_supported', message, param);
     }
     case 'constraints': {
@@ -175,12 +174,12 @@ function noTargetError(
   }
 }
 
-function routeHint(models: readonly { readonly model: string }[], table: RoutingTable): string {
+function routeHint(models: readonly { readonly model: string }[], route: Route, table: RoutingTable): string {
   for (const { model: id } of models) {
     const model = table.models.get(id);
     const [serving] = model ? servingConnectors(model, table) : [];
-    const [works] = serving ? routesOf(serving) : [];
-    if (works !== undefined) return ` Use ${ROUTE_PATHS[works]}.`;
+    const hint = model && serving ? hintFor(model, serving, route) : '';
+    if (hint !== '') return hint;
   }
   return '';
 }

@@ -1,4 +1,4 @@
-const INFERENCE_PATH = /^\/(?:v1|v1beta|openai)(?=[/?]|$)/;
+const INFERENCE_PATH = /^\/(?:v1|(?:upload\/)?v1beta|openai)(?=[/?]|$)/;
 /** What clients ask for if their base URL lacks `/v1`. */
 const UNVERSIONED_PATH =
   /^\/(?:chat\/completions|completions|responses|messages|embeddings|models|feedback)(?=[/?]|$)/;

@@ -73,7 +73,7 @@ function hintFor(path: string): string {
 }
 
 const ANTHROPIC_PATH = /^\/(?:v1\/)?(?:messages|complete)(?=[/?]|$)/;
-const GEMINI_PATH = /^\/v1(?:beta|alpha)\d*(?=[/?]|$)/;
+const GEMINI_PATH = /^\/(?:upload\/)?v1(?:beta|alpha)\d*(?=[/?]|$)/;
 /** Google's way to name a method: `/models/gemini-pro:generateContent`. */
 const GEMINI_METHOD = /^:[a-z]{1,40}[A-Z][A-Za-z]{0,40}$/;
 

@@ -14,6 +14,11 @@ export function quirksOf(model: RoutableModel, format: TargetFormat): Quirks {
   return quirks;
 }
 
+/** OpenAI's models that reason take no stop sequences, unless the catalog says otherwise. */
+function stopsOf({ maxStops }: Quirks, provider: string, format: TargetFormat): number {
+  return format === 'chat' && LIKE_OPENAI.has(provider) ? 0 : maxStops;
+}
+
 /** Vendors that have all that OpenAI's chat completions have. */
 const LIKE_OPENAI: ReadonlySet<string> = new Set(['azure', 'openai']);
 
@@ -53,7 +58,7 @@ function readQuirks(
   const reasons = capabilities.includes('reasoning');
   // Only models that reason refuse sampling settings, unless the catalog says otherwise.
   const known: Quirks = reasons
-    ? { ...sized, inputs }
+    ? { ...sized, inputs, maxStops: stopsOf(sized, provider, format) }
     : { ...sized, inputs, efforts: [], budget: undefined, adaptive: false, sampling: true };
   return withCapabilities(known, capabilities, format);
 }

@@ -188,3 +188,47 @@ it('a refusal of what only the vendor gets says so', () => {
   });
   expect(inTranslation(new TypeError('x'), 'm')).toBeInstanceOf(TypeError);
 });
+
+describe('stop sequences, where the vendor has responses and chat completions', () => {
+  const REASONS = ['tools', 'reasoning'];
+  const rows: readonly [readonly string[], number, Operation | 'refused'][] = [
+    [['tools'], 1, CHAT_COMPLETIONS],
+    [['tools'], 4, CHAT_COMPLETIONS],
+    [['tools'], 5, 'refused'],
+    [['tools'], 0, RESPONSES],
+    [['tools', 'stop_sequences_0'], 1, 'refused'],
+    [REASONS, 1, 'refused'],
+    [REASONS, 0, RESPONSES],
+    [[...REASONS, 'stop_sequences_2'], 2, CHAT_COMPLETIONS],
+    [[], 1, CHAT_COMPLETIONS],
+  ];
+
+  it.each(rows)('of a model with %j, %i of them: %o', (capabilities, count, expected) => {
+    const stops = Array.from({ length: count }, (_, n) => `END${n}`);
+    for (const [asked, body] of [
+      [MESSAGES, { messages: [said('x')], max_tokens: 9, stop_sequences: stops }],
+      [
+        GENERATE_CONTENT,
+        { contents: [{ parts: [{ text: 'x' }] }], generationConfig: { stopSequences: stops } },
+      ],
+    ] as const) {
+      const { model } = at(OPENAI);
+      const { one } = translation(asked, body);
+      const translate = () =>
+        one.translate({ model: { ...model, capabilities }, connector: OPENAI }, RESPONSES, 'gpt');
+      if (expected === 'refused') expect(refusal(translate).message).toMatch(/stop sequences/);
+      else {
+        const { generation, translation: made } = translate();
+        expect([made.operation, generation.operation]).toEqual([expected, expected]);
+        const { stop } = JSON.parse(generation.body.toBuffer().toString());
+        expect(stop).toEqual(count === 0 ? undefined : stops);
+      }
+    }
+  });
+
+  it('are refused where the account has responses only', () => {
+    const { one } = translation(MESSAGES, { messages: [said('x')], max_tokens: 9, stop_sequences: ['x'] });
+    const alone = at(connector('openai', Route.RESPONSES));
+    expect(refusal(() => one.translate(alone, RESPONSES, 'gpt')).message).toMatch(/stop sequences/);
+  });
+});

@@ -129,15 +129,19 @@ export class RequestTranslation {
   }
 
   /** `name`: the vendor's name of the model. Throws a 400 that names what has no counterpart. */
-  translate({ model, connector }: Target, operation: Operation, name: string): TranslatedRequest {
+  translate(target: Target, usual: Operation, name: string): TranslatedRequest {
+    const { model, connector } = target;
     const scope = this.#scope;
+    const parsed = this.#parse();
+    const operation = stopsByChat(parsed, target, usual) ? CHAT_COMPLETIONS : usual;
     const counts = operation.isCounter ?? false;
     // A count loses nothing that its caller would miss.
     const policy = counts ? 'lenient' : this.#policy;
     const account = connector.id;
     const format = operation.targetFormat ?? formatOf(operation);
-    const target = { format, owner: OWNERS[format], account, model: name, quirks: quirksOf(model, format) };
-    const translated = translateRequest(this.#parse(), { target, scope, policy, counts });
+    const quirks = quirksOf(model, format);
+    const asked = { format, owner: OWNERS[format], account, model: name, quirks };
+    const translated = translateRequest(parsed, { target: asked, scope, policy, counts });
     if (translated.kind === 'refused') throw notTranslatable(model.id, translated.losses, policy);
     const { answer, losses } = translated;
     this.#take(translated.body.length);
@@ -176,6 +180,17 @@ export class RequestTranslation {
   #take(bytes: number): void {
     this.#memory.takeBody(TIMES_HELD * bytes, (TIMES_HELD + 1) * bytes, this.#scope.principal);
   }
+}
+
+/** Responses have no stop sequences; where the model takes them by chat completions, it is asked by those. */
+function stopsByChat({ request }: ParsedRequest, { model, connector }: Target, usual: Operation): boolean {
+  const stops = request.sampling.stop?.value.length ?? 0;
+  return (
+    usual === RESPONSES &&
+    stops > 0 &&
+    stops <= quirksOf(model, 'chat').maxStops &&
+    servesRoute(connector, CHAT_COMPLETIONS.route)
+  );
 }
 
 function callersLimit(generation: GenerationRequest): AttemptTranslation['limit'] {
