@@ -10,8 +10,9 @@ import type { StopReason, StreamEvent, StreamReader } from '../ir/event.ts';
 import { BROKEN_OFF } from '../ir/eventOrder.ts';
 import type { Opaque, OpaqueKind } from '../ir/request.ts';
 import { type KeptShape, parseBody } from '../json/parseBody.ts';
-import { parseEvent, textOf } from '../json/writeJson.ts';
+import { parseEvent, parseJson, textOf } from '../json/writeJson.ts';
 import { isRecord } from '../loss/fields.ts';
+import { searchOf } from '../tools/webSearch.ts';
 import { readCitation, readCitations } from './citations.ts';
 import { statusOfType } from './errors.ts';
 
@@ -42,6 +43,7 @@ export class MessagesStreamReader implements StreamReader {
   #hasFinished = false;
   #reasoningTokens: number | undefined;
   #finish: StreamEvent | undefined;
+  readonly #searches = new Searches();
   /** Of calls whose arguments came with their beginning, as some vendors send them. */
   readonly #inputs = new Map<number, string>();
 
@@ -57,8 +59,9 @@ export class MessagesStreamReader implements StreamReader {
       case 'message_start':
         return [{ type: 'start', id: textOf(event.message?.id), created: undefined }];
       case 'content_block_start':
-        return startBlock(event);
+        return this.#searches.start(event) ?? startBlock(event);
       case 'content_block_delta':
+        if (this.#searches.add(event)) return [];
         if (event.delta?.type === 'input_json_delta' && event.delta.partial_json)
           this.#inputs.delete(event.index);
         return readDelta(event);
@@ -119,6 +122,35 @@ export class MessagesStreamReader implements StreamReader {
     return [{ type: 'error', error: { status: statusOfType(code), code, message: textOf(error?.message) } }];
   }
 }
+
+/** The searches that the vendor runs: what one looks for comes before what it finds. */
+class Searches {
+  readonly #queries = new Map<number, { readonly id: string; input: string }>();
+
+  /** The events of a block of a search; undefined if it is none. */
+  start({ index, content_block: block }: BetaRawContentBlockStartEvent): readonly StreamEvent[] | undefined {
+    if (block?.type === 'server_tool_use' && block.name === 'web_search') {
+      const isWhole = isRecord(block.input) && Object.keys(block.input).length > 0;
+      this.#queries.set(index, { id: textOf(block.id), input: isWhole ? JSON.stringify(block.input) : '' });
+      return [];
+    }
+    if (block?.type !== 'web_search_tool_result') return undefined;
+    const asked = [...this.#queries.values()].find(({ id }) => id === block.tool_use_id);
+    const input = parseJson(asked?.input ?? '');
+    return [searchOf(isRecord(input) ? input.query : '', block.content)];
+  }
+
+  /** Whether the delta is one of what is looked for. */
+  add({ index, delta }: BetaRawContentBlockDeltaEvent): boolean {
+    const search = this.#queries.get(index);
+    if (!search) return false;
+    const piece = delta?.type === 'input_json_delta' ? textOf(delta.partial_json) : '';
+    if (search.input.length < MAX_INPUT_LENGTH) search.input += piece;
+    return true;
+  }
+}
+
+const MAX_INPUT_LENGTH = 10_000;
 
 function startBlock({
   index: at,

@@ -2,10 +2,13 @@ import type {
   BetaCitationsDelta,
   BetaContentBlock,
   BetaRawContentBlockDelta,
+  BetaServerToolUseBlock,
   BetaStopReason,
   BetaTextBlock,
   BetaThinkingBlock,
   BetaToolUseBlock,
+  BetaWebSearchResultBlock,
+  BetaWebSearchToolResultBlock,
 } from '@anthropic-ai/sdk/resources/beta/messages/messages';
 import { cachedInputTokens, NO_TOKENS, totalOutputTokens, uncachedInputTokens } from '@weighbridge/domain';
 import { nativeReason } from '../conversation/nativeReason.ts';
@@ -16,6 +19,7 @@ import type {
   CitationEvent,
   FinishEvent,
   OpenEvent,
+  SearchEvent,
   StopReason,
   StreamEvent,
   StreamWriter,
@@ -81,6 +85,27 @@ export function emptyBlock(open: OpenEvent): BetaContentBlock {
   return { type: 'text', text: '', citations: null } satisfies BetaTextBlock;
 }
 
+/** The two blocks of a search that the vendor ran; the caller need not send them back. */
+export function searchBlocks(
+  { query, results }: SearchEvent,
+  id: string,
+): [BetaServerToolUseBlock, BetaWebSearchToolResultBlock] {
+  const tool_use_id = `srvtoolu_${id}`;
+  const content = results.map(
+    ({ url, title }): BetaWebSearchResultBlock => ({
+      type: 'web_search_result',
+      url,
+      title,
+      encrypted_content: '',
+      page_age: null,
+    }),
+  );
+  return [
+    { type: 'server_tool_use', id: tool_use_id, name: 'web_search', input: { query } },
+    { type: 'web_search_tool_result', tool_use_id, content },
+  ];
+}
+
 /** Whether a block of reasoning comes after one of text. */
 function isLate(event: QueuedEvent, before: OpenEvent['block'] | undefined): boolean {
   return event.type === 'open' && event.block === 'reasoning' && before === 'text';
@@ -102,6 +127,7 @@ export class MessagesStreamWriter implements StreamWriter {
   readonly #queue = new BlockQueue();
   readonly #natives: NativeCitation[] = [];
   #index = -1;
+  #searches = 0;
   #block: OpenEvent['block'] = 'text';
   #isSigned = true;
   /** The events of a block that waits for what follows. */
@@ -125,6 +151,8 @@ export class MessagesStreamWriter implements StreamWriter {
       case 'citation':
       case 'close':
         return this.#writeAll(this.#queue.push(event));
+      case 'search':
+        return this.#writeLate() + this.#search(event);
       case 'finish':
         return this.#writeAll(this.#queue.end()) + this.#end(event);
       case 'error':
@@ -155,10 +183,32 @@ export class MessagesStreamWriter implements StreamWriter {
       late.push(event);
       return '';
     }
+    return this.#writeLate() + this.#writeUnlessLate(event);
+  }
+
+  /** What waits for something that follows. */
+  #writeLate(): string {
+    const late = this.#late ?? [];
     this.#late = undefined;
     let frames = '';
     for (const one of late) frames += this.#writeQueued(one);
-    return frames + this.#writeUnlessLate(event);
+    return frames;
+  }
+
+  #search(search: SearchEvent): string {
+    const [use, result] = searchBlocks(search, `${this.#context.id}_${this.#searches++}`);
+    this.#block = 'call';
+    const index = ++this.#index;
+    const start = frame('content_block_start', { index, content_block: { ...use, input: {} } });
+    const input = this.#delta(DELTAS.call, JSON.stringify(use.input));
+    const found = { index: ++this.#index, content_block: result };
+    return (
+      start +
+      input +
+      frame('content_block_stop', { index }) +
+      frame('content_block_start', found) +
+      frame('content_block_stop', { index: found.index })
+    );
   }
 
   #writeQueued(event: QueuedEvent): string {

@@ -5,7 +5,8 @@ import { joinEnvelopes } from '../wire/seal.ts';
 import { callPart, geminiReason, geminiUsage, groundingMembers, signedPart } from './writeStream.ts';
 
 /** The JSON answer of `generateContent`. */
-export function foldGemini({ blocks, citations, finish }: FoldedAnswer, context: AnswerContext): object {
+export function foldGemini(answer: FoldedAnswer, context: AnswerContext): object {
+  const { blocks, citations, searches, finish } = answer;
   const parts: object[] = [];
   let envelopes: string[] = [];
   for (const { open, text, opaque } of blocks) {
@@ -16,9 +17,13 @@ export function foldGemini({ blocks, citations, finish }: FoldedAnswer, context:
     } else if (text !== '') parts.push(open.block === 'reasoning' ? { text, thought: true } : { text });
   }
   if (envelopes.length > 0) parts.push(signedPart({ text: '' }, joinEnvelopes(envelopes)));
+  const grounding = groundingMembers(
+    citations,
+    searches.map(({ search }) => search.query),
+  );
   const ended = finish && { finishReason: geminiReason(finish), finishMessage: nativeReason(finish) };
   return {
-    candidates: [{ content: { role: 'model', parts }, ...ended, ...groundingMembers(citations), index: 0 }],
+    candidates: [{ content: { role: 'model', parts }, ...ended, ...grounding, index: 0 }],
     ...(finish && { usageMetadata: geminiUsage(context, finish) }),
     modelVersion: context.model,
     responseId: context.id,

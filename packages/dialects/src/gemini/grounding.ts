@@ -4,6 +4,10 @@ import type { Citation, CitedPlace, CitedSpan, NativeCitation } from '../ir/cita
 import type { CitationEvent, CiteEvent, StreamEvent } from '../ir/event.ts';
 import { textOf } from '../json/writeJson.ts';
 import { isRecord, recordsIn } from '../loss/fields.ts';
+import { searchOf } from '../tools/webSearch.ts';
+
+/** Of an answer. */
+const MAX_QUERIES = 100;
 
 type Wire = Readonly<Record<string, unknown>>;
 
@@ -13,6 +17,10 @@ export class GroundingReader {
   #cited: StreamEvent[] = [];
   /** The sources that the last chunk named, and whether one of its spans has them. */
   #sources: readonly { readonly citation: Citation | undefined; isCited: boolean }[] = [];
+
+  /** What the last chunk says that was searched for, and what was found. */
+  #queries: readonly unknown[] = [];
+  #pages: readonly unknown[] = [];
 
   read({ groundingMetadata, citationMetadata }: Wire): void {
     if (isRecord(groundingMetadata)) this.#readGrounding(groundingMetadata);
@@ -36,8 +44,16 @@ export class GroundingReader {
     return this.take();
   }
 
-  #readGrounding({ groundingChunks, groundingSupports }: Wire): void {
+  /** The searches of the answer. The pages are those of all of them. */
+  searches(): readonly StreamEvent[] {
+    const last = this.#queries.length - 1;
+    return this.#queries.map((query, at) => searchOf(query, at === last ? this.#pages : []));
+  }
+
+  #readGrounding({ groundingChunks, groundingSupports, webSearchQueries }: Wire): void {
+    if (Array.isArray(webSearchQueries)) this.#queries = webSearchQueries.slice(0, MAX_QUERIES);
     if (Array.isArray(groundingChunks)) {
+      this.#pages = recordsIn(groundingChunks).map(({ web }) => web);
       this.#sources = groundingChunks.slice(0, MAX_CITATIONS).map((chunk) => {
         return { citation: isRecord(chunk) ? sourceOf(chunk) : undefined, isCited: false };
       });

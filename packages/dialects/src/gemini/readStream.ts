@@ -95,6 +95,7 @@ export class GeminiStreamReader implements StreamReader {
     const reasoningTokens = this.#reasoningTokens;
     const events = [...this.#grounding.end()];
     this.#signLast(events);
+    events.push(...this.#grounding.searches());
     events.push({ type: 'finish', stop, native, sequence: undefined, reasoningTokens });
     return events;
   }

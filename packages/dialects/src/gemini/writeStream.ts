@@ -62,11 +62,16 @@ export function callPart({ id, name, form }: OpenEvent & { block: 'call' }, text
   return { functionCall: { id, name, args: raw(args) } };
 }
 
-/** The members of a candidate that say what it cites. */
-export function groundingMembers(citations: readonly CitationEvent[]): object {
-  if (citations.length === 0) return {};
+/** The members of a candidate that say what it cites, and what was searched for. */
+export function groundingMembers(
+  citations: readonly CitationEvent[],
+  webSearchQueries: readonly string[],
+): object {
+  if (citations.length + webSearchQueries.length === 0) return {};
+  const queries = webSearchQueries.length === 0 ? {} : { webSearchQueries };
+  if (citations.length === 0) return { groundingMetadata: queries };
   const nativeCitations = citations.map(({ citation }) => citation.native);
-  return { groundingMetadata: writeGrounding(citations), nativeCitations };
+  return { groundingMetadata: { ...writeGrounding(citations), ...queries }, nativeCitations };
 }
 
 /** Writes a stream of Gemini's answers, in which a call is whole. */
@@ -75,6 +80,7 @@ export class GeminiStreamWriter implements StreamWriter {
   readonly #opaques: PendingOpaques;
   readonly #blocks = new Map<number, { readonly open: OpenEvent; readonly pieces: string[] }>();
   readonly #citations: CitationEvent[] = [];
+  readonly #queries: string[] = [];
   readonly #tail: string;
 
   constructor(context: AnswerContext) {
@@ -96,6 +102,9 @@ export class GeminiStreamWriter implements StreamWriter {
         return this.#close(event.at);
       case 'citation':
         this.#citations.push(event);
+        return '';
+      case 'search':
+        this.#queries.push(event.query);
         return '';
       case 'finish':
         return this.#end(event);
@@ -131,7 +140,7 @@ export class GeminiStreamWriter implements StreamWriter {
     const parts = [signedPart({ text: '' }, envelope)];
     const native = JSON.stringify(nativeReason(finish));
     const reason = `,"finishReason":"${geminiReason(finish)}","finishMessage":${native}`;
-    const members = JSON.stringify(groundingMembers(this.#citations)).slice(1, -1);
+    const members = JSON.stringify(groundingMembers(this.#citations, this.#queries)).slice(1, -1);
     const grounding = members === '' ? '' : `,${members}`;
     const usage = `,"usageMetadata":${JSON.stringify(geminiUsage(this.#context, finish))}`;
     return this.#chunk(JSON.stringify(parts), reason + grounding, usage);

@@ -46,6 +46,8 @@ export type StreamEvent =
       readonly citation: Citation;
       readonly place: CitedPlace;
     }
+  /** A search of the web that the vendor ran. It reaches a writer where no block is open. */
+  | { readonly type: 'search'; readonly query: string; readonly results: readonly SearchResult[] }
   | {
       readonly type: 'finish';
       readonly stop: StopReason;
@@ -60,9 +62,17 @@ export type StreamEvent =
   /** Something that no other dialect has. It is counted. */
   | { readonly type: 'unknown'; readonly name: string };
 
+/** A page that a search found. */
+export interface SearchResult {
+  readonly url: string;
+  /** Empty if it has none. */
+  readonly title: string;
+}
+
 export type OpenEvent = Extract<StreamEvent, { type: 'open' }>;
 export type CiteEvent = Extract<StreamEvent, { type: 'cite' }>;
 export type CitationEvent = Extract<StreamEvent, { type: 'citation' }>;
+export type SearchEvent = Extract<StreamEvent, { type: 'search' }>;
 export type FinishEvent = Extract<StreamEvent, { type: 'finish' }>;
 
 /** What a vendor reports as an error. */

@@ -2,6 +2,7 @@ import type { StreamEvent } from './event.ts';
 
 /** More blocks than an answer has. */
 const MAX_BLOCKS = 10_000;
+const MAX_SEARCHES = 1_000;
 
 /**
  * Makes a stream of events keep its order, whatever the vendor sends: each block opens once and closes once, nothing follows
@@ -10,6 +11,9 @@ const MAX_BLOCKS = 10_000;
 export class EventOrder {
   readonly #open = new Set<number>();
   readonly #seen = new Set<number>();
+  /** Those that wait for a block to close. */
+  #searches: StreamEvent[] = [];
+  #searchCount = 0;
   #hasStarted = false;
   #isOver = false;
 
@@ -31,7 +35,9 @@ export class EventOrder {
       case 'opaque':
         return this.#open.has(event.at) ? [event] : unknown(`${event.type} outside a block`);
       case 'close':
-        return this.#open.delete(event.at) ? [event] : NONE;
+        return this.#open.delete(event.at) ? [event, ...this.#between()] : NONE;
+      case 'search':
+        return this.#search(event);
       case 'finish':
         return this.#end(event);
       case 'error':
@@ -56,11 +62,27 @@ export class EventOrder {
     return this.#hasStarted ? [event] : [...this.push({ type: 'start', id: '', created: undefined }), event];
   }
 
+  #search(event: StreamEvent): readonly StreamEvent[] {
+    if (++this.#searchCount > MAX_SEARCHES) return unknown('too many searches');
+    this.#searches.push(event);
+    const started = this.#hasStarted ? NONE : this.push({ type: 'start', id: '', created: undefined });
+    return [...started, ...this.#between()];
+  }
+
+  /** What may come now if no block is open. */
+  #between(): readonly StreamEvent[] {
+    if (this.#open.size > 0 || this.#searches.length === 0) return NONE;
+    const searches = this.#searches;
+    this.#searches = [];
+    return searches;
+  }
+
   #end(event: StreamEvent): readonly StreamEvent[] {
     const events: StreamEvent[] = [];
     if (!this.#hasStarted) events.push({ type: 'start', id: '', created: undefined });
     for (const at of this.#open) events.push({ type: 'close', at });
     this.#open.clear();
+    events.push(...this.#between());
     this.#isOver = true;
     events.push(event);
     return events;

@@ -1,4 +1,11 @@
-import type { CitationEvent, FinishEvent, OpenEvent, StreamEvent, VendorError } from './event.ts';
+import type {
+  CitationEvent,
+  FinishEvent,
+  OpenEvent,
+  SearchEvent,
+  StreamEvent,
+  VendorError,
+} from './event.ts';
 import type { Opaque } from './request.ts';
 
 /** A block of an answer, whole. */
@@ -13,6 +20,8 @@ export interface FoldedAnswer {
   readonly blocks: readonly FoldedBlock[];
   /** Of all blocks, in their order. */
   readonly citations: readonly CitationEvent[];
+  /** In their order, each with the number of blocks before it. */
+  readonly searches: readonly { readonly search: SearchEvent; readonly after: number }[];
   readonly finish: FinishEvent | undefined;
   readonly error: VendorError | undefined;
 }
@@ -21,6 +30,7 @@ export interface FoldedAnswer {
 export class AnswerFold {
   readonly #blocks = new Map<number, FoldedBlock & { pieces: string[] }>();
   readonly #citations: CitationEvent[] = [];
+  readonly #searches: { readonly search: SearchEvent; readonly after: number }[] = [];
   #finish: FinishEvent | undefined;
   #error: VendorError | undefined;
 
@@ -47,6 +57,9 @@ export class AnswerFold {
         this.#blocks.get(event.at)?.citations.push(event);
         this.#citations.push(event);
         return;
+      case 'search':
+        this.#searches.push({ search: event, after: this.#blocks.size });
+        return;
       case 'finish':
         this.#finish = event;
         return;
@@ -59,6 +72,18 @@ export class AnswerFold {
   get answer(): FoldedAnswer {
     const blocks = [...this.#blocks.values()];
     for (const block of blocks) block.text = block.pieces.join('');
-    return { blocks, citations: this.#citations, finish: this.#finish, error: this.#error };
+    const [citations, searches] = [this.#citations, this.#searches];
+    return { blocks, citations, searches, finish: this.#finish, error: this.#error };
   }
+}
+
+/** The blocks and searches of an answer, in their order. */
+export function inOrder({ blocks, searches }: FoldedAnswer): (FoldedBlock | SearchEvent)[] {
+  const items: (FoldedBlock | SearchEvent)[] = [];
+  let at = 0;
+  for (const { search, after } of searches) {
+    items.push(...blocks.slice(at, after), search);
+    at = after;
+  }
+  return [...items, ...blocks.slice(at)];
 }

@@ -1,13 +1,17 @@
 import type { AnswerContext } from '../ir/answer.ts';
-import type { FoldedAnswer } from '../ir/fold.ts';
+import { type FoldedAnswer, inOrder } from '../ir/fold.ts';
 import { writeAnnotation } from './annotations.ts';
-import { writeItem, writeResponse } from './writeItems.ts';
+import { writeItem, writeResponse, writeSearch } from './writeItems.ts';
 
 /** The JSON answer of responses. */
-export function foldResponses({ blocks, citations, finish }: FoldedAnswer, context: AnswerContext): object {
-  const output = blocks.map(({ open, text, opaque, citations: cited }, index) =>
-    writeItem({ open, text, opaque, annotations: cited.map(writeAnnotation) }, index, 'completed', context),
-  );
+export function foldResponses(answer: FoldedAnswer, context: AnswerContext): object {
+  const { citations, finish } = answer;
+  const output = inOrder(answer).map((item, index) => {
+    if ('query' in item) return writeSearch(item, index, 'completed', context);
+    const { open, text, opaque, citations: cited } = item;
+    const annotations = cited.map(writeAnnotation);
+    return writeItem({ open, text, opaque, annotations }, index, 'completed', context);
+  });
   const natives = citations.map(({ citation }) => citation.native);
   return writeResponse(context, output, { finish, natives });
 }

@@ -1,9 +1,15 @@
-import type { Response, ResponseOutputItem, ResponseStreamEvent } from 'openai/resources/responses/responses';
+import type {
+  Response,
+  ResponseFunctionWebSearch,
+  ResponseOutputItem,
+  ResponseStreamEvent,
+} from 'openai/resources/responses/responses';
 import { OWNERS } from '../format.ts';
 import type { StopReason, StreamEvent, StreamReader } from '../ir/event.ts';
 import { BROKEN_OFF } from '../ir/eventOrder.ts';
 import { parseEvent, textOf } from '../json/writeJson.ts';
 import { isRecord, recordsIn } from '../loss/fields.ts';
+import { searchOf } from '../tools/webSearch.ts';
 import { readAnnotation } from './annotations.ts';
 import { statusOfCode } from './errors.ts';
 import { outputEvents } from './outputEvents.ts';
@@ -101,6 +107,7 @@ export class ResponsesStreamReader implements StreamReader {
   #openItem(item: ResponseOutputItem | undefined, index: number): readonly StreamEvent[] {
     switch (item?.type) {
       case 'message':
+      case 'web_search_call':
         return NONE;
       case 'reasoning':
         return [{ type: 'open', at: this.#blockOf(`${index}`), block: 'reasoning' }];
@@ -117,6 +124,7 @@ export class ResponsesStreamReader implements StreamReader {
   }
 
   #closeItem(item: ResponseOutputItem | undefined, index: number): readonly StreamEvent[] {
+    if (item?.type === 'web_search_call') return readSearch(item);
     const at = this.#blocks.get(`${index}`);
     if (at === undefined || !item) return NONE;
     const events: StreamEvent[] = [];
@@ -182,7 +190,17 @@ const SILENT: ReadonlySet<string> = new Set<ResponseStreamEvent['type']>([
   'response.reasoning_summary_text.done',
   'response.reasoning_summary_part.done',
   'response.reasoning_text.done',
+  'response.web_search_call.in_progress',
+  'response.web_search_call.searching',
+  'response.web_search_call.completed',
 ]);
+
+/** What it opened or looked for in a page is no search. */
+function readSearch({ action }: ResponseFunctionWebSearch): readonly StreamEvent[] {
+  const said: unknown = action;
+  if (!isRecord(said) || said.type !== 'search') return unknown('web_search_call of another action');
+  return [searchOf(said.query ?? (Array.isArray(said.queries) ? said.queries[0] : ''), said.sources)];
+}
 
 function unknown(name: string): readonly StreamEvent[] {
   return [{ type: 'unknown', name }];

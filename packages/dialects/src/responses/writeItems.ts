@@ -2,7 +2,7 @@ import { cachedInputTokens, NO_TOKENS, totalOutputTokens, uncachedInputTokens } 
 import { nativeReason } from '../conversation/nativeReason.ts';
 import type { AnswerContext } from '../ir/answer.ts';
 import type { NativeCitation } from '../ir/citation.ts';
-import type { FinishEvent, OpenEvent, StopReason, VendorError } from '../ir/event.ts';
+import type { FinishEvent, OpenEvent, SearchEvent, StopReason, VendorError } from '../ir/event.ts';
 import type { Opaque, OwnForm } from '../ir/request.ts';
 import { argumentsObject } from '../json/toolArguments.ts';
 import { parseJson } from '../json/writeJson.ts';
@@ -45,6 +45,16 @@ export function writeItem(
   }
   const content = status === 'in_progress' ? [] : [writeContentPart(open, text, annotations)];
   return { id, type: 'message', status, role: 'assistant', content };
+}
+
+/** A search that the vendor ran; the caller need not send it back. */
+export function writeSearch(
+  { query }: SearchEvent,
+  index: number,
+  status: ItemStatus,
+  { id }: AnswerContext,
+): object {
+  return { id: `ws_${id}_${index}`, type: 'web_search_call', status, action: { type: 'search', query } };
 }
 
 /** Calls of tools with a form of their own, by what the model wrote. */

@@ -1,12 +1,19 @@
 import type { ResponseStreamEvent } from 'openai/resources/responses/responses';
 import type { AnswerContext } from '../ir/answer.ts';
 import type { NativeCitation } from '../ir/citation.ts';
-import type { CitationEvent, OpenEvent, StreamEvent, StreamWriter, VendorError } from '../ir/event.ts';
+import type {
+  CitationEvent,
+  OpenEvent,
+  SearchEvent,
+  StreamEvent,
+  StreamWriter,
+  VendorError,
+} from '../ir/event.ts';
 import type { Opaque } from '../ir/request.ts';
 import { writeJson } from '../json/writeJson.ts';
 import { namedFrame } from '../wire/frames.ts';
 import { type Annotation, writeAnnotation } from './annotations.ts';
-import { endOf, itemId, writeContentPart, writeItem, writeResponse } from './writeItems.ts';
+import { endOf, itemId, writeContentPart, writeItem, writeResponse, writeSearch } from './writeItems.ts';
 
 interface OpenItem {
   readonly open: OpenEvent;
@@ -60,6 +67,8 @@ export class ResponsesStreamWriter implements StreamWriter {
         return this.#cite(event);
       case 'close':
         return this.#close(event.at);
+      case 'search':
+        return this.#search(event);
       case 'finish': {
         const { status } = endOf(event);
         const response = writeResponse(this.#context, this.#output, {
@@ -168,6 +177,21 @@ export class ResponsesStreamWriter implements StreamWriter {
         ? this.#frame('response.refusal.done', { ...place, content_index: 0, refusal: text })
         : this.#frame('response.output_text.done', { ...place, content_index: 0, text, logprobs: [] });
     return textDone + this.#frame('response.content_part.done', { ...place, content_index: 0, part });
+  }
+
+  #search(search: SearchEvent): string {
+    const index = this.#next++;
+    const item = writeSearch(search, index, 'completed', this.#context);
+    this.#output[index] = item;
+    const place = { output_index: index, item_id: `ws_${this.#context.id}_${index}` };
+    const added = writeSearch(search, index, 'in_progress', this.#context);
+    return (
+      this.#frame('response.output_item.added', { output_index: index, item: added }) +
+      this.#frame('response.web_search_call.in_progress', place) +
+      this.#frame('response.web_search_call.searching', place) +
+      this.#frame('response.web_search_call.completed', place) +
+      this.#frame('response.output_item.done', { output_index: index, item })
+    );
   }
 
   #fail(error: VendorError): string {
