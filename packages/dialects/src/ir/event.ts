@@ -63,7 +63,7 @@ export type StreamEvent =
   | { readonly type: 'unknown'; readonly name: string };
 
 /** A page that a search found. */
-export interface SearchResult {
+interface SearchResult {
   readonly url: string;
   /** Empty if it has none. */
   readonly title: string;
