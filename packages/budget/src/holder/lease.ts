@@ -199,6 +199,13 @@ export class Lease {
     return true;
   }
 
+  /** As `returnBeyond`, since nothing is spent. It is low again at half of its standing part, whatever the last grant was. */
+  returnIdle(kept: bigint): boolean {
+    if (!this.returnBeyond(kept)) return false;
+    this.#halfOfLastGrant = 0n;
+    return true;
+  }
+
   /** Updates the spending rate; call it each second. */
   measureBurn(): void {
     const used = this.#usedSince;

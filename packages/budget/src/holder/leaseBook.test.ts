@@ -275,6 +275,29 @@ describe('the lease book', () => {
     expect(world.hold(policy.bucketKey)).toBe(0n);
   });
 
+  it('asks no more for an idle lease until half of what it keeps is spent, however much it was granted first', async () => {
+    const world = new LeaseWorld();
+    world.standing = 1_000n;
+    const policy = budgeted('p');
+    world.limits.set(policy.bucketKey, 10n ** 12n);
+    let ms = 0;
+    const book = bookOf(world, '1', { nowMs: () => ms });
+    const spend = async () => {
+      const held = await book.reserve([policy], 100n, { showsParentFigures: false });
+      if (!held) throw new Error('the reservation failed');
+      book.settle(held, 100n);
+      world.record([policy.bucketKey], '1', 100n);
+      await settleDown();
+      ms += 60_000;
+      book.everySecond();
+      await settleDown();
+      return [world.calls, world.hold(policy.bucketKey)];
+    };
+    expect(await spend()).toEqual([2, 1_000n]);
+    for (let left = 900n; left >= 500n; left -= 100n) expect(await spend()).toEqual([2, left]);
+    expect(await spend()).toEqual([4, 1_000n]);
+  });
+
   it('returns all but what it spends in two seconds if the control plane reclaims a lease', async () => {
     const world = new LeaseWorld();
     const policy = budgeted('p');

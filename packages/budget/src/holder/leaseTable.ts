@@ -105,7 +105,7 @@ export class LeaseTable {
       // If requests wait here too, the lease is too small for each of them.
       const isShort = entry.waiting.length > 0;
       const retained = isShort ? 0n : (entry.lease.burnPerSecond ?? 0n) * RETAINED_SECONDS;
-      this.#returnBeyond(entry.lease, retained);
+      this.#report(entry.lease, entry.lease.returnBeyond(retained));
     }
   }
 
@@ -137,7 +137,7 @@ export class LeaseTable {
   async returnAll(): Promise<void> {
     for (const key of this.#forgotten.keysWithRoom()) this.#revive(key, this.#deps.nowMs());
     for (let round = 0; round < CLOSE_ROUNDS; round++) {
-      for (const { lease } of this.#entries.values()) this.#returnBeyond(lease, 0n);
+      for (const { lease } of this.#entries.values()) this.#report(lease, lease.returnBeyond(0n));
       await this.#deps.calls.idle();
     }
   }
@@ -155,7 +155,7 @@ export class LeaseTable {
       // Its turn comes in a later second.
       if (asked.length === MAX_RETURNS_PER_SECOND) continue;
       const kept = keptOf(entry, nowMs, clockMs);
-      if (this.#returnBeyond(lease, kept)) asked.push(entry);
+      if (this.#report(lease, lease.returnIdle(kept))) asked.push(entry);
       if (!lease.restsAt(kept)) continue;
       this.#active.delete(entry);
       if (lease.isReplaced && !isNearEdge(entry, clockMs)) {
@@ -202,8 +202,8 @@ export class LeaseTable {
   }
 
   /** True if the control plane has to be told. */
-  #returnBeyond(lease: Lease, retained: bigint): boolean {
-    const isAsked = lease.returnBeyond(retained) || lease.isUncertain;
+  #report(lease: Lease, isReturned: boolean): boolean {
+    const isAsked = isReturned || lease.isUncertain;
     if (isAsked) this.#deps.calls.ask(lease, 0n);
     return isAsked;
   }
