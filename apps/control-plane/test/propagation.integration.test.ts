@@ -54,7 +54,7 @@ beforeEach(async () => {
 async function serving(appliedRevision = 0n, maxStalenessMs = 60_000): Promise<string> {
   const id = newUuid();
   const load = { inFlightRequests: 0, waitingUsageBytes: 0n, usageLimitBytes: 0n, connectors: [] };
-  const about = { name: 'pod', version: '1', ...load };
+  const about = { name: 'pod', version: '1', takesRows: true, ...load };
   const seen = { ...about, id, appliedRevision, connectedAt: api.now, maxStalenessMs };
   await recordSeen(api.db, [seen]);
   return id;

@@ -1,21 +1,24 @@
 import { create } from '@bufbuild/protobuf';
-import { type Key, KeySchema, type Snapshot, SnapshotSchema } from '@weighbridge/contracts';
+import { type Key, KeySchema, type Snapshot } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import { mintToken, tokenSha256 } from '@weighbridge/domain';
 import { createLogger, createMetrics, type Metrics } from '@weighbridge/runtime';
+import { wholeTables } from '@weighbridge/state';
 import { createTestDatabase } from '@weighbridge/testing';
 import { loadConfig } from '../src/config.ts';
 import { createOidc } from '../src/features/access/oidc/oidc.ts';
 import { bootstrap } from '../src/features/bootstrap/bootstrap.service.ts';
 import { readCatalogFiles } from '../src/features/catalog/catalogFile.ts';
+import { currentPosition } from '../src/features/changes/changes.service.ts';
 import { applyEnvironmentConnectors } from '../src/features/connectors/environmentConnectors.service.ts';
 import { environmentConnectors } from '../src/features/connectors/environmentConnectors.ts';
 import { SignInLinks } from '../src/features/console/signInLinks.ts';
 import { KeyUses } from '../src/features/keys/keyUses.service.ts';
 import { loadPeppers } from '../src/features/keys/peppers.ts';
+import { ChangeFeed } from '../src/features/proxies/changeFeed.ts';
 import { ProxyOverheads } from '../src/features/proxies/proxyOverheads.ts';
 import { resolveKey } from '../src/features/proxies/resolveKey.service.ts';
-import { readSnapshot } from '../src/features/proxies/snapshot.service.ts';
+import { readChanges, readTables } from '../src/features/proxies/tables.service.ts';
 import { buildApp } from '../src/http/app.ts';
 import { encodeModelInPath } from '../src/http/modelPaths.ts';
 import type { OpenApiDocument } from '../src/openapi/types.ts';
@@ -31,6 +34,8 @@ export interface TestApi {
   readonly operatorKey: string;
   /** The current snapshot that proxies get. */
   snapshot(): Promise<Snapshot>;
+  /** What follows the changes, as a control plane does for its proxies. */
+  changeFeed(): ChangeFeed;
   /** When keys were used, as it is about to be recorded. */
   readonly keyUses: KeyUses;
   /** What proxies report of their overhead. */
@@ -167,8 +172,17 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
     signInLinks,
     log: () => log,
     async snapshot() {
-      return create(SnapshotSchema, await readSnapshot(deps));
+      const { revision, rows } = await readTables(deps);
+      return { ...wholeTables(rows), revision };
     },
+    changeFeed: () =>
+      new ChangeFeed({
+        logger,
+        readPosition: () => currentPosition(db),
+        readChanges: (after, limit) => readChanges(deps, after, limit),
+        readPolicies: async () => [],
+        readTables: () => readTables(deps),
+      }),
     async resolve(token) {
       const { key } = await resolveKey(deps, tokenSha256(token));
       if (!key) throw new Error('no key has this token');

@@ -12,7 +12,7 @@ import {
 } from '@weighbridge/contracts';
 import { mintToken, newUuid } from '@weighbridge/domain';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
-import { routingTable } from '@weighbridge/state';
+import { routingTable, tablesOf } from '@weighbridge/state';
 import type { UsageLog } from '@weighbridge/usage/recording';
 import { onTestFinished } from 'vitest';
 import { RecentFailures } from '../src/attempt/recentFailures.ts';
@@ -71,7 +71,7 @@ export async function startInferenceApp(
   const logger = createLogger('test');
   logger.level = 'silent';
   const token = mintToken();
-  const table = routingTable(snapshotOf(baseUrl, provider));
+  const table = routingTable(tablesOf(snapshotOf(baseUrl, provider)));
   /** The limit and spend of a bucket. */
   const figuresOf = (bucket: BucketRef): TestBucket | undefined => {
     const policy = app.key?.policies.find((one) => one.bucket?.policyId === bucket.policyId);

@@ -20,7 +20,7 @@ import { newUuid, type Strata } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { IdentityError } from '@weighbridge/identities';
 import { createLogger, createMetrics, listenHttp, type Metrics, type Tracing } from '@weighbridge/runtime';
-import { type PolicyCacheSetting, routingTable } from '@weighbridge/state';
+import { type PolicyCacheSetting, routingTable, tablesOf } from '@weighbridge/state';
 import { RecentFailures } from '../src/attempt/recentFailures.ts';
 import { openResponseCache, type SharedCache } from '../src/cache/openResponseCache.ts';
 import { claimOf, type NewObjects, type ObjectOwners, type Owner } from '../src/control/objectOwners.ts';
@@ -207,7 +207,7 @@ function snapshotOf(options: TestProxyOptions): Snapshot {
 export async function startProxy(options: TestProxyOptions): Promise<TestProxy> {
   const { stalledMs = 60_000, drainMs = 2_000, drainBytes = 1024 * 1024 } = options;
   const { usage, events, close: closeUsage } = await openTestUsageLog();
-  let table = routingTable(snapshotOf(options));
+  let table = routingTable(tablesOf(snapshotOf(options)));
   const identities = new ConnectorIdentities({
     onFailed: ({ id }, error, hasToken) => void proxy.tokenFailures.push({ id, error, hasToken }),
     nowMs: options.nowMs ?? (() => performance.now()),
@@ -244,7 +244,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     pinResults: [],
     pinStoreErrors: [],
     publish: (changes) => {
-      table = routingTable(snapshotOf({ ...options, ...changes }), table);
+      table = routingTable(tablesOf(snapshotOf({ ...options, ...changes })), table);
     },
     settledResponses: [],
     failRecords: false,

@@ -191,7 +191,7 @@ export class SimulatedGovernance {
     const policyOf = (id: string): Policy | undefined =>
       // A control plane does not have the settings of every policy at hand.
       id === 'pol_3' ? undefined : create(PolicySchema, policyMessage(this.#columns(Number(id.slice(4)))));
-    return deltaOf(missed, { from, to: this.revision }, { tables: undefined, policyOf });
+    return deltaOf(missed, { from, to: this.revision }, policyOf);
   }
 
   key(token: number): MessageInitShape<typeof KeySchema> | undefined {

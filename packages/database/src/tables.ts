@@ -434,6 +434,7 @@ export interface Proxies {
   last_seen_at: Timestamp;
   may_serve_until: Timestamp;
   name: string;
+  takes_rows: Generated<boolean>;
   usage_limit_bytes: Generated<bigint>;
   version: string;
   waiting_usage_bytes: Generated<bigint>;

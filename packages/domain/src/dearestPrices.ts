@@ -65,6 +65,50 @@ export function dearestPrices(prices: Iterable<ModelPrice>): DearestPrices {
   return { serviceTierPermille, speedPermille, geographyPermille, media, tools, anyTool };
 }
 
+/**
+ * The dearest prices after some of `all` were added and others removed: `previous` itself if nothing changes. Reads all prices only if
+ * one of the dearest was removed and not added again, or a dearer one was added.
+ */
+export function dearestAfter(
+  previous: DearestPrices,
+  {
+    removed,
+    added,
+    all,
+  }: {
+    readonly removed: Iterable<ModelPrice>;
+    readonly added: Iterable<ModelPrice>;
+    readonly all: () => Iterable<ModelPrice>;
+  },
+): DearestPrices {
+  const before = amountsOf(previous);
+  const news = amountsOf(dearestPrices(added));
+  const isLost = [...amountsOf(dearestPrices(removed))].some(
+    ([name, amount]) =>
+      amount === before.get(name) &&
+      // What vendors publish stays.
+      amount !== PUBLISHED_AMOUNTS.get(name) &&
+      amount > (news.get(name) ?? -1n),
+  );
+  const isRaised = [...news].some(([name, amount]) => amount > (before.get(name) ?? -1n));
+  if (!isLost && !isRaised) return previous;
+  const now = dearestPrices(all());
+  // Another one may be as dear.
+  const amounts = amountsOf(now);
+  const isSame =
+    amounts.size === before.size && [...amounts].every(([name, amount]) => amount === before.get(name));
+  return isSame ? previous : now;
+}
+
+type Amounts = ReadonlyMap<string, bigint>;
+
+function amountsOf({ media, tools, ...others }: DearestPrices): Amounts {
+  const all = [...Object.entries(others), ...Object.entries(media)];
+  return new Map([...all, ...[...tools].map(([tool, amount]) => [`tool ${tool}`, amount] as const)]);
+}
+
+const PUBLISHED_AMOUNTS = amountsOf(PUBLISHED);
+
 function allRates(price: ModelPrice): TokenPrices[] {
   return [price, ...price.variants].flatMap(withTiers);
 }

@@ -123,20 +123,27 @@ export interface RoutableConnector extends Connector {
   readonly whole?: RoutableConnector | undefined;
 }
 
-/** The inverse of `connectorMessage`. */
-export function routableConnector(connector: Connector): RoutableConnector {
+/** The inverse of `connectorMessage`. A price that is the same object as before is not prepared again. */
+export function routableConnector(connector: Connector, before?: RoutableConnector): RoutableConnector {
   const region = regionOf(connector);
-  const prices = Object.entries(connector.prices).flatMap(([id, price]) => {
-    const negotiated = priceOfMessage(price);
-    return negotiated ? [[id, region === '' ? negotiated : priceInRegion(negotiated, region)] as const] : [];
-  });
+  const known = before?.region === region ? before : undefined;
+  const negotiated = new Map<string, ModelPrice>();
+  for (const [id, message] of Object.entries(connector.prices)) {
+    const isSame = known?.prices[id] === message;
+    const price = (isSame && known.negotiated.get(id)) || priceAtRegion(priceOfMessage(message), region);
+    if (price) negotiated.set(id, price);
+  }
   return {
     ...connector,
     serves: compileModelPatterns(connector.models),
-    negotiated: new Map(prices),
+    negotiated,
     region,
     whole: undefined,
   };
+}
+
+function priceAtRegion(price: ModelPrice | undefined, region: string): ModelPrice | undefined {
+  return price && region !== '' ? priceInRegion(price, region) : price;
 }
 
 /** Where a connector's requests go, if that is a region of a cloud. */

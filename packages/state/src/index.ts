@@ -8,4 +8,7 @@ export * from './policy.ts';
 export * from './price.ts';
 export * from './profile.ts';
 export * from './routes.ts';
-export * from './snapshot.ts';
+export * from './routingTable.ts';
+export * from './rowParts.ts';
+export * from './tableRows.ts';
+export * from './tables.ts';

@@ -1,7 +1,7 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { ConnectorSchema, Dialect, PriceSchema, RatesSchema, SnapshotSchema } from '@weighbridge/contracts';
 import { NO_TOKENS } from '@weighbridge/domain';
-import { routingTable } from '@weighbridge/state';
+import { routingTable, tablesOf } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
 import { readGenerationRequest } from '../formats/generationRequest.ts';
 import { MESSAGES } from '../formats/operation.ts';
@@ -34,17 +34,19 @@ const variants = [
   { speed: 'fast', rates: rates(6n) },
 ];
 const table = routingTable(
-  create(SnapshotSchema, {
-    connectors: [create(ConnectorSchema, { id: 'con_1', provider: 'acme', dialect: Dialect.ANTHROPIC })],
-    models: [
-      model('small', price(1n, { variants, toolPrices: { web_search: 7n, image_generation: 5n } })),
-      model('large', price(10n)),
-      model('dated-20260101', price(20n)),
-      model('huge', price(100n)),
-      { ...model('bounded', price(1n)), contextWindow: 2_000, maxOutputTokens: 1_000 },
-      model('small', price(1_000n), 'other'),
-    ],
-  }),
+  tablesOf(
+    create(SnapshotSchema, {
+      connectors: [create(ConnectorSchema, { id: 'con_1', provider: 'acme', dialect: Dialect.ANTHROPIC })],
+      models: [
+        model('small', price(1n, { variants, toolPrices: { web_search: 7n, image_generation: 5n } })),
+        model('large', price(10n)),
+        model('dated-20260101', price(20n)),
+        model('huge', price(100n)),
+        { ...model('bounded', price(1n)), contextWindow: 2_000, maxOutputTokens: 1_000 },
+        model('small', price(1_000n), 'other'),
+      ],
+    }),
+  ),
 );
 const connector = table.connectors.get('acme')?.[0] as ModelRequest['connector'];
 

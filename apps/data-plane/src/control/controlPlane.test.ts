@@ -7,6 +7,7 @@ import {
   type DeltaSchema,
   grpcService,
   type Hello,
+  type TableRow,
   type WatchRequest,
   type WatchResponse,
   WatchResponseSchema,
@@ -197,9 +198,9 @@ it('replaces a connection on which nothing is answered any more', async () => {
 });
 
 class BuggyState extends ControlState {
-  override applyDelta(delta: Delta) {
+  override applyDelta(delta: Delta, rows: readonly TableRow[]) {
     if (delta.allKeys) throw new Error('a bug');
-    return super.applyDelta(delta);
+    return super.applyDelta(delta, rows);
   }
 }
 
@@ -262,6 +263,45 @@ it.each(UNAPPLICABLE)('is not ready, and says why, while it is sent an update: %
     timeoutMs: 15_000,
   });
   expect(controlPlane.failedUpdates()).toBe(0);
+});
+
+it('takes a table of 20 MiB in parts, which is in force once all of them arrived, and drops those of a stream that broke', async () => {
+  const MODELS = 2_000;
+  const price = { version: 1, rates: { input: 1n, output: 2n } };
+  const parts = Array.from({ length: 100 }, (_, part) => {
+    const rows = Array.from({ length: MODELS / 100 }, (_, at) => {
+      const id = `acme/${part}-${at}-${'x'.repeat(10_000)}`;
+      return { row: { case: 'model' as const, value: { id, provider: 'acme', price } } };
+    });
+    return create(WatchResponseSchema, { message: { case: 'rows', value: { rows } } });
+  });
+  let isWhole = false;
+  let broken = 0;
+  const { received, port } = await startControlPlane({
+    refuses: false,
+    onHello: (stream, hello) => {
+      expect(hello.takesRows).toBe(true);
+      const sent = isWhole ? parts : parts.slice(0, -1);
+      for (const part of sent) stream.write(part);
+      if (!isWhole) {
+        broken++;
+        stream.end();
+        return;
+      }
+      const position = { databaseSystemId: 'db', timeline: 1, revision: 5n };
+      const snapshot = { revision: 5n, position, rowParts: parts.length };
+      stream.write(create(WatchResponseSchema, { message: { case: 'snapshot', value: snapshot } }));
+    },
+  });
+  const state = new ControlState({ keys: createKeyStore(1_000), maxStalenessMs: 60_000 });
+  const controlPlane = connectTo(port, state);
+  await eventually(() => expect(broken).toBe(2), { timeoutMs: 15_000 });
+  expect([state.position, state.table]).toEqual([undefined, undefined]);
+
+  isWhole = true;
+  await eventually(() => expect(state.position?.revision).toBe(5n), { timeoutMs: 15_000 });
+  expect([state.table?.models.size, controlPlane.failedUpdates()]).toEqual([MODELS, 0]);
+  expect(received.streams).toBe(3);
 });
 
 it('looks keys up together, and one by one at a control plane of release 0.1.0', async () => {

@@ -1,5 +1,12 @@
-import type { Delta, Position, Snapshot } from '@weighbridge/contracts';
-import { type RoutingTable, routingTable } from '@weighbridge/state';
+import type { Delta, Position, Snapshot, TableRow } from '@weighbridge/contracts';
+import {
+  NO_TABLES,
+  type RoutingTable,
+  routingTable,
+  type Tables,
+  tablesOf,
+  withRows,
+} from '@weighbridge/state';
 import type { KeyStore } from './keyStore.ts';
 
 /**
@@ -21,7 +28,6 @@ const LIVE_MS = 3_000;
 export class ControlState {
   readonly #keys: KeyStore;
   readonly #maxStalenessMs: number;
-  #snapshot: Snapshot | undefined;
   #table: RoutingTable | undefined;
   #position: Position | undefined;
   #lastContactMs = Number.NEGATIVE_INFINITY;
@@ -48,8 +54,8 @@ export class ControlState {
     return this.#position;
   }
 
-  get snapshot(): Snapshot | undefined {
-    return this.#snapshot;
+  get tables(): Tables {
+    return this.#table?.tables ?? NO_TABLES;
   }
 
   get lastContactMs(): number {
@@ -78,19 +84,27 @@ export class ControlState {
     return true;
   }
 
-  /** Replaces the state. Cached keys are outdated: they may be from another history, or older than a missed change. */
-  applySnapshot(snapshot: Snapshot, nowMs: number): void {
+  /**
+   * Replaces the state, by the rows that preceded the snapshot if it has any. Cached keys are outdated: they may be from another
+   * history, or older than a missed change.
+   */
+  applySnapshot(snapshot: Snapshot, rows: readonly TableRow[], nowMs: number): void {
     if (!snapshot.position) return;
+    const tables = snapshot.rowParts > 0 ? withRows(NO_TABLES, rows) : tablesOf(snapshot);
     this.#keys.reset();
-    this.#setTables(snapshot);
+    this.#setTables(tables);
     this.#position = snapshot.position;
     this.#lastContactMs = nowMs;
   }
 
-  /** Applies a change. Returns `gap` if an earlier change is missing: then only a snapshot helps. */
-  applyDelta(delta: Delta): 'applied' | 'known' | 'gap' {
+  /**
+   * Applies a change, with the rows that preceded it. Returns `gap` if an earlier change is missing: then only a snapshot helps. Throws,
+   * and changes nothing, if the rows do not fit.
+   */
+  applyDelta(delta: Delta, rows: readonly TableRow[]): 'applied' | 'known' | 'gap' {
     if (!this.#position || delta.fromRevision > this.#position.revision) return 'gap';
     if (delta.toRevision <= this.#position.revision) return 'known';
+    const tables = delta.tables ? tablesOf(delta.tables) : withRows(this.tables, rows);
     // The delta may overlap what was applied; invalidating a key twice does no harm.
     this.#keys.invalidate({
       revision: delta.toRevision,
@@ -100,7 +114,7 @@ export class ControlState {
       principalIds: new Set(delta.principalIds),
       allKeys: delta.allKeys,
     });
-    if (delta.tables) this.#setTables(delta.tables);
+    if (tables !== this.tables) this.#setTables(tables);
     this.#position = { ...this.#position, revision: delta.toRevision };
     return 'applied';
   }
@@ -108,13 +122,12 @@ export class ControlState {
   /** Starts from the state that an earlier process stored, at its age. */
   restore(snapshot: Snapshot, lastContactMs: number): void {
     if (!snapshot.position) return;
-    this.#setTables(snapshot);
+    this.#setTables(tablesOf(snapshot));
     this.#position = snapshot.position;
     this.#lastContactMs = lastContactMs;
   }
 
-  #setTables(snapshot: Snapshot): void {
-    this.#snapshot = snapshot;
-    this.#table = routingTable(snapshot, this.#table);
+  #setTables(tables: Tables): void {
+    this.#table = routingTable(tables, this.#table);
   }
 }

@@ -120,9 +120,9 @@ async function simulate(seed: number, faults: Faults) {
 
   const deliver = (proxy: SimulatedProxy, message: Message) => {
     const { state } = proxy;
-    if (message.kind === 'snapshot') state.applySnapshot(message.snapshot, message.helloAtMs);
+    if (message.kind === 'snapshot') state.applySnapshot(message.snapshot, [], message.helloAtMs);
     else if (message.kind === 'heartbeat') state.heartbeat(message.revision, message.answersSentAtMs);
-    else if (state.applyDelta(message.delta) === 'gap') {
+    else if (state.applyDelta(message.delta, []) === 'gap') {
       counters.gaps++;
       proxy.link = undefined;
     }

@@ -51,7 +51,7 @@ function keyNumber(n: number): Key {
 
 function known(): ReturnType<typeof world> {
   const written = world(10_000);
-  written.state.applySnapshot(SNAPSHOT, 1_000);
+  written.state.applySnapshot(SNAPSHOT, [], 1_000);
   const lookUp = written.store.beginLookUp();
   for (let n = 0; n < KEYS; n++) {
     const source = { revision: BigInt(n), readAtMs: 1_000, maxAgeMs: n };

@@ -5,6 +5,7 @@ import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import { KeySchema, type KnownKey, KnownKeySchema, ProxyStateSchema } from '@weighbridge/contracts';
 import { SEAL_BYTES, Sealer, unseal } from '@weighbridge/domain';
 import { ensureFolder, type Logger } from '@weighbridge/runtime';
+import type { Tables } from '@weighbridge/state';
 import type { ControlState } from './controlState.ts';
 import { keyBytes } from './keyEntry.ts';
 import { type KeyStore, tokenIdOf, tokenSha256Of } from './keyStore.ts';
@@ -52,11 +53,11 @@ export class StateFile {
   /** Writes the current state, atomically. Resolves with how long this took of the thread, in milliseconds. */
   async save(): Promise<number> {
     const { file, key, state, store, clock } = this.#options;
-    const { snapshot, position } = state;
-    if (!snapshot || !position) return 0;
+    const { tables, position } = state;
+    if (!position) return 0;
     const silenceMs = clock.monotonicMs() - state.lastContactMs;
     const head = {
-      snapshot: { ...snapshot, revision: position.revision, position },
+      snapshot: { revision: position.revision, position },
       heardAtMs: BigInt(Math.floor(clock.wallMs() - silenceMs)),
     };
     // Requests reorder the store during the save.
@@ -66,7 +67,7 @@ export class StateFile {
     const handle = await open(unfinished, 'w', 0o600);
     let workMs: number;
     try {
-      workMs = await writeSealed(handle, key, packState(head, tokenIds, store), clock.monotonicMs);
+      workMs = await writeSealed(handle, key, packState(head, tables, tokenIds, store), clock.monotonicMs);
     } finally {
       await handle.close();
     }
@@ -126,21 +127,28 @@ export class StateFile {
   }
 }
 
-/** A fraction of a millisecond's work: requests are served between one piece and the next. */
+/** A fraction of a millisecond's work, mostly: requests are served between one piece and the next. */
+const ROWS_PER_PIECE = 100;
 const KEYS_PER_PIECE = 100;
 const { keys: KEYS } = ProxyStateSchema.field;
 const { tokenSha256: TOKEN, key: KEY, revision: REVISION, maxAgeMs: MAX_AGE } = KnownKeySchema.field;
 
 /**
- * The state in protobuf, in pieces. A key is left out if it is outdated by the time of its piece, and copied without decoding it
+ * The state in protobuf, in pieces: whoever reads it appends the rows of each to those before. A key is left out if it is outdated by the time of its piece, and copied without decoding it
  * unless a policy has newer settings. It may be newer than the rest: it has its own revision.
  */
 function* packState(
   head: MessageInitShape<typeof ProxyStateSchema>,
+  tables: Tables,
   tokenIds: readonly string[],
   store: Pick<KeyStore, 'peek' | 'isOutdated' | 'current' | 'settingsRevision'>,
 ): Generator<Uint8Array> {
   yield toBinary(ProxyStateSchema, create(ProxyStateSchema, head));
+  for (const [kind, rows] of Object.entries(tables)) {
+    for (const piece of inPieces(rows.values(), ROWS_PER_PIECE)) {
+      yield toBinary(ProxyStateSchema, create(ProxyStateSchema, { snapshot: { [kind]: piece } }));
+    }
+  }
   for (let at = 0; at < tokenIds.length; at += KEYS_PER_PIECE) {
     const writer = new BinaryWriter();
     for (const tokenId of tokenIds.slice(at, at + KEYS_PER_PIECE)) {
@@ -159,6 +167,17 @@ function* packState(
     }
     yield writer.finish();
   }
+}
+
+function* inPieces<Row>(rows: Iterable<Row>, size: number): Generator<Row[]> {
+  let piece: Row[] = [];
+  for (const row of rows) {
+    piece.push(row);
+    if (piece.length < size) continue;
+    yield piece;
+    piece = [];
+  }
+  if (piece.length > 0) yield piece;
 }
 
 /** Writes each piece before the next one is made, so that there is no second copy of the state. Resolves with the time of the thread. */

@@ -13,6 +13,7 @@ import type {
   WatchResponse,
 } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
+import { RowParts } from '@weighbridge/state';
 import type { ControlState } from './controlState.ts';
 import type { HeartbeatState } from './heartbeatState.ts';
 import type { KeyUses } from './keyUses.ts';
@@ -69,6 +70,7 @@ export class Watcher {
   readonly #closing = new AbortController();
   readonly #watching: Promise<void>;
   #stream: WatchStream | undefined;
+  #rowParts = new RowParts();
   #resolveFirst: () => void = () => {};
   #rejectFirst: (error: Error) => void = () => {};
   #refusal: Error | undefined;
@@ -135,6 +137,7 @@ export class Watcher {
     const { client, metadata, proxy, state } = this.#deps;
     const { id: proxyId, producerId, key, name, version, maxStalenessMs } = proxy;
     state.beginStream();
+    this.#rowParts = new RowParts();
     const resumeFrom = state.position;
     const stream = new WatchStream({
       client,
@@ -144,6 +147,7 @@ export class Watcher {
         proxyId,
         producerId,
         signsUsage: true,
+        takesRows: true,
         name,
         version,
         maxStalenessMs,
@@ -187,15 +191,21 @@ export class Watcher {
   #applyMessage(message: WatchResponse['message'], helloAtMs: number): unknown {
     const { state, heartbeats } = this.#deps;
     switch (message.case) {
+      case 'rows':
+        this.#rowParts.add(message.value);
+        break;
       case 'snapshot':
-        state.applySnapshot(message.value, helloAtMs);
+        state.applySnapshot(message.value, this.#rowParts.take(message.value.rowParts), helloAtMs);
         this.#noteApplied();
         this.#resolveFirst();
         break;
-      case 'delta':
-        if (state.applyDelta(message.value) === 'gap') return new UnappliedUpdate('a change is missing');
+      case 'delta': {
+        const rows = this.#rowParts.take(message.value.rowParts);
+        if (state.applyDelta(message.value, rows) === 'gap')
+          return new UnappliedUpdate('a change is missing');
         this.#noteApplied();
         break;
+      }
       case 'heartbeat':
         if (state.heartbeat(message.value.revision, Number(message.value.answersSentAtMs))) {
           this.#noteApplied();

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { SnapshotSchema } from '@weighbridge/contracts';
 import { seededRandom } from '@weighbridge/domain';
-import { routingTable } from '@weighbridge/state';
+import { routingTable, tablesOf } from '@weighbridge/state';
 import { expect, it } from 'vitest';
 import { orderConnectors } from './connectorOrder.ts';
 import { drawOf } from './pinKey.ts';
@@ -12,7 +12,9 @@ it('keeps the order of the others when a connector is removed', () => {
   const ids = ['a', 'b', 'c', 'd'];
   const connectors =
     routingTable(
-      create(SnapshotSchema, { connectors: ids.map((id) => ({ id, provider: 'acme', weight: 1 })) }),
+      tablesOf(
+        create(SnapshotSchema, { connectors: ids.map((id) => ({ id, provider: 'acme', weight: 1 })) }),
+      ),
     ).connectors.get('acme') ?? [];
   for (let session = 0; session < 50; session++) {
     const draw = drawOf(`session-${session}`);
@@ -27,14 +29,16 @@ it('keeps the order of the others when a connector is removed', () => {
 it(`orders by priority, and within one priority by weight (seed ${SEED})`, () => {
   const connectors = [
     ...(routingTable(
-      create(SnapshotSchema, {
-        connectors: [
-          { id: 'last', provider: 'acme', priority: 2, weight: 1_000 },
-          { id: 'half', provider: 'acme', priority: 1, weight: 5 },
-          { id: 'third', provider: 'acme', priority: 1, weight: 3 },
-          { id: 'fifth', provider: 'acme', priority: 1, weight: 2 },
-        ],
-      }),
+      tablesOf(
+        create(SnapshotSchema, {
+          connectors: [
+            { id: 'last', provider: 'acme', priority: 2, weight: 1_000 },
+            { id: 'half', provider: 'acme', priority: 1, weight: 5 },
+            { id: 'third', provider: 'acme', priority: 1, weight: 3 },
+            { id: 'fifth', provider: 'acme', priority: 1, weight: 2 },
+          ],
+        }),
+      ),
     ).connectors.get('acme') ?? []),
   ];
   const random = seededRandom(SEED);

@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { type Profile, Route, SnapshotSchema, Strategy } from '@weighbridge/contracts';
 import { compileModelPatterns, emptyStratum, type Strata } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { type ResolvedKey, type RoutingTable, resolvedKey, routingTable } from '@weighbridge/state';
+import { type ResolvedKey, type RoutingTable, resolvedKey, routingTable, tablesOf } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
 import { findProfile, reachableProfiles, targetsForProfile } from './profileTargets.ts';
 
@@ -29,27 +29,29 @@ type NewProfile = Partial<Omit<Profile, '$typeName' | 'targets' | 'constraints'>
 
 function tableWith(...profiles: readonly NewProfile[]): RoutingTable {
   return routingTable(
-    create(SnapshotSchema, {
-      connectors: [
-        { id: 'acme-1', provider: 'acme', priority: 1, routes: chat },
-        {
-          id: 'acme-2',
-          provider: 'acme',
-          priority: 2,
-          routes: [...chat, Route.EMBEDDINGS],
-          models: ['acme/b'],
-          prices: { 'acme/b': { version: 1, rates: rates(1n) } },
-        },
-        { id: 'claude', provider: 'claude', routes: [Route.MESSAGES] },
-      ],
-      models: [model('acme/a', 20n), model('acme/b', 30n), model('claude/c', 5n), model('nobody/d', 1n)],
-      profiles: profiles.map(({ models, ...profile }) => ({
-        id: `prf_${profile.name}`,
-        strategy: Strategy.ORDERED,
-        ...profile,
-        targets: models.map((one, at) => ({ model: one, weight: at + 1 })),
-      })),
-    }),
+    tablesOf(
+      create(SnapshotSchema, {
+        connectors: [
+          { id: 'acme-1', provider: 'acme', priority: 1, routes: chat },
+          {
+            id: 'acme-2',
+            provider: 'acme',
+            priority: 2,
+            routes: [...chat, Route.EMBEDDINGS],
+            models: ['acme/b'],
+            prices: { 'acme/b': { version: 1, rates: rates(1n) } },
+          },
+          { id: 'claude', provider: 'claude', routes: [Route.MESSAGES] },
+        ],
+        models: [model('acme/a', 20n), model('acme/b', 30n), model('claude/c', 5n), model('nobody/d', 1n)],
+        profiles: profiles.map(({ models, ...profile }) => ({
+          id: `prf_${profile.name}`,
+          strategy: Strategy.ORDERED,
+          ...profile,
+          targets: models.map((one, at) => ({ model: one, weight: at + 1 })),
+        })),
+      }),
+    ),
   );
 }
 

@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { createInProcessBucket, type KeyValueBucket } from '@weighbridge/bus';
 import { SnapshotSchema } from '@weighbridge/contracts';
 import { seededRandom } from '@weighbridge/domain';
-import { type RoutingTable, routingTable } from '@weighbridge/state';
+import { type RoutingTable, routingTable, tablesOf } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
 import type { Target, Targets } from '../control/target.ts';
 import { ConnectorHealth } from '../upstream/connectorHealth.ts';
@@ -20,7 +20,7 @@ function tableOf(connectors: readonly string[], previous?: RoutingTable): Routin
     connectors: connectors.map((id) => ({ id, provider: 'acme', models: ['*'] })),
     models: MODELS.map((name) => ({ id: `acme/${name}`, provider: 'acme', price: { rates: {} } })),
   });
-  return routingTable(snapshot, previous);
+  return routingTable(tablesOf(snapshot), previous);
 }
 
 function targetAt(table: RoutingTable, modelId: string, connectorId: string): Target | undefined {

@@ -1,24 +1,26 @@
 import { create } from '@bufbuild/protobuf';
 import { SnapshotSchema } from '@weighbridge/contracts';
-import { routingTable } from '@weighbridge/state';
+import { routingTable, tablesOf } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
 import type { Target } from '../control/target.ts';
 import { type AttemptResult, ConnectorHealth } from '../upstream/connectorHealth.ts';
 import { TargetSelector } from './targetSelector.ts';
 
 const table = routingTable(
-  create(SnapshotSchema, {
-    connectors: [
-      { id: 'a', provider: 'acme', priority: 1 },
-      { id: 'b', provider: 'acme', priority: 2 },
-      { id: 'c', provider: 'bolt', priority: 1 },
-    ],
-    models: ['acme/large', 'acme/small', 'bolt/large'].map((id) => ({
-      id,
-      provider: id.slice(0, 4),
-      price: { rates: {} },
-    })),
-  }),
+  tablesOf(
+    create(SnapshotSchema, {
+      connectors: [
+        { id: 'a', provider: 'acme', priority: 1 },
+        { id: 'b', provider: 'acme', priority: 2 },
+        { id: 'c', provider: 'bolt', priority: 1 },
+      ],
+      models: ['acme/large', 'acme/small', 'bolt/large'].map((id) => ({
+        id,
+        provider: id.slice(0, 4),
+        price: { rates: {} },
+      })),
+    }),
+  ),
 );
 
 function target(model: string, connectorId: string): Target {

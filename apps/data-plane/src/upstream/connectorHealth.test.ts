@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { ConnectorState, SnapshotSchema } from '@weighbridge/contracts';
 import { createMetrics } from '@weighbridge/runtime';
-import { type RoutableConnector, routingTable } from '@weighbridge/state';
+import { type RoutableConnector, routingTable, tablesOf } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
 import { OPEN_MS } from './circuitBreaker.ts';
 import { addHealthMetrics, ConnectorHealth, DEAD_PROBE_MS, reportHealth } from './connectorHealth.ts';
@@ -10,7 +10,13 @@ it('the metric shows the state of the connectors in the table, and of no others'
   let nowMs = 0;
   const health = new ConnectorHealth(() => nowMs);
   const tableOf = (ids: readonly string[]) =>
-    routingTable(create(SnapshotSchema, { connectors: ids.map((id) => ({ id, provider: 'acme' })) }));
+    routingTable(
+      tablesOf(
+        create(SnapshotSchema, {
+          connectors: ids.map((id, priority) => ({ id, provider: 'acme', priority })),
+        }),
+      ),
+    );
   let table = tableOf(['well', 'down', 'dead']);
   const [, down, dead] = table.connectors.get('acme') as [unknown, RoutableConnector, RoutableConnector];
   const metrics = createMetrics();
@@ -36,8 +42,8 @@ it('a report names those that are not closed, the longest down first, and at mos
   let nowMs = 0;
   const health = new ConnectorHealth(() => nowMs);
   const ids = ['well', 'dead', 'down', ...Array.from({ length: 100 }, (_, n) => `other${n}`)];
-  const connectors = ids.map((id) => ({ id, provider: 'acme' }));
-  const table = routingTable(create(SnapshotSchema, { connectors }));
+  const connectors = ids.map((id, priority) => ({ id, provider: 'acme', priority }));
+  const table = routingTable(tablesOf(create(SnapshotSchema, { connectors })));
   const [, dead, down, ...others] = table.connectors.get('acme') as RoutableConnector[];
   expect(reportHealth(health, undefined)).toEqual([]);
   expect(reportHealth(health, table)).toEqual([]);
@@ -69,7 +75,7 @@ describe('a dead connector', () => {
     const clock = { nowMs: 1 };
     const health = new ConnectorHealth(() => clock.nowMs);
     const snapshot = create(SnapshotSchema, { connectors: [{ id: 'a', provider: 'acme' }] });
-    const [connector] = routingTable(snapshot).connectors.get('acme') as [RoutableConnector];
+    const [connector] = routingTable(tablesOf(snapshot)).connectors.get('acme') as [RoutableConnector];
     health.begin(connector)('credential_rejected');
     expect([health.state(connector), health.isReady(connector)]).toEqual(['dead', false]);
     return { clock, health, connector };

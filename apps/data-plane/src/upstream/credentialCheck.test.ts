@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { SnapshotSchema } from '@weighbridge/contracts';
-import { type RoutableConnector, routingTable } from '@weighbridge/state';
+import { type RoutableConnector, routingTable, tablesOf } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
 import { ConnectorHealth } from './connectorHealth.ts';
 import { CredentialCheck } from './credentialCheck.ts';
@@ -15,7 +15,7 @@ function checkWith(list: { status: number; body?: string } | undefined) {
   const snapshot = create(SnapshotSchema, {
     connectors: [{ id: 'a', provider: 'acme', credential: 'sk-1', baseUrl: 'http://127.0.0.1:1/v1' }],
   });
-  const [connector] = routingTable(snapshot).connectors.get('acme') as [RoutableConnector];
+  const [connector] = routingTable(tablesOf(snapshot)).connectors.get('acme') as [RoutableConnector];
   const confirmed: number[] = [];
   const probes: string[][] = [];
   const check = new CredentialCheck({

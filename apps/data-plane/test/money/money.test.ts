@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import { ConnectorSchema, Outcome, PriceSchema, RatesSchema, SnapshotSchema } from '@weighbridge/contracts';
 import { type NanoUsd, nanoFromDecimalUsd as usd } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { routingTable } from '@weighbridge/state';
+import { routingTable, tablesOf } from '@weighbridge/state';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { chargeFor } from '../../src/attempt/charge.ts';
 import type { ModelRequest } from '../../src/attempt/preparedRequest.ts';
@@ -105,18 +105,20 @@ function target({
   });
   const tools = Object.entries(price.tool_prices).map(([tool, cost]) => [tool, usd(cost)]);
   const table = routingTable(
-    create(SnapshotSchema, {
-      connectors: [create(ConnectorSchema, { id: 'con_1', provider })],
-      models: [
-        {
-          id: `${provider}/${name}`,
-          provider,
-          upstreamName: name,
-          contextWindow: context_window,
-          price: create(PriceSchema, { version: 1, rates, toolPrices: Object.fromEntries(tools) }),
-        },
-      ],
-    }),
+    tablesOf(
+      create(SnapshotSchema, {
+        connectors: [create(ConnectorSchema, { id: 'con_1', provider })],
+        models: [
+          {
+            id: `${provider}/${name}`,
+            provider,
+            upstreamName: name,
+            contextWindow: context_window,
+            price: create(PriceSchema, { version: 1, rates, toolPrices: Object.fromEntries(tools) }),
+          },
+        ],
+      }),
+    ),
   );
   const [model] = table.models.values();
   const [connector] = table.connectors.get(provider) ?? [];

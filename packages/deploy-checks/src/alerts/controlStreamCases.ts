@@ -50,7 +50,7 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
       series: { [TABLE]: '11534336x5' },
       at: '5m',
       labels: onPod('control-plane-0'),
-      says: 'Proxies get 11MiB at each change of one of them. Writes that add to them are refused from 14 MiB on.',
+      says: 'Each proxy holds 11MiB of them, at 15 times that in memory. Writes that add to them are refused from 32 MiB on.',
     },
     quiet: { series: { [TABLE]: '957000x5' }, at: '5m' },
   },

@@ -1,8 +1,8 @@
 import { arrayLiteral, type Database, type ModelPrices, type Models, type Tx } from '@weighbridge/database';
 import { type Price, type PriceRow, priceDocument } from '@weighbridge/domain';
-import { type ExpressionBuilder, type Insertable, type Selectable, sql, type Updateable } from 'kysely';
+import { type Insertable, type Selectable, sql, type Updateable } from 'kysely';
 import { containsText } from '../../shared/containsText.ts';
-import { storedPrice } from '../../shared/storedPrice.ts';
+import { isOfModel, storedPrice } from '../../shared/storedPrice.ts';
 import type { ModelFacts, ModelNameFacts, ShippedJson } from './catalog.ts';
 
 export type ModelRow = Selectable<Models>;
@@ -79,7 +79,7 @@ export async function findModels(
     .$if(provider !== undefined, (query) => query.where('provider', '=', provider ?? ''))
     .$if(nameContains !== undefined, (query) => query.where(containsText('id', nameContains ?? '')))
     .$if(disabled !== undefined, (query) => query.where('disabled', '=', disabled ?? false))
-    .$if(priced !== undefined, (query) => query.where((row) => row(isPriced(row), '=', priced ?? true)))
+    .$if(priced !== undefined, (query) => query.where((row) => row(isPriced, '=', priced ?? true)))
     .orderBy('id')
     .limit(limit)
     .execute();
@@ -138,22 +138,26 @@ export interface PriceProvenance {
   readonly price_created_at: Date;
 }
 
-/** A page of the enabled models of some providers that have a price, by model id. */
+/** A page of the enabled models of some providers that have a price, by model id. With `ids`, only of those. */
 export async function findPricedModels(
   db: Database,
-  { providers, after, limit }: { providers: readonly string[]; after: string; limit: number },
+  {
+    providers,
+    ids,
+    after = '',
+    limit,
+  }: {
+    readonly providers: readonly string[];
+    readonly ids?: readonly string[] | undefined;
+    readonly after?: string | undefined;
+    readonly limit: number;
+  },
 ): Promise<(ModelRow & PriceRow & PriceProvenance)[]> {
   if (providers.length === 0) return [];
   return await db
     .selectFrom('models')
     .innerJoinLateral(
-      () =>
-        priceVersions(db)
-          // The index of versions is not in byte order, as the ids of models are.
-          .where('model_id', '=', sql<string>`models.id COLLATE "default"`)
-          .orderBy('version', 'desc')
-          .limit(1)
-          .as('newest'),
+      () => priceVersions(db).where(isOfModel).orderBy('version', 'desc').limit(1).as('newest'),
       (join) => join.onTrue(),
     )
     .selectAll('models')
@@ -164,6 +168,7 @@ export async function findPricedModels(
     .where('models.disabled', '=', false)
     .where('models.provider', 'in', providers)
     .where('models.id', '>', after)
+    .$if(ids !== undefined, (query) => query.where('models.id', 'in', ids ?? []))
     .orderBy('models.id')
     .limit(limit)
     .execute();
@@ -338,10 +343,9 @@ export async function insertFirstPrices(
   await tx.insertInto('model_prices').values(values).execute();
 }
 
-function isPriced(row: ExpressionBuilder<{ models: Models }, 'models'>) {
-  const newest = sql`SELECT ended FROM model_prices WHERE model_id = ${row.ref('models.id')} ORDER BY version DESC LIMIT 1`;
-  return sql<boolean>`coalesce(NOT (${newest}), false)`;
-}
+const isPriced = sql<boolean>`coalesce(NOT (
+  SELECT ended FROM model_prices WHERE ${isOfModel} ORDER BY version DESC LIMIT 1
+), false)`;
 
 function factColumns({
   benchmark_scores,

@@ -73,9 +73,13 @@ export async function pricedModels(
 
 export type { NamedModel } from './enabledModels.repository.ts';
 
-/** The first models of the catalog that are enabled, with a price or without, by id. */
-export async function enabledModels(db: Database, limit: number): Promise<NamedModel[]> {
-  return await findEnabledModels(db, limit);
+/** The first models of the catalog that are enabled, with a price or without, by id. With `ids`, only of those. */
+export async function enabledModels(
+  db: Database,
+  limit: number,
+  ids?: readonly string[],
+): Promise<NamedModel[]> {
+  return await findEnabledModels(db, limit, ids);
 }
 
 /** The models of the catalog with these ids, and their prices if they have one, by model id. */

@@ -7,13 +7,18 @@ export interface NamedModel {
   readonly own: boolean;
 }
 
-/** The first models of the catalog that are enabled, with a price or without, by id. */
-export async function findEnabledModels(db: Database, limit: number): Promise<NamedModel[]> {
+/** The first models of the catalog that are enabled, with a price or without, by id. With `ids`, only of those. */
+export async function findEnabledModels(
+  db: Database,
+  limit: number,
+  ids?: readonly string[],
+): Promise<NamedModel[]> {
   return await db
     .selectFrom('models')
     .select(['id', 'other_names', 'own'])
     .where('deleted_at', 'is', null)
     .where('disabled', '=', false)
+    .$if(ids !== undefined, (query) => query.where('id', 'in', ids ?? []))
     .orderBy('id')
     .limit(limit)
     .execute();

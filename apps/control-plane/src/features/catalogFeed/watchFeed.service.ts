@@ -1,6 +1,7 @@
 import type { Logger, Metrics, ServiceContext } from '@weighbridge/runtime';
 import { sql } from 'kysely';
 import { repeat } from '../../shared/repeat.ts';
+import { isOfModel } from '../../shared/storedPrice.ts';
 import { countHeldChanges, findFeed } from './catalogFeed.repository.ts';
 import { type CatalogFeedDeps, fetchAndApply, takeDueFetch } from './catalogFeed.service.ts';
 
@@ -56,7 +57,7 @@ async function readAges({ db, feedSource }: Deps): Promise<PriceAges> {
       FROM models
       CROSS JOIN LATERAL (
         SELECT origin, version, created_at, ended FROM model_prices
-        WHERE model_id = models.id ORDER BY version DESC LIMIT 1
+        WHERE ${isOfModel} ORDER BY version DESC LIMIT 1
       ) AS newest
       WHERE models.deleted_at IS NULL AND NOT models.disabled AND NOT newest.ended
     ) AS priced

@@ -1,9 +1,15 @@
 import { arrayLiteral, atEnd, type Database, type Tx } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
-import { changesTables, MAX_TABLE_BYTES, type RecordedChange } from '@weighbridge/state';
+import {
+  changesTables,
+  MAX_ROW_BYTES,
+  MAX_TABLE_BYTES,
+  MAX_WHOLE_TABLE_BYTES,
+  type RecordedChange,
+} from '@weighbridge/state';
 import { sql } from 'kysely';
 import { type AuditedAction, recordAudits } from '../audit/audit.service.ts';
-import { tableBytesAtMost } from './tableSize.repository.ts';
+import { tableSizeAtMost } from './tableSize.repository.ts';
 
 /** A mutation that is sent to the proxies. */
 export interface Change extends AuditedAction {
@@ -80,15 +86,28 @@ function addsToTables(change: Change): boolean {
 /** Throws a 409 if proxies could not be sent the models, connectors, profiles and aliases: they would learn of no change at all. */
 export async function assertChangesFit(tx: Tx, changes: readonly Change[]): Promise<void> {
   if (!changes.some(addsToTables)) return;
-  const bytes = await tableBytesAtMost(tx);
-  if (bytes <= MAX_TABLE_BYTES) return;
-  const mib = (size: number) => (size / 1024 ** 2).toFixed(1);
-  throw new AppError(
-    'conflict',
-    'table_too_large',
-    `The models, connectors, prices, profiles and aliases together would be ${mib(bytes)} MiB; proxies accept ${mib(MAX_TABLE_BYTES)} MiB. Delete or disable models, connectors, negotiated prices, profiles or aliases that are not needed, then repeat the request.`,
-    { details: { table_bytes: bytes, max_table_bytes: MAX_TABLE_BYTES } },
+  const { bytes, rowBytes, isSentWhole } = await tableSizeAtMost(tx);
+  if (rowBytes > MAX_ROW_BYTES) {
+    throw tooLarge(
+      `A model, connector, profile or alias would be ${mib(rowBytes)} MiB; proxies accept ${mib(MAX_ROW_BYTES)} MiB each. Shorten it, then repeat the request.`,
+      { row_bytes: rowBytes, max_row_bytes: MAX_ROW_BYTES },
+    );
+  }
+  const max = isSentWhole ? MAX_WHOLE_TABLE_BYTES : MAX_TABLE_BYTES;
+  if (bytes <= max) return;
+  const why = isSentWhole ? ' while one of them is of release 0.1.0. Upgrade it, or delete' : '. Delete';
+  throw tooLarge(
+    `The models, connectors, prices, profiles and aliases together would be ${mib(bytes)} MiB; proxies accept ${mib(max)} MiB${why} or disable models, connectors, negotiated prices, profiles or aliases that are not needed, then repeat the request.`,
+    { table_bytes: bytes, max_table_bytes: max },
   );
+}
+
+function mib(bytes: number): string {
+  return (bytes / 1024 ** 2).toFixed(1);
+}
+
+function tooLarge(message: string, details: Readonly<Record<string, number>>): AppError {
+  return new AppError('conflict', 'table_too_large', message, { details });
 }
 
 /** The newest committed revision. */

@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { toBinary } from '@bufbuild/protobuf';
 import { SnapshotSchema } from '@weighbridge/contracts';
-import { MAX_TABLE_BYTES } from '@weighbridge/state';
+import { MAX_ROW_BYTES, MAX_TABLE_BYTES, MAX_WHOLE_TABLE_BYTES } from '@weighbridge/state';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Json, startTestApi, type TestApi } from '../../../test/testApi.ts';
-import { tableBytesAtMost } from './tableSize.repository.ts';
+import { recordGoodbye, recordSeen, type SeenProxy } from '../proxies/proxies.repository.ts';
+import { tableSizeAtMost } from './tableSize.repository.ts';
 
 let api: TestApi;
 beforeAll(async () => {
@@ -22,19 +23,18 @@ const connector = (name: string, more: object = {}) => ({
   credential: 'secret',
   ...more,
 });
-const bounds = () => api.db.transaction().execute(tableBytesAtMost);
 const sizes = async () => ({
-  atMost: await bounds(),
+  atMost: (await api.db.transaction().execute(tableSizeAtMost)).bytes,
   sent: toBinary(SnapshotSchema, await api.snapshot()).length,
 });
 
-/** A table of 20 MiB, as only an earlier release or another hand can have made it. */
-async function fill(): Promise<void> {
+/** Models of 20 kB each: more than may be, as only another hand can have made them. */
+async function fill(count = 2_100): Promise<void> {
   await sql`
     INSERT INTO models (id, provider, upstream_name, context_window, other_names, origin, updated_at)
     SELECT 'openai/filler-' || n, 'openai', 'filler-' || n, 1000,
       ARRAY(SELECT 'name-' || n || '-' || m || repeat('x', 190) FROM generate_series(1, 100) AS m), 'operator', now()
-    FROM generate_series(1, 1000) AS n`.execute(api.db);
+    FROM generate_series(1, ${count}) AS n`.execute(api.db);
 }
 const empty = () => sql`DELETE FROM models WHERE id LIKE 'openai/filler-%'`.execute(api.db);
 
@@ -48,7 +48,7 @@ async function expectRefused(method: 'POST' | 'PUT' | 'PATCH', path: string, bod
     max_table_bytes: MAX_TABLE_BYTES,
   });
   expect((response.body.error as Json).message).toMatch(
-    /would be 2\d\.\d MiB; proxies accept 14\.0 MiB\. Delete or disable/,
+    /would be 4\d\.\d MiB; proxies accept 32\.0 MiB\. Delete or disable/,
   );
   // Nothing was written.
   expect(await api.db.selectFrom('revision').select('revision').executeTakeFirstOrThrow()).toEqual(revision);
@@ -80,7 +80,7 @@ it('counts at least what proxies are sent, of the shipped catalog and of all kin
   expect(filled.atMost - shipped.atMost).toBeGreaterThan(filled.sent - shipped.sent);
 });
 
-it('refuses every write that adds to a table of 20 MiB, and none that takes from it or concerns keys', async () => {
+it('refuses every write that adds to a table of 40 MiB, and none that takes from it or concerns keys', async () => {
   const one = await api.call('POST', '/connectors', { body: connector('one') });
   const profile = await api.call('POST', '/profiles', {
     body: { name: 'one', strategy: 'ordered', targets: [{ model: 'openai/gpt-4o' }] },
@@ -122,4 +122,91 @@ it('refuses every write that adds to a table of 20 MiB, and none that takes from
     await empty();
   }
   expect((await api.call('POST', '/connectors', { body: connector('three') })).status).toBe(201);
+});
+
+it('reads each version of a price once, however many models have one', async () => {
+  const count = 3_000;
+  try {
+    await sql`
+      INSERT INTO models (id, provider, upstream_name, context_window, origin, updated_at)
+      SELECT 'openai/filler-' || n, 'openai', 'filler-' || n, 1000, 'operator', now() FROM generate_series(1, ${count}) AS n`.execute(
+      api.db,
+    );
+    await sql`
+      INSERT INTO model_prices
+      SELECT (jsonb_populate_record(one, jsonb_build_object('model_id', models.id))).*
+      FROM model_prices AS one, models
+      WHERE one.model_id = 'openai/gpt-4o' AND one.version = 1 AND models.id LIKE 'openai/filler-%'`.execute(
+      api.db,
+    );
+    const read = await api.db.transaction().execute(async (tx) => {
+      await tableSizeAtMost(tx);
+      const { rows } = await sql<{ read: bigint }>`
+        SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) AS read FROM pg_stat_xact_user_tables
+        WHERE relname = 'model_prices'`.execute(tx);
+      return Number(rows[0]?.read);
+    });
+    expect(read).toBeGreaterThan(count);
+    expect(read).toBeLessThan(3 * count);
+  } finally {
+    await sql`DELETE FROM model_prices WHERE model_id LIKE 'openai/filler-%'`.execute(api.db);
+    await empty();
+  }
+});
+
+it('refuses what a proxy of release 0.1.0 cannot be sent, only while one may serve', async () => {
+  await fill(1_000);
+  const add = (name: string) => api.call('POST', '/connectors', { body: connector(name) });
+  const old: SeenProxy = {
+    id: 'old',
+    name: 'old',
+    version: '0.1.0',
+    takesRows: false,
+    appliedRevision: 0n,
+    inFlightRequests: 0,
+    waitingUsageBytes: 0n,
+    usageLimitBytes: 0n,
+    connectors: [],
+    connectedAt: new Date(),
+    maxStalenessMs: 600_000,
+  };
+  try {
+    expect((await add('at 20 MiB')).status).toBe(201);
+    await recordSeen(api.db, [old, { ...old, id: 'new', takesRows: true }]);
+    const refused = await add('refused');
+    expect([refused.status, (refused.body.error as Json).message]).toEqual([
+      409,
+      expect.stringMatching(
+        /would be 2\d\.\d MiB; proxies accept 14\.0 MiB while one of them is of release 0\.1\.0\. Upgrade it, or delete or disable/,
+      ),
+    ]);
+    expect(refused.body.error).toMatchObject({ max_table_bytes: MAX_WHOLE_TABLE_BYTES });
+    await recordGoodbye(api.db, 'old');
+    expect((await add('after it left')).status).toBe(201);
+  } finally {
+    await empty();
+    await recordGoodbye(api.db, 'old');
+  }
+});
+
+it('refuses writes while one row is too large for a message', async () => {
+  await sql`
+    INSERT INTO models (id, provider, upstream_name, context_window, other_names, origin, updated_at)
+    VALUES ('openai/filler-1', 'openai', 'one', 1000, ARRAY[repeat('x', 5000000)], 'operator', now())`.execute(
+    api.db,
+  );
+  try {
+    const refused = await api.call('POST', '/connectors', { body: connector('beside') });
+    expect(refused).toMatchObject({
+      status: 409,
+      body: {
+        error: { code: 'table_too_large', row_bytes: expect.any(Number), max_row_bytes: MAX_ROW_BYTES },
+      },
+    });
+    const disabled = await api.call('PATCH', '/catalog/models/openai/filler-1', { body: { disabled: true } });
+    expect(disabled.status).toBe(200);
+    expect((await api.call('POST', '/connectors', { body: connector('beside') })).status).toBe(201);
+  } finally {
+    await empty();
+  }
 });

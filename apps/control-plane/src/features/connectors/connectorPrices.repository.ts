@@ -15,10 +15,11 @@ function priceVersions(db: Database) {
     .select(storedPrice('connector_prices').as('price'));
 }
 
-/** The negotiated prices that apply now, at all connectors unless given. */
+/** The negotiated prices that apply now, at all connectors and of all models unless given. */
 export async function findCurrentPrices(
   db: Database,
   connectorIds?: readonly string[],
+  modelIds?: readonly string[],
 ): Promise<ConnectorPriceRow[]> {
   if (connectorIds?.length === 0) return [];
   return await db
@@ -26,6 +27,7 @@ export async function findCurrentPrices(
       priceVersions(db)
         .distinctOn(['connector_id', 'model_id'])
         .$if(connectorIds !== undefined, (query) => query.where('connector_id', 'in', connectorIds ?? []))
+        .$if(modelIds !== undefined, (query) => query.where('model_id', 'in', modelIds ?? []))
         .orderBy('connector_id')
         .orderBy('model_id')
         .orderBy('version', 'desc')

@@ -48,19 +48,25 @@ export interface Negotiated {
   readonly unreadable: ReadonlySet<string>;
 }
 
-/** The negotiated prices that apply now. */
-export async function negotiatedPrices(db: Database, connectorIds: readonly string[]): Promise<Negotiated> {
+/** The negotiated prices that apply now. With `modelIds`, only of those. */
+export async function negotiatedPrices(
+  db: Database,
+  connectorIds: readonly string[],
+  modelIds?: readonly string[],
+): Promise<Negotiated> {
   const prices = new Map<string, NegotiatedPrice[]>();
   const unreadable = new Set<string>();
-  for (const row of await findCurrentPrices(db, connectorIds)) {
+  for (const row of await findCurrentPrices(db, connectorIds, modelIds)) {
     const price = priceOf(row);
     const { model_id: modelId, version, created_at: createdAt } = row;
     if (!price) {
       unreadable.add(modelId);
       continue;
     }
-    const others = prices.get(row.connector_id) ?? [];
-    prices.set(row.connector_id, [...others, { modelId, version, price, createdAt }]);
+    const negotiated = { modelId, version, price, createdAt };
+    const others = prices.get(row.connector_id);
+    if (others) others.push(negotiated);
+    else prices.set(row.connector_id, [negotiated]);
   }
   return { prices, unreadable };
 }

@@ -34,7 +34,7 @@ export async function listModels(
   const { counters } = await countersOfKey(deps.db, await governedKeyOf(deps.db, caller), deps.now());
   const allowedByEach = counters.map(({ policy }) => compileModelPatterns(policy.allowed_models));
   const connectors = await usableConnectors(deps);
-  const { models, negotiated } = await servedModels(deps.db, connectors, request.after?.[0]);
+  const { models, negotiated } = await servedModels(deps.db, connectors, { after: request.after?.[0] });
   const rows = models.filter((row) => allowedByEach.every((allowed) => allowed(row.id)));
   const priceOf = callerPrices(connectors, negotiated);
   return page(
@@ -46,20 +46,21 @@ export async function listModels(
   );
 }
 
-/** The enabled models with a price that one of these connectors serves, by model id, and what was negotiated for these. */
+/** The enabled models with a price that one of these connectors serves, by model id, and what was negotiated for these. With `ids`, only of those. */
 export async function servedModels(
   db: Database,
   connectors: readonly UsableConnector[],
-  after = '',
+  { after, ids }: { readonly after?: string | undefined; readonly ids?: readonly string[] | undefined } = {},
 ): Promise<{ models: PricedModel[]; negotiated: Negotiated['prices'] }> {
   const serving = new Map<string, ((model: string) => boolean)[]>();
   for (const { provider, models } of connectors) {
     serving.set(provider, [...(serving.get(provider) ?? []), compileModelPatterns(models)]);
   }
-  const rows = await pricedModels(db, { providers: [...serving.keys()], after, limit: MAX_MODELS });
+  const rows = await pricedModels(db, { providers: [...serving.keys()], ids, after, limit: MAX_MODELS });
   const { prices: negotiated, unreadable } = await negotiatedPrices(
     db,
     connectors.map(({ id }) => id),
+    ids,
   );
   const models = rows.filter(
     ({ id, provider }) => !unreadable.has(id) && serving.get(provider)?.some((serves) => serves(id)),
@@ -67,17 +68,18 @@ export async function servedModels(
   return { models, negotiated };
 }
 
-/** What the catalog has, and none of these models is: without a connector or a price. By id. */
+/** What the catalog has, and none of these models is: without a connector or a price. By id. With `ids`, only of those. */
 export async function unservedModels(
   db: Database,
   served: readonly Pick<PricedModel, 'id'>[],
+  ids?: readonly string[],
 ): Promise<NamedModel[]> {
   const known = new Set(served.map(({ id }) => id));
-  return (await enabledModels(db, MAX_MODELS)).filter(({ id }) => !known.has(id));
+  return (await enabledModels(db, MAX_MODELS, ids)).filter(({ id }) => !known.has(id));
 }
 
-/** The catalog is read at once for the snapshot of a proxy. */
-const MAX_MODELS = 10_000;
+/** More than fit into `MAX_TABLE_BYTES`, so none is left out. */
+const MAX_MODELS = 250_000;
 
 /** A model as the API shows it, with the price that its caller is charged. */
 function toModel(row: PricedModel, { price, negotiatedAt }: CallerPrice): Model {

@@ -159,7 +159,7 @@ async function deltaSince(revision: bigint): Promise<Delta> {
     rows.map((row) => [row.id, create(PolicySchema, policyMessage(row))]),
   );
   const to = await currentRevision(api.db);
-  return deltaOf(changes, { from: revision, to }, { tables: undefined, policyOf: (id) => policies.get(id) });
+  return deltaOf(changes, { from: revision, to }, (id) => policies.get(id));
 }
 
 it('announces whatever changes how a key is served: its delta names each such key, or has what is new', async () => {

@@ -46,6 +46,7 @@ const watching = (id: string) => ({
   id,
   name: 'pod-1',
   version: '1.2.3',
+  takesRows: true,
   appliedRevision: 0n,
   inFlightRequests: 2,
   waitingUsageBytes: 9n,

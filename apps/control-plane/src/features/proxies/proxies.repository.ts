@@ -21,6 +21,8 @@ export interface SeenProxy {
   readonly id: string;
   readonly name: string;
   readonly version: string;
+  /** It gets tables as rows. False, of release 0.1.0: in one message. */
+  readonly takesRows: boolean;
   readonly appliedRevision: bigint;
   readonly inFlightRequests: number;
   readonly waitingUsageBytes: bigint;
@@ -50,6 +52,7 @@ export async function recordSeen(db: Database, proxies: readonly SeenProxy[]): P
     id: proxy.id,
     name: proxy.name,
     version: proxy.version,
+    takes_rows: proxy.takesRows,
     applied_revision: String(proxy.appliedRevision),
     in_flight_requests: proxy.inFlightRequests,
     waiting_usage_bytes: String(proxy.waitingUsageBytes),
@@ -59,16 +62,17 @@ export async function recordSeen(db: Database, proxies: readonly SeenProxy[]): P
     max_staleness_ms: proxy.maxStalenessMs,
   }));
   await sql`
-    INSERT INTO proxies (id, name, version, applied_revision, in_flight_requests, waiting_usage_bytes, usage_limit_bytes,
+    INSERT INTO proxies (id, name, version, takes_rows, applied_revision, in_flight_requests, waiting_usage_bytes, usage_limit_bytes,
                          connectors, connected_at, last_seen_at, may_serve_until)
-    SELECT id, name, version, applied_revision, in_flight_requests, waiting_usage_bytes, usage_limit_bytes,
+    SELECT id, name, version, takes_rows, applied_revision, in_flight_requests, waiting_usage_bytes, usage_limit_bytes,
            connectors, connected_at, clock_timestamp(), clock_timestamp() + max_staleness_ms * interval '1 millisecond'
     FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) AS seen (
-      id text, name text, version text, applied_revision bigint, in_flight_requests integer,
+      id text, name text, version text, takes_rows boolean, applied_revision bigint, in_flight_requests integer,
       waiting_usage_bytes bigint, usage_limit_bytes bigint, connectors jsonb, connected_at timestamptz,
       max_staleness_ms bigint)
     ORDER BY id
     ON CONFLICT (id) DO UPDATE SET
+      takes_rows = excluded.takes_rows,
       applied_revision = greatest(proxies.applied_revision, excluded.applied_revision),
       in_flight_requests = excluded.in_flight_requests,
       waiting_usage_bytes = excluded.waiting_usage_bytes,

@@ -13,8 +13,9 @@ import {
 } from '@weighbridge/contracts';
 import { isId } from '@weighbridge/domain';
 import type { ModelOutput, Watermark } from '@weighbridge/ledger';
+import type { Position } from '../changes/changes.service.ts';
 import type { EvidenceFeed } from '../evidence/evidenceFeed.ts';
-import type { ChangeFeed } from './changeFeed.ts';
+import type { ChangeFeed, Update } from './changeFeed.ts';
 import { type ReportedOverhead, reportedOverhead } from './overheads.ts';
 import type { ReportedConnector, SeenProxy } from './proxies.repository.ts';
 
@@ -43,7 +44,7 @@ export interface AppliedStatus {
 
 /**
  * One connected proxy: what it was sent, and what it reported. A proxy that does not read is sent nothing until its
- * stream drains, so no messages queue up for it here.
+ * stream drains, so only a few messages queue up for it here.
  */
 export class WatchedProxy {
   /** The spool that it writes to; empty for a proxy of an earlier release, which does not report it. */
@@ -51,8 +52,10 @@ export class WatchedProxy {
   readonly signsUsage: boolean;
   readonly #call: WatchCall;
   #seen: SeenProxy;
-  /** It was sent everything up to this revision; undefined: it needs a snapshot. */
-  #sentRevision: bigint | undefined;
+  /** It has everything up to this position, or was sent it; undefined: it needs a snapshot. */
+  #sent: Position | undefined;
+  /** What is being sent, and how many of its messages were. */
+  #sending: { readonly update: Update; readonly next: number } | undefined;
   /** The proxy's clock in its newest status. */
   #statusSentAtMs = 0n;
   #sentOutputs: readonly ModelOutput[] = [];
@@ -68,10 +71,12 @@ export class WatchedProxy {
     this.#call = call;
     this.producerId = hello.producerId;
     this.signsUsage = hello.signsUsage;
+    this.#sent = hello.resumeFrom;
     this.#seen = {
       id: hello.proxyId,
       name: hello.name,
       version: hello.version,
+      takesRows: hello.takesRows,
       appliedRevision: 0n,
       inFlightRequests: 0,
       waitingUsageBytes: 0n,
@@ -104,38 +109,41 @@ export class WatchedProxy {
     return this.#overhead;
   }
 
-  /** Continues after the position that the proxy has applied, if the feed still has every change since. */
-  resume({ resumeFrom }: Hello, feed: ChangeFeed): void {
+  /**
+   * Sends the changes that it lacks: as a delta, else as a snapshot. Rows are sent in parts, as the proxy reads them; what changes
+   * meanwhile follows. Throws an AppError if it can't be sent the tables.
+   */
+  catchUp(feed: ChangeFeed): void {
     const { position } = feed;
-    const isSameHistory =
-      resumeFrom?.databaseSystemId === position?.databaseSystemId &&
-      resumeFrom?.timeline === position?.timeline;
-    if (isSameHistory && resumeFrom && feed.deltaAfter(resumeFrom.revision)) {
-      this.#sentRevision = resumeFrom.revision;
+    while (position && !this.#isBlocked) {
+      this.#sending ??= this.#nextUpdate(feed, position);
+      if (!this.#sending) return;
+      const { update, next } = this.#sending;
+      this.#send(update.messages[next]);
+      this.#sending = { update, next: next + 1 };
+      if (next + 1 < update.messages.length) continue;
+      this.#sending = undefined;
+      this.#sent = update.position;
     }
   }
 
-  /** Sends the changes that it lacks: as a delta, else as a snapshot. */
-  async catchUp(feed: ChangeFeed): Promise<void> {
-    const { position } = feed;
-    if (!position || this.#isBlocked || this.#sentRevision === position.revision) return;
-    const delta = this.#sentRevision === undefined ? undefined : feed.deltaAfter(this.#sentRevision);
-    if (delta) {
-      this.#sentRevision = delta.toRevision;
-      this.#unappliedSinceMs ??= performance.now();
-      this.#send({ case: 'delta', value: delta });
-      return;
-    }
-    const snapshot = await feed.snapshot();
-    this.#sentRevision = snapshot.revision;
-    this.#send({ case: 'snapshot', value: snapshot });
+  #nextUpdate(
+    feed: ChangeFeed,
+    position: Position,
+  ): { readonly update: Update; readonly next: number } | undefined {
+    const sent = this.#sent && isSameHistory(this.#sent, position) ? this.#sent.revision : undefined;
+    if (sent === position.revision) return undefined;
+    const how = { takesRows: this.#seen.takesRows };
+    const changes = sent === undefined ? undefined : feed.updateAfter(sent, how);
+    if (changes) this.#unappliedSinceMs ??= performance.now();
+    return { update: changes ?? feed.snapshot(how), next: 0 };
   }
 
   /** Sends a heartbeat that answers a status; its right to serve, as of that status, must be recorded already. */
   sendHeartbeat({ clock, liveProxies, modelOutputs }: HeartbeatRound, answersSentAtMs: bigint): void {
     // The heartbeat vouches for a revision, so it names no later one than the proxy was sent.
-    const revision = this.#sentRevision;
-    if (revision === undefined || this.#isBlocked) return;
+    const revision = this.#sent?.revision;
+    if (revision === undefined || this.#sending || this.#isBlocked) return;
     const newOutputs = this.#sentOutputs === modelOutputs ? [] : [...modelOutputs];
     this.#sentOutputs = modelOutputs;
     const clockMs = BigInt(clock.getTime());
@@ -147,7 +155,7 @@ export class WatchedProxy {
 
   /** Sends the evidence that changed since it was last sent any. */
   sendEvidence(evidence: EvidenceFeed): void {
-    if (this.#sentRevision === undefined || this.#isBlocked) return;
+    if (this.#sent === undefined || this.#isBlocked) return;
     if (this.#sentEvidenceTurn === evidence.turn) return;
     for (const value of evidence.changesAfter(this.#sentEvidenceTurn))
       this.#send({ case: 'evidence', value });
@@ -197,7 +205,7 @@ export class WatchedProxy {
 
   #appliedAfterSeconds({ appliedRevision }: ProxyStatus): number | undefined {
     const since = this.#unappliedSinceMs;
-    if (since === undefined || appliedRevision < (this.#sentRevision ?? 0n)) return undefined;
+    if (since === undefined || appliedRevision < (this.#sent?.revision ?? 0n)) return undefined;
     this.#unappliedSinceMs = undefined;
     return (performance.now() - since) / 1_000;
   }
@@ -205,6 +213,11 @@ export class WatchedProxy {
   #send(message: Message): void {
     this.#call.write(create(WatchResponseSchema, message === undefined ? {} : { message }));
   }
+}
+
+/** Positions of two histories do not compare: the same revision stands for different states. */
+function isSameHistory(a: Position, b: Position): boolean {
+  return a.databaseSystemId === b.databaseSystemId && a.timeline === b.timeline;
 }
 
 /** Of one status; a proxy reports no more. */

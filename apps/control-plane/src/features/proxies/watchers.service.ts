@@ -4,7 +4,7 @@ import { isId } from '@weighbridge/domain';
 import { readModelOutputs } from '@weighbridge/ledger';
 import type { Logger, Metrics } from '@weighbridge/runtime';
 import { connectorMessage, policyMessage } from '@weighbridge/state';
-import { CHANGES_CHANNEL, changesAfter, currentPosition, pruneChanges } from '../changes/changes.service.ts';
+import { CHANGES_CHANNEL, currentPosition, pruneChanges } from '../changes/changes.service.ts';
 import { credentialOf, existingConnector, mayBePrivate } from '../connectors/connectors.service.ts';
 import {
   type ProxyTests,
@@ -23,7 +23,7 @@ import { assertOwnCall } from './ownCalls.ts';
 import { recordRunWatermarks, registerRun, unsignedCalls } from './producers.service.ts';
 import { countLiveProxies, pruneProxies, recordGoodbye, recordSeen } from './proxies.repository.ts';
 import { OVERHEADS_CHANNEL, type ProxyOverheads } from './proxyOverheads.ts';
-import { connectorForProxies, readSnapshot } from './snapshot.service.ts';
+import { connectorForProxies, readChanges, readTables } from './tables.service.ts';
 import type { WatchCall } from './watchedProxy.ts';
 import { Watchers } from './watchers.ts';
 
@@ -113,9 +113,9 @@ function createWatchers(
   const feed = new ChangeFeed({
     logger,
     readPosition: () => currentPosition(db),
-    readChanges: (after, limit) => changesAfter(db, after, limit),
+    readChanges: (after, limit) => readChanges(deps, after, limit),
     readPolicies: async (ids) => (await findPoliciesById(db, ids)).map(policyMessage),
-    readSnapshot: () => readSnapshot(deps),
+    readTables: () => readTables(deps),
   });
   metrics.gauge(
     'weighbridge_table_bytes',

@@ -29,9 +29,9 @@ function startWatchers(registerRun: () => Promise<void>): void {
     feed: new ChangeFeed({
       logger,
       readPosition: async () => ({ databaseSystemId: 'db', timeline: 1, revision: 1n }),
-      readChanges: async () => [],
+      readChanges: async () => ({ changes: [], tables: undefined }),
       readPolicies: async () => [],
-      readSnapshot: async () => ({ revision: 1n }),
+      readTables: async () => ({ revision: 1n, rows: [] }),
     }),
     evidence: new EvidenceFeed({ readTypes: async () => [], readStrata: async () => [], nowMs: () => 0 }),
     assertOwn: async () => {},

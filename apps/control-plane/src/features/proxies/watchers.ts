@@ -109,14 +109,7 @@ export class Watchers {
     this.#deps
       .assertOwn({ method: ControlService.method.watch, metadata: call.metadata, request })
       .then(() => this.#apply(call, request))
-      .catch((error) => {
-        if (error instanceof AppError) return this.#refuse(call, error);
-        this.#deps.logger.error(
-          { err: error },
-          'failed to register a proxy or send its first snapshot; it will reconnect',
-        );
-        call.end();
-      });
+      .catch((error) => this.#refuse(call, error));
   }
 
   async #apply(call: WatchCall, { message }: WatchRequest): Promise<void> {
@@ -142,9 +135,8 @@ export class Watchers {
     await recordSeen([proxy.seen]);
     // It may have disconnected meanwhile: a proxy without a stream would count as live for good.
     if (!this.#calls.has(call)) return;
-    proxy.resume(hello, feed);
     this.#proxies.set(call, proxy);
-    await proxy.catchUp(feed);
+    proxy.catchUp(feed);
   }
 
   /** Only the newest process on a spool is served. */
@@ -172,7 +164,7 @@ export class Watchers {
       while (this.#hasUnreadChanges && !this.#isClosed) {
         this.#hasUnreadChanges = false;
         await feed.advance();
-        for (const proxy of this.#proxies.values()) await proxy.catchUp(feed);
+        for (const [call, proxy] of [...this.#proxies]) this.#catchUp(call, proxy);
       }
       return true;
     } catch (error) {
@@ -183,11 +175,17 @@ export class Watchers {
 
   /** A proxy that was slow reads again. */
   #onDrain(call: WatchCall): void {
-    const { feed, logger } = this.#deps;
-    this.#proxies
-      .get(call)
-      ?.catchUp(feed)
-      .catch((error) => logger.error({ err: error }, 'failed to send changes to a slow proxy'));
+    const proxy = this.#proxies.get(call);
+    if (proxy) this.#catchUp(call, proxy);
+  }
+
+  /** A proxy that can't be sent what it lacks gets the reason, and no heartbeat. */
+  #catchUp(call: WatchCall, proxy: WatchedProxy): void {
+    try {
+      proxy.catchUp(this.#deps.feed);
+    } catch (error) {
+      this.#refuse(call, error);
+    }
   }
 
   async #beat(): Promise<void> {
@@ -313,9 +311,12 @@ export class Watchers {
     );
   }
 
-  /** Ends a stream with the reason, which the proxy gets. */
-  #refuse(call: WatchCall, error: AppError): void {
-    this.#deps.logger.warn({ proxyId: this.#proxies.get(call)?.id, code: error.code }, error.message);
+  /** Ends a stream with the reason, which the proxy gets. Unless the reason is for good, it reconnects. */
+  #refuse(call: WatchCall, error: unknown): void {
+    const { logger } = this.#deps;
+    const proxyId = this.#proxies.get(call)?.id;
+    if (error instanceof AppError) logger.warn({ proxyId, code: error.code }, error.message);
+    else logger.error({ proxyId, err: error }, 'failed to register a proxy or to send it what changed');
     this.#leave(call);
     call.emit('error', toGrpcError(error));
   }

@@ -29,7 +29,7 @@ const kinds = async (key?: string) => (await summary(key)).attention.map(({ kind
 async function serving(changes: Partial<SeenProxy> = {}): Promise<string> {
   const id = newUuid();
   const load = { inFlightRequests: 0, waitingUsageBytes: 0n, usageLimitBytes: 100n, connectors: [] };
-  const about = { name: 'pod-1', version: '1', appliedRevision: 0n, connectedAt: api.now };
+  const about = { name: 'pod-1', version: '1', takesRows: true, appliedRevision: 0n, connectedAt: api.now };
   await recordSeen(api.db, [{ id, ...about, ...load, maxStalenessMs: 600_000, ...changes }]);
   return id;
 }

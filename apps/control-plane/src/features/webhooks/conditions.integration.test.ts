@@ -22,7 +22,7 @@ beforeEach(() => sql`DELETE FROM webhook_events`.execute(api.db));
 /** A proxy that serves, with what it reports of connectors. */
 async function addProxy(connectors: SeenProxy['connectors']): Promise<void> {
   const load = { inFlightRequests: 0, waitingUsageBytes: 0n, usageLimitBytes: 100n, connectors };
-  const about = { name: 'pod', version: '1', appliedRevision: 0n, connectedAt: api.now };
+  const about = { name: 'pod', version: '1', takesRows: true, appliedRevision: 0n, connectedAt: api.now };
   await recordSeen(api.db, [{ id: newUuid(), ...about, ...load, maxStalenessMs: 600_000 }]);
 }
 

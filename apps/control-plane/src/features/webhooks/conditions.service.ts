@@ -3,6 +3,7 @@ import { type NewWebhookEvent, recordWebhookEvents } from '@weighbridge/ledger';
 import type { Logger, ServiceContext } from '@weighbridge/runtime';
 import { type RawBuilder, sql } from 'kysely';
 import { repeat } from '../../shared/repeat.ts';
+import { isOfModel } from '../../shared/storedPrice.ts';
 import { findReportedConnectors } from '../proxies/proxyAdmin.service.ts';
 
 export interface ConditionDeps {
@@ -81,11 +82,11 @@ async function missingPrices(db: Database): Promise<NewWebhookEvent[]> {
     WHERE connectors.enabled AND connectors.deleted_at IS NULL AND NOT connectors.withdrawn
       AND models.deleted_at IS NULL AND NOT models.disabled
       AND coalesce((
-        SELECT ended FROM model_prices WHERE model_id = models.id ORDER BY version DESC LIMIT 1
+        SELECT ended FROM model_prices WHERE ${isOfModel} ORDER BY version DESC LIMIT 1
       ), true)
       AND coalesce((
         SELECT ended FROM connector_prices AS price
-        WHERE price.connector_id = connectors.id AND price.model_id = models.id ORDER BY version DESC LIMIT 1
+        WHERE price.connector_id = connectors.id AND ${isOfModel} ORDER BY version DESC LIMIT 1
       ), true)
     ORDER BY models.id, connectors.id LIMIT ${MAX_EVENTS}`.execute(db);
   return rows.map(({ connector_id, model }) => ({
@@ -108,7 +109,7 @@ async function stalePrices(db: Database, now: Date): Promise<NewWebhookEvent[]> 
       FROM models
       CROSS JOIN LATERAL (
         SELECT origin, version, created_at, ended FROM model_prices
-        WHERE model_id = models.id ORDER BY version DESC LIMIT 1
+        WHERE ${isOfModel} ORDER BY version DESC LIMIT 1
       ) AS newest
       WHERE models.deleted_at IS NULL AND NOT models.disabled AND NOT newest.ended AND models.provider <> 'mock'
         AND EXISTS (

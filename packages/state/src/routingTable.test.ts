@@ -3,7 +3,8 @@ import { AwsIdentitySchema, SnapshotSchema } from '@weighbridge/contracts';
 import { describe, expect, it } from 'vitest';
 import type { RoutableConnector } from './connector.ts';
 import { priceAt, type RoutableModel, upstreamNameAt } from './model.ts';
-import { routingTable } from './snapshot.ts';
+import { routingTable } from './routingTable.ts';
+import { tablesOf } from './tables.ts';
 
 const rates = (nano: bigint) => ({
   input: nano,
@@ -13,35 +14,37 @@ const rates = (nano: bigint) => ({
   cacheWrite1h: nano,
 });
 const table = routingTable(
-  create(SnapshotSchema, {
-    revision: 1n,
-    connectors: [
-      { id: 'second', provider: 'acme', priority: 2 },
-      {
-        id: 'first',
-        provider: 'acme',
-        priority: 1,
-        models: ['acme/a*'],
-        upstreamNames: { 'acme/a': 'deployment' },
-        prices: {
-          'acme/a': { version: 4, rates: rates(1n), tiers: [{ aboveInputTokens: 10, rates: rates(2n) }] },
-          'acme/free': { version: 1, rates: rates(5n) },
-          'acme/broken': { version: 1 },
+  tablesOf(
+    create(SnapshotSchema, {
+      revision: 1n,
+      connectors: [
+        { id: 'second', provider: 'acme', priority: 2 },
+        {
+          id: 'first',
+          provider: 'acme',
+          priority: 1,
+          models: ['acme/a*'],
+          upstreamNames: { 'acme/a': 'deployment' },
+          prices: {
+            'acme/a': { version: 4, rates: rates(1n), tiers: [{ aboveInputTokens: 10, rates: rates(2n) }] },
+            'acme/free': { version: 1, rates: rates(5n) },
+            'acme/broken': { version: 1 },
+          },
         },
-      },
-    ],
-    models: [
-      { id: 'acme/a', provider: 'acme', upstreamName: 'a', price: { version: 9, rates: rates(7n) } },
-      { id: 'acme/b', provider: 'acme', upstreamName: 'b', price: { version: 2, rates: rates(0n) } },
-      { id: 'acme/free', provider: 'acme', upstreamName: 'free', price: { version: 2, rates: rates(0n) } },
-      {
-        id: 'acme/broken',
-        provider: 'acme',
-        upstreamName: 'constructor',
-        price: { version: 2, rates: rates(3n) },
-      },
-    ],
-  }),
+      ],
+      models: [
+        { id: 'acme/a', provider: 'acme', upstreamName: 'a', price: { version: 9, rates: rates(7n) } },
+        { id: 'acme/b', provider: 'acme', upstreamName: 'b', price: { version: 2, rates: rates(0n) } },
+        { id: 'acme/free', provider: 'acme', upstreamName: 'free', price: { version: 2, rates: rates(0n) } },
+        {
+          id: 'acme/broken',
+          provider: 'acme',
+          upstreamName: 'constructor',
+          price: { version: 2, rates: rates(3n) },
+        },
+      ],
+    }),
+  ),
 );
 const [first, second] = table.connectors.get('acme') as [RoutableConnector, RoutableConnector];
 const model = (id: string) => table.models.get(id) as RoutableModel;
@@ -81,17 +84,19 @@ it('a model costs what it costs in the region of the connector', () => {
   const at = (geography: string, nano: bigint) => ({ geography, rates: rates(nano) });
   const variants = [at('us-gov-west-1', 12n), at('regional', 11n)];
   const { models, connectors } = routingTable(
-    create(SnapshotSchema, {
-      revision: 1n,
-      connectors: [
-        { id: 'gov', provider: 'bedrock', ...(gov && { identity: gov }) },
-        { id: 'eu', provider: 'bedrock', ...(eu && { identity: eu }) },
-        { id: 'key', provider: 'bedrock' },
-      ],
-      models: [
-        { id: 'bedrock/a', provider: 'bedrock', upstreamName: 'a', price: { rates: rates(10n), variants } },
-      ],
-    }),
+    tablesOf(
+      create(SnapshotSchema, {
+        revision: 1n,
+        connectors: [
+          { id: 'gov', provider: 'bedrock', priority: 1, ...(gov && { identity: gov }) },
+          { id: 'eu', provider: 'bedrock', priority: 2, ...(eu && { identity: eu }) },
+          { id: 'key', provider: 'bedrock', priority: 3 },
+        ],
+        models: [
+          { id: 'bedrock/a', provider: 'bedrock', upstreamName: 'a', price: { rates: rates(10n), variants } },
+        ],
+      }),
+    ),
   );
   const prices = connectors
     .get('bedrock')
@@ -113,11 +118,11 @@ it('an unchanged connector stays the same object', () => {
       revision: 2n,
       connectors: [
         { id: 'same', provider: 'acme', maxParallel: 3, upstreamNames: { 'acme/a': 'x' } },
-        { id: 'changed', provider: 'acme', credential },
+        { id: 'changed', provider: 'acme', priority: 1, credential },
       ],
     });
-  const before = routingTable(snapshot('old'));
-  const after = routingTable(snapshot('new'), before);
+  const before = routingTable(tablesOf(snapshot('old')));
+  const after = routingTable(tablesOf(snapshot('new')), before);
   const [same, changed] = before.connectors.get('acme') ?? [];
   const [sameAfter, changedAfter] = after.connectors.get('acme') ?? [];
   expect(sameAfter).toBe(same);
