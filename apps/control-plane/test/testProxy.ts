@@ -64,7 +64,7 @@ export function testProxy(api: TestApi): TestProxy {
     const usage = decodeBatch(toBinary(UsageBatchSchema, batch), await readIdRange(api.db));
     if (usage.refused.length > 0)
       throw new Error(`the ledger refused the event: ${usage.refused[0]?.reason}`);
-    await recordUsage(api.db, usage, new Date(), addEvidence);
+    await recordUsage(api.db, usage, new Date(), { lastStep: addEvidence });
   }
 
   return {

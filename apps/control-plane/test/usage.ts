@@ -105,7 +105,7 @@ export async function recordAttempts(db: Database, attempts: readonly Used[]): P
       workloadType: workloadType.type,
     };
   });
-  await recordUsage(db, { events, refused: [], received: [] }, new Date(), addEvidence);
+  await recordUsage(db, { events, refused: [], received: [] }, new Date(), { lastStep: addEvidence });
   return events.map(({ row }) => row.request_id);
 }
 

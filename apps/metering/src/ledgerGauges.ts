@@ -22,6 +22,11 @@ export function addLedgerGauges(metrics: Metrics): LedgerGauges {
     ({ asOfAgeMs }) => asOfAgeMs / 1_000,
   );
   ofState(
+    'weighbridge_ledger_unmerged_seconds',
+    'For how long the oldest spend has waited to be merged into its counters.',
+    ({ unmergedMs }) => unmergedMs / 1_000,
+  );
+  ofState(
     'weighbridge_ledger_gaps',
     'Shards of producers with a usage event missing below a received one.',
     ({ gaps }) => gaps,

@@ -40,9 +40,13 @@ const exitCode = await runService('metering', async (context) => {
   onShutdown('usage stream', () => stream.close());
   const { retentionDays, refusalRetentionDays } = config;
   const now = () => new Date();
-  await startMetering({ db, stream, now, retentionDays, refusalRetentionDays, metrics, tracing }, context);
+  const metering = await startMetering(
+    { db, stream, now, retentionDays, refusalRetentionDays, metrics, tracing },
+    context,
+  );
 
-  const app = createHttpApp({ logger, bodyLimitBytes: HEALTH_BODY_LIMIT_BYTES, notReady: () => undefined });
+  const { notReady } = metering;
+  const app = createHttpApp({ logger, bodyLimitBytes: HEALTH_BODY_LIMIT_BYTES, notReady });
   const server = await listenHttp({
     handler: await toHandler(app),
     ...config.http,

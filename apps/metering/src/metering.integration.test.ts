@@ -255,6 +255,7 @@ describe('metering', () => {
     await database.db.updateTable('keys').set({ last_used_at: null }).execute();
     await publish(message);
     await eventually(async () => expect(await lastUsed()).toEqual(new Date(admitted)));
+    await settled(1, 0);
     expect(await spent()).toBe(7n);
   });
 });

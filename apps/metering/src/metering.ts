@@ -30,6 +30,7 @@ import { startMaintenance } from './maintenance.ts';
 import { createMeteringMetrics, type MeteringMetrics } from './meteringMetrics.ts';
 import { recordRefusedRequests } from './refusals.ts';
 import { SenderCheck } from './senderCheck.ts';
+import { startSpendMerger } from './spendMerger.ts';
 
 export interface MeteringDeps {
   readonly db: Database;
@@ -55,8 +56,13 @@ interface Worker extends Omit<MeteringDeps, 'metrics'> {
   readonly decodeCache: DecodeCache;
 }
 
+export interface Metering {
+  /** Undefined: it is ready. */
+  notReady(): string | undefined;
+}
+
 /** Records usage batches in the ledger, with one reader per shard, and runs the ledger's maintenance. */
-export async function startMetering(deps: MeteringDeps, context: ServiceContext): Promise<void> {
+export async function startMetering(deps: MeteringDeps, context: ServiceContext): Promise<Metering> {
   const { logger, onShutdown } = context;
   const metrics = createMeteringMetrics(deps.metrics ?? createMetrics());
   // Maintenance runs before any usage is read: after months of downtime, the current partition is missing.
@@ -64,6 +70,9 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
   onShutdown('ledger maintenance', () => maintenance.stop());
   const leaseCloser = startLeaseCloser({ db: deps.db, metrics }, logger);
   onShutdown('leases of closed epochs', () => leaseCloser.stop());
+  const spendMerger = startSpendMerger({ ...deps, metrics }, logger);
+  // Steps run in the opposite order: no batch appends any more.
+  onShutdown('spend to merge', () => spendMerger.stop());
   const requests = answerAckRequests(deps, logger);
   onShutdown('requests for acks', () => requests.stop());
   const refusals = recordRefusedRequests({ ...deps, metrics }, logger);
@@ -83,6 +92,7 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
     );
     subscriptions.push(subscription);
   }
+  return { notReady: () => spendMerger.standsStill() };
 }
 
 /**
@@ -129,7 +139,7 @@ async function record(
   { db, stream, now, ackSender, leaseCloser, metrics, logger }: Worker,
   usage: UsageToRecord,
 ): Promise<void> {
-  const recorded = await recordOrQuarantine(db, usage, now(), addEvidence);
+  const recorded = await recordOrQuarantine(db, usage, now(), { lastStep: addEvidence, appends: true });
   const { newEvents, acks, closedEpochs, thresholds, refused } = recorded;
   ackSender.add(acks);
   if (closedEpochs > 0) leaseCloser.prompt();

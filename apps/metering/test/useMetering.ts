@@ -91,7 +91,7 @@ export function useMetering() {
   logger.level = 'silent';
 
   beforeEach(async () => {
-    await sql`TRUNCATE usage_events, spend_buckets, spend_by_month, budget_leases, usage_by_hour, usage_by_day, usage_totals_by_hour, usage_totals_by_day, usage_attributions, usage_attribution_days, ledger_days, ledger_day_buckets, ledger_day_changes, producers, producer_shards, quarantined_usage`.execute(
+    await sql`TRUNCATE usage_events, spend_buckets, spend_by_month, budget_leases, usage_by_hour, usage_by_day, usage_totals_by_hour, usage_totals_by_day, usage_attributions, usage_attribution_days, ledger_days, ledger_day_buckets, ledger_day_changes, producers, producer_shards, quarantined_usage, appended_spend`.execute(
       database.db,
     );
     failures = 0;
@@ -149,14 +149,15 @@ export function useMetering() {
     publish: (payload: Uint8Array, inShard = shard) =>
       stream.publish(inShard, producerIn(payload), randomUUID(), payload),
 
-    /** Waits until this many events are in the ledger, and this many entries in quarantine. */
+    /** Waits until this many events are in the ledger and its counters, and this many entries in quarantine. */
     async settled(events: number, quarantined: number): Promise<void> {
       await eventually(
         async () => {
-          const { rows } = await sql<{ events: number; quarantined: number }>`
+          const { rows } = await sql<{ events: number; quarantined: number; appended: number }>`
             SELECT (SELECT count(*)::integer FROM usage_events) AS events,
-                   (SELECT count(*)::integer FROM quarantined_usage) AS quarantined`.execute(database.db);
-          expect(rows[0]).toEqual({ events, quarantined });
+                   (SELECT count(*)::integer FROM quarantined_usage) AS quarantined,
+                   (SELECT count(*)::integer FROM appended_spend) AS appended`.execute(database.db);
+          expect(rows[0]).toEqual({ events, quarantined, appended: 0 });
         },
         { intervalMs: 20 },
       );

@@ -27,6 +27,8 @@ export interface DatabaseStatus {
   readonly mayMakeTemporary: boolean;
   /** Whether the user may create and drop the months of the ledger; undefined if there is none yet. */
   readonly mayKeepMonths: boolean | undefined;
+  /** For how long the oldest spend has waited for metering to merge it into its counters; undefined if that can't be read. */
+  readonly unmergedMs: number | undefined;
   /** The database's clock. */
   readonly now: Date;
 }
@@ -41,7 +43,10 @@ export async function checkDatabase(databaseUrl: string): Promise<DatabaseStatus
   try {
     await checkConnection(db);
     const { rows } = await sql<
-      Omit<DatabaseStatus, 'schemaMismatch' | 'isSchemaReadable' | 'inaccessibleTables' | 'isPooled'>
+      Omit<
+        DatabaseStatus,
+        'schemaMismatch' | 'isSchemaReadable' | 'inaccessibleTables' | 'isPooled' | 'unmergedMs'
+      >
     >`
       SELECT current_setting('server_version') AS version,
         pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS "isReadOnly",
@@ -56,16 +61,27 @@ export async function checkDatabase(databaseUrl: string): Promise<DatabaseStatus
         clock_timestamp() AS now`.execute(db);
     const [status] = rows;
     if (!status) throw new Error('a query without FROM returned no row');
+    const [inaccessibleTables, schema] = [await findInaccessibleTables(db), await schemaOf(db)];
+    const fits = schema.isSchemaReadable && schema.schemaMismatch === undefined;
     return {
       ...status,
       isPooled: await isPooled(databaseUrl),
       mayKeepMonths: status.mayKeepMonths ?? undefined,
-      inaccessibleTables: await findInaccessibleTables(db),
-      ...(await schemaOf(db)),
+      inaccessibleTables,
+      ...schema,
+      unmergedMs: fits && inaccessibleTables.length === 0 ? await readUnmergedMs(db) : undefined,
     };
   } finally {
     await db.destroy();
   }
+}
+
+async function readUnmergedMs(db: Database): Promise<number> {
+  const { rows } = await sql<{ ms: number | null }>`
+    SELECT (extract(epoch FROM clock_timestamp() - min(appended_at)) * 1000)::float8 AS ms FROM appended_spend`.execute(
+    db,
+  );
+  return rows[0]?.ms ?? 0;
 }
 
 /** A pooler gives clients process ids of its own, since a client may get another process for each transaction. */

@@ -34,6 +34,16 @@ export interface Aliases {
   updated_at: Timestamp;
 }
 
+export interface AppendedSpend {
+  appended_at: Generated<Timestamp>;
+  bucket_key: string;
+  epoch: string;
+  id: Generated<bigint>;
+  nano_usd: bigint;
+  producer_id: string;
+  settled_from: Timestamp;
+}
+
 export interface AuditLog {
   action: string;
   actor_key_id: string | null;
@@ -279,6 +289,11 @@ export interface LedgerDays {
 export interface LedgerFloor {
   dropped_before: Timestamp | null;
   singleton: Generated<boolean>;
+}
+
+export interface MergedSpend {
+  singleton: Generated<boolean>;
+  up_to_id: Generated<bigint>;
 }
 
 export interface ModelOutputs {
@@ -770,6 +785,7 @@ export interface Webhooks {
 
 export interface DB {
   aliases: Aliases;
+  appended_spend: AppendedSpend;
   audit_log: AuditLog;
   budget_leases: BudgetLeases;
   budget_overrides: BudgetOverrides;
@@ -791,6 +807,7 @@ export interface DB {
   ledger_day_changes: LedgerDayChanges;
   ledger_days: LedgerDays;
   ledger_floor: LedgerFloor;
+  merged_spend: MergedSpend;
   model_outputs: ModelOutputs;
   model_prices: ModelPrices;
   models: Models;

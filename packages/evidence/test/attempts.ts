@@ -92,5 +92,5 @@ export async function recordAttempts(
   events: readonly LedgerEvent[],
   now: Date,
 ): Promise<void> {
-  await recordUsage(db, { events, refused: [], received: [] }, now, addEvidence);
+  await recordUsage(db, { events, refused: [], received: [] }, now, { lastStep: addEvidence });
 }

@@ -43,6 +43,7 @@ export { maintainPartitions, type Retention, readIdRange, retainedFrom } from '.
 export { pruneAttributions } from './maintenance/pruneAttributions.ts';
 export { type LedgerState, type LostProducer, readLedgerState } from './maintenance/readLedgerState.ts';
 export { type RebuildResult, rebuildBuckets } from './maintenance/rebuild.ts';
+export { hasAppendedSpend, type Merged, type MergeProgress, mergeSpend } from './merging/mergeSpend.ts';
 export { countsUnsigned } from './producers/countsUnsigned.ts';
 export { findKnownEpochs } from './producers/findKnownEpochs.ts';
 export { ledgerAsOf } from './producers/ledgerAsOf.ts';

@@ -23,6 +23,7 @@ import { closeLeases } from './leases/closeLeases.ts';
 import { pruneLeases } from './leases/pruneLeases.ts';
 import { readUnattributed } from './leases/readUnattributed.ts';
 import { foldWindows } from './maintenance/foldWindows.ts';
+import { hasAppendedSpend, mergeSpend } from './merging/mergeSpend.ts';
 import { findKnownEpochs } from './producers/findKnownEpochs.ts';
 import { closeEpoch, recordWatermarks, registerProducer } from './producers/producers.ts';
 import { grantRates } from './rates/rates.ts';
@@ -96,6 +97,11 @@ const OPERATIONS: readonly (readonly [string, number, (db: Database) => Promise<
       ),
   ],
   [
+    'a batch that appends what it spent of a shared bucket',
+    EVENTS,
+    (db) => recordUsage(db, batch(4 * EVENTS, holder(5_003), 1n), NOW, { appends: true }),
+  ],
+  [
     'numbers of many epochs',
     CALLS,
     (db) =>
@@ -139,6 +145,8 @@ const OPERATIONS: readonly (readonly [string, number, (db: Database) => Promise<
     CALLS,
     (db) => answerLeaseCalls(db, { ...holder(17), now: NOW, calls: leaseCalls(3_000, 2n) }),
   ],
+  ['whether there is spend to merge', 1, (db) => hasAppendedSpend(db)],
+  ['merging spend of many epochs', 51, (db) => mergeSpend(db, NOW)],
   [
     'calls for leases on buckets without rows',
     CALLS,
@@ -264,6 +272,7 @@ const GROWING = [
   'budget_leases',
   'policies',
   'rate_minutes',
+  'appended_spend',
   'usage_attributions',
   'usage_attribution_days',
 ];

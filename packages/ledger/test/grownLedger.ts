@@ -91,6 +91,13 @@ export async function growLedger(db: Database): Promise<void> {
       WHERE holder = 0 OR (n + holder) % 151 = 0
       UNION ALL SELECT 'pol_company', 'policy', holder FROM generate_series(0, 999) AS holder
     ) AS made`.execute(db);
+  // Of what 50 epochs spent of the company's bucket, most is merged, in versions that are not cleaned up.
+  await sql`
+    INSERT INTO appended_spend (bucket_key, producer_id, epoch, nano_usd, settled_from)
+    SELECT 'pol_company/1/' || ${WINDOW_START.getTime()}::bigint || '/policy', producer_id, epoch, 10, ${NOW}
+    FROM (SELECT * FROM producers ORDER BY epoch LIMIT 50) AS spending, generate_series(1, 401) AS n
+    ORDER BY n, epoch`.execute(db);
+  await sql`UPDATE merged_spend SET up_to_id = (SELECT max(id) - 50 FROM appended_spend)`.execute(db);
   const yesterday = new Date(WINDOW_START.getTime() - 86_400_000);
   await sql`
     INSERT INTO budget_leases (bucket_key, producer_id, epoch, window_end, seq, granted_nano_usd, returned_nano_usd)

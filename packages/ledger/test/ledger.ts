@@ -12,7 +12,7 @@ export function useLedger(): Pick<TestDatabase, 'url' | 'db'> {
   beforeEach(async () => {
     await sql`TRUNCATE usage_events, spend_buckets, spend_by_month, budget_leases, usage_by_hour, usage_by_day,
       usage_totals_by_hour, usage_totals_by_day, usage_attributions, usage_attribution_days, ledger_days,
-      ledger_day_buckets, ledger_day_changes, producers, producer_shards, quarantined_usage`.execute(
+      ledger_day_buckets, ledger_day_changes, producers, producer_shards, quarantined_usage, appended_spend`.execute(
       database.db,
     );
     // As on a new database: the sums have all usage.

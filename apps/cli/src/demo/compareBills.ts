@@ -74,7 +74,9 @@ export async function readTotals(
 ): Promise<{ ledger: bigint; counter: bigint }> {
   const { rows } = await sql<{ ledger: string; counter: string }>`
     SELECT (SELECT coalesce(sum(cost_nano_usd), 0)::text FROM usage_events WHERE policy_id = ${policyId}) AS ledger,
-      (SELECT coalesce(sum(spent_nano_usd), 0)::text FROM spend_buckets
-        WHERE policy_id = ${policyId} AND subject = 'policy') AS counter`.execute(db);
+      (SELECT coalesce(sum(nano), 0)::text FROM (
+        SELECT bucket_key, spent_nano_usd AS nano FROM spend_buckets
+        UNION ALL SELECT bucket_key, nano_usd FROM appended_spend
+      ) AS spent WHERE bucket_key LIKE ${`${policyId}/%/policy`}) AS counter`.execute(db);
   return { ledger: BigInt(rows[0]?.ledger ?? 0), counter: BigInt(rows[0]?.counter ?? 0) };
 }

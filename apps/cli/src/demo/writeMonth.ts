@@ -56,7 +56,7 @@ export async function writeMonth(deps: MonthDeps, { attempts, refused }: Month):
     if (bad) throw new Error(`the ledger refuses an event of the month: ${bad.reason}`);
     const at = part.at(-1)?.at ?? new Date();
     // Nothing is received: no proxy sent this, and none is to be missed later.
-    await recordUsage(db, { ...decoded, received: [] }, at, addEvidence);
+    await recordUsage(db, { ...decoded, received: [] }, at, { lastStep: addEvidence });
     await touchKeys(db, decoded.events, at);
   }
   await writeRefusals(deps, refused, key.producerId, random);

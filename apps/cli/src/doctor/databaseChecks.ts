@@ -27,6 +27,7 @@ export async function databaseChecks(databaseUrl: string, now: () => Date): Prom
     ...(facts.isPooled ? [POOLED] : []),
     schemaFinding(facts),
     rightsFinding(facts),
+    ...countersFindings(facts),
     clockFinding("database's clock", facts.now, before, now()),
   ];
 }
@@ -36,6 +37,20 @@ const POOLED = warn(
   'a pooler answers, such as PgBouncer: per transaction or statement, it loses notifications and locks, so that proxies learn of changes late',
   'Set DATABASE_URL to Postgres itself, or to a pooler with pool_mode = session. Each app has its own bounded pool.',
 );
+
+/** As the alert WeighbridgeSpendUnmerged. */
+const UNMERGED_MS = 60_000;
+
+function countersFindings({ unmergedMs = 0 }: DatabaseStatus): Finding[] {
+  if (unmergedMs <= UNMERGED_MS) return [];
+  return [
+    fail(
+      'counters',
+      `what was spent has waited for ${Math.round(unmergedMs / 1_000)} s to be merged into its counters; limits hold`,
+      'Start metering. If it runs, its log says why: `failed to merge what was spent into its counters`.',
+    ),
+  ];
+}
 
 function schemaFinding({ schemaMismatch, isSchemaReadable }: DatabaseStatus): Finding {
   if (schemaMismatch === undefined) {

@@ -3,6 +3,7 @@ import type { BillEntry } from '@weighbridge/mock-vendor';
 import { eventually } from '@weighbridge/testing';
 import { type Caller, type Cluster, startCluster } from './cluster.ts';
 import { type Random, randomFrom } from './random.ts';
+import { untilMerged } from './reconciliation.ts';
 
 const AT_ONCE = 32;
 
@@ -186,6 +187,7 @@ export async function compareBill(cluster: Cluster, requests: number, seed: numb
     }
     if (!mayBeEstimated(request)) wrong.push({ number, ...request, row });
   }
+  await untilMerged(db);
   const [bucket] = await db.selectFrom('spend_buckets').selectAll().execute();
   return { ...sums, received: received.size, bucket: bucket?.spent_nano_usd, wrong };
 }

@@ -4,7 +4,7 @@ import { manage } from '../mainJob.ts';
 import { type Caller, type Cluster, startCluster } from './cluster.ts';
 import { createLoad, type LoadRequest, type SentRequest, sendTo } from './load.ts';
 import { type Random, randomFrom } from './random.ts';
-import { expectReconciled } from './reconciliation.ts';
+import { expectReconciled, untilMerged } from './reconciliation.ts';
 
 const SEED = 20_261_120;
 /** The price of mock/echo per token. */
@@ -58,6 +58,7 @@ interface BucketRow {
 
 async function bucketOf(caller: Caller): Promise<BucketRow> {
   const key = await manage(cluster, 'GET', `/api/v1/keys/${caller.keyId}`);
+  await untilMerged(cluster.db);
   return await cluster.db
     .selectFrom('spend_buckets')
     .select(['spent_nano_usd', 'leased_nano_usd'])

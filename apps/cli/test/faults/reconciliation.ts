@@ -1,4 +1,5 @@
 import type { BillEntry } from '@weighbridge/mock-vendor';
+import { eventually } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { expect } from 'vitest';
 import { manage } from '../mainJob.ts';
@@ -186,8 +187,19 @@ async function rowsByRequest({ db }: Cluster, caller: Caller): Promise<Map<strin
   return rows;
 }
 
+/** Waits until counters have what was recorded until now. */
+export async function untilMerged(db: Cluster['db']): Promise<void> {
+  const { rows } = await sql<{ id: string }>`SELECT max(id)::text AS id FROM appended_spend`.execute(db);
+  await eventually(async () => {
+    const left =
+      await sql`SELECT FROM appended_spend WHERE id <= ${rows[0]?.id ?? 0}::bigint LIMIT 1`.execute(db);
+    expect(left.rows).toEqual([]);
+  });
+}
+
 /** Buckets of the whole ledger that differ from their opening balance plus the sum of the rows that name them. */
 export async function differingBuckets({ db }: Pick<Cluster, 'db'>): Promise<string[]> {
+  await untilMerged(db);
   const found = await sql<{ bucket_key: string; spent: string; summed: string }>`
     SELECT bucket_key, spent_nano_usd::text AS spent, (opening_nano_usd + coalesce(summed, 0))::text AS summed
     FROM spend_buckets FULL JOIN (

@@ -46,7 +46,7 @@ async function arrive(db: Database, rate: number, signal: AbortSignal): Promise<
     const began = performance.now();
     await Promise.all(
       generateBatches(events, { producers: 1, eventsPerBatch: MAX_EVENTS }).map((batch) =>
-        recordUsage(db, decodeBatch(batch.payload, ids), new Date(), addEvidence),
+        recordUsage(db, decodeBatch(batch.payload, ids), new Date(), { lastStep: addEvidence }),
       ),
     );
     slowestMs = Math.max(slowestMs, performance.now() - began);

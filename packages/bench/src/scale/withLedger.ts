@@ -43,7 +43,7 @@ export async function record(
   for (const { payload, count } of generateBatches(events, how)) {
     const decoded = decodeBatch(payload, ids);
     const began = performance.now();
-    await recordUsage(db, decoded, now, addEvidence);
+    await recordUsage(db, decoded, now, { lastStep: addEvidence });
     times.push((performance.now() - began) / count);
   }
   return times;

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { GeneratedEvent } from './generateUsage.ts';
 
@@ -18,9 +19,21 @@ export async function checkLedger(databaseUrl: string, events: readonly Generate
     if (costs.size !== events.length) {
       throw new Error(`the ledger has ${costs.size} events instead of ${events.length}`);
     }
+    await untilMerged(client);
     await checkBuckets(client, expected);
   } finally {
     await client.end();
+  }
+}
+
+const MERGED_TIMEOUT_MS = 10_000;
+
+/** Waits until metering has merged into counters what it recorded. */
+async function untilMerged(client: pg.Client): Promise<void> {
+  const deadline = performance.now() + MERGED_TIMEOUT_MS;
+  while (((await client.query('SELECT FROM appended_spend LIMIT 1')).rowCount ?? 0) > 0) {
+    if (performance.now() > deadline) throw new Error('spend is not merged into its counters in time');
+    await sleep(20);
   }
 }
 

@@ -31,6 +31,11 @@ const FAULTS: Readonly<
   'release-counts-again': { mode: 'hard' },
   'release-settles-nothing': { mode: 'hard' },
   'discard-counts': { mode: 'hard' },
+  // Only what costs more than its lease holds raises what a counter has lost.
+  'grant-ignores-appended': { mode: 'balanced' },
+  'merge-settles-first': { mode: 'hard' },
+  'merged-again': { mode: 'hard' },
+  'merge-lost': { mode: 'hard' },
   // The forgotten overage exceeds what is in flight only if little is in flight and the ledger is far behind.
   'forget-overage': { mode: 'balanced', calm: true, maxInFlight: 1, usageRate: 0.02 },
 };

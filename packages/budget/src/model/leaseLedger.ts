@@ -76,7 +76,11 @@ export type Fault =
   | 'quarantine-lacks-number'
   | 'release-counts-again'
   | 'release-settles-nothing'
-  | 'discard-counts';
+  | 'discard-counts'
+  | 'grant-ignores-appended'
+  | 'merge-settles-first'
+  | 'merged-again'
+  | 'merge-lost';
 
 /** Names a lease. */
 export interface LeaseName {
@@ -137,6 +141,10 @@ export interface LeaseLedger {
     most: number,
     chosen?: readonly LeaseName[],
   ): readonly LeaseName[] | Promise<readonly LeaseName[]>;
+  /** Merges at most so much of what was appended to a policy's counters. When and how much is no rule. */
+  mergeSpend(policy: PolicyName, most: number): void | Promise<void>;
+  /** The worker that merges dies, in the middle of it: between what it adds to the counters and what it takes from the list. */
+  crashMerging(policy: PolicyName, most: number): void | Promise<void>;
   setLimit(policy: PolicyName, limit: number, step: number): void | Promise<void>;
   /** Another limit on this policy's counters, in place of its own, from this step until the step `ends`. */
   startOverride(policy: PolicyName, override: SimulatedOverride, step: number): void | Promise<void>;
@@ -148,7 +156,7 @@ export interface LeaseLedger {
   startCounter(next: Counter, step: number): void | Promise<void>;
   /** A holder was silent for too long; `which` selects it. By the rules, nothing happens. */
   expire(which: number): void | Promise<void>;
-  /** Everything that is spent or may still be spent of a counter. */
+  /** Everything that is spent or may still be spent of a counter, be it merged or not. */
   exposure(of: Counter): number | Promise<number>;
   atRest(): AtRest | Promise<AtRest>;
 }

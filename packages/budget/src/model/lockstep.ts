@@ -42,6 +42,14 @@ export function lockstep(reference: LeaseLedger, ledger: LeaseLedger): LeaseLedg
       await reference.closeLeases(most, closed);
       return closed;
     },
+    async mergeSpend(policy, most) {
+      await reference.mergeSpend(policy, most);
+      await ledger.mergeSpend(policy, most);
+    },
+    async crashMerging(policy, most) {
+      await reference.crashMerging(policy, most);
+      await ledger.crashMerging(policy, most);
+    },
     async setLimit(policy, limit, step) {
       await reference.setLimit(policy, limit, step);
       await ledger.setLimit(policy, limit, step);

@@ -1,5 +1,6 @@
 import { seededRandom } from '@weighbridge/domain';
 import {
+  type Counter,
   counter,
   type Fault,
   type Holder,
@@ -130,6 +131,8 @@ class Simulation {
     else if (chance < 0.81) await this.#ledger.endDueOverrides(this.#step);
     else if (chance < 0.83) await this.#decide();
     else if (chance < 0.88) await this.#ledger.closeLeases(2);
+    else if (chance < 0.95) await this.#ledger.mergeSpend(this.#pick(POLICIES), this.#between(1, 6));
+    else if (chance < 0.97) await this.#ledger.crashMerging(this.#pick(POLICIES), this.#between(1, 6));
   }
 
   async #deliverSome(): Promise<void> {
@@ -150,7 +153,12 @@ class Simulation {
       await this.#deliverAll();
     }
     await this.#deliverAll();
+    await this.#mergeAll();
     await this.#closeAllLeases();
+  }
+
+  async #mergeAll(): Promise<void> {
+    for (const policy of POLICIES) await this.#ledger.mergeSpend(policy, Number.POSITIVE_INFINITY);
   }
 
   async #closeAllLeases(): Promise<void> {
@@ -381,7 +389,8 @@ class Simulation {
   }
 
   #limitOf(policy: PolicyName): number {
-    return this.#overrides.get(policy)?.limit ?? this.#limits[policy];
+    const override = this.#overrides.get(policy);
+    return override && this.#step < override.ends ? override.limit : this.#limits[policy];
   }
 
   /** An operator decides on a quarantined event; one in four times on any of them, perhaps a second time. */
@@ -452,15 +461,25 @@ class Simulation {
       if (!this.#bill.isOpen(of)) this.#bill.allow(of, this.#limitOf(of.policy));
     }
     const answers = await this.#ledger.call(holder, calls, this.#step);
-    return calls.map(({ counter: of, seq }, i) => {
+    const granted: Counter[] = [];
+    const grants = calls.map(({ counter: of, seq }, i) => {
       const lease = leaseKey(of, holder);
       const last = this.#answered.get(lease) ?? { seq: 0, granted: 0 };
       const { granted: now, standing, exhausted } = answers[i] ?? NOTHING_GRANTED;
       if (now < last.granted) this.#fail(`${lease} was granted ${last.granted}, now ${now}`);
       if (seq <= last.seq && now > last.granted) this.#fail(`${lease} was granted again by an old call`);
       this.#answered.set(lease, { seq: Math.max(seq, last.seq), granted: now });
+      if (now > last.granted) granted.push(of);
       return { key: of.key, seq, granted: now, standing, exhausted, slice: now - last.granted };
     });
+    for (const of of granted) await this.#checkGranted(of);
+    return grants;
+  }
+
+  /** Rule 2: a grant never lifts what is spent and held above the limit, whatever of it is merged. */
+  async #checkGranted(of: Counter): Promise<void> {
+    const [exposure, limit] = [await this.#ledger.exposure(of), this.#limitOf(of.policy)];
+    if (exposure > limit) this.#fail(`${of.key} was granted up to ${exposure}, with a limit of ${limit}`);
   }
 
   #applyGrants(holder: Holder, grants: readonly Grant[]): void {
@@ -480,6 +499,7 @@ class Simulation {
   }
 
   async #checkRest(): Promise<void> {
+    await this.#mergeAll();
     await this.#closeAllLeases();
     const { buckets, held } = await this.#ledger.atRest();
     let left = 0;

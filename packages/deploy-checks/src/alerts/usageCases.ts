@@ -7,6 +7,7 @@ const UNCONFIRMED = ofPod('weighbridge_usage_unconfirmed_events');
 const WATERMARK_AGE = ofPod('weighbridge_usage_mark_age_seconds');
 const metering = (metric: string, labels = '') => ofPod(metric, 'metering-0', labels);
 const LAG = metering('weighbridge_ledger_lag_seconds');
+const UNMERGED = metering('weighbridge_ledger_unmerged_seconds');
 const GAP = metering('weighbridge_ledger_longest_gap_seconds');
 const FORGED = metering('weighbridge_usage_forged_total');
 const HELD = metering('weighbridge_quarantine_held');
@@ -91,6 +92,17 @@ export const USAGE_CASES: readonly AlertCase[] = [
       says: 'The ledger is known to be complete only up to 30m 0s ago. Budgets still hold, by what proxies have leased.',
     },
     quiet: { series: { [LAG]: '600+0x40' }, at: '30m' },
+  },
+  {
+    alert: 'WeighbridgeSpendUnmerged',
+    fires: {
+      series: { [UNMERGED]: '0+60x9' },
+      at: '5m',
+      labels: { namespace: NAMESPACE },
+      says: 'The oldest of it has waited for 5m 0s. Budgets still hold: leases count it.',
+    },
+    // A worker died, and the next one started.
+    quiet: { series: { [UNMERGED]: '0 40 0+0x9' }, at: '2m' },
   },
   {
     alert: 'WeighbridgeLedgerGap',

@@ -38,9 +38,11 @@ it('a lease is granted although a writer of the ledger stopped in the middle of 
   const pause = new Promise<void>((resolve) => {
     goOn = resolve;
   });
-  const recording = recordUsage(ledger.db, usage, now, async () => {
-    onStopped();
-    await pause;
+  const recording = recordUsage(ledger.db, usage, now, {
+    lastStep: async () => {
+      onStopped();
+      await pause;
+    },
   }).catch((error: unknown) => error);
   await stopped;
 

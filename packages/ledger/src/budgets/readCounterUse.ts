@@ -2,6 +2,7 @@ import { type BucketRef, bucketKey, windowStartOf } from '@weighbridge/budget';
 import { arrayLiteral, type Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
+import { appendedTo } from '../leases/appendedTo.ts';
 import { unattributed } from '../leases/readUnattributed.ts';
 
 export interface CounterUse {
@@ -18,8 +19,10 @@ export async function readCounterUse(
 ): Promise<ReadonlyMap<string, CounterUse>> {
   if (buckets.length === 0) return new Map();
   const { rows } = await sql<{ bucket_key: string; spent: bigint; leased: bigint }>`
-    SELECT bucket_key, spent_nano_usd + held AS spent, greatest(leased_nano_usd - held, 0) AS leased
-    FROM spend_buckets, LATERAL (SELECT ${unattributed(sql.ref('bucket_key'))} AS held) AS lost
+    SELECT bucket_key, spent_nano_usd + appended.spent + held AS spent,
+      greatest(leased_nano_usd - appended.settled - held, 0) AS leased
+    FROM spend_buckets, LATERAL (SELECT ${unattributed(sql.ref('spend_buckets.bucket_key'))} AS held) AS lost,
+      LATERAL (${appendedTo(sql.ref('spend_buckets.bucket_key'))}) AS appended
     WHERE bucket_key = ANY (${arrayLiteral(buckets.map(bucketKey))}::text[])`.execute(db);
   return new Map(rows.map(({ bucket_key, spent, leased }) => [bucket_key, { spent, leased }]));
 }
@@ -31,9 +34,10 @@ export async function readPolicyUse(
   scope: 'key' | 'principal' | 'policy',
 ): Promise<CounterUse> {
   const { rows } = await sql<{ spent: string; leased: string }>`
-    SELECT coalesce(sum(spent_nano_usd + held), 0)::text AS spent,
-      coalesce(sum(greatest(leased_nano_usd - held, 0)), 0)::text AS leased
-    FROM spend_buckets, LATERAL (SELECT ${unattributed(sql.ref('bucket_key'))} AS held) AS lost
+    SELECT coalesce(sum(spent_nano_usd + appended.spent + held), 0)::text AS spent,
+      coalesce(sum(greatest(leased_nano_usd - appended.settled - held, 0)), 0)::text AS leased
+    FROM spend_buckets, LATERAL (SELECT ${unattributed(sql.ref('spend_buckets.bucket_key'))} AS held) AS lost,
+      LATERAL (${appendedTo(sql.ref('spend_buckets.bucket_key'))}) AS appended
     WHERE policy_id = ${counter.policyId} AND counter_version = ${counter.counterVersion}
       AND window_start = ${windowStartOf(counter)}
       AND split_part(subject, ':', 1) = ${scope}`.execute(db);

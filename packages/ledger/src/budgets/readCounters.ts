@@ -1,6 +1,7 @@
 import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
+import { appendedTo } from '../leases/appendedTo.ts';
 import { unattributed } from '../leases/readUnattributed.ts';
 
 /** The counters of a policy in one window. */
@@ -42,8 +43,10 @@ export async function readCounters(
   const direction = descends ? sql`DESC` : sql`ASC`;
   const { rows } = await sql<{ bucket_key: string; subject: string; spent: bigint; leased: bigint }>`
     SELECT * FROM (
-      SELECT bucket_key, subject, spent_nano_usd + held AS spent, greatest(leased_nano_usd - held, 0) AS leased
-      FROM spend_buckets, LATERAL (SELECT ${unattributed(sql.ref('bucket_key'))} AS held) AS lost
+      SELECT bucket_key, subject, spent_nano_usd + appended.spent + held AS spent,
+        greatest(leased_nano_usd - appended.settled - held, 0) AS leased
+      FROM spend_buckets, LATERAL (SELECT ${unattributed(sql.ref('spend_buckets.bucket_key'))} AS held) AS lost,
+      LATERAL (${appendedTo(sql.ref('spend_buckets.bucket_key'))}) AS appended
       WHERE policy_id = ${policyId} AND counter_version = ${counterVersion} AND window_start = ${windowStart}
         AND split_part(subject, ':', 1) = ${scope}
         AND (${subjects === undefined}::boolean OR subject = ANY (${subjects ?? []}::text[]))

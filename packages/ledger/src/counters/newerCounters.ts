@@ -17,28 +17,32 @@ type CounterPolicy = Pick<
   'id' | 'counter_version' | 'counter_scope' | 'counter_since' | 'window_kind' | 'timezone'
 >;
 
-/**
- * For each of `counted` whose policies have newer counters than those it was admitted on, the buckets of the newer counters:
- * it counts in both. Takes `lockCounters` shared, so call it first in a transaction.
- */
+export interface NewerCounters<T> {
+  /** For each of what is counted whose policies have newer counters than those it was admitted on: their buckets. It counts in both. */
+  readonly of: ReadonlyMap<T, BucketRef[]>;
+  /** Whether the bucket's policy has a newer counter. */
+  isReplaced(bucket: BucketRef): boolean;
+}
+
+/** Takes `lockCounters` shared, so call it first in a transaction. */
 export async function findNewerCounters<T extends Counted>(
   tx: Tx,
   counted: readonly T[],
-): Promise<Map<T, BucketRef[]>> {
+): Promise<NewerCounters<T>> {
   await lockCounters(tx, 'shared');
   // Many events share their buckets.
   const chains = new Set(counted.map(({ buckets }) => buckets));
   const policies = await findCounterPolicies(tx, chains);
   // Usually no policy has changed lately, and no further query is needed.
-  const isCurrent = ({ policyId, counterVersion }: BucketRef) =>
-    (policies.get(policyId)?.counter_version ?? 0) <= counterVersion;
-  const lateChains = new Set([...chains].filter((buckets) => !buckets.every(isCurrent)));
+  const isReplaced = ({ policyId, counterVersion }: BucketRef) =>
+    (policies.get(policyId)?.counter_version ?? 0) > counterVersion;
+  const lateChains = new Set([...chains].filter((buckets) => buckets.some(isReplaced)));
   const late = lateChains.size === 0 ? [] : counted.filter(({ buckets }) => lateChains.has(buckets));
   const counterKeys = await findCounterKeys(
     tx,
     late.map(({ row }) => row.key_id),
   );
-  return new Map(
+  const of = new Map(
     late.map((one) => [
       one,
       followed(one, policies).map((policy) => {
@@ -52,6 +56,7 @@ export async function findNewerCounters<T extends Counted>(
       }),
     ]),
   );
+  return { of, isReplaced };
 }
 
 /** The policies whose current counter is newer than those it was admitted on, and covers its time of admission. */

@@ -4,6 +4,7 @@ import { type Window, type WindowKind, windowAt } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { boundedSum } from '../buckets/boundedSum.ts';
 import { lockCounters } from '../buckets/lockCounters.ts';
+import { mergeSpendWithin } from '../merging/mergeSpend.ts';
 import { carryLeases } from './carryLeases.ts';
 
 export interface CounterDefinition {
@@ -27,6 +28,8 @@ const SUM_TIMEOUT_MS = 600_000;
 export async function openCounter(tx: Tx, policy: CounterDefinition, now: Date): Promise<Date | null> {
   await lockCounters(tx, 'exclusive');
   await sql`SET LOCAL statement_timeout = ${sql.lit(SUM_TIMEOUT_MS)}`.execute(tx);
+  // The sums have it, so the leases that are carried must have settled it.
+  await mergeSpendWithin(tx, { policyId: policy.id });
   let at: Date | undefined = now;
   while (at) {
     const window = windowAt(policy.window_kind, policy.timezone, at);

@@ -334,9 +334,16 @@ describe('what a lease holds', () => {
   it('ends with its epoch even if granted while the epoch is being closed', async () => {
     const bucket = await bucketOf(100n);
     const a = await holder();
+    // The call gets as far as writing its lease, and waits there.
+    await sql`
+      CREATE FUNCTION wait_for_test() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END'`.execute(ledger.db);
+    await sql`
+      CREATE TRIGGER wait_for_test AFTER INSERT ON budget_leases FOR EACH ROW EXECUTE FUNCTION wait_for_test()`.execute(
+      ledger.db,
+    );
     const done = await ledger.db.transaction().execute(async (tx) => {
-      // The call gets as far as writing its lease, and waits there.
-      await sql`LOCK TABLE budget_leases IN SHARE MODE`.execute(tx);
+      await sql`SELECT pg_advisory_xact_lock(1)`.execute(tx);
       const granted = call(a, bucket, { seq: 1n });
       await untilLockWaits(ledger.db);
       const closed = closeEpoch(ledger.db, { ...a, lastN: [0n, 0n, 0n, 0n], now });
@@ -345,6 +352,7 @@ describe('what a lease holds', () => {
     });
     expect(await done.granted).toMatchObject({ grantedNanoUsd: 10n });
     expect(await done.closed).toBe(true);
+    await sql`DROP FUNCTION wait_for_test CASCADE`.execute(ledger.db);
     await closeLeases(ledger.db);
     expect((await bucketRow(bucket)).leased_nano_usd).toBe(0n);
   });

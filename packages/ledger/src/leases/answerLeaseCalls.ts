@@ -6,6 +6,7 @@ import {
   type GrantWanted,
   headroomOf,
   holdOf,
+  type LeaseOutcome,
   type LeaseResult,
   MAX_BUCKETS_PER_CALL,
   min,
@@ -17,19 +18,13 @@ import {
 import type { Database, Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { lockCounters } from '../buckets/lockCounters.ts';
-import {
-  findCurrentBuckets,
-  findNewerBuckets,
-  lockBuckets,
-  readHolder,
-  readOthersStanding,
-} from './readLeases.ts';
+import { lockBuckets, type ReadCall, type ReadCalls, readLeaseCalls } from './readLeases.ts';
 import { recordExhausted } from './recordExhausted.ts';
-import { openBuckets, writeLeases } from './writeLeases.ts';
+import { type LeaseChange, openBuckets, writeLeases } from './writeLeases.ts';
 
 export interface LeaseCall extends Omit<GrantWanted, 'wantNanoUsd'> {
   readonly bucket: BucketRef;
-  /** An amount, or how it follows from the headroom that the bucket has once it is locked; undefined: unlimited. */
+  /** An amount, or how it follows from the headroom that the bucket has; undefined: unlimited. */
   readonly wantNanoUsd: NanoUsd | ((headroom: NanoUsd | undefined) => NanoUsd);
 }
 
@@ -44,6 +39,9 @@ export interface LeaseRequest {
   readonly standing?: StandingRule;
 }
 
+/** The first may find that what it read has changed. The second locks the buckets first; then only the epoch can end meanwhile. */
+const MAX_TRIES = 4;
+
 /**
  * Takes back what a proxy returns and grants what it wants, as far as each bucket's limit has headroom. Safe to repeat: all
  * amounts are cumulative, and a call whose `seq` is not newer than the last is granted nothing. The results are in the order of
@@ -52,91 +50,113 @@ export interface LeaseRequest {
 export async function answerLeaseCalls(db: Database, request: LeaseRequest): Promise<LeaseResult[]> {
   checkCalls(request.calls);
   if (request.calls.length === 0) return [];
-  const attempt = () => db.transaction().execute((tx) => answerInTransaction(tx, request));
-  const results = await attempt();
-  if (results) return results;
-  // Outside of a transaction: an insert that waits for another one must not hold locks on buckets.
-  await openBuckets(
-    db,
-    request.calls.map(({ bucket }) => bucket),
-  );
-  const retried = await attempt();
-  if (!retried) throw new Error('a bucket disappeared after it was opened');
-  return retried;
+  let lockFirst: readonly string[] = [];
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    try {
+      return await db.transaction().execute((tx) => answerInTransaction(tx, request, lockFirst));
+    } catch (error) {
+      if (error instanceof ReadingOutdated) lockFirst = error.buckets;
+      // Outside of a transaction: an insert that waits for another one must not hold locks on buckets.
+      else if (error instanceof BucketsMissing) await openBuckets(db, error.buckets);
+      else throw error;
+    }
+  }
+  throw new Error(`leases changed ${MAX_TRIES} times while a call was answered`);
 }
 
-const NO_BUCKET: BucketState = { spent: 0n, leased: 0n, limit: null };
+/** Current buckets have no row yet. */
+class BucketsMissing extends Error {
+  readonly buckets: readonly BucketRef[];
 
-/** Undefined if a current bucket has no row yet. */
-async function answerInTransaction(tx: Tx, request: LeaseRequest): Promise<LeaseResult[] | undefined> {
+  constructor(buckets: readonly BucketRef[]) {
+    super('buckets have no row');
+    this.buckets = buckets;
+  }
+}
+
+/** Something that a call is decided by changed after it was read. Nothing is written. */
+class ReadingOutdated extends Error {
+  readonly buckets: readonly string[];
+
+  constructor(buckets: readonly string[]) {
+    super('what was read has changed');
+    this.buckets = buckets;
+  }
+}
+
+/** Other writers wait for the buckets only from its last statement to the commit, unless they are locked first. */
+async function answerInTransaction(
+  tx: Tx,
+  request: LeaseRequest,
+  lockFirst: readonly string[],
+): Promise<LeaseResult[]> {
   // 1. From here to the commit, neither a limit nor a counter changes.
   await lockCounters(tx, 'shared');
-  const current = await findCurrentBuckets(tx, request);
-  // 2. Lock the buckets, by key: every change of a lease happens under its bucket's lock.
-  const keys = request.calls.map((call) => bucketKey(call.bucket));
-  const hasReplaced = keys.some((key) => !current.has(key));
-  const newerKeys = hasReplaced ? await findNewerBuckets(tx, request, keys) : new Map<string, string>();
-  const buckets = await lockBuckets(tx, [...keys, ...newerKeys.values()]);
-  // 3. Read the leases and lock the epoch's row, so that it can't be closed meanwhile.
-  const { leases, mayHold } = await readHolder(tx, request, keys);
-  const othersStanding = await readOthersStanding(tx, request, keys);
-
-  const changes = [];
-  for (const call of request.calls) {
-    const key = bucketKey(call.bucket);
-    const limit = current.get(key);
-    // A window that ended gets no row again: it may be folded, and no lease of it is left.
-    const bucket = buckets.get(key) ?? (limit ? undefined : NO_BUCKET);
-    if (!bucket) return undefined;
-    const updated: BucketState = limit ? { ...bucket, limit: limit.nanoUsd } : bucket;
-    const before = leases.get(key);
-    const mayKeep = standingOf(
-      updated.limit,
-      othersStanding.get(key) ?? 0n,
-      request.standing ?? STANDING_RULE,
-    );
-    const { wantNanoUsd: want } = call;
-    const wantNanoUsd = typeof want === 'function' ? want(headroomOf(updated)) : want;
-    const decided = decideGrant(
-      before ?? NO_LEASE,
-      updated,
-      { ...call, wantNanoUsd },
-      refusalOf(mayHold, limit !== undefined),
-      mayKeep,
-    );
-    const addedHold = holdOf(decided.lease) - holdOf(before ?? NO_LEASE);
-    const newerKey = newerKeys.get(key);
-    const newerBucket = newerKey === undefined ? undefined : buckets.get(newerKey);
-    const newer = newerKey === undefined || !newerBucket ? undefined : { ...newerBucket, key: newerKey };
-    changes.push({
-      key,
-      newer,
-      windowEnd: limit?.windowEnd ?? null,
-      bucket,
-      updated,
-      before,
-      addedHold,
-      mayKeep,
-      ...decided,
-    });
-  }
-  // 4. Write the leases and what they hold.
-  await writeLeases(tx, request, changes);
-  // 5. Record an event for webhooks at each counter's first refusal in its window.
+  await lockBuckets(tx, lockFirst);
+  // 2. Read, and decide by it.
+  const read = await readLeaseCalls(tx, request);
+  const missing = request.calls.filter((_, at) => read.calls[at]?.current && !read.calls[at]?.bucket);
+  if (missing.length > 0) throw new BucketsMissing(missing.map(({ bucket }) => bucket));
+  const changes = read.calls.map((one, at) => decide(one, request.calls[at], read, request));
+  // 3. Record an event for webhooks at each counter's first refusal in its window.
   const exhausted = changes
     .filter(({ outcome }) => outcome === 'exhausted')
     .map(({ key, updated }) => ({ key, ...updated }));
   await recordExhausted(tx, exhausted, request.now);
-  return changes.map(({ key, updated, lease, addedHold, outcome, mayKeep }) => ({
+  // 4. Lock the buckets; if all is as it was read, write the leases and what they hold.
+  const written = await writeLeases(tx, request, read, changes);
+  if (!written)
+    throw new ReadingOutdated(changes.flatMap(({ key, newer }) => (newer ? [key, newer.key] : [key])));
+  return changes.map(({ key, updated, leased, lease, outcome, mayKeep }) => ({
     bucketKey: key,
     seq: lease.seq,
     grantedNanoUsd: lease.granted,
     spentNanoUsd: updated.spent,
-    leasedNanoUsd: updated.leased + addedHold,
+    leasedNanoUsd: leased,
     standingNanoUsd: min(mayKeep, lease.standing),
     limitNanoUsd: updated.limit,
     outcome,
   }));
+}
+
+const NO_BUCKET: BucketState = { spent: 0n, leased: 0n, limit: null };
+
+interface DecidedChange extends LeaseChange {
+  /** The bucket with the policy's current limit, as if all was merged. */
+  readonly updated: BucketState;
+  /** What all leases hold in it after the change, likewise. */
+  readonly leased: NanoUsd;
+  readonly mayKeep: NanoUsd;
+  readonly outcome: LeaseOutcome;
+}
+
+function decide(
+  { key, current, bucket, lease: before, appended, newer, othersStanding }: ReadCall,
+  call: LeaseCall | undefined,
+  { mayHold }: ReadCalls,
+  { standing = STANDING_RULE }: LeaseRequest,
+): DecidedChange {
+  if (!call) throw new Error('a lease was read that no call is for');
+  // A window that ended gets no row again: it may be folded, and no lease of it is left.
+  const state = bucket ?? NO_BUCKET;
+  const updated: BucketState = current ? { ...state, limit: current.nanoUsd } : state;
+  const mayKeep = standingOf(updated.limit, othersStanding, standing);
+  const { wantNanoUsd: want } = call;
+  const wantNanoUsd = typeof want === 'function' ? want(headroomOf(updated)) : want;
+  const unmerged = before ?? NO_LEASE;
+  const merged = { ...unmerged, settled: unmerged.settled + appended };
+  const refusal = refusalOf(mayHold, current !== undefined);
+  const { lease: after, outcome } = decideGrant(merged, updated, { ...call, wantNanoUsd }, refusal, mayKeep);
+  const lease = { ...after, settled: unmerged.settled };
+  return {
+    ...{ key, newer, bucket, updated, before, lease, outcome, mayKeep },
+    limit: updated.limit,
+    windowEnd: current?.windowEnd ?? null,
+    leased: updated.leased + holdOf(after) - holdOf(merged),
+    addedHold: holdOf(lease) - holdOf(unmerged),
+    // Nothing is known of it, and nothing can be granted.
+    isOpened: before === undefined && refusal === undefined,
+  };
 }
 
 /** Why nothing may be granted, whatever headroom the bucket has: its epoch is closed, or it is not current any more. */

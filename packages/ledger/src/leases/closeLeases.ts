@@ -2,6 +2,7 @@ import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { addToLeased } from '../buckets/addToLeased.ts';
 import { lockCounters } from '../buckets/lockCounters.ts';
+import { NOT_MERGED } from '../buckets/unmerged.ts';
 import { lockedLeaseOf } from './leaseOf.ts';
 import { lockBuckets } from './readLeases.ts';
 
@@ -16,7 +17,8 @@ interface Epoch {
 
 /**
  * Closes leases of closed epochs, in portions: the ledger has all of their spend, so the rest is returned to the buckets. Until then
- * it stays leased, which gives headroom late and never early. While usage of an epoch is in quarantine, its leases go on holding what
+ * it stays leased, which gives headroom late and never early. Its spend is merged first, so that a counter's row alone never shows less
+ * than was spent and is held. While usage of an epoch is in quarantine, its leases go on holding what
  * was reserved for it, until an operator decides. Returns whether there may be more to close.
  */
 export async function closeLeases(db: Database, portions: number = PORTIONS): Promise<boolean> {
@@ -35,6 +37,9 @@ async function findClosedEpoch(db: Database): Promise<Epoch | undefined> {
     WHERE state = 'closed' AND leases = 'open' AND NOT EXISTS (
       SELECT FROM quarantined_usage AS held
       WHERE held.state = 'held' AND held.producer_id = producers.producer_id AND held.epoch = producers.epoch
+    ) AND NOT EXISTS (
+      SELECT FROM appended_spend AS appended
+      WHERE ${NOT_MERGED} AND appended.producer_id = producers.producer_id AND appended.epoch = producers.epoch
     )
     ORDER BY ended_at LIMIT 1`.execute(db);
   return rows[0];

@@ -92,7 +92,8 @@ it('a lease call that stops for good, before any statement after its first lock,
   const all = await statements();
   const locked = all.findLastIndex((text) => text.includes('pg_advisory_xact_lock'));
   const paused = [...all.keys()].slice(locked + 1);
-  expect(paused.length).toBeGreaterThan(3);
+  // It reads, writes and commits.
+  expect(paused.length).toBe(3);
   // Each waits until Postgres ends its transaction.
   await Promise.all(paused.map((at) => expectGrantedOnce({ kind: 'stop before', statement: at })));
 });

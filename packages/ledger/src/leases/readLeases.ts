@@ -1,127 +1,177 @@
 import { type BucketRef, type BucketState, bucketKey, type LeaseFigures } from '@weighbridge/budget';
 import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { type NanoUsd, type WindowKind, windowAt } from '@weighbridge/domain';
-import { type RawBuilder, sql } from 'kysely';
+import { sql } from 'kysely';
 import { limitAt } from '../buckets/overrides.ts';
+import { appendedTo } from './appendedTo.ts';
 import { leaseOf } from './leaseOf.ts';
 
-interface Holder {
-  readonly producerId: string;
-  readonly epoch: string;
+/** A row of `spend_buckets` as it was read. */
+export interface ReadBucket {
+  readonly key: string;
+  /** Its limit, which may not be the policy's yet. */
+  readonly limit: NanoUsd | null;
+  /** Every update of the row changes it. */
+  readonly version: string;
 }
 
-interface CurrentBucket {
+/** What a call is decided by. */
+export interface ReadCall {
+  readonly key: string;
+  /** Undefined: the bucket is not of its policy's current counter and window. */
+  readonly current: CurrentLimit | undefined;
+  /** Undefined: it has no row. As if all that was appended to it was merged. */
+  readonly bucket: (ReadBucket & BucketState) | undefined;
+  /** Undefined: the holder has none. */
+  readonly lease: LeaseFigures | undefined;
+  /** What was appended for the lease to settle. */
+  readonly appended: NanoUsd;
+  /** The bucket of the newer counter that the lease holds in as well. */
+  readonly newer: ReadBucket | undefined;
+  /** What the leases of other holders may keep in the bucket. Those of lost epochs count too. */
+  readonly othersStanding: NanoUsd;
+}
+
+interface CurrentLimit {
   /** The limit of its override, else of its policy. Null: unlimited. */
   readonly nanoUsd: NanoUsd | null;
   /** Null: the window never ends. */
   readonly windowEnd: Date | null;
 }
 
-/** The buckets that are of their policies' current counters and windows, by key. */
-export async function findCurrentBuckets(
+export interface ReadCalls {
+  /** In the order of the calls. */
+  readonly calls: readonly ReadCall[];
+  /** Whether the holder's epoch may be granted anything. */
+  readonly mayHold: boolean;
+}
+
+interface CallRow extends Record<keyof LeaseFigures, unknown> {
+  readonly bucket_key: string;
+  readonly counter_version: number | null;
+  readonly window_kind: WindowKind;
+  readonly timezone: string;
+  readonly limit_nano_usd: NanoUsd | null;
+  readonly bucket_version: string | null;
+  readonly bucket_limit: NanoUsd | null;
+  readonly bucket_spent: NanoUsd;
+  readonly bucket_leased: NanoUsd;
+  readonly spent_by_holder: NanoUsd;
+  readonly newer_key: string | null;
+  readonly newer_version: string;
+  readonly newer_limit: NanoUsd | null;
+  readonly others_standing: NanoUsd;
+  readonly may_hold: boolean | null;
+  readonly seq: bigint | null;
+}
+
+/** Reads, in one statement and without a lock of a row, all that some calls of a holder are decided by. */
+export async function readLeaseCalls(
   tx: Tx,
-  { calls, now }: { readonly calls: readonly { readonly bucket: BucketRef }[]; readonly now: Date },
-): Promise<Map<string, CurrentBucket>> {
-  const { rows } = await sql<{
-    bucket_key: string;
-    limit_nano_usd: bigint | null;
-    counter_version: number;
-    window_kind: WindowKind;
-    timezone: string;
-  }>`
-    SELECT wanted.bucket_key, ${limitAt(sql.ref('wanted.subject'), now)} AS limit_nano_usd,
-      policies.counter_version, policies.window_kind, policies.timezone
+  {
+    producerId,
+    epoch,
+    calls,
+    now,
+  }: {
+    readonly producerId: string;
+    readonly epoch: string;
+    readonly calls: readonly { readonly bucket: BucketRef }[];
+    readonly now: Date;
+  },
+): Promise<ReadCalls> {
+  const ownLease = leaseOf({
+    bucketKey: sql.ref('wanted.bucket_key'),
+    producerId: sql`${producerId}::uuid`,
+    epoch: sql`${epoch}::uuid`,
+  });
+  // Each row is looked up by its key: a join may read a table.
+  const { rows } = await sql<CallRow>`
+    SELECT wanted.bucket_key,
+      policies.counter_version, policies.window_kind, policies.timezone,
+      ${limitAt(sql.ref('wanted.subject'), now)} AS limit_nano_usd,
+      bucket.version AS bucket_version, bucket.limit_nano_usd AS bucket_limit,
+      bucket.spent_nano_usd + appended.spent AS bucket_spent,
+      bucket.leased_nano_usd - appended.settled AS bucket_leased,
+      lease.seq, lease.granted_nano_usd AS granted, lease.returned_nano_usd AS returned,
+      lease.settled_nano_usd AS settled, lease.standing_nano_usd AS standing, lease.closed,
+      appended.spent_by_holder, newer.bucket_key AS newer_key, newer.version AS newer_version, newer.limit_nano_usd AS newer_limit,
+      coalesce(others.standing, 0) AS others_standing,
+      (
+        SELECT state = 'open' AND superseded_by IS NULL FROM producers
+        WHERE producer_id = ${producerId} AND epoch = ${epoch}
+      ) AS may_hold
     FROM unnest(${arrayLiteral(calls.map(({ bucket }) => bucketKey(bucket)))}::text[],
                 ${arrayLiteral(calls.map(({ bucket }) => bucket.policyId))}::text[],
                 ${arrayLiteral(calls.map(({ bucket }) => bucket.subject))}::text[])
-      AS wanted (bucket_key, policy_id, subject)
-    CROSS JOIN LATERAL (SELECT * FROM policies WHERE id = wanted.policy_id LIMIT 1) AS policies`.execute(tx);
-  const found = new Map(rows.map((row) => [row.bucket_key, row]));
-  const current = new Map<string, CurrentBucket>();
-  for (const { bucket } of calls) {
-    const key = bucketKey(bucket);
-    const policy = found.get(key);
-    if (policy?.counter_version !== bucket.counterVersion) continue;
-    const window = windowAt(policy.window_kind, policy.timezone, now);
-    if (BigInt(window.start.getTime()) !== bucket.windowStartMs) continue;
-    current.set(key, { nanoUsd: policy.limit_nano_usd, windowEnd: window.end });
-  }
-  return current;
-}
-
-/** For a holder's leases on replaced counters: the key of the newer counter's bucket, by the lease's bucket key. */
-export async function findNewerBuckets(
-  tx: Tx,
-  { producerId, epoch }: Holder,
-  keys: readonly string[],
-): Promise<Map<string, string>> {
-  const { rows } = await sql<{ bucket_key: string; also_bucket_key: string }>`
-    SELECT lease.bucket_key, lease.also_bucket_key
-    FROM unnest(${arrayLiteral(keys)}::text[]) AS wanted (bucket_key)
-    CROSS JOIN LATERAL (${leaseHeldBy(producerId, epoch)}) AS lease
-    WHERE lease.also_bucket_key IS NOT NULL`.execute(tx);
-  return new Map(rows.map((row) => [row.bucket_key, row.also_bucket_key]));
-}
-
-/** Locks the buckets that exist until the transaction ends, in the order that every writer uses. */
-export async function lockBuckets(tx: Tx, keys: readonly string[]): Promise<Map<string, BucketState>> {
-  if (keys.length === 0) return new Map();
-  const { rows } = await sql<{ bucket_key: string; spent: bigint; leased: bigint; limit: bigint | null }>`
-    SELECT bucket_key, spent_nano_usd AS spent, leased_nano_usd AS leased, limit_nano_usd AS "limit"
-    FROM spend_buckets
-    WHERE bucket_key = ANY (${arrayLiteral(keys)}::text[])
-    ORDER BY bucket_key COLLATE "C"
-    FOR NO KEY UPDATE`.execute(tx);
-  return new Map(rows.map(({ bucket_key, ...state }) => [bucket_key, state]));
-}
-
-/** A holder's leases on some buckets, by key, and whether it may be granted anything. Locks its epoch against being closed. */
-export async function readHolder(
-  tx: Tx,
-  { producerId, epoch }: Holder,
-  keys: readonly string[],
-): Promise<{ readonly leases: ReadonlyMap<string, LeaseFigures>; readonly mayHold: boolean }> {
-  const { rows } = await sql<LeaseFigures & { may_hold: boolean; bucket_key: string | null }>`
-    SELECT producer.state = 'open' AND producer.superseded_by IS NULL AS may_hold, lease.bucket_key, lease.seq,
-           lease.granted_nano_usd AS granted, lease.returned_nano_usd AS returned, lease.settled_nano_usd AS settled,
-           lease.standing_nano_usd AS standing, lease.closed
-    FROM producers AS producer
-    LEFT JOIN (
-      unnest(${arrayLiteral(keys)}::text[]) AS wanted (bucket_key)
-      CROSS JOIN LATERAL (${leaseHeldBy(producerId, epoch)}) AS lease
-    ) ON true
-    WHERE producer.producer_id = ${producerId} AND producer.epoch = ${epoch}
-    FOR SHARE OF producer`.execute(tx);
-  const leases = new Map<string, LeaseFigures>();
-  for (const { bucket_key, may_hold: _, ...figures } of rows) if (bucket_key) leases.set(bucket_key, figures);
-  return { leases, mayHold: rows[0]?.may_hold === true };
-}
-
-/** What the leases of other holders may keep in some buckets, which are locked, by key. Those of lost epochs count too. */
-export async function readOthersStanding(
-  tx: Tx,
-  { producerId, epoch }: Holder,
-  keys: readonly string[],
-): Promise<ReadonlyMap<string, NanoUsd>> {
-  const { rows } = await sql<{ bucket_key: string; standing: bigint }>`
-    SELECT wanted.bucket_key, others.standing
-    FROM unnest(${arrayLiteral(keys)}::text[]) AS wanted (bucket_key)
+      WITH ORDINALITY AS wanted (bucket_key, policy_id, subject, position)
+    LEFT JOIN LATERAL (SELECT * FROM policies WHERE id = wanted.policy_id LIMIT 1) AS policies ON true
+    LEFT JOIN LATERAL (${bucketNamed('wanted.bucket_key')}) AS bucket ON true
+    LEFT JOIN LATERAL (${ownLease}) AS lease ON true
+    LEFT JOIN LATERAL (${bucketNamed('lease.also_bucket_key')}) AS newer ON true
+    CROSS JOIN LATERAL (${appendedTo(sql.ref('wanted.bucket_key'), { producerId, epoch })}) AS appended
     -- A sum for each bucket, of all its leases: a join may read all buckets', a condition those of an index that it matches.
     CROSS JOIN LATERAL (
       SELECT sum(standing_nano_usd) FILTER (
         WHERE standing_nano_usd > 0 AND NOT closed AND NOT (producer_id = ${producerId} AND epoch = ${epoch})
       )::bigint AS standing
-      FROM budget_leases AS lease WHERE lease.bucket_key = wanted.bucket_key
+      FROM budget_leases AS other WHERE other.bucket_key = wanted.bucket_key
     ) AS others
-    WHERE others.standing IS NOT NULL`.execute(tx);
-  return new Map(rows.map((row) => [row.bucket_key, row.standing]));
+    ORDER BY wanted.position`.execute(tx);
+  return {
+    calls: rows.map((row, at) => readCall(row, calls[at]?.bucket, now)),
+    mayHold: rows[0]?.may_hold === true,
+  };
 }
 
-/** An SQL subquery: the holder's lease on the bucket that `wanted` names. */
-function leaseHeldBy(producerId: string, epoch: string): RawBuilder<unknown> {
-  return leaseOf({
-    bucketKey: sql.ref('wanted.bucket_key'),
-    producerId: sql`${producerId}::uuid`,
-    epoch: sql`${epoch}::uuid`,
-  });
+function bucketNamed(key: string) {
+  return sql`
+    SELECT *, xmin::text AS version FROM spend_buckets AS named WHERE named.bucket_key = ${sql.ref(key)} LIMIT 1`;
+}
+
+function readCall(row: CallRow, bucket: BucketRef | undefined, now: Date): ReadCall {
+  const { bucket_key: key, seq, granted, returned, settled, standing, closed } = row;
+  const isFound = row.bucket_version !== null;
+  const lease = { seq, granted, returned, settled, standing, closed } as LeaseFigures;
+  return {
+    key,
+    current: bucket && currentLimit(row, bucket, now),
+    bucket: isFound
+      ? {
+          key,
+          version: row.bucket_version,
+          limit: row.bucket_limit,
+          spent: row.bucket_spent,
+          leased: row.bucket_leased,
+        }
+      : undefined,
+    lease: seq === null ? undefined : lease,
+    appended: row.spent_by_holder,
+    newer:
+      row.newer_key === null
+        ? undefined
+        : { key: row.newer_key, version: row.newer_version, limit: row.newer_limit },
+    othersStanding: row.others_standing,
+  };
+}
+
+function currentLimit(row: CallRow, bucket: BucketRef, now: Date): CurrentLimit | undefined {
+  if (row.counter_version !== bucket.counterVersion) return undefined;
+  const window = windowAt(row.window_kind, row.timezone, now);
+  if (BigInt(window.start.getTime()) !== bucket.windowStartMs) return undefined;
+  return { nanoUsd: row.limit_nano_usd, windowEnd: window.end };
+}
+
+/** Locks the buckets that exist until the transaction ends, in the order that every writer uses. */
+export async function lockBuckets(tx: Tx, keys: readonly string[]): Promise<void> {
+  if (keys.length === 0) return;
+  await sql`SELECT FROM spend_buckets ${lockedInOrder(keys)}`.execute(tx);
+}
+
+/** The rest of a statement that selects and locks buckets, in the order that every writer uses. */
+export function lockedInOrder(keys: readonly string[]) {
+  return sql`
+    WHERE bucket_key = ANY (${arrayLiteral(keys)}::text[])
+    ORDER BY bucket_key COLLATE "C"
+    FOR NO KEY UPDATE`;
 }

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import { boundedSum } from '../buckets/boundedSum.ts';
+import { NOT_MERGED } from '../buckets/unmerged.ts';
 
 /**
  * An SQL join of the row of `spend_by_month`, as `month`, in which a window counts that is folded, or that came late to folded ones;
@@ -23,13 +24,17 @@ export function sumKey(bucketKey: RawBuilder<unknown>): RawBuilder<string> {
   return sql<string>`coalesce(${MONTH_KEY}, ${bucketKey})`;
 }
 
-/** A relation: what each sum has, be it a bucket, or a month with what came late to it. */
+/** A relation: what each sum has, be it a bucket, or a month with what came late to it, merged or not. */
 export const SUMS = sql`(
   SELECT bucket_key, ${boundedSum(sql`sum(spent_nano_usd)`)} AS spent_nano_usd,
     ${boundedSum(sql`sum(opening_nano_usd)`)} AS opening_nano_usd
   FROM (
     SELECT ${sumKey(sql.ref('bucket.bucket_key'))} AS bucket_key, bucket.spent_nano_usd, bucket.opening_nano_usd
     FROM spend_buckets AS bucket ${joinMonth(sql.ref('bucket.bucket_key'))}
+    UNION ALL
+    SELECT ${sumKey(sql.ref('appended.bucket_key'))}, appended.nano_usd, 0
+    FROM appended_spend AS appended ${joinMonth(sql.ref('appended.bucket_key'))}
+    WHERE ${NOT_MERGED}
     UNION ALL
     SELECT ${MONTH_KEY}, month.spent_nano_usd, month.opening_nano_usd FROM spend_by_month AS month
   ) AS counted

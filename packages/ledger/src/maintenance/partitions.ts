@@ -2,6 +2,7 @@ import type { Database, Tx } from '@weighbridge/database';
 import { type RawBuilder, sql } from 'kysely';
 import { boundedSum } from '../buckets/boundedSum.ts';
 import type { IdRange } from '../events/usage.ts';
+import { mergeSpendWithin } from '../merging/mergeSpend.ts';
 import { forgetDaysBefore } from '../spend/changedDays.ts';
 import { joinMonth } from './foldedSums.ts';
 import { lockLedgerMaintenance } from './maintenanceLock.ts';
@@ -114,6 +115,8 @@ async function dropPartition(db: Database, { name, month, end }: Partition): Pro
       GROUP BY bucket_key`.execute(tx);
     // Before any bucket: a writer of the ledger holds a lock on this table while it waits for buckets.
     await sql`LOCK TABLE usage_events IN ACCESS EXCLUSIVE MODE`.execute(tx);
+    // Each bucket of the month needs a row for its opening balance.
+    await mergeSpendWithin(tx);
     await addToOpenings(tx);
     await forgetDaysBefore(tx, end);
     // As the owner of the table, which the apps' role need not be.

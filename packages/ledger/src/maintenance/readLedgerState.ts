@@ -1,5 +1,6 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
+import { NOT_MERGED } from '../buckets/unmerged.ts';
 
 /** The state of the ledger, for metrics. */
 export interface LedgerState {
@@ -7,6 +8,8 @@ export interface LedgerState {
   readonly lostProducers: number;
   /** The age of the time up to which all usage is known to be in the ledger. */
   readonly asOfAgeMs: number;
+  /** For how long the oldest spend has waited to be merged into its counters. */
+  readonly unmergedMs: number;
   /** Shards with a missing number below a received one, and how long the oldest gap has lasted. */
   readonly gaps: number;
   readonly longestGapMs: number;
@@ -36,6 +39,9 @@ export async function readLedgerState(db: Database): Promise<LedgerState> {
     SELECT
       open AS "openProducers", lost AS "lostProducers",
       coalesce(extract(epoch FROM statement_timestamp() - mark_at) * 1000, 0)::float8 AS "asOfAgeMs",
+      coalesce((
+        SELECT extract(epoch FROM statement_timestamp() - min(appended_at)) * 1000 FROM appended_spend WHERE ${NOT_MERGED}
+      ), 0)::float8 AS "unmergedMs",
       (SELECT count(*)::integer FROM gap) AS gaps,
       coalesce((SELECT extract(epoch FROM statement_timestamp() - min(gap_since)) * 1000 FROM gap), 0)::float8
         AS "longestGapMs",

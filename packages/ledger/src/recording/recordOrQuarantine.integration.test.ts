@@ -113,8 +113,8 @@ it('quarantines nothing for what is no fault of an event', async () => {
   const epoch = uuidAt(now);
   const usage = { events: numbered(epoch, 4), refused: [], received: [] };
   for (const code of ['57014', '53100', '40P01', '55P03', '42P01', '08006', '25006', 'XX000']) {
-    const failing = () => Promise.reject(Object.assign(new Error('x'), { code }));
-    await expect(recordOrQuarantine(ledger.db, usage, now, failing)).rejects.toMatchObject({ code });
+    const lastStep = () => Promise.reject(Object.assign(new Error('x'), { code }));
+    await expect(recordOrQuarantine(ledger.db, usage, now, { lastStep })).rejects.toMatchObject({ code });
   }
   expect(await counts()).toMatchObject({ events: 0, quarantined: 0 });
 });

@@ -1,7 +1,7 @@
 import { type Database, isRefusedData } from '@weighbridge/database';
 import type { ThresholdReached } from '../budgets/thresholds.ts';
 import type { LedgerEvent, RefusedUsage, UsageToRecord } from '../events/usage.ts';
-import { type LastStep, type RecordResult, recordUsage } from './recordUsage.ts';
+import { type RecordOptions, type RecordResult, recordUsage } from './recordUsage.ts';
 
 export interface RecordedApart extends RecordResult {
   /** What is in quarantine now: what validation refused, and what the database refused. */
@@ -16,16 +16,16 @@ export async function recordOrQuarantine(
   db: Database,
   usage: UsageToRecord,
   now: Date,
-  lastStep?: LastStep,
+  options: RecordOptions = {},
 ): Promise<RecordedApart> {
   try {
-    return { ...(await recordUsage(db, usage, now, lastStep)), refused: usage.refused };
+    return { ...(await recordUsage(db, usage, now, options)), refused: usage.refused };
   } catch (error) {
     if (!isRefusedData(error) || usage.events.length === 0) throw error;
   }
   // 1. Commit the events that the database takes. Nothing is acked yet, and a repeated event changes nothing.
   const found: Found = { newEvents: 0, thresholds: [], refused: [...usage.refused] };
-  await recordHalves(db, usage.events, now, lastStep, found);
+  await recordHalves(db, usage.events, now, options, found);
   // 2. Then the others, and the numbers of all.
   const { acks, closedEpochs } = await recordUsage(
     db,
@@ -46,20 +46,20 @@ async function recordHalves(
   db: Database,
   events: readonly LedgerEvent[],
   now: Date,
-  lastStep: LastStep | undefined,
+  options: RecordOptions,
   found: Found,
 ): Promise<void> {
   const middle = Math.ceil(events.length / 2);
   for (const half of [events.slice(0, middle), events.slice(middle)]) {
     if (half.length === 0) continue;
     try {
-      const recorded = await recordUsage(db, { events: half, refused: [], received: [] }, now, lastStep);
+      const recorded = await recordUsage(db, { events: half, refused: [], received: [] }, now, options);
       found.newEvents += recorded.newEvents;
       found.thresholds.push(...recorded.thresholds);
     } catch (error) {
       if (!isRefusedData(error)) throw error;
       const [event] = half;
-      if (half.length > 1) await recordHalves(db, half, now, lastStep, found);
+      if (half.length > 1) await recordHalves(db, half, now, options, found);
       else if (event) found.refused.push(refusedEvent(event, error));
     }
   }

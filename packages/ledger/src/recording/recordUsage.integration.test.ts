@@ -135,19 +135,23 @@ describe('recordUsage', () => {
   it('runs the last step in its transaction, with the new events', async () => {
     const [first, second] = [event(1, 1n, [counter('policy')]), event(2, 1n, [counter('policy')])];
     await recordUsage(ledger.db, eventsOnly([first]));
-    const failing = recordUsage(ledger.db, eventsOnly([first, second]), new Date(), async () => {
-      throw new Error('the last step failed');
+    const failing = recordUsage(ledger.db, eventsOnly([first, second]), new Date(), {
+      lastStep: async () => {
+        throw new Error('the last step failed');
+      },
     });
     await expect(failing).rejects.toThrow('the last step failed');
     expect(await sums()).toEqual({ events: 1n, cost: 1n, spent: 1n });
 
     const seen: string[] = [];
-    await recordUsage(ledger.db, eventsOnly([first, second]), new Date(), async (tx, newEvents) => {
-      const { events } = await tx
-        .selectFrom('usage_events')
-        .select(sql<bigint>`count(*)`.as('events'))
-        .executeTakeFirstOrThrow();
-      seen.push(`${events} rows`, ...newEvents.map(({ row }) => row.event_id));
+    await recordUsage(ledger.db, eventsOnly([first, second]), new Date(), {
+      lastStep: async (tx, newEvents) => {
+        const { events } = await tx
+          .selectFrom('usage_events')
+          .select(sql<bigint>`count(*)`.as('events'))
+          .executeTakeFirstOrThrow();
+        seen.push(`${events} rows`, ...newEvents.map(({ row }) => row.event_id));
+      },
     });
     expect(seen).toEqual(['2 rows', second.row.event_id]);
   });

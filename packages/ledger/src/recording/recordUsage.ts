@@ -12,6 +12,7 @@ import {
 import { settleLeases } from '../leases/settleLeases.ts';
 import { recordReceived } from '../producers/recordReceived.ts';
 import { addToSums } from '../spend/addToSums.ts';
+import { appendSpend, takeSharedApart } from './appendSpend.ts';
 import { type CountedEvent, insertEvents } from './insertEvents.ts';
 import { quarantineRefused } from './quarantineRefused.ts';
 
@@ -40,19 +41,21 @@ export async function recordUsage(
   db: Database,
   usage: UsageToRecord,
   now: Date = new Date(),
-  lastStep?: LastStep,
+  options: RecordOptions = {},
 ): Promise<RecordResult> {
   const count = usage.events.length + usage.refused.length;
   if (count > MAX_EVENTS_PER_TRANSACTION) {
     throw new Error(`recordUsage takes at most ${MAX_EVENTS_PER_TRANSACTION} events, not ${count}`);
   }
-  return await db.transaction().execute((tx) => recordInTransaction(tx, usage, now, { lastStep }));
+  return await db.transaction().execute((tx) => recordInTransaction(tx, usage, now, options));
 }
 
 export interface RecordOptions {
   /** False: the caller can't announce thresholds, and leaves them to metering's maintenance. */
   readonly announces?: boolean;
   readonly lastStep?: LastStep | undefined;
+  /** What is spent of counters that all events of a policy share is appended. The caller sees to it that `mergeSpend` runs. */
+  readonly appends?: boolean;
 }
 
 /**
@@ -62,10 +65,10 @@ export async function recordInTransaction(
   tx: Tx,
   usage: UsageToRecord,
   now: Date,
-  { announces = true, lastStep }: RecordOptions = {},
+  { announces = true, appends = false, lastStep }: RecordOptions = {},
 ): Promise<RecordResult> {
   // 0. First: it keeps new counters from being started until the commit.
-  const events = await withCounters(tx, inOrderOfIds(usage.events));
+  const { events, isReplaced } = await withCounters(tx, inOrderOfIds(usage.events));
   // 1. Insert the events. One that is already there was counted before.
   const added = await insertEvents(tx, events);
   // 2. Count only the new events, so that a repeated message changes nothing. The sums by hour belong to this shard alone. Values of
@@ -73,14 +76,17 @@ export async function recordInTransaction(
   await addToSums(tx, added);
   // 3. Quarantine the refused events. They count as received, so that their numbers don't hold up later ones.
   await quarantineRefused(tx, usage.refused, now);
-  // 4. Buckets may be shared by all shards: from here to the commit, other writers of them wait.
-  await addToBuckets(tx, added);
-  // 5. Settle the leases that the events were admitted on.
-  await settleLeases(tx, added);
-  const thresholds = announces ? await recordThresholds(tx, namesOf(added), now) : [];
-  // 6. Late: two shards of one spool may wait for each other here.
+  // 4. All shards may have events of a shared bucket: append what they spent, which waits for no one.
+  const { own, shared } = appends ? takeSharedApart(added, isReplaced) : { own: added, shared: [] };
+  await appendSpend(tx, shared);
+  // 5. From here to the commit, other writers of the other buckets wait.
+  await addToBuckets(tx, own);
+  // 6. Settle the leases that the events were admitted on.
+  await settleLeases(tx, own);
+  const thresholds = announces ? await recordThresholds(tx, namesOf(own), now) : [];
+  // 7. Late: two shards of one spool may wait for each other here.
   const received = await recordReceived(tx, usage.received);
-  // 7. Last: it may lock rows that every writer updates.
+  // 8. Last: it may lock rows that every writer updates.
   await lastStep?.(tx, added, now);
   return { newEvents: added.length, thresholds, ...received };
 }
@@ -92,8 +98,11 @@ function namesOf(events: readonly CountedEvent[]): string[] {
 }
 
 /** The events with all their buckets: those that they were admitted on, and those of newer counters. */
-async function withCounters(tx: Tx, events: readonly LedgerEvent[]): Promise<CountedEvent[]> {
-  if (events.length === 0) return [];
+async function withCounters(
+  tx: Tx,
+  events: readonly LedgerEvent[],
+): Promise<{ readonly events: CountedEvent[]; isReplaced(bucket: BucketRef): boolean }> {
+  if (events.length === 0) return { events: [], isReplaced: () => false };
   const newer = await findNewerCounters(tx, events);
   // Most events share their counters, which are computed once. No text of the ledger contains a NUL.
   const known = new Map<string, ReadonlyMap<string, BucketRef>>();
@@ -108,9 +117,9 @@ async function withCounters(tx: Tx, events: readonly LedgerEvent[]): Promise<Cou
     LedgerEvent['buckets'],
     { principalId: string; counters: CountedEvent['counters'] }
   >();
-  return events.map((event) => {
+  const counted = events.map((event) => {
     const { row, buckets, workloadType } = event;
-    const followed = newer.get(event);
+    const followed = newer.of.get(event);
     if (followed) {
       const counters = countersNamed([...buckets, ...followed], row.principal_id);
       return { row, buckets, workloadType, counters };
@@ -122,6 +131,7 @@ async function withCounters(tx: Tx, events: readonly LedgerEvent[]): Promise<Cou
     }
     return { row, buckets, workloadType, counters: payer.counters };
   });
+  return { events: counted, isReplaced: newer.isReplaced };
 }
 
 function inOrderOfIds(events: readonly LedgerEvent[]): LedgerEvent[] {

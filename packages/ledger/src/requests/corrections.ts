@@ -30,7 +30,7 @@ export async function recordCorrection(tx: Tx, correction: Correction): Promise<
   const corrected = await findCorrected(tx, correction);
   if (!corrected) return undefined;
   const counted = { row: corrected, buckets: corrected.bucket_keys.map(bucketOfKey) };
-  const followed = (await findNewerCounters(tx, [counted])).get(counted) ?? [];
+  const followed = (await findNewerCounters(tx, [counted])).of.get(counted) ?? [];
   const counters = countersOf([...counted.buckets, ...followed], corrected.principal_id);
   const row = await insertCorrection(tx, corrected, correction, [...counters.keys()]);
   if (!row) return await findRow(tx, correction.correctionId);

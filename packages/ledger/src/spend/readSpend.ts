@@ -2,6 +2,7 @@ import { type BucketRef, bucketKey, principalBucket, windowStartOf } from '@weig
 import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
+import { unmergedSpend } from '../buckets/unmerged.ts';
 import { unattributed } from '../leases/readUnattributed.ts';
 import { GAP_TOLERANCE_SECONDS, LEDGER_AS_OF } from '../producers/ledgerAsOf.ts';
 
@@ -31,11 +32,11 @@ export async function readSpend(db: Database, bucket: BucketRef, principalId: st
   }>`
     SELECT
       coalesce((SELECT spent_nano_usd FROM spend_buckets WHERE bucket_key = ${bucketKey(bucket)}), 0)
-        + ${unattributed(bucketKey(bucket))} AS spent,
+        + ${unmergedSpend(bucketKey(bucket))} + ${unattributed(bucketKey(bucket))} AS spent,
       coalesce((
         SELECT spent_nano_usd FROM spend_buckets
         WHERE bucket_key = ${bucketKey(principalBucket(bucket, principalId))}
-      ), 0) AS principal_spent,
+      ), 0) + ${unmergedSpend(bucketKey(principalBucket(bucket, principalId)))} AS principal_spent,
       -- A counter that existed before rows were dropped has them in its opening balance.
       greatest(${windowStartOf(bucket)}, (
         SELECT dropped_before FROM ledger_floor, policies

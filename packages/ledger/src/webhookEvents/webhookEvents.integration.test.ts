@@ -54,10 +54,10 @@ function spend(bucket: BucketRef, cost: bigint) {
 
 it('a threshold is recorded once, by the transaction that reaches it, and not if that fails', async () => {
   const bucket = await counter(10_000_000n);
-  const fail = () => Promise.reject(new Error('the process died'));
+  const lastStep = () => Promise.reject(new Error('the process died'));
   const { row } = ledgerEvent(++nextId, { cost: 6_000_000n, admittedAt: now });
   const usage = eventsOnly([{ row, buckets: [bucket] }]);
-  await expect(recordUsage(ledger.db, usage, now, fail)).rejects.toThrow('died');
+  await expect(recordUsage(ledger.db, usage, now, { lastStep })).rejects.toThrow('died');
   expect(await recorded()).toEqual([]);
   // The same message again, as the stream delivers it, by two at once.
   await Promise.all([recordUsage(ledger.db, usage, now), recordUsage(ledger.db, usage, now)]);

@@ -57,7 +57,7 @@ export function recordInBatches(db: Database): RecordSome {
         refused: batch.flatMap((one) => one.usage.refused),
         received: batch.flatMap((one) => one.usage.received),
       };
-      const error = await recordUsage(db, usage).then(
+      const error = await recordUsage(db, usage, new Date(), { appends: true }).then(
         () => undefined,
         (reason) => reason,
       );

@@ -17,12 +17,15 @@ import {
 } from '@weighbridge/budget/model';
 import type { Database, Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
+import { lockCounters } from '../../src/buckets/lockCounters.ts';
 import { endDueOverrides } from '../../src/budgets/endOverrides.ts';
 import { setBucketLimits } from '../../src/budgets/setBucketLimits.ts';
 import { openCounter } from '../../src/counters/openCounter.ts';
 import type { LedgerEvent, RefusedUsage, UsageToRecord } from '../../src/events/usage.ts';
 import { answerLeaseCalls } from '../../src/leases/answerLeaseCalls.ts';
+import { appendedTo } from '../../src/leases/appendedTo.ts';
 import { closePortion } from '../../src/leases/closeLeases.ts';
+import { mergeSpendWithin } from '../../src/merging/mergeSpend.ts';
 import { closeEpoch, registerProducer } from '../../src/producers/producers.ts';
 import { discardQuarantined } from '../../src/quarantine/quarantine.ts';
 import { releaseQuarantined } from '../../src/quarantine/releaseQuarantined.ts';
@@ -55,6 +58,8 @@ class SqlLedger implements LeaseLedger {
   readonly #startMs: number;
   readonly #known = new Map<string, { readonly counter: Counter; readonly bucket: BucketRef }>();
   readonly #recorded = new Set<number>();
+  /** Only for the fault `merge-settles-first`: by bucket, what is settled and not spent. */
+  readonly #unspent = new Map<string, bigint>();
 
   constructor(options: SqlLedgerOptions) {
     this.#options = options;
@@ -223,6 +228,59 @@ class SqlLedger implements LeaseLedger {
     return rows;
   }
 
+  async mergeSpend(policy: PolicyName, most: number): Promise<void> {
+    const of = { policyId: this.#policyId(policy), ...(Number.isFinite(most) && { most }) };
+    const isUnspent = this.#options.fault === 'merge-settles-first' && Number.isFinite(most);
+    await this.#options.db.transaction().execute(async (tx) => {
+      await lockCounters(tx, 'shared');
+      for (const [key, nano] of this.#unspent) await this.#addSpent(tx, key, nano);
+      this.#unspent.clear();
+      const oldest = isUnspent ? await this.#oldestAppended(tx, policy, most) : [];
+      await mergeSpendWithin(tx, of);
+      for (const { bucket_key, nano_usd } of oldest) {
+        await this.#addSpent(tx, bucket_key, -nano_usd);
+        this.#unspent.set(bucket_key, nano_usd + (this.#unspent.get(bucket_key) ?? 0n));
+      }
+    });
+  }
+
+  async crashMerging(policy: PolicyName, most: number): Promise<void> {
+    const { db, fault } = this.#options;
+    const died = new Error('the worker died');
+    const merging = db.transaction().execute(async (tx) => {
+      await lockCounters(tx, 'shared');
+      const oldest = await this.#oldestAppended(tx, policy, most);
+      if (fault === 'merge-lost') {
+        const ids = oldest.map(({ id }) => id);
+        await tx.deleteFrom('appended_spend').where('id', '=', sql<bigint>`ANY (${ids}::bigint[])`).execute();
+        return;
+      }
+      await mergeSpendWithin(tx, { policyId: this.#policyId(policy), most });
+      if (fault !== 'merged-again') throw died;
+      for (const { id: _, ...row } of oldest) await tx.insertInto('appended_spend').values(row).execute();
+    });
+    await merging.catch((error) => {
+      if (error !== died) throw error;
+    });
+  }
+
+  async #oldestAppended(tx: Tx, policy: PolicyName, most: number) {
+    return await tx
+      .selectFrom('appended_spend')
+      .selectAll()
+      .where(sql<boolean>`starts_with(bucket_key, ${`${this.#policyId(policy)}/`})`)
+      .orderBy('id')
+      .limit(most)
+      .execute();
+  }
+
+  async #addSpent(tx: Tx, key: string, nano: bigint): Promise<void> {
+    await sql`
+      UPDATE spend_buckets SET spent_nano_usd = spent_nano_usd + ${nano}::bigint WHERE bucket_key = ${key}`.execute(
+      tx,
+    );
+  }
+
   async setLimit(policy: PolicyName, limit: number, step: number): Promise<void> {
     await this.#options.db.transaction().execute(async (tx) => {
       await tx
@@ -304,12 +362,13 @@ class SqlLedger implements LeaseLedger {
   }
 
   async exposure(of: Counter): Promise<number> {
-    const row = await this.#options.db
-      .selectFrom('spend_buckets')
-      .select(['spent_nano_usd', 'leased_nano_usd'])
-      .where('bucket_key', '=', bucketKey(this.#bucket(of)))
-      .executeTakeFirst();
-    return Number((row?.spent_nano_usd ?? 0n) + (row?.leased_nano_usd ?? 0n));
+    const { rows } = await sql<{ exposure: bigint }>`
+      SELECT coalesce(bucket.spent_nano_usd, 0) + coalesce(bucket.leased_nano_usd, 0) + appended.spent - appended.settled
+        AS exposure
+      FROM (SELECT ${bucketKey(this.#bucket(of))}::text AS key) AS named
+      LEFT JOIN spend_buckets AS bucket ON bucket.bucket_key = named.key
+      CROSS JOIN LATERAL (${appendedTo(sql.ref('named.key'))}) AS appended`.execute(this.#options.db);
+    return Number(rows[0]?.exposure ?? 0n) + Number(this.#unspent.get(bucketKey(this.#bucket(of))) ?? 0n);
   }
 
   async atRest(): Promise<AtRest> {

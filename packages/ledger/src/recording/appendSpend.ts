@@ -1,0 +1,91 @@
+import { type BucketRef, bucketKey, POLICY_SUBJECT } from '@weighbridge/budget';
+import { arrayLiteral, BIGINT, binaryArray, type Tx, UUID } from '@weighbridge/database';
+import { sql } from 'kysely';
+import type { CountedEvent } from './insertEvents.ts';
+
+/** New events, by how their buckets learn of them. */
+export interface SharedApart {
+  /** What counts in this transaction: each event with its other buckets. */
+  readonly own: readonly CountedEvent[];
+  /** What is appended, and merged later. */
+  readonly shared: readonly SharedSpend[];
+}
+
+interface SharedSpend {
+  readonly key: string;
+  readonly producerId: string;
+  readonly epoch: string;
+  nanoUsd: bigint;
+  settledFrom: Date;
+}
+
+/** Whether all events of a policy share the bucket. A counter that was replaced is merged already, and stays so. */
+function isShared({ subject }: BucketRef): boolean {
+  return subject === POLICY_SUBJECT;
+}
+
+/** Takes shared buckets out of events, and adds up what the events spent of them. */
+export function takeSharedApart(
+  events: readonly CountedEvent[],
+  isReplaced: (bucket: BucketRef) => boolean,
+): SharedApart {
+  const ways = new Map<CountedEvent['counters'], Map<CountedEvent['buckets'], Way>>();
+  const shared = new Map<string, SharedSpend>();
+  const own = events.map((event) => {
+    const { producer_id: producerId, epoch } = event.row;
+    if (!producerId || !epoch) return event;
+    const ofCounters = ways.get(event.counters) ?? new Map<CountedEvent['buckets'], Way>();
+    ways.set(event.counters, ofCounters);
+    const way = ofCounters.get(event.buckets) ?? wayOf(event, isReplaced);
+    ofCounters.set(event.buckets, way);
+    if (way.shared.length === 0) return event;
+    for (const key of way.shared) add(shared, { key, producerId, epoch }, event.row);
+    return { ...event, buckets: way.buckets, counters: way.counters };
+  });
+  return { own, shared: [...shared.values()] };
+}
+
+/** Most events of one payer share it. */
+interface Way {
+  readonly shared: readonly string[];
+  readonly buckets: readonly BucketRef[];
+  readonly counters: CountedEvent['counters'];
+}
+
+function wayOf({ buckets, counters }: CountedEvent, isReplaced: (bucket: BucketRef) => boolean): Way {
+  const isAppended = (bucket: BucketRef) => isShared(bucket) && !isReplaced(bucket);
+  const shared = new Set(buckets.filter(isAppended).map(bucketKey));
+  return {
+    shared: [...shared],
+    buckets: buckets.filter((bucket) => !isAppended(bucket)),
+    counters: new Map([...counters].filter(([key]) => !shared.has(key))),
+  };
+}
+
+function add(
+  sums: Map<string, SharedSpend>,
+  { key, producerId, epoch }: Pick<SharedSpend, 'key' | 'producerId' | 'epoch'>,
+  { cost_nano_usd: cost, settled_at: settledAt }: CountedEvent['row'],
+): void {
+  const name = `${producerId}/${epoch}/${key}`;
+  const sum = sums.get(name);
+  if (!sum) {
+    sums.set(name, { key, producerId, epoch, nanoUsd: cost, settledFrom: settledAt });
+    return;
+  }
+  sum.nanoUsd += cost;
+  if (settledAt < sum.settledFrom) sum.settledFrom = settledAt;
+}
+
+/** Appends what events spent of shared buckets, in their transaction. No two transactions wait for each other here. */
+export async function appendSpend(tx: Tx, shared: readonly SharedSpend[]): Promise<void> {
+  if (shared.length === 0) return;
+  await sql`
+    INSERT INTO appended_spend (bucket_key, producer_id, epoch, nano_usd, settled_from)
+    SELECT * FROM unnest(
+      ${arrayLiteral(shared.map(({ key }) => key))}::text[],
+      ${binaryArray(UUID, shared, ({ producerId }) => producerId)}::uuid[],
+      ${binaryArray(UUID, shared, ({ epoch }) => epoch)}::uuid[],
+      ${binaryArray(BIGINT, shared, ({ nanoUsd }) => nanoUsd)}::bigint[],
+      ${arrayLiteral(shared.map(({ settledFrom }) => settledFrom))}::timestamptz[])`.execute(tx);
+}
