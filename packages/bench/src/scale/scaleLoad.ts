@@ -99,11 +99,14 @@ class Outcomes {
   }
 }
 
-/** How many gRPC calls of this name the control plane has served so far. */
-export async function controlCalls({ metricsUrl }: ControlPlane, call: 'resolve' | 'lease'): Promise<number> {
+/** How many gRPC calls of these names the control plane has served so far. */
+export async function controlCalls(
+  { metricsUrl }: ControlPlane,
+  ...calls: readonly ('resolve' | 'resolveKeys' | 'lease')[]
+): Promise<number> {
   const text = await (await fetch(metricsUrl, { signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) })).text();
   const counts = [...text.matchAll(/^weighbridge_control_calls_total\{([^}]*)\} (\d+)/gm)];
   return counts
-    .filter(([, labels]) => labels?.includes(`call="${call}"`))
+    .filter(([, labels]) => calls.some((call) => labels?.includes(`call="${call}"`)))
     .reduce((sum, [, , count]) => sum + Number(count), 0);
 }

@@ -20,7 +20,7 @@ export const sparseKeys: Lane = {
       await load.once(keys);
       const rate = (keys.length * PROXIES * 1_000) / RETURNS_AFTER_MS;
       onProgress(`${rate} requests/s, until each key was used again`);
-      // What was leased for a first use is returned once, and then no more.
+      // What was leased for a first use is returned once.
       await load.open(keys, rate, RETURNS_AFTER_MS);
       const before = await calls(service);
       onProgress(`${rate} requests/s`);
@@ -37,7 +37,7 @@ export const sparseKeys: Lane = {
 
 async function calls({ controlPlane }: Parameters<typeof createPolicy>[0]) {
   return {
-    resolve: await controlCalls(controlPlane, 'resolve'),
+    resolve: await controlCalls(controlPlane, 'resolve', 'resolveKeys'),
     lease: await controlCalls(controlPlane, 'lease'),
   };
 }

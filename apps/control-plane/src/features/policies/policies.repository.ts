@@ -75,12 +75,18 @@ export interface KeyGovernance {
   readonly team_policy_ids: readonly string[];
 }
 
-/** What governs each of these keys, in their order. */
-export async function findKeyGovernance(db: Database, keys: readonly GovernedBy[]): Promise<KeyGovernance[]> {
+/**
+ * What governs each of these keys, in their order, and the policies that it names, with all that these name: parents, what replaces them
+ * when their budget is used up, and so on. Deleted ones too.
+ */
+export async function findKeyGovernance(
+  db: Database,
+  keys: readonly GovernedBy[],
+): Promise<{ readonly governance: KeyGovernance[]; readonly policies: PolicyRow[] }> {
   const policyIds = arrayLiteral(keys.map(({ policyId }) => policyId));
   const principalIds = arrayLiteral(keys.map(({ principalId }) => principalId));
   const kinds = arrayLiteral(keys.map(({ kind }) => kind));
-  const { rows } = await sql<KeyGovernance>`
+  const { rows } = await sql<(KeyGovernance & { readonly place: bigint }) | (PolicyRow & { place: null })>`
     WITH RECURSIVE asked AS (
       SELECT * FROM unnest(${unsized(policyIds)}, ${unsized(principalIds)}, ${unsized(kinds)})
         WITH ORDINALITY AS asked (policy_id, principal_id, kind, place)
@@ -94,18 +100,25 @@ export async function findKeyGovernance(db: Database, keys: readonly GovernedBy[
       SELECT place, bool_or(frozen_at IS NOT NULL) AS is_frozen,
         array_agg(policy_id ORDER BY level) FILTER (WHERE policy_id IS NOT NULL) AS policy_ids
       FROM line GROUP BY place
-    )
-    SELECT ${CHOSEN.id} AS governing_id, ${CHOSEN.source} AS source, teams.id AS team_id,
-      coalesce(above.is_frozen, false) AS team_frozen, coalesce(above.policy_ids, '{}') AS team_policy_ids
-    FROM ${CHOSEN.from} LEFT JOIN above USING (place)
-    ORDER BY asked.place`.execute(db);
-  return rows;
+    ), chosen AS (
+      SELECT asked.place, ${CHOSEN.id} AS governing_id, ${CHOSEN.source} AS source, teams.id AS team_id,
+        coalesce(above.is_frozen, false) AS team_frozen, coalesce(above.policy_ids, '{}') AS team_policy_ids
+      FROM ${CHOSEN.from} LEFT JOIN above USING (place)
+    ), ${reachedFrom(sql`SELECT governing_id AS id FROM chosen UNION SELECT unnest(team_policy_ids) FROM chosen`)}
+    -- Rows of either, side by side.
+    SELECT chosen.*, policies.*
+    FROM chosen FULL JOIN (SELECT policies.* FROM reached JOIN policies ON policies.id = reached.id) AS policies ON false
+    ORDER BY chosen.place`.execute(db);
+  return {
+    governance: rows.flatMap((row) => (row.place === null ? [] : [row])),
+    policies: rows.flatMap((row) => (row.place === null ? [row] : [])),
+  };
 }
 
-/** A WITH clause: `reached` has the ids that a query selects, and those of all policies that these name, through any others. */
+/** Of a WITH RECURSIVE: `reached` has the ids that a query selects, and those of all policies that these name, through any others. */
 function reachedFrom(ids: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`
-    WITH RECURSIVE reached AS (
+    reached AS (
       ${ids}
       UNION
       SELECT next.id
@@ -114,14 +127,6 @@ function reachedFrom(ids: RawBuilder<unknown>): RawBuilder<unknown> {
       CROSS JOIN LATERAL (VALUES (policies.parent_policy_id), (policies.exhausted_policy_id)) AS next (id)
       WHERE next.id IS NOT NULL
     )`;
-}
-
-/** Policies with all that they name: parents, what replaces them when their budget is used up, and so on. Deleted ones too. */
-export async function findReachablePolicies(db: Database, ids: readonly string[]): Promise<PolicyRow[]> {
-  const { rows } = await sql<PolicyRow>`
-    ${reachedFrom(sql`SELECT id FROM unnest(${unsized(arrayLiteral(ids))}) AS id`)}
-    SELECT policies.* FROM reached JOIN policies ON policies.id = reached.id`.execute(db);
-  return rows;
 }
 
 /** The policy that governs the keys of each of these principals, if they have none of their own, by the defaults for users' keys. */
@@ -219,7 +224,7 @@ export async function findPolicies(
 /** Whether a policy is the other one, or names it: as its parent, by on_exhausted, or through policies that do. */
 export async function leadsTo(db: Database, id: string, otherId: string): Promise<boolean> {
   const { rows } = await sql<{ found: boolean }>`
-    ${reachedFrom(sql`SELECT ${id}::text AS id`)}
+    WITH RECURSIVE ${reachedFrom(sql`SELECT ${id}::text AS id`)}
     SELECT EXISTS (SELECT FROM reached WHERE id = ${otherId}) AS found`.execute(db);
   return rows[0]?.found ?? false;
 }

@@ -7,7 +7,6 @@ import {
   findKeyGovernance,
   findParents,
   findPolicy,
-  findReachablePolicies,
   type GovernedBy,
   type GoverningPolicy,
   insertPolicy,
@@ -66,13 +65,13 @@ export async function countersOfKey(db: Database, key: CountedKey, now: Date): P
   return counters ?? raise(new Error('the key has no counters'));
 }
 
-/** The counters of each key at `now`, in two statements. Throws if no policy governs one of them. */
+/** The counters of each key at `now`, in one statement. Throws if no policy governs one of them. */
 export async function countersOfKeys(
   db: Database,
   keys: readonly CountedKey[],
   now: Date,
 ): Promise<KeyCounters[]> {
-  const governance = await findKeyGovernance(
+  const { governance, policies: rows } = await findKeyGovernance(
     db,
     keys.map(({ policy_id, principal_id, kind }) => ({
       policyId: policy_id,
@@ -80,11 +79,6 @@ export async function countersOfKeys(
       kind,
     })),
   );
-  const named = governance.flatMap(({ governing_id, team_policy_ids }) => [
-    ...(governing_id === null ? [] : [governing_id]),
-    ...team_policy_ids,
-  ]);
-  const rows = await findReachablePolicies(db, [...new Set(named)]);
   const policies = new Map(rows.map((policy) => [policy.id, policy]));
   const windows = new Windows(now);
   return keys.flatMap((key, at) => {

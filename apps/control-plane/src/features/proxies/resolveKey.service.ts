@@ -23,7 +23,7 @@ export async function resolveKey(deps: Deps, tokenSha256: Uint8Array): Promise<R
   return responses[0] ?? create(ResolveResponseSchema);
 }
 
-/** As `resolveKey`, of many tokens in three statements: the first ones whose responses fit into a call, and at least one. */
+/** As `resolveKey`, of many tokens in two statements: the first ones whose responses fit into a call, and at least one. */
 export async function resolveKeys(
   deps: Deps,
   tokenSha256s: readonly Uint8Array[],
