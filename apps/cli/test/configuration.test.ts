@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import {
+  ArchiveSettings,
   HttpLimitSettings,
   MetricsSettings,
   NatsStreamSettings,
@@ -14,6 +15,7 @@ const read = (path: string) => readFile(new URL(`../../../${path}`, import.meta.
 async function declared(file: string): Promise<string[]> {
   const text = await read(file);
   const names = [...text.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name);
+  if (text.includes('...ArchiveSettings')) names.push(...Object.keys(ArchiveSettings));
   if (text.includes('...TlsSettings')) names.push(...Object.keys(TlsSettings));
   if (text.includes('...HttpLimitSettings')) names.push(...Object.keys(HttpLimitSettings));
   if (text.includes('...MetricsSettings')) names.push(...Object.keys(MetricsSettings));

@@ -3,6 +3,9 @@ import type { TlsFiles } from '@weighbridge/contracts';
 import type { PoolSizes } from '@weighbridge/database';
 import { isWellFormedToken } from '@weighbridge/domain';
 import {
+  type ArchiveConfig,
+  ArchiveSettings,
+  archiveConfig,
   ControlPlaneToken,
   DatabaseUrl,
   Host,
@@ -136,6 +139,7 @@ const Settings = Type.Object({
     maximum: 1_000_000,
     description: 'the most keys that a principal can issue without an operator; revoked ones do not count',
   }),
+  ...ArchiveSettings,
   ...HttpLimitSettings,
   SHUTDOWN_DELAY_MS: ShutdownDelayMs,
   ...OidcEnvironment,
@@ -175,6 +179,8 @@ export interface ControlPlaneConfig {
   readonly feedSource: FeedSource | undefined;
   /** How many keys that are not revoked a principal may have before only operators can issue it more. */
   readonly maxKeysPerPrincipal: number;
+  /** Undefined: all of the ledger that reports read is in Postgres. */
+  readonly archive: ArchiveConfig | undefined;
   /** Undefined: people can only use keys. */
   readonly oidc: OidcSettings | undefined;
   /** How long it still accepts requests after a signal to stop. */
@@ -213,6 +219,7 @@ export function loadConfig(env: Environment): ControlPlaneConfig {
     publicUrl,
     feedSource: feedSource(settings.CATALOG_FEED_URL, hosts),
     maxKeysPerPrincipal: settings.MAX_KEYS_PER_PRINCIPAL,
+    archive: archiveConfig(settings),
     shutdownDelayMs: settings.SHUTDOWN_DELAY_MS,
     oidc: oidcSettings(settings, publicUrl),
     tracing: tracingConfig(settings, 'weighbridge-control-plane'),

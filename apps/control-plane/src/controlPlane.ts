@@ -1,4 +1,5 @@
 import type { RequestListener } from 'node:http';
+import { openArchive } from '@weighbridge/archive';
 import { type Database, type DatabasePools, migrate, schemaMismatch } from '@weighbridge/database';
 import {
   createMetrics,
@@ -20,6 +21,7 @@ import { applyEnvironmentConnectors } from './features/connectors/environmentCon
 import { ProxyTests } from './features/connectors/proxyTests.ts';
 import { resealCredentials } from './features/connectors/resealCredentials.service.ts';
 import { SignInLinks } from './features/console/signInLinks.ts';
+import { watchArchive } from './features/health/archiveHealth.service.ts';
 import { KeyUses } from './features/keys/keyUses.service.ts';
 import { loadPeppers } from './features/keys/peppers.ts';
 import { watchOverrides } from './features/overrides/watchOverrides.service.ts';
@@ -69,8 +71,10 @@ export async function startControlPlane(
   const peppers = await loadPeppers(db, config.peppers, now());
   const keyUses = new KeyUses({ db, logger, nowMs: () => now().getTime() });
   const signInLinks = new SignInLinks(() => now().getTime());
+  const archive = await openReports(config, context);
   const deps = {
     db,
+    archive,
     reports,
     now,
     peppers,
@@ -97,7 +101,8 @@ export async function startControlPlane(
   startSender({ ...deps, metrics }, context);
   watchConditions(deps, context);
   watchOverrides(deps, context);
-  const observed = { ...deps, metrics, hasOperatorMetrics, tracing };
+  const degraded = watchArchive({ ...deps, metrics }, context);
+  const observed = { ...deps, degraded, metrics, hasOperatorMetrics, tracing };
   const grpcAddress = await serveGrpc({ ...observed, leases, lookups }, config, context);
   const handler = await serveHttp(observed, config, context);
   return {
@@ -108,12 +113,33 @@ export async function startControlPlane(
   };
 }
 
+/** Statements of reports; one that takes longer is answered as too broad. */
+const ARCHIVE_TIMEOUT_MS = 10_000;
+const ARCHIVE_THREADS = 2;
+/** Of a call of a bucket: the caller of a report tries again. */
+const ARCHIVE_RETRIES_MS = [200];
+
+/** The archive of the ledger, if there is one. Nothing of it is loaded before a report reads it. */
+async function openReports({ archive: config }: ControlPlaneConfig, { onShutdown }: ServiceContext) {
+  if (!config) return undefined;
+  const archive = await openArchive({
+    ...config,
+    threads: ARCHIVE_THREADS,
+    timeoutMs: ARCHIVE_TIMEOUT_MS,
+    maxReadBytes: config.bucket.cacheBytes,
+    retryAfterMs: ARCHIVE_RETRIES_MS,
+  });
+  onShutdown('ledger archive', () => archive.close());
+  return archive;
+}
+
 type Deps = Omit<AppDeps, 'tokenVerifier' | 'codeFlow'> & {
   readonly logger: Logger;
   readonly proxyTests: ProxyTests;
   readonly proxyOverheads: ProxyOverheads;
 };
 type ObservedDeps = Deps & {
+  readonly degraded: () => string | undefined;
   readonly metrics: Metrics;
   readonly hasOperatorMetrics: boolean;
   readonly tracing: Tracing | undefined;

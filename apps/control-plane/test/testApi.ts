@@ -1,8 +1,9 @@
 import { create } from '@bufbuild/protobuf';
+import { openArchive } from '@weighbridge/archive';
 import { type Key, KeySchema, type Snapshot } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import { mintToken, tokenSha256 } from '@weighbridge/domain';
-import { createLogger, createMetrics, type Metrics } from '@weighbridge/runtime';
+import { createLogger, createMetrics, type Logger, type Metrics } from '@weighbridge/runtime';
 import { wholeTables } from '@weighbridge/state';
 import { createTestDatabase } from '@weighbridge/testing';
 import { loadConfig } from '../src/config.ts';
@@ -13,6 +14,7 @@ import { currentPosition } from '../src/features/changes/changes.service.ts';
 import { applyEnvironmentConnectors } from '../src/features/connectors/environmentConnectors.service.ts';
 import { environmentConnectors } from '../src/features/connectors/environmentConnectors.ts';
 import { SignInLinks } from '../src/features/console/signInLinks.ts';
+import { watchArchive } from '../src/features/health/archiveHealth.service.ts';
 import { KeyUses } from '../src/features/keys/keyUses.service.ts';
 import { loadPeppers } from '../src/features/keys/peppers.ts';
 import { ChangeFeed } from '../src/features/proxies/changeFeed.ts';
@@ -82,6 +84,32 @@ export interface TestApi {
   close(): Promise<void>;
 }
 
+/** The archive of a test, if its settings have one, watched as by the service. */
+async function openTestArchive(
+  deps: Parameters<typeof bootstrap>[0] & { readonly logger: Logger },
+  { archive: config }: ReturnType<typeof loadConfig>,
+  metrics: Metrics,
+) {
+  if (!config) return { archive: undefined, degraded: () => undefined, close: async () => {} };
+  const archive = await openArchive({
+    ...config,
+    threads: 1,
+    timeoutMs: 120_000,
+    maxReadBytes: config.bucket.cacheBytes,
+    retryAfterMs: [],
+  });
+  const steps: (() => unknown)[] = [() => archive.close()];
+  const onShutdown = (_name: string, step: () => unknown) => void steps.unshift(step);
+  const degraded = watchArchive({ ...deps, archive, metrics, everyMs: 100 }, { onShutdown });
+  return {
+    archive,
+    degraded,
+    close: async () => {
+      for (const step of steps) await step();
+    },
+  };
+}
+
 /** The application of a test, with the document that it publishes. */
 async function startApp(
   deps: Parameters<typeof bootstrap>[0] & Pick<TestApi, 'keyUses' | 'signInLinks' | 'proxyOverheads'>,
@@ -95,8 +123,10 @@ async function startApp(
   const connectors = environmentConnectors(env, 'http://127.0.0.1:1/v1');
   await applyEnvironmentConnectors(deps.db, connectors, deps.now());
   const metrics = createMetrics();
+  const { archive, degraded, close } = await openTestArchive(deps, settings, metrics);
   const app = buildApp({
     ...deps,
+    archive,
     credentials,
     upstreamHosts,
     webhookHosts,
@@ -106,7 +136,9 @@ async function startApp(
     publicUrl,
     ...createOidc(oidc, { ...deps, publicUrl }),
     notReady: () => undefined,
+    degraded,
   });
+  app.addHook('onClose', close);
   await app.ready();
   return { app, metrics, document: app.swagger() as unknown as OpenApiDocument };
 }

@@ -1,4 +1,7 @@
 import {
+  type ArchiveConfig,
+  ArchiveSettings,
+  archiveConfig,
   DatabaseUrl,
   Host,
   HttpLimitSettings,
@@ -26,6 +29,14 @@ const LedgerSettings = Type.Object({
     default: 400,
     description: 'how many days at least the ledger retains its rows, from 35 to 36500',
   }),
+  LEDGER_HOT_DAYS: Type.Integer({
+    minimum: 35,
+    maximum: 36_500,
+    default: 35,
+    description:
+      'how many days at least rows stay in Postgres before they are archived, from 35 to 36500: longer than the longest window that ends, which is a month',
+  }),
+  ...ArchiveSettings,
   REFUSED_REQUESTS_RETENTION_DAYS: Type.Integer({
     minimum: 1,
     maximum: 400,
@@ -49,6 +60,8 @@ const Settings = Type.Object({
 interface LedgerConfig {
   readonly retentionDays: number;
   readonly refusalRetentionDays: number;
+  /** Undefined: nothing is archived. */
+  readonly archive: (ArchiveConfig & { readonly hotDays: number }) | undefined;
 }
 
 export interface MeteringConfig extends LedgerConfig {
@@ -66,7 +79,9 @@ export interface MeteringConfig extends LedgerConfig {
 /** The settings that metering also has in embedded mode. */
 export function loadLedgerConfig(env: Readonly<Record<string, string | undefined>>): LedgerConfig {
   const settings = readSettings(LedgerSettings, env);
+  const archive = archiveConfig(settings);
   return {
+    archive: archive && { ...archive, hotDays: settings.LEDGER_HOT_DAYS },
     retentionDays: settings.LEDGER_RETENTION_DAYS,
     refusalRetentionDays: settings.REFUSED_REQUESTS_RETENTION_DAYS,
   };

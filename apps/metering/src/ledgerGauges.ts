@@ -7,12 +7,15 @@ export interface LedgerGauges {
   /** The policies closest to their limits. */
   showBudgets(use: readonly BudgetUse[]): void;
   showDifference(differenceNanoUsd: bigint): void;
+  /** Days that are old enough to be archived, and are not. */
+  showArchiveDue(days: number): void;
 }
 
 export function addLedgerGauges(metrics: Metrics): LedgerGauges {
   let state: LedgerState | undefined;
   let differenceNanoUsd = 0;
   let budgets: readonly BudgetUse[] = [];
+  let archiveDue = 0;
   const ofState = (name: string, help: string, read: (state: LedgerState) => number) =>
     metrics.gauge(name, help, () => (state ? read(state) : 0));
 
@@ -71,6 +74,11 @@ export function addLedgerGauges(metrics: Metrics): LedgerGauges {
     "Difference between buckets and the ledger's rows at the latest nightly comparison; anything but 0 is a fault.",
     () => differenceNanoUsd,
   );
+  metrics.gauge(
+    'weighbridge_ledger_archive_due_days',
+    'Days of the ledger that are old enough to be archived and are still in Postgres.',
+    () => archiveDue,
+  );
   return {
     show: (latest) => {
       state = latest;
@@ -80,6 +88,9 @@ export function addLedgerGauges(metrics: Metrics): LedgerGauges {
     },
     showDifference: (latest) => {
       differenceNanoUsd = Number(latest);
+    },
+    showArchiveDue: (latest) => {
+      archiveDue = latest;
     },
   };
 }

@@ -38,15 +38,15 @@ const exitCode = await runService('metering', async (context) => {
     onError: (error, what) => logger.warn({ err: error }, what),
   });
   onShutdown('usage stream', () => stream.close());
-  const { retentionDays, refusalRetentionDays } = config;
+  const { retentionDays, refusalRetentionDays, archive } = config;
   const now = () => new Date();
   const metering = await startMetering(
-    { db, stream, now, retentionDays, refusalRetentionDays, metrics, tracing },
+    { db, stream, now, retentionDays, refusalRetentionDays, archive, metrics, tracing },
     context,
   );
 
-  const { notReady } = metering;
-  const app = createHttpApp({ logger, bodyLimitBytes: HEALTH_BODY_LIMIT_BYTES, notReady });
+  const { notReady, degraded } = metering;
+  const app = createHttpApp({ logger, bodyLimitBytes: HEALTH_BODY_LIMIT_BYTES, notReady, degraded });
   const server = await listenHttp({
     handler: await toHandler(app),
     ...config.http,

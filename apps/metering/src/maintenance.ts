@@ -1,13 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Database } from '@weighbridge/database';
-import { readBudgetUse, readLedgerState } from '@weighbridge/ledger';
+import { type ArchiveState, readArchiveState, readBudgetUse, readLedgerState } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
-import { sql } from 'kysely';
 import { MAINTENANCE_TASKS, type MaintenanceDeps, type Progress } from './maintenanceTasks.ts';
+import { runExclusively } from './runExclusively.ts';
 
 export interface Maintenance {
   /** Waits for the task in progress. */
   stop(): Promise<void>;
+  /** How the archive was some seconds ago. Undefined: nothing is archived. */
+  archive(): ArchiveState | undefined;
 }
 
 /** Any number that no other advisory lock uses. */
@@ -23,6 +24,7 @@ export async function startMaintenance(deps: MaintenanceDeps, logger: Logger): P
   const { signal } = stopping;
   const dueAt = new Map(MAINTENANCE_TASKS.map((task) => [task, task.firstAt?.(deps.now()) ?? 0]));
   const progressOf = new Map(MAINTENANCE_TASKS.map((task) => [task, {} as Progress]));
+  let archive: ArchiveState | undefined;
   let budgetsReadAt = Number.NEGATIVE_INFINITY;
 
   async function runDueTasks(): Promise<void> {
@@ -32,7 +34,7 @@ export async function startMaintenance(deps: MaintenanceDeps, logger: Logger): P
       dueAt.set(task, at + task.everyMs);
       const progress = progressOf.get(task) ?? {};
       try {
-        await runExclusively(deps.db, () => task.run(deps, logger, progress));
+        await runExclusively(deps.db, MAINTENANCE_LOCK, () => task.run(deps, logger, progress));
         if (progress.hasMore) dueAt.set(task, at);
       } catch (error) {
         dueAt.set(task, at + Math.min(task.everyMs, RETRY_MS));
@@ -46,6 +48,10 @@ export async function startMaintenance(deps: MaintenanceDeps, logger: Logger): P
   async function updateMetrics(): Promise<void> {
     try {
       deps.metrics.show(await readLedgerState(deps.db));
+      if (deps.hasArchive) {
+        archive = await readArchiveState(deps.db);
+        deps.metrics.showArchiveDue(archive?.dueDays ?? 0);
+      }
       const now = deps.now();
       if (now.getTime() - budgetsReadAt < BUDGETS_EVERY_MS) return;
       budgetsReadAt = now.getTime();
@@ -68,20 +74,10 @@ export async function startMaintenance(deps: MaintenanceDeps, logger: Logger): P
     }
   })();
   return {
+    archive: () => archive,
     async stop() {
       stopping.abort();
       await running;
     },
   };
-}
-
-/** Runs a task, unless another worker is running one: that worker runs this one too. */
-async function runExclusively(db: Database, run: () => Promise<void>): Promise<void> {
-  await db.transaction().execute(async (tx) => {
-    // This connection is idle while the task uses others, for longer than the server may allow by default.
-    await sql`SET LOCAL idle_in_transaction_session_timeout = 0`.execute(tx);
-    const { rows } = await sql<{ taken: boolean }>`
-      SELECT pg_try_advisory_xact_lock(${MAINTENANCE_LOCK}) AS taken`.execute(tx);
-    if (rows[0]?.taken) await run();
-  });
 }

@@ -26,6 +26,8 @@ export interface MaintenanceDeps {
   readonly now: () => Date;
   readonly retentionDays: number;
   readonly refusalRetentionDays?: number;
+  /** Whether old days are archived, so that metrics show how that goes. */
+  readonly hasArchive?: boolean;
   readonly metrics: MeteringMetrics;
 }
 

@@ -8,6 +8,7 @@ import {
   type DecodeCache,
   type DecodedBatch,
   decodeBatch,
+  describeArchiveState,
   MAX_EVENTS_PER_TRANSACTION,
   readIdRange,
   recordOrQuarantine,
@@ -25,8 +26,9 @@ import {
 import { type AckSender, createAckSender } from './ackSender.ts';
 import { answerAckRequests } from './acks.ts';
 import { announceThreshold } from './announceThreshold.ts';
+import { type ArchiverConfig, startArchiver } from './archiver.ts';
 import { type LeaseCloser, startLeaseCloser } from './leaseCloser.ts';
-import { startMaintenance } from './maintenance.ts';
+import { type Maintenance, startMaintenance } from './maintenance.ts';
 import { createMeteringMetrics, type MeteringMetrics } from './meteringMetrics.ts';
 import { recordRefusedRequests } from './refusals.ts';
 import { SenderCheck } from './senderCheck.ts';
@@ -40,13 +42,15 @@ export interface MeteringDeps {
   readonly retentionDays: number;
   /** For how many days the rows of refused requests are retained; default 30. */
   readonly refusalRetentionDays?: number;
+  /** Undefined: nothing is archived. */
+  readonly archive?: ArchiverConfig | undefined;
   /** Undefined: the metrics are not shown. */
   readonly metrics?: Metrics;
   /** Undefined: nothing is traced. */
   readonly tracing?: Tracing | undefined;
 }
 
-interface Worker extends Omit<MeteringDeps, 'metrics'> {
+interface Worker extends Omit<MeteringDeps, 'metrics' | 'archive'> {
   readonly metrics: MeteringMetrics;
   readonly ackSender: AckSender;
   readonly leaseCloser: LeaseCloser;
@@ -59,6 +63,8 @@ interface Worker extends Omit<MeteringDeps, 'metrics'> {
 export interface Metering {
   /** Undefined: it is ready. */
   notReady(): string | undefined;
+  /** What does not work while usage is recorded; undefined if all does. */
+  degraded(): string | undefined;
 }
 
 /** Records usage batches in the ledger, with one reader per shard, and runs the ledger's maintenance. */
@@ -66,8 +72,12 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
   const { logger, onShutdown } = context;
   const metrics = createMeteringMetrics(deps.metrics ?? createMetrics());
   // Maintenance runs before any usage is read: after months of downtime, the current partition is missing.
-  const maintenance = await startMaintenance({ ...deps, metrics }, logger);
+  const maintenance = await startMaintenance(
+    { ...deps, metrics, hasArchive: deps.archive !== undefined },
+    logger,
+  );
   onShutdown('ledger maintenance', () => maintenance.stop());
+  if (deps.archive) await startArchiver({ ...deps, archive: deps.archive, metrics }, context);
   const leaseCloser = startLeaseCloser({ db: deps.db, metrics }, logger);
   onShutdown('leases of closed epochs', () => leaseCloser.stop());
   const spendMerger = startSpendMerger({ ...deps, metrics }, logger);
@@ -92,7 +102,16 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
     );
     subscriptions.push(subscription);
   }
-  return { notReady: () => spendMerger.standsStill() };
+  return {
+    notReady: () => spendMerger.standsStill(),
+    degraded: () => describeArchive(maintenance, deps.now()),
+  };
+}
+
+function describeArchive(maintenance: Maintenance, now: Date): string | undefined {
+  const state = maintenance.archive();
+  const problems = state ? describeArchiveState(state, now) : [];
+  return problems.length > 0 ? `archive of the ledger: ${problems.join('; ')}` : undefined;
 }
 
 /**

@@ -17,7 +17,7 @@ import { eventually, useDatabase } from '@weighbridge/testing';
 import { signBatch } from '@weighbridge/usage';
 import { sql } from 'kysely';
 import { afterEach, beforeEach, expect } from 'vitest';
-import { startMetering } from '../src/metering.ts';
+import { type Metering, type MeteringDeps, startMetering } from '../src/metering.ts';
 
 const WINDOW_START_MS = 1_793_491_200_000n;
 
@@ -87,6 +87,7 @@ export function useMetering() {
   let metrics: Metrics;
   let stopWorkers: () => Promise<void>;
   let failures = 0;
+  let metering: Metering;
   const logger = createLogger('test');
   logger.level = 'silent';
 
@@ -104,20 +105,24 @@ export function useMetering() {
     await stream.close();
   });
 
+  let archive: MeteringDeps['archive'];
+
   /** Starts workers, each with a reader per shard, that share the stream. */
   async function startWorkers(count: number, shownIn?: Metrics): Promise<() => Promise<void>> {
     const steps: (() => unknown)[] = [];
     for (let worker = 0; worker < count; worker++) {
-      await startMetering(
+      const started = await startMetering(
         {
           db: database.db,
           stream,
           now: () => new Date(),
           retentionDays: 400,
+          archive,
           ...(shownIn && { metrics: shownIn }),
         },
         { logger, onShutdown: (_name, step) => void steps.push(step), fail: () => {} },
       );
+      if (shownIn) metering = started;
     }
     return async () => {
       for (const step of steps.reverse()) await step();
@@ -130,6 +135,10 @@ export function useMetering() {
     get stream() {
       return stream;
     },
+    /** The worker whose metrics are shown. */
+    get metering() {
+      return metering;
+    },
     get metrics() {
       return metrics;
     },
@@ -138,11 +147,16 @@ export function useMetering() {
       return failures;
     },
 
-    /** Stops the worker, and starts another one. */
-    async restart(whileDown: () => Promise<void> = async () => {}): Promise<void> {
+    /** Stops the worker, and starts another one; `archived` is what it archives from then on. */
+    async restart(
+      whileDown: () => Promise<void> = async () => {},
+      archived: MeteringDeps['archive'] = undefined,
+    ): Promise<void> {
       await stopWorkers();
       await whileDown();
-      stopWorkers = await startWorkers(1);
+      archive = archived;
+      metrics = createMetrics();
+      stopWorkers = await startWorkers(1, metrics);
     },
 
     /** Publishes a message as its producer sends it. */

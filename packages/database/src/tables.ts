@@ -268,6 +268,38 @@ export interface KeySecrets {
   secret_hash: Buffer;
 }
 
+export interface LateUsage {
+  event_id: string;
+  recorded_as: string;
+}
+
+export interface LedgerArchiveDays {
+  archived_at: Timestamp;
+  cost_nano_usd: Numeric;
+  counters: bigint;
+  counters_sha256: string;
+  day: Timestamp;
+  rows: bigint;
+}
+
+export interface LedgerArchiveFiles {
+  bytes: bigint;
+  day: Timestamp;
+  first_admitted_at: Timestamp;
+  last_admitted_at: Timestamp;
+  name: string;
+  rows: bigint;
+  sha256: string;
+}
+
+export interface LedgerArchiveState {
+  due_days: number;
+  failing_since: Timestamp | null;
+  problem: string | null;
+  ran_at: Timestamp;
+  singleton: Generated<boolean>;
+}
+
 export interface LedgerDayBuckets {
   bucket_key: string;
   day: Timestamp;
@@ -287,6 +319,8 @@ export interface LedgerDays {
 }
 
 export interface LedgerFloor {
+  archive_from: Timestamp | null;
+  archived_before: Timestamp | null;
   dropped_before: Timestamp | null;
   singleton: Generated<boolean>;
 }
@@ -803,6 +837,10 @@ export interface DB {
   idempotent_answers: IdempotentAnswers;
   key_secrets: KeySecrets;
   keys: Keys;
+  late_usage: LateUsage;
+  ledger_archive_days: LedgerArchiveDays;
+  ledger_archive_files: LedgerArchiveFiles;
+  ledger_archive_state: LedgerArchiveState;
   ledger_day_buckets: LedgerDayBuckets;
   ledger_day_changes: LedgerDayChanges;
   ledger_days: LedgerDays;

@@ -1,4 +1,4 @@
-import { MetricsSettings } from '@weighbridge/runtime';
+import { ArchiveSettings, MetricsSettings } from '@weighbridge/runtime';
 import { describe, expect, it } from 'vitest';
 import { stages } from './dockerfile.ts';
 import { parseYaml, read } from './repository.ts';
@@ -89,6 +89,19 @@ describe('the compose file', () => {
     }
   });
 
+  it('gives metering and the control plane the same archive, where a volume is, and temporary files on it', async () => {
+    const all = await services();
+    const [metering, controlPlane] = [all.metering, all['control-plane']];
+    expect(metering?.volumes).toEqual(controlPlane?.volumes);
+    const [, mount = ''] = metering?.volumes?.[0]?.split(':') ?? [];
+    // A new volume gets the owner that the image has there.
+    expect((await stages()).at(-1)?.map(({ text }) => text)).toContain('--from=rootfs /rootfs/ /');
+    for (const app of [metering, controlPlane]) {
+      expect(app?.environment?.LEDGER_ARCHIVE_URL).toMatch(/^\$\{LEDGER_ARCHIVE_URL:-\}$/);
+      expect(app?.environment?.LEDGER_ARCHIVE_WORK_DIR).toMatch(new RegExp(`^${mount}/.`));
+    }
+  });
+
   it('contains no secret: each comes from the environment, and is required unless it is a vendor key', async () => {
     const secret = /KEY$|TOKEN$|PASSWORD$|PEPPER$/;
     for (const [name, { environment = {} }] of Object.entries(await services())) {
@@ -102,7 +115,7 @@ describe('the compose file', () => {
   it('sets only settings that the app declares', async () => {
     const all = await services();
     for (const app of APPS.slice(1)) {
-      const source = `${await read(`apps/${app}/src/config.ts`)}${await read(OIDC_SETTINGS)}${Object.keys(MetricsSettings)}OPENAI_API_KEY ANTHROPIC_API_KEY NODE_OPTIONS`;
+      const source = `${await read(`apps/${app}/src/config.ts`)}${await read(OIDC_SETTINGS)}${Object.keys({ ...MetricsSettings, ...ArchiveSettings })}OPENAI_API_KEY ANTHROPIC_API_KEY NODE_OPTIONS`;
       const unknown = Object.keys(all[app]?.environment ?? {}).filter((name) => !source.includes(name));
       expect([app, ...unknown]).toEqual([app]);
     }

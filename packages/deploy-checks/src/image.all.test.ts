@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process';
-import { chmod, mkdir, mkdtemp, readdir, readlink, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdir, mkdtemp, readdir, readlink, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { createEmptyDatabase, eventually, freePort, startNats, startProcess } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -12,8 +13,8 @@ import { workload } from './manifests.ts';
 import { REPOSITORY, read } from './repository.ts';
 
 /**
- * Runs the Dockerfile's first stage without a container: the same commands, in a clean folder that contains `/out` and
- * `/src`. Packages come from pnpm's store, and compiled code from turbo's cache if it has them.
+ * Runs the Dockerfile's stages that make the image's content without a container: the same commands, in a clean folder that contains
+ * `/out`, `/src` and `/duckdb`. Packages come from pnpm's store, and compiled code from turbo's cache if it has them.
  */
 const STEP_TIMEOUT_MS = 240_000;
 
@@ -27,11 +28,13 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 async function buildStage(): Promise<void> {
-  const [build = []] = await stages();
+  const all = await stages();
+  const archive = all.find(([from]) => from?.text.endsWith(' AS build-archive')) ?? [];
+  const build = [...(all[0] ?? []), ...archive];
   const env = { ...process.env, TURBO_CACHE_DIR: await turboCache(), PATH: await pathWithPnpm() };
   let cwd = folder;
   for (const { name, text } of build) {
-    const here = text.replace(/(?<=^|[\s=])\/(out|src)/g, (path) => join(folder, path));
+    const here = text.replace(/(?<=^|[\s=])\/(out|src|duckdb)/g, (path) => join(folder, path));
     if (name === 'WORKDIR') {
       cwd = here;
       await mkdir(cwd, { recursive: true });
@@ -46,6 +49,10 @@ async function buildStage(): Promise<void> {
       });
     }
   }
+  // As the last stage copies it.
+  const [library] = (all.at(-1) ?? []).filter(({ text }) => text.includes('build-archive'));
+  expect(library?.text).toBe('--from=build-archive /duckdb ./node_modules/@duckdb/');
+  await cp(join(folder, 'duckdb'), join(out, 'node_modules/@duckdb'), { recursive: true });
 }
 
 /** A PATH with the pinned pnpm, which the first step of the Dockerfile installs. */
@@ -84,8 +91,11 @@ async function files(dir: string): Promise<{ path: string; bytes: number }[]> {
   );
 }
 
+/** Of the machine that runs this test; the image has that of its own platform. */
+const DUCKDB = `node_modules/@duckdb/node-bindings-linux-${process.arch}`;
+
 describe('the content of the image', () => {
-  it('has no compiler, tests, source, declarations, source maps or native binaries, and stays below its maximum size', async () => {
+  it('has no compiler, tests, source, declarations, source maps or native binaries but DuckDB of its platform, and stays below its maximum size', async () => {
     const all = await files(out);
     const packages = await readdir(join(out, 'node_modules/.pnpm'));
     const names = packages.map((name) => name.replace(/(?<=.)@.*/, ''));
@@ -107,13 +117,19 @@ describe('the content of the image', () => {
     expect(ours.length).toBeGreaterThan(200);
     expect(ours.filter((path) => /\.test\.|\/(src|test)\//.test(path))).toEqual([]);
     expect(all.filter(({ path }) => /\.(?:map|d\.[cm]?ts)$/.test(path)).map(({ path }) => path)).toEqual([]);
-    expect(all.filter(({ path }) => path.endsWith('.node')).map(({ path }) => path)).toEqual([]);
+    const native = all.filter(({ path }) => /\.(?:node|so(?:\.\d+)*|dylib|dll)$/.test(path));
+    expect(native.map(({ path }) => path).sort()).toEqual([
+      `${DUCKDB}/duckdb.node`,
+      `${DUCKDB}/libduckdb.so`,
+    ]);
 
-    const megabytes = all.reduce((sum, { bytes }) => sum + bytes, 0) / 1_000_000;
+    const megabytes = (some: readonly { readonly bytes: number }[]) =>
+      some.reduce((sum, { bytes }) => sum + bytes, 0) / 1_000_000;
     process.stdout.write(
-      `the image has ${packages.length} packages, ${Math.round(megabytes)} MB in ${all.length} files\n`,
+      `the image has ${packages.length} packages, ${Math.round(megabytes(all))} MB in ${all.length} files, of them ${Math.round(megabytes(native))} MB of DuckDB\n`,
     );
-    expect(megabytes).toBeLessThan(120);
+    expect(megabytes(native)).toBeLessThan(90);
+    expect(megabytes(all) - megabytes(native)).toBeLessThan(120);
   });
 
   it('has no link that leaves it', async () => {
@@ -126,6 +142,25 @@ describe('the content of the image', () => {
       expect(resolve(parentPath, target), join(parentPath, name)).toContain(out);
     }
   });
+});
+
+it('writes and reads the archive with the DuckDB that it has', async () => {
+  const script = `
+    import { duck, openArchive } from ${JSON.stringify(join(out, 'node_modules/.pnpm/node_modules/@weighbridge/archive/dist/index.js'))};
+    const archive = await openArchive({ url: ${JSON.stringify(pathToFileURL(join(folder, 'archive')).href)},
+      workDir: ${JSON.stringify(join(folder, 'work'))}, memoryBytes: 134217728, threads: 1, timeoutMs: 60000,
+      bucket: { region: '', cacheBytes: 0 }, maxReadBytes: 1e9, retryAfterMs: [] });
+    const at = '2026-11-01T00:00:00Z';
+    const writer = archive.writeDay(new Date(at));
+    const json = JSON.stringify({ event_id: 'a', cost_usd: '0.000000007', admitted_at: at, settled_at: at });
+    await writer.add([{ json, isEarlier: false }]);
+    const files = await writer.finish();
+    const [row] = await archive.rows(files, (relation) => duck\`SELECT cost_usd::VARCHAR AS cost FROM \${relation}\`, 1);
+    await archive.close();
+    process.stdout.write(row.cost);`;
+  const args = ['--input-type=module', '--eval', script];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: out, env: {} });
+  expect(stdout).toBe('0.000000007');
 });
 
 describe('the commands of the image', () => {

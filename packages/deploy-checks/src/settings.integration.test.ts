@@ -1,4 +1,10 @@
-import { MetricsSettings, NatsStreamSettings, TlsSettings, TracingSettings } from '@weighbridge/runtime';
+import {
+  ArchiveSettings,
+  MetricsSettings,
+  NatsStreamSettings,
+  TlsSettings,
+  TracingSettings,
+} from '@weighbridge/runtime';
 import { describe, expect, it } from 'vitest';
 import { example, manifests } from './helm.ts';
 import { workload } from './manifests.ts';
@@ -16,6 +22,7 @@ async function declaredSettings(app: string): Promise<string[]> {
   const text = (await read(`apps/${app}/src/config.ts`)) + (further ? await read(further) : '');
   return [
     ...[...text.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name),
+    ...(text.includes('...ArchiveSettings') ? Object.keys(ArchiveSettings) : []),
     ...(text.includes('...TlsSettings') ? Object.keys(TlsSettings) : []),
     ...(text.includes('...MetricsSettings') ? Object.keys(MetricsSettings) : []),
     ...(text.includes('...NatsStreamSettings') ? Object.keys(NatsStreamSettings) : []),

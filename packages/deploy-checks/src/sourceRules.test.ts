@@ -47,6 +47,7 @@ describe('the rules', () => {
     "await client.query('SELECT * FROM keys WHERE id = ' + id)",
     'await client.query(`SELECT * FROM keys WHERE id = ${id}`)',
     'await client.query(text)',
+    'archive.rows(files, (relation) => `SELECT * FROM ${relation}`)',
     'const text = `\n  SELECT *\n  FROM keys\n  WHERE id = ${id}`;',
     '  const text = `UPDATE keys SET name = ${name}`;',
     'const text = "DELETE FROM keys WHERE id = " + id;',
@@ -56,6 +57,7 @@ describe('the rules', () => {
 
   it.each([
     'sql`SELECT * FROM keys WHERE id = ${id}`.execute(db)',
+    'duck`SELECT * FROM keys WHERE id = ${id}`',
     'sql<{ id: string; name: string }>`\n  SELECT ${id}`',
     'sql<SqlBool>`UPDATE keys SET name = ${name}`',
     'sql`SET LOCAL statement_timeout = ${sql.lit(TIMEOUT_MS)}`',

@@ -119,28 +119,30 @@ export interface SignedRequest {
   readonly host: string;
   /** As it is sent, without a query. */
   readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
   readonly contentType: string | undefined;
-  readonly body: readonly Buffer[];
+  /** Its bytes, or their SHA-256 in hex. */
+  readonly body: readonly Buffer[] | { readonly sha256: string };
 }
 
 /** Signs a request by SigV4 for a service; resolves with the headers to add. */
 export async function signAws(
-  { method, host, path, contentType, body }: SignedRequest,
+  { method, host, path, query = {}, contentType, body }: SignedRequest,
   credentials: AwsCredentials,
   { service, region, now }: { readonly service: string; readonly region: string; readonly now: Date },
 ): Promise<Record<string, string>> {
   const { SignatureV4 } = await import('@smithy/signature-v4');
-  const hash = createHash('sha256');
-  for (const piece of body) hash.update(piece);
   const signer = new SignatureV4({
     service,
     region,
     credentials: withoutUndefined(credentials),
     sha256: NodeSha256,
+    // For each service but S3, the path is encoded once more than it is sent.
+    uriEscapePath: service !== 's3',
   });
   const headers: Record<string, string> = {
     host,
-    'x-amz-content-sha256': hash.digest('hex'),
+    'x-amz-content-sha256': 'sha256' in body ? body.sha256 : sha256Of(body),
     ...(contentType !== undefined && { 'content-type': contentType }),
   };
   const [hostname = '', port] = host.split(/:(?=\d+$)/);
@@ -151,11 +153,17 @@ export async function signAws(
     ...(port && { port: Number(port) }),
     path,
     headers,
-    query: {},
+    query: { ...query },
   };
   const signed = await signer.sign(request, { signingDate: now });
   const { host: _host, 'content-type': _type, ...added } = signed.headers;
   return added;
+}
+
+function sha256Of(pieces: readonly Buffer[]): string {
+  const hash = createHash('sha256');
+  for (const piece of pieces) hash.update(piece);
+  return hash.digest('hex');
 }
 
 function withoutUndefined({ accessKeyId, secretAccessKey, sessionToken }: AwsCredentials) {

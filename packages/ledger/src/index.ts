@@ -1,3 +1,10 @@
+export { hasArchive } from './archive/archivedFiles.ts';
+export {
+  type ArchiveState,
+  describeArchiveState,
+  readArchiveState,
+  recordArchiverRun,
+} from './archive/archiveState.ts';
 export {
   type OverriddenCounter,
   type OverrideInForce,
@@ -36,10 +43,13 @@ export { closeLeases } from './leases/closeLeases.ts';
 export { pruneLeases } from './leases/pruneLeases.ts';
 export { readUnattributed } from './leases/readUnattributed.ts';
 export { recordExhausted } from './leases/recordExhausted.ts';
+export { archiveNextDay, countDueDays } from './maintenance/archiveDay.ts';
 export { compareNewDays, type NewDaysResult } from './maintenance/compareNewDays.ts';
+export { DayDiffersError } from './maintenance/dropDay.ts';
 export { foldWindows } from './maintenance/foldWindows.ts';
 export { RebuildRunningError } from './maintenance/maintenanceLock.ts';
 export { maintainPartitions, type Retention, readIdRange, retainedFrom } from './maintenance/partitions.ts';
+export { pruneArchive } from './maintenance/pruneArchive.ts';
 export { pruneAttributions } from './maintenance/pruneAttributions.ts';
 export { type LedgerState, type LostProducer, readLedgerState } from './maintenance/readLedgerState.ts';
 export { type RebuildResult, rebuildBuckets } from './maintenance/rebuild.ts';
@@ -86,11 +96,11 @@ export { findRefusals, type RefusedRequestRow, readRefusals } from './refusals/f
 export { pruneRefusals } from './refusals/pruneRefusals.ts';
 export { recordRefusals } from './refusals/recordRefusals.ts';
 export type { RefusalBatch, RefusalRow, RefusingCounter } from './refusals/refusal.ts';
-export type { RequestFilter, RequestPosition } from './requests/attemptsSql.ts';
+export { type ArchivedAttempt, findArchivedAttempt } from './requests/archivedRequests.ts';
+export type { AttemptRow, RequestFilter, RequestPosition } from './requests/attemptsSql.ts';
 export { type Correction, correctedCost, lockAttempt, recordCorrection } from './requests/corrections.ts';
 export { type ConnectorAttempts, readConnectorAttempts } from './requests/readConnectorAttempts.ts';
 export {
-  type AttemptRow,
   findRequest,
   findRequests,
   type LedgerRequest,

@@ -6,6 +6,7 @@ export type { EntraApp } from './azure/entraRequest.ts';
 export { type AwsTokens, type AwsTokensOptions, startAwsTokens } from './bedrock/awsTokens.ts';
 export { type Bedrock, type BedrockOptions, startBedrock } from './bedrock/bedrock.ts';
 export { type Mantle, type MantleOptions, startMantle } from './bedrock/mantle.ts';
+export { type S3, type S3Call, type S3Fault, type S3Options, startS3 } from './bedrock/s3.ts';
 export type { AwsAccount } from './bedrock/sigV4.ts';
 export {
   type AuthorizationServer,

@@ -20,6 +20,7 @@ export type { CostCounter, Counter, Family, Histogram } from './metrics/metricFa
 export { createMetrics, type Metrics } from './metrics/metrics.ts';
 export { assertPublicHost, isPublicAddress, NOT_PUBLIC, publicLookup } from './publicAddresses.ts';
 export { explainError, runService, type ServiceContext } from './service/runService.ts';
+export { type ArchiveConfig, ArchiveSettings, archiveConfig } from './settings/archiveSettings.ts';
 export {
   ControlPlaneToken,
   DatabaseUrl,

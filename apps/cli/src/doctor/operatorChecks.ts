@@ -1,5 +1,6 @@
 import { bodyOf, type components, pages } from '@weighbridge/client';
 import type { Session } from '../session/session.ts';
+import { archiveFindings } from './archiveFindings.ts';
 import { feedFinding } from './feedFinding.ts';
 import { type Finding, fail, ok, warn } from './finding.ts';
 import { tryCall } from './serviceChecks.ts';
@@ -35,6 +36,7 @@ export async function operatorChecks(
     bodyOf(client.GET('/api/v1/quarantine', { params: { query: { state: 'held', page_size: 1 } } })),
   );
   const feed = await tryCall('operator', () => bodyOf(client.GET('/api/v1/catalog/feed')));
+  const ledger = await tryCall('operator', () => bodyOf(client.GET('/api/v1/ledger')));
   return [
     ...(connectors.value
       ? await connectorFindings(session, connectors.value, live)
@@ -42,6 +44,7 @@ export async function operatorChecks(
     ...(proxies.value ? proxyFindings(proxies.value, now(), version) : [proxies.finding('proxies')]),
     held.value ? quarantineFinding(held.value.data.length > 0) : held.finding('quarantine'),
     feed.value ? feedFinding(feed.value, now()) : feed.finding('prices'),
+    ...(ledger.value ? archiveFindings(ledger.value.archive) : []),
   ];
 }
 

@@ -81,6 +81,8 @@ function isRefused({ status, code }: ApiError): boolean {
 
 const TIMEOUT_MS = 10_000;
 const OLD_MS = 120_000;
+/** What a proxy says of itself. */
+const NO_LEASES = 'no new leases';
 
 /** The `Date` header is rounded down to seconds. */
 function serviceState(isReady: boolean, detail: string, degraded: string | undefined): Finding {
@@ -89,7 +91,9 @@ function serviceState(isReady: boolean, detail: string, degraded: string | undef
   return warn(
     'service',
     `${detail}, but degraded: ${degraded}`,
-    'Check whether its control plane and Postgres answer.',
+    degraded === NO_LEASES
+      ? 'Check whether its control plane and Postgres answer.'
+      : 'Requests are served. An operator sees more of it below.',
   );
 }
 

@@ -1,4 +1,5 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { Archive } from '@weighbridge/archive';
 import type { Database } from '@weighbridge/database';
 import { toHttpError } from '@weighbridge/errors';
 import { createMetrics, type Logger, type Metrics, type Tracing } from '@weighbridge/runtime';
@@ -52,6 +53,7 @@ import { webhookRoutes } from '../features/webhooks/webhooks.routes.ts';
 import type { WebhookDeps } from '../features/webhooks/webhooks.service.ts';
 import { whoamiRoutes } from '../features/whoami/whoami.ts';
 import { publishOpenApi } from '../openapi/publish.ts';
+import { asArchiveError } from '../shared/archiveErrors.ts';
 import { assertCurrentSecret, assertScope, assertScopeToRead, type Caller } from '../shared/caller.ts';
 import { asUnavailable } from '../shared/databaseUnavailable.ts';
 import type { App } from '../shared/fastify.ts';
@@ -77,6 +79,8 @@ export type AppDeps = AccessDeps &
   SummaryDeps & {
     /** The pool of reports. By default they share that of everything else. */
     readonly reports?: Database;
+    /** Undefined: all rows of the ledger are in Postgres. */
+    readonly archive?: Archive | undefined;
     /** Of the API that makes the calls of plans: the one that it makes now. */
     readonly plannedCall?: CurrentCall;
   };
@@ -92,14 +96,17 @@ export function buildApp(
     metrics: Metrics;
     tracing?: Tracing | undefined;
     notReady: () => string | undefined;
+    degraded?: () => string | undefined;
   },
 ): FastifyInstance {
   const app = createHttpApp({
     logger: deps.logger,
     bodyLimitBytes: BODY_LIMIT_BYTES,
     notReady: deps.notReady,
+    ...(deps.degraded && { degraded: deps.degraded }),
     rewriteUrl: encodeModelInPath,
-    errorResponse: (error, request) => toHttpError(withPriceShape(asUnavailable(error)), request.id),
+    errorResponse: (error, request) =>
+      toHttpError(withPriceShape(asArchiveError(asUnavailable(error))), request.id),
   });
   countRequests(app, deps.metrics);
   if (deps.tracing) traceRequests(app, deps.tracing);

@@ -17,6 +17,7 @@ const LOST = metering(
 );
 const DIFFERENCE = 'weighbridge_ledger_difference_nano_usd';
 const UPKEEP = metering('weighbridge_ledger_upkeep_failures_total', 'task="partitions"');
+const UNREADABLE = ofPod('weighbridge_archive_unreadable_files', 'control-plane-0');
 const FAILURES = metering('weighbridge_usage_failures_total', 'shard="3"');
 const GIB = 1024 ** 3;
 
@@ -166,6 +167,17 @@ export const USAGE_CASES: readonly AlertCase[] = [
     },
     // It failed once, then succeeded.
     quiet: { series: { [UPKEEP]: '0+0x5 1+0x30' }, at: '20m' },
+  },
+  {
+    alert: 'WeighbridgeArchiveUnreadable',
+    fires: {
+      series: { [UNREADABLE]: '0+0x2 3+0x10' },
+      at: '10m',
+      labels: { namespace: NAMESPACE },
+      says: 'Reports that need one of 3 files fail. No usage is lost or counted twice. `weighbridge doctor` names them.',
+    },
+    // Out of reach for a minute.
+    quiet: { series: { [UNREADABLE]: '0+0x2 3 0+0x10' }, at: '10m' },
   },
   {
     alert: 'WeighbridgeMeteringStuck',

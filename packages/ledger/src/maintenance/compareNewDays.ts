@@ -2,7 +2,7 @@ import type { Database, Tx } from '@weighbridge/database';
 import { type RawBuilder, sql } from 'kysely';
 import { compareSums, type DayRange } from './compareSums.ts';
 import { withLedgerMaintenance } from './maintenanceLock.ts';
-import { earlierClock, readIdRange } from './partitions.ts';
+import { earlierClock, readLedgerStart } from './partitions.ts';
 import {
   compareBuckets,
   dropDifferences,
@@ -48,7 +48,7 @@ async function compareOnce(
   db: Database,
   { now, recheckRuns }: NewDaysOptions,
 ): Promise<NewDaysResult & { readonly keptDays: number }> {
-  const { from } = await readIdRange(db);
+  const from = await readLedgerStart(db);
   const end = endOfDays(await earlierClock(db, now));
   const trusted = await readTrusted(db);
   const toRead = daysToRead({ from, end, trusted }, recheckRuns);

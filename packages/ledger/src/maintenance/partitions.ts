@@ -18,16 +18,30 @@ interface Partition {
   readonly end: Date;
 }
 
-/** The ids that the ledger accepts now. There are no gaps between partitions. */
+/** The ids that the ledger accepts now. There are no gaps between partitions. Usage of archived days is accepted, under other ids. */
 export async function readIdRange(db: Database): Promise<IdRange> {
+  const { rows, archiveFrom } = await readRanges(db);
+  return archiveFrom ? { ...rows, from: archiveFrom } : rows;
+}
+
+/** Where the rows of the ledger in Postgres begin. */
+export async function readLedgerStart(db: Database): Promise<Date> {
+  return (await readRanges(db)).rows.from;
+}
+
+/** The ids of the rows in Postgres, and where those of the archive begin; null: there is none. */
+async function readRanges(
+  db: Database,
+): Promise<{ readonly rows: IdRange; readonly archiveFrom: Date | null }> {
   const partitions = await readPartitions(db);
   const [first, last] = [partitions[0], partitions.at(-1)];
   if (!first || !last) throw new Error('the ledger has no partition; the database is not migrated');
-  const { dropped_before: floor } = await db
+  const { dropped_before: floor, archive_from: archiveFrom } = await db
     .selectFrom('ledger_floor')
-    .select('dropped_before')
+    .select(['dropped_before', 'archive_from'])
     .executeTakeFirstOrThrow();
-  return { from: floor !== null && floor > first.month ? floor : first.month, before: last.end };
+  const from = floor !== null && floor > first.month ? floor : first.month;
+  return { rows: { from, before: last.end }, archiveFrom };
 }
 
 export interface Retention {
@@ -44,9 +58,24 @@ export interface Retention {
 export async function maintainPartitions(db: Database, retention: Retention): Promise<string[]> {
   await createAhead(db, retention.now);
   const from = await retainedFrom(db, retention);
-  const outdated = (await readPartitions(db)).filter(({ end }) => end <= from);
-  for (const partition of outdated) await dropPartition(db, partition);
-  return outdated.map(({ name }) => name);
+  const start = await readLedgerStart(db);
+  const dropped: string[] = [];
+  for (const partition of await readPartitions(db)) {
+    const isOutdated = partition.end <= from;
+    // All its days are in the archive.
+    const isArchived = partition.end <= start && !(await hasRows(db, partition));
+    if (!isOutdated && !isArchived) continue;
+    await dropPartition(db, partition);
+    dropped.push(partition.name);
+  }
+  return dropped;
+}
+
+async function hasRows(db: Database, { name }: Partition): Promise<boolean> {
+  const { rows } = await sql<{
+    found: boolean;
+  }>`SELECT EXISTS (SELECT FROM ${sql.table(name)}) AS found`.execute(db);
+  return rows[0]?.found ?? true;
 }
 
 /**
@@ -98,10 +127,11 @@ function monthsFrom(first: Date, last: Date): Date[] {
 
 async function dropPartition(db: Database, { name, month, end }: Partition): Promise<void> {
   // Committed first: from here on, validation refuses events of the partition.
-  await db
-    .updateTable('ledger_floor')
-    .set({ dropped_before: sql<Date>`greatest(dropped_before, ${end})` })
-    .execute();
+  await sql`
+    UPDATE ledger_floor SET dropped_before = greatest(dropped_before, ${end}),
+      -- What was dropped before it was archived is in neither place.
+      archive_from = CASE WHEN dropped_before >= ${end} THEN archive_from
+        WHEN archive_from IS NOT NULL THEN greatest(archive_from, ${end}) END`.execute(db);
   await db.transaction().execute(async (tx) => {
     await setLockTimeout(tx);
     await sql`SET LOCAL statement_timeout = ${sql.lit(SUM_TIMEOUT_MS)}`.execute(tx);
@@ -125,7 +155,7 @@ async function dropPartition(db: Database, { name, month, end }: Partition): Pro
 }
 
 /** Adds `dropped_sums` to the opening balances of buckets, and then of the months that have those which are folded. */
-async function addToOpenings(tx: Tx): Promise<void> {
+export async function addToOpenings(tx: Tx): Promise<void> {
   await sql`
     WITH opened AS (
       UPDATE spend_buckets
@@ -147,8 +177,13 @@ async function addToOpenings(tx: Tx): Promise<void> {
 }
 
 /** While a lock on the whole ledger waits, all writers wait behind it: better to fail and try later. */
-async function setLockTimeout(tx: Tx): Promise<void> {
+export async function setLockTimeout(tx: Tx): Promise<void> {
   await sql`SET LOCAL lock_timeout = '3s'`.execute(tx);
+}
+
+/** The name of the partition of a day. */
+export function monthOf(day: Date): string {
+  return `usage_events_${day.toISOString().slice(0, 7).replace('-', '_')}`;
 }
 
 /** In the order of their months, which their names contain (`usage_events_2026_11`). */

@@ -45,7 +45,12 @@ async function releaseWithin(
   const [refused] = usage.refused;
   if (refused?.kind === held.kind) return { stillRefused: refused.reason };
   try {
-    await recordInTransaction(tx, usage, now, { announces: false, lastStep });
+    // An event was received when it was refused. Those of a message that could not be read were not.
+    await recordInTransaction(tx, usage, now, {
+      announces: false,
+      lastStep,
+      isReleased: held.kind === 'event',
+    });
   } catch (error) {
     // The transaction has failed: its caller rolls it back.
     if (isRefusedData(error)) return { stillRefused: refusedByDatabase(error) };

@@ -13,6 +13,7 @@ import {
   UUID,
 } from '@weighbridge/database';
 import { CompiledQuery } from 'kysely';
+import { withLateIds } from '../archive/lateUsage.ts';
 import type { LedgerEvent } from '../events/usage.ts';
 
 /** An event with every bucket that it counts in, by key. */
@@ -73,6 +74,9 @@ const COLUMNS: readonly Column[] = [
 const NAMES = COLUMNS.map(({ name }) => name).join(', ');
 /** The columns whose parameters have another type. */
 const CONVERTED = 'bucket_keys, admitted_at, settled_at, details, attribution';
+/** No row gets an id before it: those days are in the archive, or are being written to it. */
+const NO_FLOOR = '00000000-0000-0000-0000-000000000000';
+const FLOOR = `coalesce(uuid_from(archived_before), '${NO_FLOOR}'::uuid)`;
 const INSERT = `
   WITH added AS (
     INSERT INTO usage_events (${NAMES}, ${CONVERTED})
@@ -86,14 +90,33 @@ const INSERT = `
       ),
       jsonb_array_elements($${COLUMNS.length + 5}::jsonb)
     ) AS event (${NAMES}, ${CONVERTED})
+    WHERE event_id >= (SELECT ${FLOOR} FROM ledger_floor)
     ON CONFLICT (event_id) DO NOTHING
     RETURNING event_id
   )
-  SELECT string_agg(event_id::text, ',') AS ids FROM added`;
+  SELECT string_agg(event_id::text, ',') AS ids, (SELECT ${FLOOR} FROM ledger_floor) AS floor FROM added`;
 
-/** Inserts events, given in the order of their ids, and returns those that are new. */
-export async function insertEvents(tx: Tx, events: readonly CountedEvent[]): Promise<CountedEvent[]> {
-  if (events.length === 0) return [];
+/**
+ * Inserts events, given in the order of their ids, and returns those that are new. Those of archived days are recorded under other ids.
+ * `isReleased` as for `withLateIds`. The transaction holds `lockCounters`, so that no day is archived meanwhile.
+ */
+export async function insertEvents(
+  tx: Tx,
+  events: readonly CountedEvent[],
+  { isReleased = false } = {},
+): Promise<CountedEvent[]> {
+  const { added, floor } = await insertNew(tx, events);
+  const late = floor === NO_FLOOR ? [] : events.filter(({ row }) => row.event_id < floor);
+  if (late.length === 0) return added;
+  const renamed = await withLateIds(tx, late, { isReleased });
+  return [...added, ...(await insertNew(tx, renamed)).added];
+}
+
+async function insertNew(
+  tx: Tx,
+  events: readonly CountedEvent[],
+): Promise<{ readonly added: CountedEvent[]; readonly floor: string }> {
+  if (events.length === 0) return { added: [], floor: NO_FLOOR };
   const { rows } = await tx.executeQuery(
     CompiledQuery.raw(INSERT, [
       ...COLUMNS.map(({ arrayOf }) => arrayOf(events)),
@@ -107,8 +130,9 @@ export async function insertEvents(tx: Tx, events: readonly CountedEvent[]): Pro
       `[${events.map(({ row }) => row.attribution).join(',')}]`,
     ]),
   );
-  const added = new Set((rows[0] as { ids: string | null }).ids?.split(','));
-  return events.filter((event) => added.has(event.row.event_id));
+  const { ids, floor } = rows[0] as { ids: string | null; floor: string };
+  const added = new Set(ids?.split(','));
+  return { added: events.filter((event) => added.has(event.row.event_id)), floor };
 }
 
 /** Most events have none: `unnest` fills a shorter array up with nulls. */

@@ -56,6 +56,8 @@ export interface RecordOptions {
   readonly lastStep?: LastStep | undefined;
   /** What is spent of counters that all events of a policy share is appended. The caller sees to it that `mergeSpend` runs. */
   readonly appends?: boolean;
+  /** As for `insertEvents`. */
+  readonly isReleased?: boolean;
 }
 
 /**
@@ -65,12 +67,12 @@ export async function recordInTransaction(
   tx: Tx,
   usage: UsageToRecord,
   now: Date,
-  { announces = true, appends = false, lastStep }: RecordOptions = {},
+  { announces = true, appends = false, isReleased = false, lastStep }: RecordOptions = {},
 ): Promise<RecordResult> {
   // 0. First: it keeps new counters from being started until the commit.
   const { events, isReplaced } = await withCounters(tx, inOrderOfIds(usage.events));
   // 1. Insert the events. One that is already there was counted before.
-  const added = await insertEvents(tx, events);
+  const added = await insertEvents(tx, events, { isReleased });
   // 2. Count only the new events, so that a repeated message changes nothing. The sums by hour belong to this shard alone. Values of
   // callers that are new on a key's day lock that day.
   await addToSums(tx, added);

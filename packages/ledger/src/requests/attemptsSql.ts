@@ -1,6 +1,6 @@
-import { arrayLiteral } from '@weighbridge/database';
+import { arrayLiteral, type UsageEvents } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
-import { type RawBuilder, type SqlBool, sql } from 'kysely';
+import { type RawBuilder, type Selectable, type SqlBool, sql } from 'kysely';
 import { type LedgerFilter, matches } from '../spend/ledgerFilter.ts';
 
 /** A request matches if one of its attempts meets all of these conditions. */
@@ -19,6 +19,20 @@ export interface RequestFilter extends LedgerFilter {
 export interface RequestPosition {
   readonly admittedAt: Date;
   readonly eventId: string;
+}
+
+/** A row of the ledger. */
+export type AttemptRow = Selectable<UsageEvents>;
+
+export interface SearchPage {
+  readonly after: RequestPosition | undefined;
+  readonly limit: number;
+}
+
+export interface Searched {
+  readonly attempts: readonly FoundAttempt[];
+  /** All attempts before this one in the list were looked at, later ones were not; undefined: nothing is left, or the page is full. */
+  readonly searchedTo: RequestPosition | undefined;
 }
 
 export interface FoundAttempt {

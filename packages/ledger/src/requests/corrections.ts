@@ -5,7 +5,8 @@ import { sql } from 'kysely';
 import { addToBuckets } from '../buckets/addToBuckets.ts';
 import { findNewerCounters } from '../counters/newerCounters.ts';
 import { addToSums } from '../spend/addToSums.ts';
-import type { AttemptRow } from './requests.ts';
+import type { ArchivedAttempt } from './archivedRequests.ts';
+import type { AttemptRow } from './attemptsSql.ts';
 
 export interface Correction {
   /** The id of the ledger's row, a new UUIDv7. Recording it again under the same id changes nothing. */
@@ -18,6 +19,8 @@ export interface Correction {
   readonly reason: string;
   /** As `detailsColumn` writes it: what the corrected cost depends on. */
   readonly details?: string | null;
+  /** Given if the attempt is in the archive. The correction is a row of today all the same. */
+  readonly archived?: ArchivedAttempt | undefined;
   readonly now: Date;
 }
 
@@ -27,7 +30,9 @@ export interface Correction {
  * has no such attempt.
  */
 export async function recordCorrection(tx: Tx, correction: Correction): Promise<AttemptRow | undefined> {
-  const corrected = await findCorrected(tx, correction);
+  const corrected = correction.archived
+    ? await lockArchived(tx, correction.archived)
+    : await findCorrected(tx, correction);
   if (!corrected) return undefined;
   const counted = { row: corrected, buckets: corrected.bucket_keys.map(bucketOfKey) };
   const followed = (await findNewerCounters(tx, [counted])).of.get(counted) ?? [];
@@ -53,6 +58,17 @@ async function findCorrected(
   return await attempts.orderBy('admitted_at').orderBy('event_id').limit(1).forUpdate().executeTakeFirst();
 }
 
+/** Any number, by which its locks are told apart from others. */
+const CORRECTIONS_LOCK = 4_417_905_288;
+
+/** As a row's lock: concurrent corrections see each other. */
+async function lockArchived(tx: Tx, { attempt }: ArchivedAttempt): Promise<AttemptRow> {
+  await sql`SELECT pg_advisory_xact_lock(hashtextextended(${attempt.event_id}, ${CORRECTIONS_LOCK}))`.execute(
+    tx,
+  );
+  return attempt;
+}
+
 /** Reads an attempt by the id of its event, and locks it until the transaction ends. */
 export async function lockAttempt(tx: Tx, eventId: string): Promise<AttemptRow | undefined> {
   return await tx
@@ -64,14 +80,19 @@ export async function lockAttempt(tx: Tx, eventId: string): Promise<AttemptRow |
     .executeTakeFirst();
 }
 
-/** The cost of an attempt with all its corrections. */
-export async function correctedCost(tx: Tx, attemptEventId: string): Promise<NanoUsd> {
+/** The cost of an attempt with all its corrections, wherever they are. */
+export async function correctedCost(
+  tx: Tx,
+  attemptEventId: string,
+  archived?: ArchivedAttempt | undefined,
+): Promise<NanoUsd> {
   const { cost } = await tx
     .selectFrom('usage_events')
     .select(sql<string>`coalesce(sum(cost_nano_usd), 0)`.as('cost'))
     .where((row) => row.or([row('event_id', '=', attemptEventId), row('corrects', '=', attemptEventId)]))
     .executeTakeFirstOrThrow();
-  return BigInt(cost);
+  const rows = archived ? [archived.attempt, ...archived.corrections] : [];
+  return rows.reduce((sum, row) => sum + row.cost_nano_usd, BigInt(cost));
 }
 
 async function findRow(tx: Tx, eventId: string): Promise<AttemptRow> {

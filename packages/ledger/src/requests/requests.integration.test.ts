@@ -36,7 +36,13 @@ async function listed(
 ): Promise<string[]> {
   const ids: string[] = [];
   for (let after: RequestPosition | undefined; ; ) {
-    const { requests, searchedTo } = await findRequests(db, filter, { after, limit: size }, bounds);
+    const { requests, searchedTo } = await findRequests(
+      db,
+      filter,
+      { after, limit: size },
+      undefined,
+      bounds,
+    );
     ids.push(...requests.map(({ requestId }) => requestId));
     after = requests.length < size ? searchedTo : requests.at(-1)?.position;
     if (!after) return ids;
@@ -135,6 +141,7 @@ describe('the list of requests', () => {
       db.withPlugin(counting),
       filter,
       { after: undefined, limit: 500 },
+      undefined,
       bounds,
     );
     expect(found).toEqual({ requests: [], searchedTo: undefined });

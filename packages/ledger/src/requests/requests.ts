@@ -1,17 +1,20 @@
-import type { Database, UsageEvents } from '@weighbridge/database';
-import type { Selectable } from 'kysely';
+import type { Archive } from '@weighbridge/archive';
+import type { Database } from '@weighbridge/database';
+import { type ArchiveView, acrossArchive } from '../archive/archivedFiles.ts';
+import { readArchivedRows, searchAcross } from './archivedRequests.ts';
 import {
+  type AttemptRow,
   type FoundAttempt,
   isIndexed,
   type RequestFilter,
   type RequestPosition,
   requestsOfKeysSql,
   requestsSql,
+  type Searched,
+  type SearchPage,
   walkEndSql,
 } from './attemptsSql.ts';
 import { isSummed, type SummedHour, summedHours } from './summedHours.ts';
-
-export type AttemptRow = Selectable<UsageEvents>;
 
 /** A request with all its rows in the ledger. Its cost is the sum over both lists. */
 export interface LedgerRequest {
@@ -28,8 +31,7 @@ interface ListedRequest extends LedgerRequest {
 
 export interface FoundRequests {
   readonly requests: readonly ListedRequest[];
-  /** All attempts before this one in the list were looked at, later ones were not; undefined: nothing is left, or the page is full. */
-  readonly searchedTo: RequestPosition | undefined;
+  readonly searchedTo: Searched['searchedTo'];
 }
 
 /** What bounds a search for attempts that are rare. */
@@ -55,12 +57,26 @@ const NIL_ID = '00000000-0000-0000-0000-000000000000';
 export async function findRequests(
   db: Database,
   filter: RequestFilter,
-  page: { readonly after: RequestPosition | undefined; readonly limit: number },
+  page: SearchPage,
+  archive?: Archive,
   bounds = BOUNDS,
 ): Promise<FoundRequests> {
-  const { attempts, searchedTo } = await search(db, filter, page, bounds);
-  const requests = await readRequests(
+  return await acrossArchive(db, archive, (view) => findAcross(db, view, filter, page, bounds));
+}
+
+async function findAcross(
+  db: Database,
+  view: ArchiveView | undefined,
+  filter: RequestFilter,
+  page: SearchPage,
+  bounds: SearchBounds,
+): Promise<FoundRequests> {
+  const { attempts, searchedTo } = await searchAcross(db, view, filter, page, (part) =>
+    search(db, filter, part, bounds),
+  );
+  const requests = await readAcross(
     db,
+    view,
     attempts.map((row) => row.request_id),
   );
   return {
@@ -74,16 +90,11 @@ export async function findRequests(
   };
 }
 
-interface Searched {
-  readonly attempts: readonly FoundAttempt[];
-  readonly searchedTo: RequestPosition | undefined;
-}
-
 /** Walks the newest attempts. Where a filter wants few of them, the sums of hours then tell which keys have some, and when. */
 async function search(
   db: Database,
   filter: RequestFilter,
-  { after, limit }: { readonly after: RequestPosition | undefined; readonly limit: number },
+  { after, limit }: SearchPage,
   bounds: SearchBounds,
 ): Promise<Searched> {
   if (isIndexed(filter)) {
@@ -153,13 +164,26 @@ const sum = (step: readonly SummedHour[], of: (hour: SummedHour) => number): num
   step.reduce((total, hour) => total + of(hour), 0);
 
 /** A request with all its rows; undefined if the ledger has no attempt of it. */
-export async function findRequest(db: Database, requestId: string): Promise<LedgerRequest | undefined> {
-  return (await readRequests(db, [requestId])).get(requestId);
+export async function findRequest(
+  db: Database,
+  requestId: string,
+  archive?: Archive,
+): Promise<LedgerRequest | undefined> {
+  return (await readRequests(db, [requestId], archive)).get(requestId);
 }
 
 /** Requests with all their rows, by id. */
 export async function readRequests(
   db: Database,
+  requestIds: readonly string[],
+  archive?: Archive,
+): Promise<Map<string, LedgerRequest>> {
+  return await acrossArchive(db, archive, (view) => readAcross(db, view, requestIds));
+}
+
+async function readAcross(
+  db: Database,
+  view: ArchiveView | undefined,
   requestIds: readonly string[],
 ): Promise<Map<string, LedgerRequest>> {
   if (requestIds.length === 0) return new Map();
@@ -167,9 +191,10 @@ export async function readRequests(
     .selectFrom('usage_events')
     .selectAll()
     .where('request_id', 'in', [...requestIds])
-    .orderBy('admitted_at')
-    .orderBy('event_id')
     .execute();
+  const archived = view ? await readArchivedRows(view, requestIds) : [];
+  if (archived.length > 0) rows.push(...archived);
+  rows.sort(byAdmission);
   const ofRequest = new Map<string, { attempts: AttemptRow[]; corrections: AttemptRow[] }>();
   for (const row of rows) {
     const request = ofRequest.get(row.request_id) ?? { attempts: [], corrections: [] };
@@ -192,4 +217,8 @@ export async function readRequests(
       },
     ),
   );
+}
+
+function byAdmission(a: AttemptRow, b: AttemptRow): number {
+  return Number(a.admitted_at) - Number(b.admitted_at) || (a.event_id < b.event_id ? -1 : 1);
 }

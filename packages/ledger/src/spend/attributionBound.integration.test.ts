@@ -88,7 +88,11 @@ describe('a key with a new user for each request', () => {
     await record(users(0, 200));
     const page = { after: undefined, limit: 10 };
     const filter = { ...DAY, user: 'user 150' };
-    const { requests } = await findRequests(ledger.db, filter, page, { walk: 10, step: 10, ms: 60_000 });
+    const { requests } = await findRequests(ledger.db, filter, page, undefined, {
+      walk: 10,
+      step: 10,
+      ms: 60_000,
+    });
     expect(requests.map(({ requestId }) => requestId)).toEqual(['req_151']);
     expect(await byUser({ user: 'user 150' })).toEqual([]);
   });

@@ -1,3 +1,4 @@
+import type { Archive } from '@weighbridge/archive';
 import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { readSpendRows } from './spendBreakdown.ts';
@@ -31,6 +32,7 @@ export async function readPreviousSpend(
   db: Database,
   query: SpendQuery,
   groups: readonly (readonly (string | null)[])[],
+  archive?: Archive,
 ): Promise<{ readonly sums: readonly PreviousSums[]; readonly others: PreviousSums }> {
   const before: SpendQuery = {
     filter: { ...query.filter, ...previousRange(query.filter) },
@@ -43,7 +45,7 @@ export async function readPreviousSpend(
   let after: readonly string[] | undefined;
   for (let seen = 0; ; seen += ROWS_AT_A_TIME) {
     if (seen >= MAX_GROUPS) throw new TooManyGroupsError(`more than ${MAX_GROUPS} groups`);
-    const rows = await readSpendRows(db, before, { after, limit: ROWS_AT_A_TIME });
+    const rows = await readSpendRows(db, before, { after, limit: ROWS_AT_A_TIME }, archive);
     for (const { group, requests, attempts, cost } of rows) {
       const index = wanted.get(JSON.stringify(group));
       if (index !== undefined) sums[index] = { requests, attempts, cost };

@@ -1,3 +1,4 @@
+import type { Archive } from '@weighbridge/archive';
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { GAP_TOLERANCE_SECONDS, LEDGER_AS_OF } from '../producers/ledgerAsOf.ts';
@@ -21,10 +22,15 @@ export interface Completeness {
  * What a lost epoch or a lasting gap lacks was settled after the epoch's watermark; the day allows for requests that were
  * admitted long before. Usage in quarantine was received after its admission.
  */
-export async function readSpendCompleteness(db: Database, query: SpendQuery): Promise<Completeness> {
+export async function readSpendCompleteness(
+  db: Database,
+  query: SpendQuery,
+  archive?: Archive,
+): Promise<Completeness> {
   const { from, to, principalId } = query.filter;
   const mayConcernRange = sql`producers.mark_at < ${to}::timestamptz + interval '1 day'`;
   const lacksFolded = mayLackFolded(query, await readSumsSince(db));
+  const begins = archive ? sql`coalesce(archive_from, dropped_before)` : sql`dropped_before`;
   const { rows } = await sql<{ as_of: Date; complete: boolean; folded: boolean }>`
     SELECT ${LEDGER_AS_OF} AS as_of, ${lacksFolded} AS folded,
       ${LEDGER_AS_OF} >= ${to}
@@ -42,7 +48,7 @@ export async function readSpendCompleteness(db: Database, query: SpendQuery): Pr
           AND (${principalId ?? null}::text IS NULL OR principal_id IS NULL OR principal_id = ${principalId ?? null})
       )
       AND NOT EXISTS (
-        SELECT FROM ledger_floor WHERE dropped_before > ${eventsReadFrom(query) ?? null}::timestamptz
+        SELECT FROM ledger_floor WHERE ${begins} > ${eventsReadFrom(query) ?? null}::timestamptz
       ) AS complete`.execute(db);
   const [row] = rows;
   if (!row) throw new Error('a query without FROM returned no row');

@@ -1,6 +1,9 @@
+import type { Archive } from '@weighbridge/archive';
 import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
+import { acrossArchive } from '../archive/archivedFiles.ts';
+import { archivedSource } from './archivedSpend.ts';
 import type { SpendQuery } from './spendQuery.ts';
 import { type SpendSums, spendSql } from './spendSql.ts';
 import { readSumsSince } from './sumsSince.ts';
@@ -57,23 +60,36 @@ export async function readSpendRows(
   db: Database,
   query: SpendQuery,
   page: { readonly after: readonly string[] | undefined; readonly limit: number },
+  archive?: Archive,
 ): Promise<SpendRow[]> {
-  const spend = spendSql(query, page.after, await readSumsSince(db));
-  const { rows } = await sql<SpendSums>`${spend} LIMIT ${page.limit}`.execute(db);
-  return rows.map((row) => spendRow(query, row));
+  return await acrossArchive(db, archive, async (view) => {
+    const archived = await archivedSource(db, view, query, page.after);
+    const spend = spendSql(query, page.after, { ...(await readSumsSince(db)), archived });
+    const { rows } = await sql<SpendSums>`${spend} LIMIT ${page.limit}`.execute(db);
+    return rows.map((row) => spendRow(query, row));
+  });
 }
 
 /**
  * The whole result, read with a cursor from one snapshot, with a few hundred rows in memory at a time. It holds a connection
  * until it ends or is closed, or until no rows were requested for a minute.
  */
-export async function* streamSpendRows(db: Database, query: SpendQuery): AsyncGenerator<SpendRow[]> {
+export async function* streamSpendRows(
+  db: Database,
+  query: SpendQuery,
+  archive?: Archive,
+): AsyncGenerator<SpendRow[]> {
   const tx = await db.startTransaction().setAccessMode('read only').execute();
   try {
     // The server's own setting may end idle transactions before a slow reader asks for more.
     await sql`SET LOCAL idle_in_transaction_session_timeout = ${sql.lit(READER_TIMEOUT_MS)}`.execute(tx);
-    const spend = spendSql(query, undefined, await readSumsSince(tx));
-    await sql`DECLARE spend_rows NO SCROLL CURSOR FOR ${spend}`.execute(tx);
+    await acrossArchive(tx, archive, async (view) => {
+      const archived = await archivedSource(tx, view, query, undefined);
+      const spend = spendSql(query, undefined, { ...(await readSumsSince(tx)), archived });
+      // Of a try before.
+      if (archive) await sql`CLOSE ALL`.execute(tx);
+      await sql`DECLARE spend_rows NO SCROLL CURSOR FOR ${spend}`.execute(tx);
+    });
     for (;;) {
       const { rows } = await sql<SpendSums>`FETCH ${sql.lit(ROWS_AT_A_TIME)} FROM spend_rows`.execute(tx);
       if (rows.length > 0) yield rows.map((row) => spendRow(query, row));

@@ -24,6 +24,12 @@ export interface SpendSums {
   readonly [group: `g${number}`]: string;
 }
 
+/** Where a query reads what it adds up. */
+export interface SpendSources extends SumsSince {
+  /** What `fromArchived` reads of attempts that are no longer in Postgres. */
+  readonly archived?: RawBuilder<unknown> | undefined;
+}
+
 interface Range {
   readonly from: Date;
   readonly to: Date;
@@ -55,7 +61,7 @@ const COLUMNS: Readonly<Record<string, string>> = {
   model: 'model',
   provider: 'provider',
 };
-const TOKENS = [
+export const TOKENS = [
   'input_tokens',
   'cache_read_tokens',
   'cache_write_tokens',
@@ -79,7 +85,7 @@ const SUMS_OF_SUMS = sql`${COUNTS}, sum(cost::numeric)::text AS cost`;
 export function spendSql(
   query: SpendQuery,
   after: readonly string[] | undefined,
-  since: SumsSince,
+  since: SpendSources,
 ): RawBuilder<SpendSums> {
   if (query.sort === undefined) return unsorted(query, after, since);
   const order = sql.join([sql.ref('bucket'), sql.ref('others'), sql.ref('sort_key'), ...groupRefs(query)]);
@@ -96,7 +102,7 @@ export function spendSql(
 function unsorted(
   query: SpendQuery,
   after: readonly string[] | undefined,
-  since: SumsSince,
+  since: SpendSources,
 ): RawBuilder<SpendSums> {
   const bucketed = query.bucketEdges.length > 0;
   const order = sql.join([sql.ref('bucket'), ...groupRefs(query)]);
@@ -108,12 +114,12 @@ function unsorted(
     ORDER BY ${order}`;
 }
 
-function withoutOthers(query: SpendQuery, since: SumsSince): RawBuilder<unknown> {
+function withoutOthers(query: SpendQuery, since: SpendSources): RawBuilder<unknown> {
   return sql`SELECT grouped.*, 0 AS others FROM (${unsorted(query, undefined, since)}) AS grouped`;
 }
 
 /** The first groups by their sums over all time buckets; of the rest, one row in each time bucket. */
-function withOthers(query: SpendQuery, limit: number, since: SumsSince): RawBuilder<unknown> {
+function withOthers(query: SpendQuery, limit: number, since: SpendSources): RawBuilder<unknown> {
   const groups = groupRefs(query);
   const list = sql.join(groups);
   const shown = groups.map((group) => sql`CASE WHEN place <= ${limit} THEN ${group} ELSE '' END AS ${group}`);
@@ -165,14 +171,18 @@ function isAfter(query: SpendQuery, after: readonly string[], bucketed: boolean)
 function sources(
   query: SpendQuery,
   after: readonly string[] | undefined,
-  since: SumsSince,
+  since: SpendSources,
 ): RawBuilder<unknown>[] {
-  const range = fromPage(query, after);
-  const { events } = split(query, range, NEVER);
   return [
-    ...sumsRead(query, range, since).map(([table, part]) => fromSums(query, table, part)),
-    ...events.map((part) => fromEvents(query, part)),
+    ...sumsRead(query, fromPage(query, after), since).map(([table, part]) => fromSums(query, table, part)),
+    ...eventRanges(query, after).map((part) => fromEvents(query, part)),
+    ...(since.archived ? [since.archived] : []),
   ];
+}
+
+/** The parts of its range of which a page of a query reads single attempts. */
+export function eventRanges(query: SpendQuery, after: readonly string[] | undefined): readonly Range[] {
+  return split(query, fromPage(query, after), NEVER).events;
 }
 
 /** The tables of sums that a query reads, with the parts of its range. */
@@ -273,15 +283,29 @@ function fromEvents(query: SpendQuery, range: Range): RawBuilder<unknown> {
     WHERE ${sql.join(matches('usage_events', { ...query.filter, ...range }), sql` AND `)}`;
 }
 
+/** Sums of attempts that are archived: a JSON array of objects, by the start of a bucket (`edge`) and the values of the group (`v0` and so on). */
+export function fromArchived(query: SpendQuery, sums: string): RawBuilder<unknown> {
+  const counts = ['requests', 'attempts', 'estimated_requests', 'errors', ...TOKENS];
+  const texts = [...query.groupBy.map((_, index) => `v${index}`), 'model_requested', 'policy_id'];
+  const typed = (names: readonly string[], type: string) => names.map((name) => `"${name}" ${type}`);
+  // Named as the ledger's table, which the expression of a profile reads.
+  const members = [...typed(texts, 'text'), ...typed(counts, 'bigint'), 'cost numeric', 'edge timestamptz'];
+  const value = (dimension: SpendDimension, index: number) =>
+    dimension === 'profile' ? eventValue(dimension) : sql.ref(`v${index}`);
+  return sql`
+    SELECT ${columns(query, sql.ref('edge'), value)}, ${sql.join(counts.map((name) => sql.ref(name)))}, cost
+    FROM jsonb_to_recordset(${sums}::jsonb) AS usage_events (${sql.raw(members.join(', '))})`;
+}
+
 function columns(
   query: SpendQuery,
   at: RawBuilder<unknown>,
-  value: (dimension: SpendDimension) => RawBuilder<unknown>,
+  value: (dimension: SpendDimension, index: number) => RawBuilder<unknown>,
 ): RawBuilder<unknown> {
   const bucket = query.bucketEdges.length > 0 ? bucketOf(query.bucketEdges, at) : sql`NULL::timestamptz`;
   const values = query.groupBy.map(
     (dimension, index) =>
-      sql`coalesce('=' || (${value(dimension)}), '') COLLATE "C" AS ${sql.ref(`g${index}`)}`,
+      sql`coalesce('=' || (${value(dimension, index)}), '') COLLATE "C" AS ${sql.ref(`g${index}`)}`,
   );
   return sql.join([sql`${bucket} AS bucket`, ...values]);
 }
@@ -293,7 +317,7 @@ function bucketOf(edges: readonly Date[], at: RawBuilder<unknown>): RawBuilder<u
 }
 
 /** Whether the query distinguishes models or providers. A request then counts once for each model that it was tried on. */
-function distinguishesModels({ filter, groupBy }: SpendQuery): boolean {
+export function distinguishesModels({ filter, groupBy }: SpendQuery): boolean {
   return (
     filter.model !== undefined ||
     filter.provider !== undefined ||

@@ -85,9 +85,12 @@ export function sigV4Fault(
   const sentHash = headers['x-amz-content-sha256'];
   if (sentHash !== undefined && sentHash !== payloadHash) return invalid('The payload has another hash.');
   const scope = `${day}/${region}/${service}/aws4_request`;
-  const text = ['AWS4-HMAC-SHA256', date, scope, sha256(canonicalRequest(call, signed, payloadHash))].join(
-    '\n',
-  );
+  const text = [
+    'AWS4-HMAC-SHA256',
+    date,
+    scope,
+    sha256(canonicalRequest(call, signed, payloadHash, service)),
+  ].join('\n');
   const key = [day, region, service, 'aws4_request'].reduce<Buffer>(
     (secret, part) => hmac(secret, part),
     Buffer.from(`AWS4${account.secretAccessKey}`),
@@ -101,6 +104,7 @@ function canonicalRequest(
   { method, url, headers }: SignedCall,
   signed: readonly string[],
   payloadHash: string,
+  service: string,
 ) {
   const [path = '/', query = ''] = url.split('?');
   const values = signed.map(
@@ -110,7 +114,7 @@ function canonicalRequest(
         .replace(/ +/g, ' ')}\n`,
   );
   // For each service but S3, the path is encoded once more than it is sent.
-  const encoded = path.split('/').map(uriEncode).join('/');
+  const encoded = service === 's3' ? path : path.split('/').map(uriEncode).join('/');
   const parameters = query === '' ? '' : query.split('&').sort().join('&');
   return [method, encoded, parameters, values.join(''), signed.join(';'), payloadHash].join('\n');
 }

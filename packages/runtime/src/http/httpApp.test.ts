@@ -5,6 +5,25 @@ import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
 import { acceptJsonBodies, createHttpApp, refuseOtherMethods } from './httpApp.ts';
 
+it('says at /readyz what does not work while it serves requests', async () => {
+  const state: { notReady?: string; degraded?: string } = {};
+  const http = createHttpApp({
+    logger: pino({ level: 'silent' }),
+    bodyLimitBytes: 100,
+    notReady: () => state.notReady,
+    degraded: () => state.degraded,
+  });
+  const ready = async () => {
+    const response = await http.inject('/readyz');
+    return [response.statusCode, response.json()];
+  };
+  expect(await ready()).toEqual([200, { status: 'ready' }]);
+  state.degraded = 'no archive';
+  expect(await ready()).toEqual([200, { status: 'ready', degraded: 'no archive' }]);
+  state.notReady = 'no database';
+  expect(await ready()).toEqual([503, { status: 'not ready', reason: 'no database' }]);
+});
+
 async function app() {
   const lines: string[] = [];
   const logger = pino({ level: 'error' }, { write: (line) => lines.push(line) });

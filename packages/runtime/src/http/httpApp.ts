@@ -37,6 +37,8 @@ export interface HttpAppOptions {
   readonly bodyLimitBytes: number;
   /** Why this app can't serve requests now, for an operator; undefined if it can. `/readyz` returns it. */
   readonly notReady: () => string | undefined;
+  /** What does not work while it can serve requests; undefined if all does. `/readyz` returns it, and stays 200. */
+  readonly degraded?: () => string | undefined;
   /** Rewrites a request's path and query before routing: for ids with slashes. */
   readonly rewriteUrl?: (url: string) => string;
   /** The response for an error. Default: `toHttpError`. */
@@ -117,9 +119,9 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
     health.get('/healthz', async () => ({ status: 'ok' }));
     health.get('/readyz', async (_request, reply) => {
       const reason = options.notReady();
-      return reply
-        .code(reason ? 503 : 200)
-        .send(reason ? { status: 'not ready', reason } : { status: 'ready' });
+      if (reason) return reply.code(503).send({ status: 'not ready', reason });
+      const degraded = options.degraded?.();
+      return reply.send({ status: 'ready', ...(degraded !== undefined && { degraded }) });
     });
     others.register();
   });

@@ -1,10 +1,11 @@
 import type { App } from '../../shared/fastify.ts';
 import type { ConnectorAdminDeps } from '../connectors/connectorAdmin.service.ts';
 import { ConnectorQuery } from '../connectors/connectors.schemas.ts';
+import type { ArchiveHealthDeps } from './archiveHealth.service.ts';
 import { ConnectorHealthReport, LedgerState } from './health.schemas.ts';
 import { connectorHealth, ledgerState } from './health.service.ts';
 
-export function healthRoutes(app: App, deps: ConnectorAdminDeps): void {
+export function healthRoutes(app: App, deps: ConnectorAdminDeps & ArchiveHealthDeps): void {
   app.get(
     '/connectors/health',
     {
@@ -29,6 +30,6 @@ export function healthRoutes(app: App, deps: ConnectorAdminDeps): void {
         response: { 200: LedgerState },
       },
     },
-    async () => await ledgerState(deps.db),
+    async () => await ledgerState(deps),
   );
 }

@@ -52,6 +52,24 @@ export const ConnectorHealthReport = Type.Object(
 );
 export type ConnectorHealthReport = Static<typeof ConnectorHealthReport>;
 
+export const LedgerArchive = Type.Object(
+  {
+    archived_before: Type.Unsafe<string | null>({
+      ...Nullable(DateTime),
+      description:
+        'Usage that was recorded on days before this is in the archive, and not in Postgres; null: none is.',
+    }),
+    ran_at: Nullable(DateTime),
+    due_days: Type.Integer({
+      description:
+        'Days that are old enough to be archived, and were still in Postgres when the archiver last ran.',
+    }),
+    problems: Type.Array(Type.String(), { description: 'What to look at, a sentence each.' }),
+  },
+  { title: 'LedgerArchive' },
+);
+export type LedgerArchive = Static<typeof LedgerArchive>;
+
 export const LedgerState = Type.Object(
   {
     as_of: Type.String({
@@ -70,6 +88,10 @@ export const LedgerState = Type.Object(
     silent_proxies: Type.Integer({ description: 'Of them, those not heard of for ten seconds.' }),
     waiting_usage_bytes: Type.Integer({
       description: 'Bytes of usage in the spools of all proxies that the ledger lacks.',
+    }),
+    archive: Type.Unsafe<LedgerArchive | null>({
+      ...Nullable(LedgerArchive),
+      description: 'The archive of old days; null if there is none.',
     }),
   },
   { title: 'LedgerState' },

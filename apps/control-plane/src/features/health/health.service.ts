@@ -1,8 +1,8 @@
-import type { Database } from '@weighbridge/database';
 import { ledgerAsOf, readConnectorAttempts, readLedgerState } from '@weighbridge/ledger';
 import { type ConnectorAdminDeps, listConnectors } from '../connectors/connectorAdmin.service.ts';
 import type { ConnectorQuery } from '../connectors/connectors.schemas.ts';
 import { findReportedConnectors, sumProxies } from '../proxies/proxyAdmin.service.ts';
+import { type ArchiveHealthDeps, archiveHealth } from './archiveHealth.service.ts';
 import type { ConnectorHealthReport, LedgerState } from './health.schemas.ts';
 
 const ATTEMPTS_WITHIN_MS = 5 * 60_000;
@@ -50,7 +50,8 @@ export async function connectorHealth(
 }
 
 /** How far the ledger is behind, what it lacks, and how much waits for it. */
-export async function ledgerState(db: Database): Promise<LedgerState> {
+export async function ledgerState(deps: ArchiveHealthDeps): Promise<LedgerState> {
+  const { db } = deps;
   const state = await readLedgerState(db);
   const { serving, silent, waitingBytes } = await sumProxies(db);
   return {
@@ -64,5 +65,6 @@ export async function ledgerState(db: Database): Promise<LedgerState> {
     serving_proxies: serving,
     silent_proxies: silent,
     waiting_usage_bytes: waitingBytes,
+    archive: await archiveHealth(deps),
   };
 }

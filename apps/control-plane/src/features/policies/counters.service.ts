@@ -1,5 +1,7 @@
 import type { Tx } from '@weighbridge/database';
-import { openCounter, setBucketLimits } from '@weighbridge/ledger';
+import { windowAt } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
+import { hasArchive, openCounter, setBucketLimits } from '@weighbridge/ledger';
 import { reclaimExcess } from '../leases/reclaims.ts';
 import { findPolicy, updatePolicy } from './policies.repository.ts';
 
@@ -35,8 +37,16 @@ async function open(tx: Tx, policyId: string, at: Date): Promise<void> {
   // A later change of the same transaction deleted it.
   if (!policy) return;
   const ledgerStart = await openCounter(tx, policy, at);
+  const { start } = windowAt(policy.window_kind, policy.timezone, at);
+  const lacksDays = ledgerStart !== null && ledgerStart > start && ledgerStart > policy.created_at;
+  if (lacksDays && (await hasArchive(tx))) throw needsArchive(ledgerStart);
   if (policy.window_kind !== 'none') return;
   await updatePolicy(tx, policyId, { counter_since: countedSince(policy.created_at, ledgerStart) });
+}
+
+function needsArchive(ledgerStart: Date): AppError {
+  const message = `This change starts a new counter, which would lack what the policy spent before ${ledgerStart.toISOString().slice(0, 10)}: those days are archived. Make a new policy instead, or choose a window that ends.`;
+  return new AppError('conflict', 'window_needs_archive', message, { param: 'window' });
 }
 
 /** The start of a counter without a window, which counts everything that the ledger has for its policy. */

@@ -14,7 +14,7 @@ export function correctionRoutes(app: App, deps: RequestDeps): void {
       config: {
         scope: 'operator',
         assertExists: async (request) =>
-          await existingRequest(deps.db, (request.params as Static<typeof RequestParams>).request_id),
+          await existingRequest(deps, (request.params as Static<typeof RequestParams>).request_id),
       },
       schema: {
         operationId: 'createCorrection',

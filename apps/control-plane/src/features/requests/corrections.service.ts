@@ -1,7 +1,12 @@
 import type { Tx } from '@weighbridge/database';
 import { microFromNano, type NanoUsd, nanoFromMicro, newUuid } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { correctedCost, recordCorrection } from '@weighbridge/ledger';
+import {
+  type ArchivedAttempt,
+  correctedCost,
+  findArchivedAttempt,
+  recordCorrection,
+} from '@weighbridge/ledger';
 import { MAX_COST_NANO_USD } from '@weighbridge/usage';
 import type { Caller } from '../../shared/caller.ts';
 import { recordAudit } from '../audit/audit.service.ts';
@@ -15,14 +20,14 @@ import { presentCorrection } from './requests.ts';
  * `Idempotency-Key` gets the first result: a lost response must not make the amount count twice.
  */
 export async function correctRequest(
-  { db, now }: RequestDeps,
+  { db, archive, now }: RequestDeps,
   caller: Caller,
   requestId: string,
   input: NewCorrection,
   idempotencyKey: string | undefined,
 ): Promise<{ readonly result: Correction; readonly replayed: boolean }> {
   const at = now();
-  const { attempts } = await existingRequest(db, requestId);
+  const { attempts } = await existingRequest({ db, archive }, requestId);
   const attempt =
     input.event_id === undefined ? attempts[0] : attempts.find(({ event_id }) => event_id === input.event_id);
   if (!attempt) {
@@ -30,20 +35,22 @@ export async function correctRequest(
       param: 'event_id',
     });
   }
+  const archived = await findArchivedAttempt(db, archive, { requestId, eventId: attempt.event_id });
   const body = { request_id: requestId, ...input };
   return await runOnce(db, { caller, idempotencyKey, body, now: at }, async (tx) => {
-    const amountNanoUsd = await exactAmount(tx, attempt.event_id, input.amount_micro_usd);
+    const amountNanoUsd = await exactAmount(tx, attempt.event_id, archived, input.amount_micro_usd);
     const row = await recordCorrection(tx, {
       correctionId: newUuid(),
       requestId,
       eventId: attempt.event_id,
       amountNanoUsd,
       reason: input.reason,
+      archived,
       now: at,
     });
     if (!row) throw requestNotFound();
     // A concurrent correction may have been recorded meanwhile.
-    assertPossibleCost(await correctedCost(tx, attempt.event_id));
+    assertPossibleCost(await correctedCost(tx, attempt.event_id, archived));
     const correction = presentCorrection(row);
     const { event_id, corrects, amount_micro_usd, reason } = correction;
     await recordAudit(tx, {
@@ -58,8 +65,13 @@ export async function correctRequest(
 }
 
 /** A correction by the whole cost in micro-USD, as the API shows it, takes off the exact cost. */
-async function exactAmount(tx: Tx, eventId: string, amountMicroUsd: number): Promise<NanoUsd> {
-  const cost = await correctedCost(tx, eventId);
+async function exactAmount(
+  tx: Tx,
+  eventId: string,
+  archived: ArchivedAttempt | undefined,
+  amountMicroUsd: number,
+): Promise<NanoUsd> {
+  const cost = await correctedCost(tx, eventId, archived);
   const amount = microFromNano(cost) === -amountMicroUsd ? -cost : nanoFromMicro(amountMicroUsd);
   assertPossibleCost(cost + amount);
   return amount;

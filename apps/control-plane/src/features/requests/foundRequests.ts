@@ -1,3 +1,4 @@
+import type { Archive } from '@weighbridge/archive';
 import type { Database } from '@weighbridge/database';
 import {
   type AttemptRow,
@@ -12,6 +13,13 @@ import {
   readRequests,
 } from '@weighbridge/ledger';
 import { readResourceNames } from '../../shared/resourceNames.ts';
+
+/** Where the ledger's rows are. */
+export interface LedgerDeps {
+  readonly db: Database;
+  /** Undefined: all are in Postgres. */
+  readonly archive?: Archive | undefined;
+}
 
 /** A request with its rows: it has attempts, or was refused, or both. */
 export interface FoundRequest extends Omit<LedgerRequest, 'attempts'> {
@@ -36,14 +44,14 @@ export interface FoundPage {
 
 /** At most `limit` requests after a position, the newest first: those of the ledger and the refused ones in one order. */
 export async function findAllRequests(
-  db: Database,
+  { db, archive }: LedgerDeps,
   filter: RequestFilter,
   page: RequestPage,
 ): Promise<FoundPage> {
   if (filter.outcome === 'refused') {
-    return { requests: await findRefused(db, filter, page), searchedTo: undefined };
+    return { requests: await findRefused({ db, archive }, filter, page), searchedTo: undefined };
   }
-  const { requests: sent, searchedTo } = await findRequests(db, filter, page);
+  const { requests: sent, searchedTo } = await findRequests(db, filter, page, archive);
   const refused = await findRefusals(db, { ...filter, unsentOnly: true }, page);
   const refusals = await readRefusals(
     db,
@@ -60,10 +68,14 @@ export async function findAllRequests(
   };
 }
 
-async function findRefused(db: Database, filter: RequestFilter, page: RequestPage): Promise<PlacedRequest[]> {
+async function findRefused(
+  { db, archive }: LedgerDeps,
+  filter: RequestFilter,
+  page: RequestPage,
+): Promise<PlacedRequest[]> {
   const refused = await findRefusals(db, { ...filter, unsentOnly: false }, page);
   const ids = refused.flatMap(({ attempts, request_id }) => (attempts > 0 ? [request_id] : []));
-  const sent = await readRequests(db, ids);
+  const sent = await readRequests(db, ids, archive);
   return refused.map((refusal) => placed(refusal, sent.get(refusal.request_id)));
 }
 
@@ -85,8 +97,11 @@ function newestFirst({ position: a }: Placed, { position: b }: Placed): number {
 }
 
 /** A request by its id; undefined if there is no trace of it. */
-export async function findOneRequest(db: Database, requestId: string): Promise<FoundRequest | undefined> {
-  const sent = await findRequest(db, requestId);
+export async function findOneRequest(
+  { db, archive }: LedgerDeps,
+  requestId: string,
+): Promise<FoundRequest | undefined> {
+  const sent = await findRequest(db, requestId, archive);
   const refusal = (await readRefusals(db, [requestId])).get(requestId);
   return sent || refusal ? { requestId, attempts: [], corrections: [], ...sent, refusal } : undefined;
 }

@@ -14,6 +14,7 @@ import {
   type FoundRequest,
   findAllRequests,
   findOneRequest,
+  type LedgerDeps,
   principalOf,
   readRequestNames,
   teamOf,
@@ -21,8 +22,7 @@ import {
 import type { RequestDetail, RequestListQuery, RequestRecord } from './requests.schemas.ts';
 import { isRequestId, presentRequest, requestPosition, shownPolicies } from './requests.ts';
 
-export interface RequestDeps {
-  readonly db: Database;
+export interface RequestDeps extends LedgerDeps {
   readonly now: () => Date;
 }
 
@@ -50,7 +50,7 @@ export async function listRequests(
     priceIncomplete: query.price_incomplete && query.price_incomplete === 'true',
   };
   const { requests, searchedTo } = await withinTimeout(
-    findAllRequests(deps.db, filter, { after, limit: wanted.size + 1 }),
+    findAllRequests(deps, filter, { after, limit: wanted.size + 1 }),
   );
   const present = await presenterFor(deps.db, caller, requests);
   const token = ({ admittedAt, eventId }: RequestPosition) => [admittedAt.toISOString(), eventId];
@@ -66,7 +66,7 @@ export async function listRequests(
 
 /** A request of the caller's principal or of a team that it leads, or any for who sees all; throws 404 for others. */
 export async function visibleRequest(deps: RequestDeps, caller: Caller, id: string): Promise<FoundRequest> {
-  const request = isRequestId(id) ? await findOneRequest(deps.db, id) : undefined;
+  const request = isRequestId(id) ? await findOneRequest(deps, id) : undefined;
   if (request && isVisible(caller, request)) return request;
   throw requestNotFound();
 }
@@ -104,8 +104,8 @@ async function presenterFor(
 }
 
 /** A request with attempts; throws 404 for others. */
-export async function existingRequest(db: Database, id: string): Promise<LedgerRequest> {
-  return (isRequestId(id) ? await findRequest(db, id) : undefined) ?? raise(requestNotFound());
+export async function existingRequest({ db, archive }: LedgerDeps, id: string): Promise<LedgerRequest> {
+  return (isRequestId(id) ? await findRequest(db, id, archive) : undefined) ?? raise(requestNotFound());
 }
 
 export function requestNotFound(): AppError {

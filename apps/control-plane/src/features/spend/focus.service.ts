@@ -1,4 +1,3 @@
-import type { Database } from '@weighbridge/database';
 import { readSpendCompleteness, type SpendQuery, streamSpendRows } from '@weighbridge/ledger';
 import type { Caller } from '../../shared/caller.ts';
 import type { FocusRequest } from './focus.schemas.ts';
@@ -35,10 +34,10 @@ export async function focusExport(
     groupBy: FOCUS_DIMENSIONS,
     bucketEdges: [],
   };
-  const { isComplete } = await readSpendCompleteness(deps.db, query);
+  const { isComplete } = await readSpendCompleteness(deps.db, query, deps.archive);
   const days = [range.from, ...(range.to.getTime() - range.from.getTime() > DAY_MS ? [lastDay(range)] : [])];
   const name = `focus-${days.map((day) => day.toISOString().slice(0, 10)).join('-to-')}.${format}`;
-  const charges = readCharges(deps.db, query);
+  const charges = readCharges(deps, query);
   return { content: format === 'csv' ? focusCsv(charges) : focusParquet(charges), isComplete, name };
 }
 
@@ -58,11 +57,11 @@ function dayRange(request: FocusRequest, now: Date): Range {
 const lastDay = ({ to }: Range) => new Date(to.getTime() - DAY_MS);
 
 /** One day after the other, so that only the rows of a day are sorted at once. */
-async function* readCharges(db: Database, query: SpendQuery): AsyncGenerator<Charge[]> {
+async function* readCharges({ db, archive }: SpendDeps, query: SpendQuery): AsyncGenerator<Charge[]> {
   const { from, to } = query.filter;
   for (let start = from.getTime(); start < to.getTime(); start += DAY_MS) {
     const day = { from: new Date(start), to: new Date(start + DAY_MS) };
-    const rows = streamSpendRows(db, { ...query, filter: { ...query.filter, ...day } });
+    const rows = streamSpendRows(db, { ...query, filter: { ...query.filter, ...day } }, archive);
     for await (const some of rows) {
       const names = await readNames(db, FOCUS_DIMENSIONS, some);
       yield some.map((row) => focusCharge(day, row, names));

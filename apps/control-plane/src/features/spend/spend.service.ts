@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import type { Archive } from '@weighbridge/archive';
 import type { Database } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
 import {
@@ -30,6 +31,7 @@ import { readNames } from './spendNames.ts';
 
 export interface SpendDeps {
   readonly db: Database;
+  readonly archive?: Archive | undefined;
   readonly now: () => Date;
 }
 
@@ -45,14 +47,16 @@ export async function spendReport(
   // A page token is valid for one grouping and order only.
   const list = JSON.stringify(['spend', request.bucket ?? '', timezone, query.sort ?? '', ...query.groupBy]);
   const wanted = pageRequest(list, request, (parts) => isSpendPosition(query, parts));
-  const { asOf, isComplete, mayLackFolded } = await readSpendCompleteness(deps.db, query);
-  const lacksOther = mayLackFolded || (request.compare !== undefined && (await lacksBefore(deps.db, query)));
+  const { asOf, isComplete, mayLackFolded } = await readSpendCompleteness(deps.db, query, deps.archive);
+  const lacksOther = mayLackFolded || (request.compare !== undefined && (await lacksBefore(deps, query)));
   // All rows of a limited query are one page: its groups and the others, in each bucket.
   const size =
     query.limit === undefined ? wanted.size : (query.limit + 1) * Math.max(1, query.bucketEdges.length);
-  const rows = await withinTimeout(readSpendRows(deps.db, query, { after: wanted.after, limit: size + 1 }));
-  const present = await presenter(deps.db, query, rows, request.compare !== undefined);
-  const total = wanted.after ? undefined : await readTotal(deps.db, query, request.compare !== undefined);
+  const rows = await withinTimeout(
+    readSpendRows(deps.db, query, { after: wanted.after, limit: size + 1 }, deps.archive),
+  );
+  const present = await presenter(deps, query, rows, request.compare !== undefined);
+  const total = wanted.after ? undefined : await readTotal(deps, query, request.compare !== undefined);
   return {
     ...page(list, { ...wanted, size }, rows, (row) => row.position, present),
     ...(total && { total }),
@@ -66,9 +70,9 @@ export async function spendReport(
 }
 
 /** Whether usage that the filter may want counts under `(other)` in the range that the query's is compared with. */
-async function lacksBefore(db: Database, query: SpendQuery): Promise<boolean> {
+async function lacksBefore({ db, archive }: SpendDeps, query: SpendQuery): Promise<boolean> {
   const filter = { ...query.filter, ...previousRange(query.filter) };
-  return (await readSpendCompleteness(db, { ...query, filter })).mayLackFolded;
+  return (await readSpendCompleteness(db, { ...query, filter }, archive)).mayLackFolded;
 }
 
 /** Whether all usage that a request wants is known to be in its result. */
@@ -78,12 +82,12 @@ export async function isSpendComplete(
   request: SpendRequest,
 ): Promise<boolean> {
   const { query } = spendQuery(deps, caller, request);
-  return (await readSpendCompleteness(deps.db, query)).isComplete;
+  return (await readSpendCompleteness(deps.db, query, deps.archive)).isComplete;
 }
 
 /** Presents rows with their names, and with what they had before if the caller compares. */
 async function presenter(
-  db: Database,
+  { db, archive }: SpendDeps,
   query: SpendQuery,
   rows: readonly LedgerSpendRow[],
   compares: boolean,
@@ -96,6 +100,7 @@ async function presenter(
       db,
       query,
       groups.map(({ group }) => group),
+      archive,
     ),
   );
   const previous = new Map(groups.map((row, index) => [row, sums[index]]));
@@ -103,10 +108,14 @@ async function presenter(
 }
 
 /** The whole result as one row. */
-async function readTotal(db: Database, { filter }: SpendQuery, compares: boolean): Promise<SpendTotal> {
+async function readTotal(
+  { db, archive }: SpendDeps,
+  { filter }: SpendQuery,
+  compares: boolean,
+): Promise<SpendTotal> {
   const whole: SpendQuery = { filter, groupBy: [], bucketEdges: [] };
-  const [row] = await withinTimeout(readSpendRows(db, whole, { after: undefined, limit: 1 }));
-  const before = compares ? await withinTimeout(readPreviousSpend(db, whole, [[]])) : undefined;
+  const [row] = await withinTimeout(readSpendRows(db, whole, { after: undefined, limit: 1 }, archive));
+  const before = compares ? await withinTimeout(readPreviousSpend(db, whole, [[]], archive)) : undefined;
   return presentMeasures(row ?? NO_SPEND, before?.sums[0]);
 }
 
@@ -133,7 +142,7 @@ export function createSpendExports(deps: SpendDeps): SpendExports {
         throw invalid('limit', 'limit and compare: not supported for CSV, which has all rows.');
       }
       const { query } = spendQuery(deps, caller, request);
-      return await this.stream(csvLines(deps.db, query));
+      return await this.stream(csvLines(deps, query));
     },
     async stream(content) {
       if (running >= MAX_EXPORTS) {
@@ -170,9 +179,9 @@ export function createSpendExports(deps: SpendDeps): SpendExports {
   };
 }
 
-async function* csvLines(db: Database, query: SpendQuery): AsyncGenerator<string> {
+async function* csvLines({ db, archive }: SpendDeps, query: SpendQuery): AsyncGenerator<string> {
   let head = spendCsvHeader(query.groupBy);
-  for await (const rows of streamSpendRows(db, query)) {
+  for await (const rows of streamSpendRows(db, query, archive)) {
     const names = await readNames(db, query.groupBy, rows);
     yield head + rows.map((row) => spendCsvRecord(query.groupBy, row, names)).join('');
     head = '';
