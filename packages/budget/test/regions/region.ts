@@ -2,6 +2,7 @@ import {
   counter,
   type Holder,
   type LeaseLedger,
+  POLICIES,
   type SimulatedAnswer,
   type SimulatedEvent,
 } from '../../src/model/leaseLedger.ts';
@@ -119,6 +120,11 @@ export class Region {
     if (this.#recorded.has(event.id)) return undefined;
     this.#recorded.add(event.id);
     return { ...usage, holder: this.holder, n: this.last };
+  }
+
+  /** Merges at most so much of what was appended to each policy's counters. */
+  async merge(most: number): Promise<void> {
+    for (const policy of POLICIES) await this.#ledger.mergeSpend(policy, most);
   }
 
   async declareLast(holder: Holder, lastN: number, step: number): Promise<void> {

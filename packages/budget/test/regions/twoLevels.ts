@@ -1,5 +1,5 @@
 import { seededRandom } from '@weighbridge/domain';
-import { counter, type Holder, type SimulatedEvent } from '../../src/model/leaseLedger.ts';
+import { counter, type Holder, POLICIES, type SimulatedEvent } from '../../src/model/leaseLedger.ts';
 import { referenceLedger } from '../../src/model/referenceLedger.ts';
 import {
   headroom,
@@ -114,6 +114,8 @@ class TwoLevels {
     else if (chance < 0.86) await this.#home.expire(this.#random());
     else if (chance < 0.9) await this.#home.closeLeases(2);
     else if (chance < 0.91) await this.#end(region);
+    else if (chance < 0.95) await region.merge(this.#between(1, 6));
+    else for (const policy of POLICIES) await this.#home.mergeSpend(policy, this.#between(1, 6));
   }
 
   #admit(region: Region, proxy: SimulatedProxy): void {
@@ -335,8 +337,15 @@ class TwoLevels {
     await this.#checkRest();
   }
 
+  async #mergeAll(): Promise<void> {
+    const all = Number.POSITIVE_INFINITY;
+    for (const policy of POLICIES) await this.#home.mergeSpend(policy, all);
+    for (const region of this.#regions) await region.merge(all);
+  }
+
   /** Everything ends: then nothing is held anywhere but by what was lost. */
   async #endAll(): Promise<void> {
+    await this.#mergeAll();
     for (const region of this.#regions) {
       const held = await region.held();
       if (held.length > 0) this.#fail(`region ${region.index} still holds ${JSON.stringify(held)}`);
@@ -347,6 +356,7 @@ class TwoLevels {
   }
 
   async #checkRest(): Promise<void> {
+    await this.#mergeAll();
     while ((await this.#home.closeLeases(2)).length > 0);
     const { buckets, held } = await this.#home.atRest();
     for (const { holder, key, hold } of held) {
