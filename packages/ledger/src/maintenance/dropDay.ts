@@ -1,6 +1,7 @@
 import { type CounterSum, type DayManifest, digestSums } from '@weighbridge/archive';
 import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
+import { mergeSpendWithin } from '../merging/mergeSpend.ts';
 import { forgetDaysBefore } from '../spend/changedDays.ts';
 import { lockLedgerMaintenance } from './maintenanceLock.ts';
 import { addToOpenings, monthOf, setLockTimeout } from './partitions.ts';
@@ -45,6 +46,8 @@ export async function dropDay(db: Database, manifest: DayManifest, now: Date): P
     await insertManifest(tx, manifest, now);
     await forgetDaysBefore(tx, end);
     await sql`UPDATE ledger_floor SET dropped_before = greatest(dropped_before, ${end})`.execute(tx);
+    // Each bucket of the day needs a row for its opening balance.
+    await mergeSpendWithin(tx);
     await sql`
       SELECT FROM spend_buckets WHERE bucket_key IN (SELECT bucket_key FROM dropped_sums)
       ORDER BY bucket_key COLLATE "C" FOR NO KEY UPDATE`.execute(tx);
