@@ -41,7 +41,8 @@ const EVERY_MS = 600_000;
 const RETRY_MS = 60_000;
 /** Of a statement on the files. Sorting and writing one takes seconds. */
 const STATEMENT_TIMEOUT_MS = 600_000;
-const THREADS = 2;
+/** Each takes memory besides the limit. */
+const THREADS = 1;
 /** Of a call of a bucket. */
 const RETRIES_MS = [200, 1_000, 5_000];
 

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, open, readdir, rm, stat, utimes } from 'node:fs/promise
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type BucketOptions, createBucketStore } from './bucketStore.ts';
-import { DayWriter, type FileBounds } from './dayWriter.ts';
+import { DayWriter, type FileBounds, fileBounds } from './dayWriter.ts';
 import type { DuckSql } from './duck.ts';
 import { Engine, type Row, type Statement, StatementTooLargeError } from './engine.ts';
 import { createFolderStore } from './folderStore.ts';
@@ -41,26 +41,32 @@ interface TemporaryFolder {
   readonly marking: NodeJS.Timeout;
 }
 
+interface Limits {
+  readonly maxReadBytes: number;
+  /** Of each file that is written. */
+  readonly file: FileBounds;
+}
+
 /** The ledger's archive, as this process uses it. */
 export class Archive {
   readonly store: ArchiveStore;
   readonly faults: ReadFaults;
   readonly #engine: Engine;
   readonly #folder: TemporaryFolder;
-  readonly #maxReadBytes: number;
+  readonly #limits: Limits;
 
-  constructor(store: ArchiveStore, engine: Engine, folder: TemporaryFolder, maxReadBytes: number) {
+  constructor(store: ArchiveStore, engine: Engine, folder: TemporaryFolder, limits: Limits) {
     const { store: watched, faults } = watchReads(store);
     this.store = watched;
     this.faults = faults;
     this.#engine = engine;
     this.#folder = folder;
-    this.#maxReadBytes = maxReadBytes;
+    this.#limits = limits;
   }
 
   /** The same, with another store of the same files. */
   with(store: ArchiveStore): Archive {
-    return new Archive(store, this.#engine, this.#folder, this.#maxReadBytes);
+    return new Archive(store, this.#engine, this.#folder, this.#limits);
   }
 
   /** Rows of a statement on files, at most `limit`. `statement` gets the relation of their rows. */
@@ -83,7 +89,7 @@ export class Archive {
     yield* this.#engine.stream(this.#on(files, statement), timeoutMs);
   }
 
-  writeDay(day: Date, bounds?: FileBounds): DayWriter {
+  writeDay(day: Date, bounds = this.#limits.file): DayWriter {
     return new DayWriter(
       { engine: this.#engine, store: this.store, tempDir: this.#folder.tempDir },
       day,
@@ -122,10 +128,9 @@ export class Archive {
 
   #on(files: readonly ArchivedFile[], statement: (relation: DuckSql) => DuckSql): Statement {
     const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
-    if (bytes > this.#maxReadBytes) {
-      throw new StatementTooLargeError(
-        `${bytes} bytes of files, and at most ${this.#maxReadBytes} are copied`,
-      );
+    const { maxReadBytes } = this.#limits;
+    if (bytes > maxReadBytes) {
+      throw new StatementTooLargeError(`${bytes} bytes of files, and at most ${maxReadBytes} are copied`);
     }
     return onFiles(this.store, files, statement);
   }
@@ -146,7 +151,7 @@ export async function openArchive(options: ArchiveOptions): Promise<Archive> {
   const folder = { tempDir, marking };
   // Files of a folder are read where they are.
   const maxReadBytes = store.copies ? options.maxReadBytes : Number.POSITIVE_INFINITY;
-  return new Archive(store, engine, folder, maxReadBytes);
+  return new Archive(store, engine, folder, { maxReadBytes, file: fileBounds(memoryBytes) });
 }
 
 function openStore({ url, bucket, retryAfterMs }: ArchiveOptions, tempDir: string): ArchiveStore {

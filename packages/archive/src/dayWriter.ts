@@ -21,8 +21,14 @@ export interface FileBounds {
   readonly bytes: number;
 }
 
-/** DuckDB sorts a file in memory. */
-const FILE_BOUNDS: FileBounds = { rows: 250_000, bytes: 256 * 1024 * 1024 };
+const MAX_ROWS = 250_000;
+const MAX_BYTES = 256 * 1024 * 1024;
+
+/** DuckDB sorts a file in memory, where rows take a multiple of their JSON. */
+export function fileBounds(memoryBytes: number): FileBounds {
+  return { rows: MAX_ROWS, bytes: Math.min(MAX_BYTES, Math.floor(memoryBytes / 4)) };
+}
+
 /** A reader skips groups by their first and last admission, and reads one in milliseconds. */
 const ROW_GROUP_ROWS = 20_480;
 /** An attribution has at most some KB. */
@@ -56,7 +62,7 @@ export class DayWriter {
       tempDir,
     }: { readonly engine: Engine; readonly store: ArchiveStore; readonly tempDir: string },
     day: Date,
-    bounds: FileBounds = FILE_BOUNDS,
+    bounds: FileBounds,
   ) {
     this.#engine = engine;
     this.#store = store;
