@@ -1,4 +1,3 @@
-import { bucketAt, POLICY_SUBJECT } from '@weighbridge/budget';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import {
@@ -9,9 +8,7 @@ import {
   recordGenerated,
   useArchive,
 } from '../../test/archivedLedger.ts';
-import { eventId, ledgerEvent } from '../../test/events.ts';
-import { eventsOnly, openMonth, useLedger, uuidAt } from '../../test/ledger.ts';
-import { recordUsage } from '../recording/recordUsage.ts';
+import { openMonth, useLedger } from '../../test/ledger.ts';
 import type { RequestFilter, RequestPosition } from '../requests/attemptsSql.ts';
 import { findRequests, readRequests } from '../requests/requests.ts';
 import { readPreviousSpend } from '../spend/previousSpend.ts';
@@ -184,25 +181,5 @@ describe('days that are archived', () => {
     // Without the archive, a report says that it lacks something.
     const query: SpendQuery = { filter: WHOLE, groupBy: ['connector'], bucketEdges: [] };
     expect((await readSpendCompleteness(db, query)).isComplete).toBe(false);
-  });
-
-  it('have counted what was appended to a shared counter, though nothing was merged before', async () => {
-    const { db } = ledger;
-    await openMonth(db, at(-1));
-    const { row, ...event } = ledgerEvent(1, { admittedAt: at(0), cost: 5n });
-    const buckets = [bucketAt({ policyId: 'pol_a', counterVersion: 1, subject: POLICY_SUBJECT }, at(0))];
-    const origin = { producer_id: eventId(1), epoch: eventId(2), shard: 0, n: 1n };
-    const appended = { ...event, buckets, row: { ...row, ...origin, event_id: uuidAt(at(0)) } };
-    await recordUsage(db, eventsOnly([appended]), new Date(), { appends: true });
-
-    expect(await archiveAll()).toBe(1);
-
-    const shared = await db
-      .selectFrom('spend_buckets')
-      .selectAll()
-      .where('subject', '=', POLICY_SUBJECT)
-      .execute();
-    expect(shared).toMatchObject([{ spent_nano_usd: 5n, opening_nano_usd: 5n }]);
-    expect(await rebuildBuckets(db, { apply: false })).toMatchObject({ differingBuckets: 0 });
   });
 });
