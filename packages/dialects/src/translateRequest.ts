@@ -74,7 +74,7 @@ export function parseRequest(
   bytes: Uint8Array,
   { stream, counts = false, storage, ...limits }: Asked = {},
 ): ParsedRequest | undefined {
-  const { shape, readRequest } = TRANSLATORS[format];
+  const { shape, readRequest, repeatedOf } = TRANSLATORS[format];
   const parsed = parseBody(bytes, counts && format === 'gemini' ? GEMINI_COUNT_SHAPE : shape, limits);
   if (!parsed) return undefined;
   const losses = new Losses();
@@ -82,7 +82,7 @@ export function parseRequest(
   const read = readRequest(value, { losses, storage, kept: parsed.kept });
   // What limits or shapes the output has no tokens, so that it is no reason to refuse a count.
   const request = counts ? { ...read, sampling: {}, maxTokens: undefined, limitPath: undefined } : read;
-  const repeated = TRANSLATORS[format].repeatedOf?.(bytes, limits) ?? NOTHING;
+  const repeated = counts ? NOTHING : (repeatedOf?.(bytes, limits) ?? NOTHING);
   return { format, request: stream === undefined ? request : { ...request, stream }, repeated, losses };
 }
 

@@ -88,7 +88,7 @@ describe('a translated response', () => {
       const options = answerOptions(from, 'responses', planOf(body, from));
       const stream = translatedStream(vendorStream(from, answer), options);
       const whole = foldedAnswer(vendorStream(from, answer), options).body;
-      const repeated = framesOf(stream).flatMap(({ response }) => response ?? []);
+      const repeated = framesOf(stream).flatMap(({ response }) => (response ? [response] : []));
       expect(repeated).toHaveLength(3);
       for (const response of [...repeated, JSON.parse(whole)]) {
         for (const name of Object.keys(DEFAULTS)) expect(response[name], name).toEqual(expected[name]);
@@ -96,5 +96,23 @@ describe('a translated response', () => {
     }
     const options = answerOptions(from, 'responses', planOf(SENT, from));
     expect(translatedStream(vendorStream(from, answer), options)).toContain(SCHEMA);
+  });
+
+  it('repeats at most 256 KiB, so that a large request makes no large response', () => {
+    const long = 'x'.repeat(200 * 1024);
+    const plan = planOf(
+      JSON.stringify({ input: 'Hi', instructions: long, metadata: { long }, temperature: 0.5 }),
+      'messages',
+    );
+    const options = answerOptions('messages', 'responses', plan);
+    const frames = framesOf(translatedStream(vendorStream('messages', answer), options));
+    const responses = frames.flatMap(({ response }) => (response ? [response] : []));
+    expect(responses).toHaveLength(3);
+    for (const { instructions, metadata, temperature } of responses)
+      expect({ instructions, metadata, temperature }).toEqual({
+        instructions: long,
+        metadata: {},
+        temperature: 0.5,
+      });
   });
 });

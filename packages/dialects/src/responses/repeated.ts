@@ -24,14 +24,20 @@ const SHAPE: KeptShape = {
 /** Between tokens only: a string has none. A line of a stream must not end there. */
 const LINE_ENDS = /[\r\n]+/g;
 
-/** The members of a request's body that its response repeats, as they were sent. */
+/** In all: a stream writes it three times, and holds it for as long as it runs. */
+const MAX_LENGTH = 256 * 1024;
+
+/** The members of a request's body that its response repeats, as they were sent, as far as they are short. */
 export function repeatedOf(bytes: Uint8Array, limits: ParseLimits): object {
   const { value, kept } = parseBody(bytes, SHAPE, limits) ?? { value: undefined, kept: [] };
   const sent = isRecord(value) ? value : {};
+  let left = MAX_LENGTH;
   return Object.fromEntries(
     Object.entries(REPEATED).map(([name, otherwise]) => {
       const text = kept[Number(sent[name])] ?? 'null';
-      return [name, text === 'null' ? otherwise : raw(text.replaceAll(LINE_ENDS, ' ') as JsonText)];
+      if (text === 'null' || text.length > left) return [name, otherwise];
+      left -= text.length;
+      return [name, raw(text.replaceAll(LINE_ENDS, ' ') as JsonText)];
     }),
   );
 }

@@ -53,8 +53,9 @@ export function writeSearch(
   index: number,
   status: ItemStatus,
   { id }: AnswerContext,
-): object {
-  return { id: `ws_${id}_${index}`, type: 'web_search_call', status, action: { type: 'search', query } };
+): { readonly id: string } {
+  const action = { type: 'search', query };
+  return { id: `ws_${id}_${index}`, ...{ type: 'web_search_call', status, action } };
 }
 
 /** Calls of tools with a form of their own, by what the model wrote. */

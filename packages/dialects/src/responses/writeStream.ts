@@ -183,7 +183,7 @@ export class ResponsesStreamWriter implements StreamWriter {
     const index = this.#next++;
     const item = writeSearch(search, index, 'completed', this.#context);
     this.#output[index] = item;
-    const place = { output_index: index, item_id: `ws_${this.#context.id}_${index}` };
+    const place = { output_index: index, item_id: item.id };
     const added = writeSearch(search, index, 'in_progress', this.#context);
     return (
       this.#frame('response.output_item.added', { output_index: index, item: added }) +
