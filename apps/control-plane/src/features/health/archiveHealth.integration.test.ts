@@ -109,7 +109,7 @@ it('reports archived days as before, and says which file is damaged or that the 
     problems: [],
   });
 
-  // A counter that has to be added up anew would lack what was archived.
+  // A new counter adds up rows, and those that were archived are gone.
   const change = api.call('PATCH', `/policies/${policy.id}`, { body: { window: 'none' } });
   expect(await outcome(change)).toEqual([409, 'window_needs_archive']);
 

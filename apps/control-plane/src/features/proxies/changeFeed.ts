@@ -2,6 +2,7 @@ import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import {
   type Policy,
   PolicySchema,
+  PositionSchema,
   type Snapshot,
   SnapshotSchema,
   TableRowsSchema,
@@ -153,13 +154,8 @@ export class ChangeFeed {
     const position = this.#position;
     const { revision } = position;
     if (!takesRows) {
-      const whole = create(SnapshotSchema, { revision, position });
-      return {
-        position,
-        messages: [
-          { case: 'snapshot', value: { ...this.#wholeTables(), revision, position: whole.position } },
-        ],
-      };
+      const value = { ...this.#wholeTables(), revision, position: create(PositionSchema, position) };
+      return { position, messages: [{ case: 'snapshot', value }] };
     }
     this.#parts ??= partsOf([...this.#rows.all()]);
     const rows = partMessages(this.#parts);

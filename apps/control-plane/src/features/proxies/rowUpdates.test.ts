@@ -34,7 +34,7 @@ function feedOf(database: SimulatedTables): ChangeFeed {
   });
 }
 
-/** What a proxy does with what it is sent, by the same functions. */
+/** Applies messages with the functions that a proxy uses. */
 class SimulatedProxy {
   readonly takesRows: boolean;
   position: SentPosition | undefined;
