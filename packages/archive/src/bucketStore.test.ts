@@ -159,7 +159,7 @@ it('tries a call again that may succeed then, and not one that was refused', asy
   expect(failures).toBe(1);
 });
 
-it('keeps at most so many bytes on this machine, besides files in use, and loads a file once for all', async () => {
+it('keeps no more than its bound on this machine, besides files in use, and loads a file once for all who want it', async () => {
   const store = open({ cacheBytes: 3_000 });
   const files = await Promise.all(
     [0, 1, 2, 3, 4, 5].map(async (n) => {

@@ -4,7 +4,13 @@ import { pipeline } from 'node:stream/promises';
 import { FileCache } from './fileCache.ts';
 import { hashFile } from './hashFile.ts';
 import { readText, S3Client, type S3Options, type S3Response, unreached } from './s3Client.ts';
-import { type ArchiveStore, ArchiveUnavailableError, DamagedFileError, type StoredFile } from './store.ts';
+import {
+  type ArchiveStore,
+  ArchiveUnavailableError,
+  assertUndamaged,
+  DamagedFileError,
+  type StoredFile,
+} from './store.ts';
 
 export interface BucketOptions extends S3Options {
   /** Before each name, without slashes at its ends; may be empty. */
@@ -88,15 +94,12 @@ async function whyMissing(response: S3Response, { name }: StoredFile): Promise<E
 }
 
 /** Writes a response to a file, as far as it is what the manifest says. */
-async function saveChecked(
-  { headers, body }: S3Response,
-  { name, bytes, sha256 }: StoredFile,
-  path: string,
-): Promise<void> {
+async function saveChecked({ headers, body }: S3Response, file: StoredFile, path: string): Promise<void> {
+  const { name, bytes } = file;
   const announced = headers['content-length'];
   if (announced !== undefined && Number(announced) !== bytes) {
     await body.dump().catch(() => {});
-    throw new DamagedFileError(name, `has ${announced} bytes instead of ${bytes}`);
+    assertUndamaged(file, { bytes: Number(announced) });
   }
   const hash = createHash('sha256');
   let received = 0;
@@ -120,7 +123,5 @@ async function saveChecked(
     }
     throw unreached(error);
   }
-  if (received !== bytes) throw new DamagedFileError(name, `has ${received} bytes instead of ${bytes}`);
-  if (hash.digest('hex') !== sha256)
-    throw new DamagedFileError(name, 'has another hash than its manifest says');
+  assertUndamaged(file, { bytes: received, sha256: hash.digest('hex') });
 }

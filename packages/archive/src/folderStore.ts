@@ -1,7 +1,13 @@
 import { copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, relative, sep } from 'node:path';
 import { hashFile } from './hashFile.ts';
-import { type ArchiveStore, ArchiveUnavailableError, DamagedFileError, type StoredFile } from './store.ts';
+import {
+  type ArchiveStore,
+  ArchiveUnavailableError,
+  assertUndamaged,
+  DamagedFileError,
+  type StoredFile,
+} from './store.ts';
 
 /** An archive below a folder, which may be a mounted file system. */
 export function createFolderStore(folder: string): ArchiveStore {
@@ -27,7 +33,7 @@ export function createFolderStore(folder: string): ArchiveStore {
       const path = join(folder, file.name);
       const mark = await markOf(path, file);
       if (verified.get(path) !== mark) {
-        await assertHash(path, file);
+        assertUndamaged(file, await reachable(() => hashFile(path)));
         verified.set(path, mark);
       }
       return { path, release: () => {} };
@@ -45,11 +51,11 @@ export function createFolderStore(folder: string): ArchiveStore {
   };
 }
 
-async function markOf(path: string, { name, bytes, sha256 }: StoredFile): Promise<string> {
+async function markOf(path: string, file: StoredFile): Promise<string> {
   const found = await reachable(() => statOrMissing(path));
-  if (!found) throw await whyMissing(path, name);
-  if (found.size !== bytes) throw new DamagedFileError(name, `has ${found.size} bytes instead of ${bytes}`);
-  return `${sha256}/${found.size}/${found.mtimeMs}/${found.ino}`;
+  if (!found) throw await whyMissing(path, file.name);
+  assertUndamaged(file, { bytes: found.size });
+  return `${file.sha256}/${found.size}/${found.mtimeMs}/${found.ino}`;
 }
 
 /** A volume that is not mounted is no damage. */
@@ -57,11 +63,6 @@ async function whyMissing(path: string, name: string): Promise<Error> {
   const folder = path.slice(0, -name.length);
   if (await reachable(() => statOrMissing(folder))) return new DamagedFileError(name, 'is missing');
   return new ArchiveUnavailableError('the folder of the archive does not exist');
-}
-
-async function assertHash(path: string, { name, sha256 }: StoredFile): Promise<void> {
-  const found = await reachable(() => hashFile(path));
-  if (found.sha256 !== sha256) throw new DamagedFileError(name, 'has another hash than its manifest says');
 }
 
 async function statOrMissing(path: string) {

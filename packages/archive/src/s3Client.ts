@@ -87,13 +87,8 @@ export class S3Client {
 
   async #send({ method, key, query = {}, headers = {}, file }: S3Call): Promise<S3Response> {
     const { bucket, region } = this.#options;
-    const path = [
-      this.#endpoint.pathname.replace(/\/$/, ''),
-      bucket,
-      ...(key === undefined ? [] : key.split('/')),
-    ]
-      .map(encodePath)
-      .join('/');
+    const base = this.#endpoint.pathname.replace(/\/$/, '');
+    const path = encodePath(`${base}/${bucket}${key === undefined ? '' : `/${key}`}`);
     const signature = await signAws(
       {
         method,
@@ -172,11 +167,8 @@ export function unreached(error: unknown): ArchiveUnavailableError {
   return new ArchiveUnavailableError(`the bucket does not answer${why}`, { cause: error });
 }
 
-function encodePath(part: string): string {
-  return part
-    .split('/')
-    .map((one) => encodeText(one))
-    .join('/');
+function encodePath(path: string): string {
+  return path.split('/').map(encodeText).join('/');
 }
 
 function queryText(query: Readonly<Record<string, string>>): string {

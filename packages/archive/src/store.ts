@@ -45,3 +45,16 @@ export class DamagedFileError extends Error {
 export class ArchiveUnavailableError extends Error {
   override readonly name = 'ArchiveUnavailableError';
 }
+
+/** Throws `DamagedFileError` unless a file has the size and hash that the manifest says. Without a hash, it is not compared. */
+export function assertUndamaged(
+  { name, bytes, sha256 }: StoredFile,
+  found: { readonly bytes: number; readonly sha256?: string },
+): void {
+  if (found.bytes !== bytes) {
+    throw new DamagedFileError(name, `has ${found.bytes} bytes instead of ${bytes}`);
+  }
+  if (found.sha256 !== undefined && found.sha256 !== sha256) {
+    throw new DamagedFileError(name, 'has another hash than its manifest says');
+  }
+}

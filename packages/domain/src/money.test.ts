@@ -19,6 +19,8 @@ describe('money', () => {
   it('formats it back', () => {
     for (const text of ['2.5', '0.000000001', '75', '0', '10.1'])
       expect(decimalUsd(nanoFromDecimalUsd(text))).toBe(text);
+    for (const text of ['2.5', '0.000000001', '75', '10.1'])
+      expect(decimalUsd(-nanoFromDecimalUsd(text))).toBe(`-${text}`);
   });
 
   it.each(['', '-1', '1e3', '1.0000000001', '.5', 'NaN', ' 1'])('rejects %j as a price', (text) => {

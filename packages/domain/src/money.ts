@@ -27,8 +27,9 @@ export function nanoFromDecimalUsd(text: string): NanoUsd {
   return BigInt(units) * NANO_PER_USD + BigInt(decimals.padEnd(9, '0'));
 }
 
-/** The inverse of `nanoFromDecimalUsd`: exact, without trailing zeros (`"2.5"`). Not for negative amounts. */
+/** The inverse of `nanoFromDecimalUsd`, of negative amounts too: exact, without trailing zeros (`"2.5"`). */
 export function decimalUsd(nano: NanoUsd): string {
+  if (nano < 0n) return `-${decimalUsd(-nano)}`;
   const decimals = String(nano % NANO_PER_USD)
     .padStart(9, '0')
     .replace(/0+$/, '');

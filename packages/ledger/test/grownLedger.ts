@@ -1,6 +1,6 @@
 import { type BucketRef, keySubject, POLICY_SUBJECT } from '@weighbridge/budget';
 import type { Database } from '@weighbridge/database';
-import type { ExplainedStatement } from '@weighbridge/testing';
+import { type ExplainedStatement, stopStatistics } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { openMonth } from './ledger.ts';
 
@@ -36,13 +36,7 @@ export const COMPANY_BUCKET: BucketRef = {
  */
 export async function growLedger(db: Database): Promise<void> {
   await openMonth(db, NOW);
-  await sql`
-    DO $$
-    DECLARE name regclass;
-    BEGIN
-      FOR name IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
-      LOOP EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = false)', name); END LOOP;
-    END $$`.execute(db);
+  await stopStatistics(db);
   await sql`
     INSERT INTO policies (id, name, enforcement, window_kind, timezone, limit_nano_usd, counter_scope, counter_since,
       created_at, updated_at, thresholds, requests_per_minute)

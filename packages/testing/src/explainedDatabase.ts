@@ -1,5 +1,5 @@
 import type { Database } from '@weighbridge/database';
-import { Kysely, PostgresDialect } from 'kysely';
+import { Kysely, PostgresDialect, sql } from 'kysely';
 import pg from 'pg';
 
 /** The cost of one execution of a statement, as counted by Postgres: the same on any machine. */
@@ -25,6 +25,17 @@ interface PlanNode {
   readonly 'Rows Removed by Join Filter'?: number;
   readonly 'Rows Removed by Index Recheck'?: number;
   readonly Plans?: readonly PlanNode[];
+}
+
+/** Of no table are statistics gathered from here on, as on a new installation. */
+export async function stopStatistics(db: Database): Promise<void> {
+  await sql`
+    DO $$
+    DECLARE name regclass;
+    BEGIN
+      FOR name IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+      LOOP EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = false)', name); END LOOP;
+    END $$`.execute(db);
 }
 
 const INT8_OID = 20;

@@ -1,6 +1,6 @@
 export { inheritedEnvironment } from './env.ts';
 export { eventually } from './eventually.ts';
-export { createExplainedDatabase, type ExplainedStatement } from './explainedDatabase.ts';
+export { createExplainedDatabase, type ExplainedStatement, stopStatistics } from './explainedDatabase.ts';
 export { type FeedServer, startFeedServer } from './feedServer.ts';
 export { expectCost } from './hotPathCost.ts';
 export { expectLinear } from './linearTime.ts';

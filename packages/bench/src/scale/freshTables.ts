@@ -1,4 +1,5 @@
 import type { Database } from '@weighbridge/database';
+import { stopStatistics } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { figure } from '../shared/figures.ts';
 import { generateEvents } from '../shared/generateUsage.ts';
@@ -17,7 +18,7 @@ export const freshTables: Lane = {
   size: `batches of ${BATCH_EVENTS.toLocaleString('en-US')}, ${HOLDERS} leases on each budget`,
   measure: (run, factor, onProgress) =>
     withLedger(run, async (db, url) => {
-      await withoutStatistics(db);
+      await stopStatistics(db);
       const now = new Date();
       const round = (at: number) => generateEvents(BATCH_EVENTS * BATCHES, now, at * BATCH_EVENTS * BATCHES);
       await record(db, round(0), { producers: 1, eventsPerBatch: BATCH_EVENTS });
@@ -48,16 +49,6 @@ async function recordRounds(
   } finally {
     await db.destroy();
   }
-}
-
-async function withoutStatistics(db: Database): Promise<void> {
-  await sql`
-    DO $$
-    DECLARE name regclass;
-    BEGIN
-      FOR name IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
-      LOOP EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = false)', name); END LOOP;
-    END $$`.execute(db);
 }
 
 /** A lease of each holder on each bucket. The producer of the events holds one too. */

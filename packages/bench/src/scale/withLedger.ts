@@ -20,7 +20,7 @@ export async function withLedger<Result>(
   }
 }
 
-/** With connections of its own, and so with plans of its own. */
+/** Opens its own connections: none has plans that were made before. */
 export function openLedger(url: string): Database {
   return createDb(url, { applicationName: 'bench scale', onIdleError: () => {} });
 }

@@ -19,11 +19,6 @@ interface SharedSpend {
   settledFrom: Date;
 }
 
-/** Whether all events of a policy share the bucket. A counter that was replaced is merged already, and stays so. */
-function isShared({ subject }: BucketRef): boolean {
-  return subject === POLICY_SUBJECT;
-}
-
 /** Takes shared buckets out of events, and adds up what the events spent of them. */
 export function takeSharedApart(
   events: readonly CountedEvent[],
@@ -53,7 +48,8 @@ interface Way {
 }
 
 function wayOf({ buckets, counters }: CountedEvent, isReplaced: (bucket: BucketRef) => boolean): Way {
-  const isAppended = (bucket: BucketRef) => isShared(bucket) && !isReplaced(bucket);
+  // All events of a policy share these. What a replaced counter had appended is merged, and nothing is appended to it any more.
+  const isAppended = (bucket: BucketRef) => bucket.subject === POLICY_SUBJECT && !isReplaced(bucket);
   const shared = new Set(buckets.filter(isAppended).map(bucketKey));
   return {
     shared: [...shared],

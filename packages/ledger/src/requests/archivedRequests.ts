@@ -8,7 +8,7 @@ import {
   READ_VALUES,
 } from '@weighbridge/archive';
 import type { Database } from '@weighbridge/database';
-import { idTimeMs, isId } from '@weighbridge/domain';
+import { decimalUsd, idTimeMs, isId } from '@weighbridge/domain';
 import { type AdmissionRange, type ArchiveView, acrossArchive, within } from '../archive/archivedFiles.ts';
 import {
   type Archived,
@@ -258,17 +258,12 @@ function attemptsThatMatch(filter: Archived<RequestFilter>): DuckSql {
     wanted.push(duck`${archivedMember('attribution', ['session_sha256'])} = ${sessionSha256}`);
   }
   if (outcome !== undefined) wanted.push(duck`outcome = ${outcome}`);
-  if (minCost !== undefined) wanted.push(duck`${duck.column(COST)} >= ${dollars(minCost)}::DECIMAL(38, 9)`);
+  if (minCost !== undefined)
+    wanted.push(duck`${duck.column(COST)} >= ${decimalUsd(minCost)}::DECIMAL(38, 9)`);
   if (estimated !== undefined) wanted.push(duck`estimated = ${estimated}`);
   if (priceIncomplete !== undefined) {
     const has = duck`coalesce(json_exists(details, '/unpriced'), false)`;
     wanted.push(priceIncomplete ? has : duck`NOT ${has}`);
   }
   return allOf(wanted);
-}
-
-/** Dollars, exact. */
-function dollars(nanoUsd: bigint): string {
-  const digits = String(nanoUsd < 0n ? -nanoUsd : nanoUsd).padStart(10, '0');
-  return `${nanoUsd < 0n ? '-' : ''}${digits.slice(0, -9)}.${digits.slice(-9)}`;
 }

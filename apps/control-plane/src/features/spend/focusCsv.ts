@@ -1,3 +1,4 @@
+import { decimalUsd } from '@weighbridge/domain';
 import { type Charge, FOCUS_COLUMNS, type FocusColumn } from './focusColumns.ts';
 import { record, text } from './spendCsv.ts';
 
@@ -19,15 +20,8 @@ function field(column: FocusColumn, charge: Charge): string {
     case 'time':
       return column[2](charge).toISOString().replace('.000Z', 'Z');
     case 'decimal':
-      return decimal(column[2](charge));
+      return decimalUsd(column[2](charge));
     case 'count':
       return String(column[2](charge));
   }
-}
-
-/** Exact: a billionth has nine places. */
-function decimal(billionths: bigint): string {
-  const digits = String(billionths < 0n ? -billionths : billionths).padStart(10, '0');
-  const fraction = digits.slice(-9).replace(/0+$/, '');
-  return `${billionths < 0n ? '-' : ''}${digits.slice(0, -9)}${fraction === '' ? '' : `.${fraction}`}`;
 }
