@@ -11,6 +11,7 @@ import {
 } from '@weighbridge/bus';
 import { USAGE_SHARDS } from '@weighbridge/contracts';
 import { openPinBucket, openResponseBucket } from '@weighbridge/data-plane';
+import { newUuid } from '@weighbridge/domain';
 import { createEmptyDatabase, startNats, type TestNats, useDatabase, useNats } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -115,6 +116,22 @@ describe('weighbridge doctor: database', () => {
     const { code, levels, said } = await diagnose({ DATABASE_URL: url.href });
     expect([code, levels('database')[0]]).toEqual([1, 'fail']);
     expect(said('database')).toMatch(/accepts no writes.*primary/);
+  });
+
+  it('reports spend that has waited for more than a minute to be merged', async () => {
+    const append = (seconds: number) => sql`
+      INSERT INTO appended_spend (bucket_key, producer_id, epoch, nano_usd, settled_from, appended_at)
+      VALUES ('pol_1/1/0/policy', ${newUuid()}, ${newUuid()}, 7, clock_timestamp(), clock_timestamp() - make_interval(secs => ${seconds}))`;
+    try {
+      await append(30).execute(database.db);
+      expect((await diagnose({ DATABASE_URL: database.url })).levels('counters')).toEqual([]);
+      await append(90).execute(database.db);
+      const { code, levels, said } = await diagnose({ DATABASE_URL: database.url });
+      expect([code, levels('counters')]).toEqual([1, ['fail']]);
+      expect(said('counters')).toMatch(/waited for \d+ s .* limits hold.*Start metering/);
+    } finally {
+      await sql`TRUNCATE appended_spend`.execute(database.db);
+    }
   });
 
   it('compares the clocks', async () => {

@@ -1,6 +1,6 @@
 import { eventually, untilLockWaits } from '@weighbridge/testing';
 import { sql } from 'kysely';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { batchOf, event, newSource, useMetering } from '../test/useMetering.ts';
 
 const metering = useMetering();
@@ -45,6 +45,27 @@ it('usage is recorded while merging fails, which a metric shows; then it is merg
   await eventually(async () =>
     expect(await metering.metrics.text()).toMatch(/^weighbridge_ledger_unmerged_seconds 0$/m),
   );
+});
+
+it('a worker is not ready once merging has failed for a minute, until it works again', async () => {
+  await breakMerging();
+  vi.useFakeTimers({ toFake: ['performance'], now: Date.now() });
+  try {
+    await publish(batchOf(newSource(), 1, [event()]));
+    await eventually(async () =>
+      expect(await metering.metrics.text()).toMatch(/upkeep_failures_total\{task="merging of spend"\} [1-9]/),
+    );
+    vi.advanceTimersByTime(59_000);
+    expect(metering.metering.notReady()).toBeUndefined();
+    vi.advanceTimersByTime(2_000);
+    expect(metering.metering.notReady()).toMatch(/not merged into its counters/);
+    await repair();
+    await eventually(async () => expect(metering.metering.notReady()).toBeUndefined());
+  } finally {
+    vi.useRealTimers();
+    await repair();
+  }
+  expect(await spent()).toBe(7n);
 });
 
 it('a merge that breaks off in its middle is done once, and a worker that stops leaves nothing to merge', async () => {

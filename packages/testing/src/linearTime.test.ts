@@ -24,8 +24,7 @@ test('constant work passes', async () => {
 test('quadratic work is noticed, also where most of the work is linear', async () => {
   const notLinear =
     /^An input of \d+ took [\d.]+ times as long as eight of an eighth: the work is not linear.$/;
-  for (const size of [400, 3_000])
-    await expect(expectLinear(size, (count) => () => pairs(count))).rejects.toThrow(notLinear);
+  await expect(expectLinear(400, (count) => () => pairs(count))).rejects.toThrow(notLinear);
   const mixed = (size: number) => () => pairs(size) + numbers(size / 8);
   await expect(expectLinear(3_000, mixed)).rejects.toThrow(notLinear);
 });
