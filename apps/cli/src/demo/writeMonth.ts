@@ -17,9 +17,9 @@ const EVENTS_PER_BATCH = 250;
 const EPOCH = '00000000-0000-7000-8000-000000000001';
 const FAILED_STATUS = 529;
 
-interface MonthDeps {
+export interface MonthDeps {
   readonly db: Database;
-  readonly company: CreatedCompany;
+  readonly company: Pick<CreatedCompany, 'companyPolicyId' | 'teams' | 'keyIds' | 'connectorIds'>;
   readonly prices: ReadonlyMap<string, ListPrice>;
   readonly seed: number;
 }

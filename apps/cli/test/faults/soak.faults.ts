@@ -1,8 +1,12 @@
+import { mkdtemp } from 'node:fs/promises';
+import { join } from 'node:path';
+import { testRun } from '@weighbridge/testing';
 import { expect, it } from 'vitest';
 import { busyMinute, type Minute } from './busyDay.ts';
-import { startCluster } from './cluster.ts';
+import { type Cluster, startCluster } from './cluster.ts';
 import { DayReport } from './dayReport.ts';
 import { longForm } from './longForm.ts';
+import { archivedTo, type OldMonth, writeOldMonth } from './oldMonth.ts';
 import { randomFrom } from './random.ts';
 import { NO_OFFSET_MS } from './randomFaults.ts';
 import { growth, inFigures, leaks, type Slice, warmSlices } from './soak.ts';
@@ -16,24 +20,22 @@ const LEAST_WARM_MINUTES = 4;
 const MOST_BYTES_PER_REQUEST = 32;
 /** What caches, pools and compiled code add to a process that has run for minutes. */
 const MOST_BYTES = 2_000_000;
+const WORKERS = 2;
 
-it('a busy day: exact bills, no failed request without a reason, flat memory and handles', async () => {
+it('a busy day: exact bills, a month that is archived meanwhile, no failed request without a reason, flat memory and handles', async () => {
   const { seed, endsAt, log, inLog } = longForm(process.env);
-  const cluster = await startCluster({
-    proxies: 2,
-    workers: 2,
-    ownPostgres: true,
-    sharedSpools: true,
-    clockOffsetMs: () => NO_OFFSET_MS,
-  });
+  const { cluster, oldMonth } = await startDay(seed);
   const report = new DayReport();
   const context = { cluster, random: randomFrom(seed), seed, report, log, inLog };
   const violations: string[] = [];
-  let [number, requests, comparisons] = [0, 0, 0];
+  let [number, requests, comparisons, hotRows] = [0, 0, 0, oldMonth.attempts];
   const pass = async (kind: Minute['kind'], slices: Slice[]) => {
     const result = await busyMinute(context, { kind, number: ++number, lengthMs: MINUTE_MS });
-    violations.push(...result.violations);
+    const old = await oldMonth.check();
+    log('archive', `${old.hotRows} of ${oldMonth.attempts} old attempts are still in Postgres`);
+    violations.push(...result.violations, ...old.violations);
     requests += result.requests;
+    hotRows = old.hotRows;
     slices.push({ requests, held: result.held });
     log('slice', inFigures({ requests, held: result.held }));
   };
@@ -61,8 +63,29 @@ it('a busy day: exact bills, no failed request without a reason, flat memory and
   const outcome = violations.length === 0 ? 'holds' : `${violations.length} violations`;
   for (const line of report.lines()) log('report', line);
   log('result', `seed ${seed}, ${number} minutes of faults, ${requests} requests: ${outcome}`);
-  expect(violations).toEqual([]);
+  expect([violations, hotRows]).toEqual([[], 0]);
 });
+
+/** A service with a month to archive. */
+async function startDay(seed: number): Promise<{ readonly cluster: Cluster; readonly oldMonth: OldMonth }> {
+  const archive = archivedTo(await mkdtemp(join(testRun().folder, 'archive-')));
+  const cluster = await startCluster({
+    proxies: 2,
+    workers: 0,
+    ownPostgres: true,
+    sharedSpools: true,
+    clockOffsetMs: () => NO_OFFSET_MS,
+    env: { controlPlane: archive, metering: archive },
+  });
+  try {
+    const oldMonth = await writeOldMonth(cluster, seed);
+    for (let worker = 0; worker < WORKERS; worker++) await cluster.addWorker();
+    return { cluster, oldMonth };
+  } catch (error) {
+    await cluster.close();
+    throw error;
+  }
+}
 
 /** What was retained without need in the minutes that every process survived. */
 function judged(slices: readonly Slice[], log: (kind: string, text: string) => void): readonly string[] {
