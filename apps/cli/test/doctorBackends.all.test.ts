@@ -244,6 +244,15 @@ describe('weighbridge doctor: NATS', () => {
     expect(said('usage stream')).toContain('it does not exist');
   });
 
+  it('warns of usage in a shard that metering of an earlier release does not read', async () => {
+    const stream = await usage();
+    await stream.publish(9, '0198e7b1-6f3a-7c55-8d1e-4f2a9b3c7d60', '9', new Uint8Array(1));
+    await stream.close();
+    const { code, levels, said } = await diagnose(env());
+    expect([code, levels('usage consumers')]).toEqual([0, ['warn']]);
+    expect(said('usage consumers')).toMatch(/missing for shard 9.*unset USAGE_SHARDS at the proxies/);
+  });
+
   it('reports how stream, consumers and buckets differ, and how to fix it', async () => {
     await (await usage()).close();
     const streams = (await manager()).streams;

@@ -241,7 +241,8 @@ describe('weighbridge doctor: running service', () => {
         producer('11', 'drowned', 'lost', "now() - interval '10 minutes'"),
         producer('12', 'gappy', 'open', 'NULL'),
         `INSERT INTO producer_shards (producer_id, epoch, shard, received, gap_since)
-         VALUES ('${UUID}12', '${UUID}12', 2, '{[1,5),[8,9)}', now() - interval '5 minutes')`,
+         VALUES ('${UUID}12', '${UUID}12', 2, '{[1,5),[8,9)}', now() - interval '5 minutes'),
+                ('${UUID}12', '${UUID}12', 9, '{[1,5)}', NULL)`,
       ].join(';'),
       `DELETE FROM producer_shards WHERE producer_id::text LIKE '${UUID}%';
        DELETE FROM producers WHERE producer_id::text LIKE '${UUID}%'`,
@@ -258,6 +259,7 @@ describe('weighbridge doctor: running service', () => {
       new RegExp(`lost with its spool ${UUID}11.*weighbridge spool replay`),
     );
     expect(said('usage of gappy')).toContain('3 events are missing (shard 2: 5-7)');
+    expect(said('usage shards')).toContain('more than 4 at gappy; before a rollback, unset USAGE_SHARDS');
     expect(said('spend')).toContain('60 minutes ago');
   });
 

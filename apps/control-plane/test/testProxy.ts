@@ -35,8 +35,7 @@ export function testProxy(api: TestApi): TestProxy {
 
   async function settle({ key, at }: Admitted, costNano: bigint): Promise<void> {
     const buckets = key.policies.flatMap(({ bucket }) => (bucket ? [bucket] : []));
-    const [governing] = buckets;
-    if (!governing) throw new Error('the key has no bucket');
+    if (buckets.length === 0) throw new Error('the key has no bucket');
     const event = create(UsageEventSchema, {
       eventId: newUuid(),
       requestId: newId('req'),
@@ -56,7 +55,7 @@ export function testProxy(api: TestApi): TestProxy {
       attempt: 1,
       modelAttempt: 1,
     });
-    const shard = usageShard(governing);
+    const shard = usageShard(key.principalId);
     const n = (lastN[shard] ?? 0n) + 1n;
     lastN[shard] = n;
     const events = [toBinary(UsageEventSchema, event)];

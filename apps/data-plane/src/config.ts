@@ -35,7 +35,7 @@ export interface DataPlaneConfig {
   /** Undefined: the state is not stored. */
   readonly state: { readonly file: string; readonly key: Buffer } | undefined;
   readonly proxy: { readonly name: string; readonly maxStalenessMs: number };
-  readonly spool: Pick<SpoolOptions, 'dir' | 'maxBytes' | 'sync'>;
+  readonly spool: Pick<SpoolOptions, 'dir' | 'maxBytes' | 'sync' | 'shards'>;
   /** For request bodies, held responses and the response cache. */
   readonly memoryBudgetBytes: number;
   /** For cached keys with their indexes. */
@@ -94,6 +94,7 @@ export function loadLocalConfig(env: Environment): Omit<DataPlaneConfig, 'contro
       dir: settings.SPOOL_DIR ?? join('.weighbridge', 'spools', folderName(settings.PROXY_NAME)),
       maxBytes: settings.SPOOL_MAX_BYTES,
       sync: settings.SPOOL_SYNC,
+      shards: settings.USAGE_SHARDS,
     },
     memoryBudgetBytes: settings.MEMORY_BUDGET_BYTES ?? defaultMemoryBudget(),
     keyCacheBytes: settings.KEY_CACHE_MAX_BYTES,

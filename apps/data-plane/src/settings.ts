@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { MAX_USAGE_SHARDS, USAGE_SHARDS } from '@weighbridge/contracts';
 import {
   ControlPlaneToken,
   Host,
@@ -74,6 +75,12 @@ export const DataPlaneSettings = Type.Object({
     default: 'process',
     description:
       'process: a record survives a crash of the process; disk: also of the machine (fsync, slower)',
+  }),
+  USAGE_SHARDS: Type.Integer({
+    minimum: USAGE_SHARDS,
+    maximum: MAX_USAGE_SHARDS,
+    default: USAGE_SHARDS,
+    description: `how many shards of the usage stream this proxy writes to, from ${USAGE_SHARDS} to ${MAX_USAGE_SHARDS}`,
   }),
   MEMORY_BUDGET_BYTES: Type.Optional(
     Type.Integer({

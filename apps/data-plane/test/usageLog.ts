@@ -47,6 +47,7 @@ export async function openTestUsageLog(
       begin: (intent) => spool.begin(intent),
       durable: () => spool.durable(),
       isDurableOnceWritten: spool.isDurableOnceWritten,
+      shards: spool.shards,
       get openAttempts() {
         return spool.openAttempts;
       },

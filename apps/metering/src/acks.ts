@@ -1,6 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import type { Subscription, UsageStream } from '@weighbridge/bus';
-import { USAGE_SHARDS, UsageConfirmQuerySchema, UsageConfirmsSchema } from '@weighbridge/contracts';
+import { MAX_USAGE_SHARDS, UsageConfirmQuerySchema, UsageConfirmsSchema } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import { type Ack, readAcks } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
@@ -50,7 +50,7 @@ async function answerRequest(db: Database, stream: UsageStream, payload: Uint8Ar
   const { producerId, epochs, acked } = fromBinary(UsageConfirmQuerySchema, payload);
   const ids = [producerId, ...epochs, ...acked.map(({ epoch }) => epoch)];
   if (!ids.every((id) => UUID.test(id))) throw new Error('an id is not a UUID');
-  if (!acked.every(({ shard, n }) => shard < USAGE_SHARDS && n < MAX_N)) throw new Error('no such event');
+  if (!acked.every(({ shard, n }) => shard < MAX_USAGE_SHARDS && n < MAX_N)) throw new Error('no such event');
   const asked = epochs.slice(0, MAX_EPOCHS);
-  sendAcks(stream, await readAcks(db, producerId, asked, acked.slice(0, MAX_EPOCHS * USAGE_SHARDS)));
+  sendAcks(stream, await readAcks(db, producerId, asked, acked.slice(0, MAX_EPOCHS * MAX_USAGE_SHARDS)));
 }

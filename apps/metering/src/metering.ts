@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import type { Subscription, UsageMessage, UsageStream } from '@weighbridge/bus';
-import { USAGE_SHARDS } from '@weighbridge/contracts';
+import type { UsageMessage, UsageStream } from '@weighbridge/bus';
 import type { Database } from '@weighbridge/database';
 import { addEvidence } from '@weighbridge/evidence';
 import {
@@ -32,6 +31,7 @@ import { type Maintenance, startMaintenance } from './maintenance.ts';
 import { createMeteringMetrics, type MeteringMetrics } from './meteringMetrics.ts';
 import { recordRefusedRequests } from './refusals.ts';
 import { SenderCheck } from './senderCheck.ts';
+import { startShardReaders } from './shardReaders.ts';
 import { startSpendMerger } from './spendMerger.ts';
 
 export interface MeteringDeps {
@@ -44,6 +44,8 @@ export interface MeteringDeps {
   readonly refusalRetentionDays?: number;
   /** Undefined: nothing is archived. */
   readonly archive?: ArchiverConfig | undefined;
+  /** How often to look for shards that came into use; default 10 s. */
+  readonly lookForShardsMs?: number;
   /** Undefined: the metrics are not shown. */
   readonly metrics?: Metrics;
   /** Undefined: nothing is traced. */
@@ -56,7 +58,7 @@ interface Worker extends Omit<MeteringDeps, 'metrics' | 'archive'> {
   readonly leaseCloser: LeaseCloser;
   readonly senders: SenderCheck;
   readonly logger: Logger;
-  /** Shared by all shards: events are sharded by policy, so shards see the same models. */
+  /** Shared by all shards, which see the same models and policies. */
   readonly decodeCache: DecodeCache;
 }
 
@@ -67,7 +69,7 @@ export interface Metering {
   degraded(): string | undefined;
 }
 
-/** Records usage batches in the ledger, with one reader per shard, and runs the ledger's maintenance. */
+/** Records usage batches in the ledger, with a reader for each shard that is used, and runs the ledger's maintenance. */
 export async function startMetering(deps: MeteringDeps, context: ServiceContext): Promise<Metering> {
   const { logger, onShutdown } = context;
   const metrics = createMeteringMetrics(deps.metrics ?? createMetrics());
@@ -92,19 +94,21 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
   const senders = new SenderCheck({ db: deps.db, metrics, logger });
   const decodeCache = createDecodeCache();
   const worker = { ...deps, metrics, ackSender, leaseCloser, senders, logger, decodeCache };
-  const subscriptions: Subscription[] = [];
-  // Waits until the batches in progress are committed and acknowledged to the stream.
-  const stop = async () => void (await Promise.all(subscriptions.map((subscription) => subscription.stop())));
-  onShutdown('usage readers', stop);
-  for (let shard = 0; shard < USAGE_SHARDS; shard++) {
-    const subscription = await deps.stream.consume(shard, (batch) =>
-      ackSender.track(() => meter(worker, shard, batch)),
-    );
-    subscriptions.push(subscription);
-  }
+  const readers = await startShardReaders(
+    {
+      stream: deps.stream,
+      handle: (shard, batch) => ackSender.track(() => meter(worker, shard, batch)),
+      onShards: (shards) => {
+        metrics.shards.read = shards;
+      },
+      ...(deps.lookForShardsMs !== undefined && { lookEveryMs: deps.lookForShardsMs }),
+    },
+    logger,
+  );
+  onShutdown('usage readers', () => readers.stop());
   return {
     notReady: () => spendMerger.standsStill(),
-    degraded: () => describeArchive(maintenance, deps.now()),
+    degraded: () => readers.problem() ?? describeArchive(maintenance, deps.now()),
   };
 }
 

@@ -12,6 +12,8 @@ export interface MeteringMetrics extends LedgerGauges {
   /** The duration of a batch, from its delivery until it is in the ledger, and the number of its events. */
   readonly batchSeconds: Histogram;
   readonly batchEvents: Histogram;
+  /** How many shards are read here. */
+  readonly shards: { read: number };
   readonly failures: { inc(labels: { readonly shard: string }): void };
   readonly thresholds: { inc(labels: { readonly percent: string }): void };
   readonly maintenanceFailures: { inc(labels: { readonly task: string }): void };
@@ -31,8 +33,15 @@ export function createMeteringMetrics(metrics: Metrics): MeteringMetrics {
     const counter = metrics.counter(name, help, []);
     return { inc: (by) => counter.inc(by) };
   };
+  const shards = { read: 0 };
+  metrics.gauge(
+    'weighbridge_usage_shards',
+    'Shards of the usage stream that this worker reads.',
+    () => shards.read,
+  );
   return {
     ...gauges,
+    shards,
     recorded: count('weighbridge_usage_recorded_total', 'Usage events recorded in the ledger.'),
     repeated: count(
       'weighbridge_usage_repeated_total',

@@ -10,6 +10,7 @@ import {
   UsageEventSchema,
   usageShard,
 } from '@weighbridge/contracts';
+import type { Database } from '@weighbridge/database';
 import { newUuid } from '@weighbridge/domain';
 import { readSpend } from '@weighbridge/ledger';
 import { createLogger, createMetrics, type Metrics } from '@weighbridge/runtime';
@@ -22,7 +23,7 @@ import { type Metering, type MeteringDeps, startMetering } from '../src/metering
 const WINDOW_START_MS = 1_793_491_200_000n;
 
 /** The shard of the events that `event` makes. */
-export const shard = usageShard({ policyId: 'pol_1', subject: 'policy' });
+export const shard = usageShard('ada');
 
 /** Who sends usage. */
 export interface Source {
@@ -80,6 +81,14 @@ function producerIn(payload: Uint8Array): string {
   }
 }
 
+export async function emptyLedger(db: Database): Promise<void> {
+  await sql`TRUNCATE usage_events, spend_buckets, spend_by_month, budget_leases, usage_by_hour, usage_by_day,
+    usage_totals_by_hour, usage_totals_by_day, usage_attributions, usage_attribution_days, ledger_days,
+    ledger_day_buckets, ledger_day_changes, producers, producer_shards, quarantined_usage, appended_spend`.execute(
+    db,
+  );
+}
+
 /** One metering worker on an empty ledger and a new usage stream, for each test. */
 export function useMetering() {
   const database = useDatabase({ maxConnections: 20 });
@@ -92,9 +101,7 @@ export function useMetering() {
   logger.level = 'silent';
 
   beforeEach(async () => {
-    await sql`TRUNCATE usage_events, spend_buckets, spend_by_month, budget_leases, usage_by_hour, usage_by_day, usage_totals_by_hour, usage_totals_by_day, usage_attributions, usage_attribution_days, ledger_days, ledger_day_buckets, ledger_day_changes, producers, producer_shards, quarantined_usage, appended_spend`.execute(
-      database.db,
-    );
+    await emptyLedger(database.db);
     failures = 0;
     stream = createInProcessUsageStream({ onError: () => void failures++ });
     metrics = createMetrics();

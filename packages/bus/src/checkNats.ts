@@ -12,6 +12,7 @@ import {
   findStream,
   type StreamSize,
   streamMismatch,
+  waitingShards,
 } from './usageStream/streamConfig.ts';
 
 const TIMEOUT_MS = 5_000;
@@ -42,7 +43,7 @@ export interface NatsStatus {
     readonly mismatch: Mismatch | undefined;
     /** From 0 to 1. */
     readonly usedRatio: number;
-    /** Shards without a consumer: no one has ever read them. */
+    /** Shards without a consumer, of the first and of those that hold messages: no one has ever read them. */
     readonly unread: readonly number[];
     readonly consumerMismatches: readonly string[];
   };
@@ -128,9 +129,11 @@ async function openManager(connection: NatsConnection): Promise<JetStreamManager
 async function streamStatus(manager: JetStreamManager, size: StreamSize): Promise<NatsStatus['stream']> {
   const info = await findStream(manager);
   if (!info) return NOTHING.stream;
-  const shards = Array.from({ length: USAGE_SHARDS }, (_, shard) => shard);
+  const shards = new Set(Array.from({ length: USAGE_SHARDS }, (_, shard) => shard));
+  // Proxies may use more, and an earlier release of metering reads none of them.
+  for (const shard of await waitingShards(manager)) shards.add(shard);
   const consumers = await Promise.all(
-    shards.map(async (shard) => ({ shard, found: await findConsumer(manager, shard) })),
+    [...shards].map(async (shard) => ({ shard, found: await findConsumer(manager, shard) })),
   );
   const { max_bytes: maxBytes } = info.config;
   return {

@@ -4,7 +4,12 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { createInProcessUsageStream, MessageTooLargeError, type UsageStream } from '@weighbridge/bus';
-import { USAGE_SHARDS, UsageBatchSchema, UsageConfirmsSchema } from '@weighbridge/contracts';
+import {
+  MAX_USAGE_SHARDS,
+  USAGE_SHARDS,
+  UsageBatchSchema,
+  UsageConfirmsSchema,
+} from '@weighbridge/contracts';
 import { newUuid, seededRandom } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
 import { eventually } from '@weighbridge/testing';
@@ -34,19 +39,25 @@ afterEach(async () => {
 /** A process on the spool; it settles attempts on demand and remembers them. */
 class TestProcess {
   begun = 0;
-  readonly settled = SHARDS.map(() => new Map<bigint, Buffer>());
+  readonly settled: Map<bigint, Buffer>[];
   readonly spool: Spool;
   readonly usage: UsageRecording;
 
   private constructor(spool: Spool, usage: UsageRecording) {
     this.spool = spool;
     this.usage = usage;
+    this.settled = Array.from({ length: spool.shards }, () => new Map());
   }
 
-  static async start(stream: UsageStream, closeEpoch: CloseEpoch, wrap = (spool: Spool) => spool) {
+  static async start(
+    stream: UsageStream,
+    closeEpoch: CloseEpoch,
+    wrap = (spool: Spool) => spool,
+    shards = USAGE_SHARDS,
+  ) {
     const options = { dir: join(folder, 'spool'), maxBytes: 256 * 1024 * 1024, segmentBytes: 64 * 1024 };
     const spool = wrap(
-      await openSpool({ ...options, sync: 'process', newId: newUuid, now: () => new Date(), logger }),
+      await openSpool({ ...options, shards, sync: 'process', newId: newUuid, now: () => new Date(), logger }),
     );
     const deps = { spool, stream, closeEpoch, newBatchId: newUuid, nowMs: () => performance.now(), logger };
     return new TestProcess(spool, startUsageRecording({ ...deps, timing: TIMING }));
@@ -80,7 +91,7 @@ function closeAt(stream: LossyStream): CloseEpoch {
 
 /** Every settled event unchanged, and every attempt that was never settled, at its reservation. */
 function expectInLedger(stream: LossyStream, { spool, settled, begun }: TestProcess): void {
-  const sizes = SHARDS.map((shard) => stream.recorded(spool.own.epoch, shard).size);
+  const sizes = settled.map((_, shard) => stream.recorded(spool.own.epoch, shard).size);
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(begun);
   for (const [shard, events] of settled.entries()) {
     const recorded = stream.recorded(spool.own.epoch, shard);
@@ -97,18 +108,21 @@ const FAULTS: Faults = {
 };
 
 describe.each([1, 2, 3, 4, 5, 6])('over a stream that loses messages, seed %i', (seed) => {
-  it('every settled event reaches the ledger unchanged, from dead processes too, and then sending stops', async () => {
+  it('every settled event reaches the ledger unchanged, from dead processes with other numbers of shards too, and then sending stops', async () => {
     const rnd = seededRandom(seed);
     const stream = new LossyStream(rnd);
     closing.push(() => stream.close());
     stream.faults = FAULTS;
     const proxies: TestProcess[] = [];
     for (let run = 0; run < 3; run++) {
-      const proxy = await TestProcess.start(stream, closeAt(stream));
+      // Of each release and setting: the first form, and any number.
+      const shards = rnd() < 0.4 ? USAGE_SHARDS : 1 + Math.floor(rnd() * MAX_USAGE_SHARDS);
+      const proxy = await TestProcess.start(stream, closeAt(stream), undefined, shards);
+      expect(proxy.spool.own.shards).toBe(shards);
       proxies.push(proxy);
       let open: ((tail: Buffer) => void)[] = [];
       for (let step = 0; step < 150; step++) {
-        const shard = Math.floor(rnd() ** 2 * USAGE_SHARDS);
+        const shard = Math.floor(rnd() ** 2 * shards);
         for (let count = rnd() * 12; count > 0; count--)
           open.push(proxy.begin(shard, Buffer.from(`${newUuid()}${'x'.repeat(rnd() * 400)}`)));
         open = open.filter((settle) => {

@@ -1,6 +1,7 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import type { MessagePosition, StreamPosition, Subscription, UsageStream } from '@weighbridge/bus';
 import {
+  MAX_USAGE_SHARDS,
   USAGE_SHARDS,
   type UsageBatch,
   UsageBatchSchema,
@@ -72,10 +73,10 @@ export class LossyStream implements UsageStream {
     return stored;
   }
 
-  async position(): Promise<StreamPosition> {
+  async position(shards = USAGE_SHARDS): Promise<StreamPosition> {
     await this.#delay();
     if (this.isAway) throw new Error('the stream does not answer');
-    const handledUpTo = Array.from({ length: USAGE_SHARDS }, (_, shard) => {
+    const handledUpTo = Array.from({ length: shards }, (_, shard) => {
       const next = this.#messages.find((message) => message.shard === shard);
       return next ? next.sequence - 1n : this.#lastSequence;
     });
@@ -113,7 +114,7 @@ export class LossyStream implements UsageStream {
   requestAck(payload: Uint8Array): void {
     const { producerId, epochs } = fromBinary(UsageConfirmQuerySchema, payload);
     for (const epoch of epochs)
-      for (let shard = 0; shard < USAGE_SHARDS; shard++) this.#sendAck(producerId, epoch, shard);
+      for (let shard = 0; shard < MAX_USAGE_SHARDS; shard++) this.#sendAck(producerId, epoch, shard);
   }
 
   announce(): void {}
@@ -140,6 +141,9 @@ export class LossyStream implements UsageStream {
   sendRefusals(): void {}
   onRefusals(): Subscription {
     return { stop: async () => {} };
+  }
+  async shardsInUse(): Promise<readonly number[]> {
+    return [];
   }
   async consume(): Promise<Subscription> {
     return { stop: async () => {} };

@@ -8,7 +8,7 @@ export type RelayRequest =
       readonly call: number;
       readonly args: Parameters<UsageStream['publish']>;
     }
-  | { readonly op: 'position'; readonly call: number }
+  | { readonly op: 'position'; readonly call: number; readonly shards: number | undefined }
   | { readonly op: 'onAck'; readonly producerId: string }
   | { readonly op: 'requestAck'; readonly payload: Uint8Array }
   | { readonly op: 'sendRefusals'; readonly producerId: string; readonly payload: Uint8Array }
@@ -44,7 +44,7 @@ export function serveRelay(child: ChildProcess, stream: UsageStream): Promise<st
     child.on('message', (message) => {
       const request = message as RelayRequest;
       if (request.op === 'publish') void answer(request.call, stream.publish(...request.args));
-      if (request.op === 'position') void answer(request.call, stream.position());
+      if (request.op === 'position') void answer(request.call, stream.position(request.shards));
       if (request.op === 'requestAck') stream.requestAck(request.payload);
       if (request.op === 'sendRefusals') stream.sendRefusals(request.producerId, request.payload);
       if (request.op === 'ready') resolve(request.url);

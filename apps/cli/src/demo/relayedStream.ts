@@ -40,7 +40,8 @@ export function createRelayedStream(): UsageStream {
   return {
     publish: (...args) =>
       ask((call) => ({ op: 'publish', call, args })) as ReturnType<UsageStream['publish']>,
-    position: () => ask((call) => ({ op: 'position', call })) as ReturnType<UsageStream['position']>,
+    position: (shards) =>
+      ask((call) => ({ op: 'position', call, shards })) as ReturnType<UsageStream['position']>,
     onAck(producerId, handle) {
       const handlers = acks.get(producerId) ?? new Set();
       if (handlers.size === 0) send({ op: 'onAck', producerId });
@@ -55,6 +56,7 @@ export function createRelayedStream(): UsageStream {
     sendRefusals: (producerId, payload) => void send({ op: 'sendRefusals', producerId, payload }),
     // A proxy reads no usage and announces nothing: that is metering's part.
     consume: () => Promise.reject(new Error('a proxy does not read the usage stream')),
+    shardsInUse: () => Promise.reject(new Error('a proxy does not read the usage stream')),
     sendAck() {},
     onAckRequest: () => none,
     onRefusals: () => none,

@@ -6,6 +6,7 @@ import {
   type NatsRole,
   type NatsStatus,
 } from '@weighbridge/bus';
+import { USAGE_SHARDS } from '@weighbridge/contracts';
 import { clockFinding, type Finding, fail, ok, skipped, warn, why } from './finding.ts';
 
 const WARN_USED_RATIO = 0.7;
@@ -116,7 +117,9 @@ function consumersFinding({ unread, consumerMismatches }: NatsStatus['stream']):
   return warn(
     'usage consumers',
     `missing for ${unread.length === 1 ? 'shard' : 'the shards'} ${unread.join(', ')}`,
-    'Metering has not run yet, or can not reach this NATS. Start it, or check its NATS_URL.',
+    unread.some((shard) => shard < USAGE_SHARDS)
+      ? 'Metering has not run yet, or can not reach this NATS. Start it, or check its NATS_URL.'
+      : 'Metering reads a shard within seconds of its first use. If this persists, it is of an earlier release: upgrade it, or unset USAGE_SHARDS at the proxies.',
   );
 }
 

@@ -1,4 +1,5 @@
 import { bodyOf, type components, pages } from '@weighbridge/client';
+import { USAGE_SHARDS } from '@weighbridge/contracts';
 import type { Session } from '../session/session.ts';
 import { archiveFindings } from './archiveFindings.ts';
 import { feedFinding } from './feedFinding.ts';
@@ -142,7 +143,22 @@ function proxyFindings(proxies: readonly Proxy[], now: Date, version: string): F
       ),
     ];
   }
-  return proxies.flatMap((proxy) => [stateOf(proxy, now, version), ...gapsOf(proxy, now)]);
+  return [
+    ...proxies.flatMap((proxy) => [stateOf(proxy, now, version), ...gapsOf(proxy, now)]),
+    ...moreShards(proxies),
+  ];
+}
+
+/** An earlier release would send only a part of these spools. */
+function moreShards(proxies: readonly Proxy[]): Finding[] {
+  const names = proxies
+    .filter(
+      ({ usage }) => usage?.state !== 'closed' && usage?.shards.some(({ shard }) => shard >= USAGE_SHARDS),
+    )
+    .map(({ name, id }) => name || id);
+  if (names.length === 0) return [];
+  const detail = `more than ${USAGE_SHARDS} at ${names.slice(0, 5).join(', ')}${names.length > 5 ? ` and ${names.length - 5} more` : ''}`;
+  return [ok('usage shards', `${detail}; before a rollback, unset USAGE_SHARDS and wait until this is gone`)];
 }
 
 function stateOf(proxy: Proxy, now: Date, version: string): Finding {

@@ -140,7 +140,7 @@ export class AttemptMoney {
     try {
       this.#record = usage.begin({
         eventId,
-        shard: eventShard(this.#request.key),
+        shard: eventShard(this.#request.key, usage.shards),
         reserveNanoUsd: this.#reserved.costNanoUsd,
         head: eventHead(this.#request, {
           eventId,

@@ -14,7 +14,7 @@ import type { Target } from '../control/target.ts';
 import { ARRAY_TYPE, arrayOf } from '../formats/eventsToArray.ts';
 
 export interface CacheResponseDeps {
-  readonly usage: Pick<UsageLog, 'begin'>;
+  readonly usage: Pick<UsageLog, 'begin' | 'shards'>;
   readonly cache: Pick<ResponseCache, 'ageMs'>;
   readonly newEventId: () => string;
   readonly now: () => Date;
@@ -79,7 +79,7 @@ function record(
     usage
       .begin({
         eventId,
-        shard: eventShard(billed.key),
+        shard: eventShard(billed.key, usage.shards),
         reserveNanoUsd: 0n,
         head: eventHead(billed, start),
       })

@@ -26,6 +26,7 @@ export async function openSpool({ maxBytes }: { readonly maxBytes: number }) {
 class InMemoryEpoch {
   readonly producerId = randomUUID();
   readonly epoch = newEpochId();
+  readonly shards = SHARDS;
   readonly #shards: readonly ShardState[] = Array.from({ length: SHARDS }, () => ({
     lastN: 0n,
     ackedN: 0n,
@@ -75,6 +76,7 @@ class InMemorySpool {
   readonly own = new InMemoryEpoch();
   readonly producerId = this.own.producerId;
   readonly epoch = this.own.epoch;
+  readonly shards = SHARDS;
   readonly maxBytes: number;
   readonly usedBytes = 0;
   readonly damagedRecords = 0;

@@ -172,7 +172,7 @@ function generateEvent(
   const [governing] = chain;
   return {
     ...fields,
-    shard: usageShard(governing),
+    shard: usageShard(principalId),
     bytes: toBinary(UsageEventSchema, event),
     policyId: governing.policyId,
     buckets: countedBuckets(chain, principalId, windowStart),

@@ -81,9 +81,14 @@ describe.each(['data-plane', 'sharing', 'proxy-a'])('the app with the user %s', 
       proxy.sendRefusals(MINE, Buffer.from('refused'));
       expect([acks[0], asked[0], refused[0]]).toEqual(['ack', 'request', `${MINE} refused`]);
     });
+    // A shard beyond the first, as proxies with USAGE_SHARDS write.
+    await proxy.publish(40, MINE, `${proxyUser}-40`, Buffer.from('usage'));
+    expect(await metering.shardsInUse()).toContain(40);
+    await metering.consume(40, async (batch) => void seen.push(...batch));
+    await eventually(() => expect(seen).toHaveLength(USAGE_SHARDS + 1));
     metering.announce('budget_threshold', Buffer.from('{}'));
     await eventually(async () => {
-      const { lastSequence, handledUpTo } = await proxy.position();
+      const { lastSequence, handledUpTo } = await proxy.position(41);
       expect(handledUpTo).toContain(lastSequence);
     });
 

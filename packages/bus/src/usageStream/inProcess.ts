@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { USAGE_SHARDS } from '@weighbridge/contracts';
+import { MAX_USAGE_SHARDS, USAGE_SHARDS } from '@weighbridge/contracts';
 import { type BatchBuffer, createBatchBuffer } from './batchBuffer.ts';
 import { createListeners, createSubscriptions, type Listeners } from './subscriptions.ts';
 import {
@@ -45,7 +45,7 @@ class InProcessUsageStream implements UsageStream {
   readonly #onError: UsageStreamEvents['onError'];
   readonly #maxBytes: number;
   readonly #streamId = randomUUID();
-  readonly #shards = Array.from({ length: USAGE_SHARDS }, createShard);
+  readonly #shards = Array.from({ length: MAX_USAGE_SHARDS }, createShard);
   readonly #subscriptions = createSubscriptions();
   readonly #ackListeners = new Map<string, Listeners<[Uint8Array]>>();
   readonly #ackRequestListeners = this.#createAckListeners();
@@ -119,12 +119,16 @@ class InProcessUsageStream implements UsageStream {
     }
   }
 
-  async position(): Promise<StreamPosition> {
+  async position(shards = USAGE_SHARDS): Promise<StreamPosition> {
     return {
       streamId: this.#streamId,
       lastSequence: this.#lastSequence,
-      handledUpTo: this.#shards.map(handledUpTo),
+      handledUpTo: this.#shards.slice(0, shards).map(handledUpTo),
     };
+  }
+
+  async shardsInUse(): Promise<readonly number[]> {
+    return this.#shards.flatMap(({ lastSequence }, shard) => (lastSequence > 0n ? [shard] : []));
   }
 
   sendAck(producerId: string, payload: Uint8Array): void {

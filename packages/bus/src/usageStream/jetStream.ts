@@ -9,7 +9,7 @@ import {
   type StreamInfo,
 } from '@nats-io/jetstream';
 import { errors, headers, type NatsConnection } from '@nats-io/transport-node';
-import { USAGE_SHARDS } from '@weighbridge/contracts';
+import { MAX_USAGE_SHARDS, USAGE_SHARDS } from '@weighbridge/contracts';
 import { connectNats, followStatus, REFUSED } from '../nats/connectNats.ts';
 import { describeMismatch, mismatchError } from '../nats/streamMismatch.ts';
 import { readShard, TRACEPARENT } from './shardReader.ts';
@@ -18,9 +18,11 @@ import {
   ensureConsumer,
   ensureConsumerOf010,
   ensureStream,
+  findConsumer,
   hasStreamOf010,
   type StreamSize,
   streamMismatch,
+  waitingShards,
 } from './streamConfig.ts';
 import { createStreamIdentity, type StreamIdentity } from './streamIdentity.ts';
 import {
@@ -88,6 +90,9 @@ class JetStreamUsageStream implements UsageStream {
     this.#onError(error, 'failed to handle a reconnection'),
   );
   readonly #identity: StreamIdentity;
+  /** Shards that had a consumer when this was first asked for. */
+  #shardsRead: readonly number[] | undefined;
+  #readers = 0;
 
   constructor(
     connection: NatsConnection,
@@ -144,24 +149,43 @@ class JetStreamUsageStream implements UsageStream {
       return ensureConsumer(this.#manager, shard);
     };
     const [client, onError] = [this.#client, this.#onError];
-    const deps = { client, consumer: await ensure(), ensure, onError };
+    const readers = () => this.#readers;
+    const deps = { client, consumer: await ensure(), ensure, readers, onError };
+    this.#readers++;
     const earlier = {
       client,
       consumer: undefined,
       ensure: (signal: AbortSignal) => waitForStreamOf010(this.#manager, shard, signal),
+      readers,
       onError,
     };
+    const hadEarlier = shard < USAGE_SHARDS;
     return this.#subscriptions.start(async (signal) => {
-      await Promise.all([readShard(deps, shard, handle, signal), readShard(earlier, shard, handle, signal)]);
+      await Promise.all([
+        readShard(deps, shard, handle, signal),
+        hadEarlier && readShard(earlier, shard, handle, signal),
+      ]);
+      this.#readers--;
     });
   }
 
-  async position(): Promise<StreamPosition> {
+  async position(shards = USAGE_SHARDS): Promise<StreamPosition> {
     const { created, state } = await this.#identity.refresh();
     const handledUpTo = await Promise.all(
-      Array.from({ length: USAGE_SHARDS }, (_, shard) => acknowledgedUpTo(this.#manager, shard)),
+      Array.from({ length: shards }, (_, shard) => acknowledgedUpTo(this.#manager, shard)),
     );
     return { streamId: created, lastSequence: BigInt(state.last_seq), handledUpTo };
+  }
+
+  async shardsInUse(): Promise<readonly number[]> {
+    const shards = Array.from({ length: MAX_USAGE_SHARDS }, (_, shard) => shard);
+    // Once: sixty requests, for shards that were idle when this process began.
+    this.#shardsRead ??= (
+      await Promise.all(
+        shards.map(async (shard) => ((await findConsumer(this.#manager, shard)) ? [shard] : [])),
+      )
+    ).flat();
+    return [...new Set([...this.#shardsRead, ...(await waitingShards(this.#manager))])];
   }
 
   announce(name: string, payload: Uint8Array): void {

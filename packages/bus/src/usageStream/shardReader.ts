@@ -1,12 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Consumer, ConsumerInfo, JetStreamClient, JsMsg } from '@nats-io/jetstream';
+import { USAGE_SHARDS } from '@weighbridge/contracts';
 import { type BatchBuffer, createBatchBuffer } from './batchBuffer.ts';
 import { senderOf } from './subjects.ts';
 import { BATCH_FAILED, pauseAfter, type UsageMessage, type UsageStreamEvents } from './usageStream.ts';
 
 /**
  * The size of a fetch; the next one is sent when these messages are here and the buffer has space. So the memory of a shard
- * is bounded by a multiple of its largest message. A fetch has a fixed cost, so it is larger while messages are small.
+ * is bounded by a multiple of its largest message, and that of many shards by the same. A fetch has a fixed cost, so it is larger while
+ * messages are small.
  */
 const MIN_FETCH_MESSAGES = 64;
 const MAX_FETCH_MESSAGES = 256;
@@ -35,6 +37,8 @@ export interface ReaderDeps extends UsageStreamEvents {
   readonly consumer: ConsumerInfo | undefined;
   /** Creates the stream and the shard's consumer if they are missing, or waits for them until the signal aborts. */
   readonly ensure: (signal: AbortSignal) => Promise<ConsumerInfo>;
+  /** How many shards this process reads. */
+  readonly readers: () => number;
 }
 
 /**
@@ -78,7 +82,7 @@ async function handleBatch(
 }
 
 async function receive(
-  { client, consumer, ensure, onError }: ReaderDeps,
+  { client, consumer, ensure, readers, onError }: ReaderDeps,
   shard: number,
   arrived: BatchBuffer<Arrived>,
   signal: AbortSignal,
@@ -90,7 +94,8 @@ async function receive(
     try {
       known ??= await ensure(signal);
       await arrived.waitForSpace(signal);
-      largest = await fetch(client.consumers.getConsumerFromInfo(known), fetchSize(largest), arrived, signal);
+      const size = fetchSize(largest, readers());
+      largest = await fetch(client.consumers.getConsumerFromInfo(known), size, arrived, signal);
       failures = 0;
     } catch (error) {
       if (signal.aborted) return;
@@ -102,9 +107,10 @@ async function receive(
 }
 
 /** How many messages to fetch, from the size of the largest message of the previous fetch. */
-function fetchSize(largestBytes: number): number {
+function fetchSize(largestBytes: number, readers: number): number {
   const count = Math.floor(SMALL_FETCH_BYTES / largestBytes);
-  return Math.min(Math.max(count, MIN_FETCH_MESSAGES), MAX_FETCH_MESSAGES);
+  const least = Math.ceil(MIN_FETCH_MESSAGES / Math.max(1, readers / USAGE_SHARDS));
+  return Math.min(Math.max(count, least), MAX_FETCH_MESSAGES);
 }
 
 /** Fetches `count` messages, or what arrives before the time-out. Resolves with the bytes of the largest. */

@@ -12,7 +12,15 @@ import {
 } from '@nats-io/jetstream';
 import { nanos } from '@nats-io/transport-node';
 import { configDifferences, type Mismatch, STREAM_NAME_IN_USE } from '../nats/streamMismatch.ts';
-import { STREAM, STREAM_OF_0_1_0, SUBJECTS, SUBJECTS_OF_0_1_0, subjectOf, subjectOf010 } from './subjects.ts';
+import {
+  STREAM,
+  STREAM_OF_0_1_0,
+  SUBJECTS,
+  SUBJECTS_OF_0_1_0,
+  shardOf,
+  subjectOf,
+  subjectOf010,
+} from './subjects.ts';
 
 const durableOf = (shard: number): string => `metering-s${shard}`;
 
@@ -122,6 +130,13 @@ export async function acknowledgedUpTo(
 async function holdsMessages(manager: Pick<JetStreamManager, 'streams'>, shard: number): Promise<boolean> {
   const { state } = await manager.streams.info(STREAM, { subjects_filter: subjectOf(shard, '*') });
   return Object.keys(state.subjects ?? {}).length > 0;
+}
+
+/** The shards that have messages in the stream: one request, however many shards and producers there are. */
+export async function waitingShards(manager: Pick<JetStreamManager, 'streams'>): Promise<readonly number[]> {
+  const { state } = await manager.streams.info(STREAM, { subjects_filter: SUBJECTS });
+  const shards = new Set(Object.keys(state.subjects ?? {}).map(shardOf));
+  return [...shards].filter((shard) => shard !== undefined);
 }
 
 export function findStream(manager: JetStreamManager): Promise<StreamInfo | undefined> {

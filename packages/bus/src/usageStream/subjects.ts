@@ -1,3 +1,5 @@
+import { MAX_USAGE_SHARDS } from '@weighbridge/contracts';
+
 /** The JetStream stream of usage. */
 export const STREAM = 'USAGE_EVENTS';
 /** Producers ask here for the acks that they missed. */
@@ -12,10 +14,17 @@ const USAGE = 'usage.v2';
 /** All usage: a shard, and the producer that sends it. */
 export const SUBJECTS = `${USAGE}.*.*`;
 const TOKEN = /^[\w-]+$|^\*$/;
+const SHARD = /^usage\.v2\.s(\d{1,2})\./;
 
 /** A shard's usage of one producer; either may be `*`. */
 export function subjectOf(shard: number | '*', producerId: string): string {
   return `${USAGE}.${shard === '*' ? '*' : `s${shard}`}.${token(producerId)}`;
+}
+
+/** The shard of a subject of usage; undefined if no release has such a shard. */
+export function shardOf(subject: string): number | undefined {
+  const [, shard] = SHARD.exec(subject) ?? [];
+  return shard !== undefined && Number(shard) < MAX_USAGE_SHARDS ? Number(shard) : undefined;
 }
 
 /** The producer at the end of a subject. NATS' permissions are by subject: who may not publish here is not that producer. */

@@ -1,5 +1,6 @@
 import { AckPolicy, jetstream, RetentionPolicy } from '@nats-io/jetstream';
 import { connect, nanos } from '@nats-io/transport-node';
+import { MAX_USAGE_SHARDS, USAGE_SHARDS } from '@weighbridge/contracts';
 import { eventually, startNats, useNats } from '@weighbridge/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { deferred } from '../../test/deferred.ts';
@@ -133,6 +134,24 @@ describe.each(Object.entries(implementations))('the usage stream, %s', (_name, o
     await stream.close();
   });
 
+  it('names the shards that are used beyond the first, before and after they are read', async () => {
+    const stream = await open();
+    const used = async () => (await stream.shardsInUse()).filter((shard) => shard >= USAGE_SHARDS).sort();
+    expect(await used()).toEqual([]);
+    await stream.publish(17, PRODUCER, '17', bytes('usage'));
+    await stream.publish(MAX_USAGE_SHARDS - 1, PRODUCER, '63', bytes('usage'));
+    expect(await used()).toEqual([17, 63]);
+    expect(await deliver(stream, 63, 1, () => {})).toEqual(['usage']);
+    const { handledUpTo, lastSequence } = await eventually(async () => {
+      const position = await stream.position(MAX_USAGE_SHARDS);
+      expect(position.handledUpTo[63]).toBe(position.lastSequence);
+      return position;
+    });
+    expect(handledUpTo).toHaveLength(MAX_USAGE_SHARDS);
+    expect(handledUpTo[17]).toBeLessThan(lastSequence);
+    await stream.close();
+  });
+
   it('shares the messages of a shard between its readers, each once', async () => {
     const stream = await open();
     const seen: string[] = [];
@@ -239,6 +258,15 @@ describe('JetStream', () => {
     await reader.consume(0, async (batch) => arrived.resolve(batch[0]?.payload));
     expect([...((await arrived.promise) ?? [])]).toEqual([1, 2, 3]);
     await reader.close();
+  });
+
+  it('names a shard that another worker has read and emptied', async () => {
+    const first = await openJetStream();
+    await (await first.consume(40, async () => {})).stop();
+    await first.close();
+    const next = await openJetStream();
+    expect(await next.shardsInUse()).toEqual([40]);
+    await next.close();
   });
 
   it("refuses a message larger than the server's limit with a permanent error", async () => {

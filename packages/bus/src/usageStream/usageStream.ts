@@ -23,7 +23,7 @@ export interface StreamPosition {
   readonly streamId: string;
   /** The sequence of the newest message; 0 before the first. */
   readonly lastSequence: bigint;
-  /** By shard: all messages of the shard up to this sequence are handled. */
+  /** By shard, of those asked for: all messages of the shard up to this sequence are handled. */
   readonly handledUpTo: readonly bigint[];
 }
 
@@ -57,8 +57,11 @@ export interface UsageStream {
    */
   consume(shard: number, handle: (batch: readonly UsageMessage[]) => Promise<void>): Promise<Subscription>;
 
-  /** Rejects when the stream does not respond within a time-out. */
-  position(): Promise<StreamPosition>;
+  /** With the first `shards` shards; default `USAGE_SHARDS`. Rejects when the stream does not respond within a time-out. */
+  position(shards?: number): Promise<StreamPosition>;
+
+  /** The shards that someone reads or has read, and those whose messages wait. Rejects as `position` does. */
+  shardsInUse(): Promise<readonly number[]>;
 
   /** Sends an ack to every listener of this producer. Best effort: it is not stored for those who listen later. */
   sendAck(producerId: string, payload: Uint8Array): void;

@@ -1,6 +1,12 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
-import { Outcome, PriceSource, UsageBatchSchema, UsageEventSchema } from '@weighbridge/contracts';
+import {
+  MAX_USAGE_SHARDS,
+  Outcome,
+  PriceSource,
+  UsageBatchSchema,
+  UsageEventSchema,
+} from '@weighbridge/contracts';
 import { readUsageBatch } from '@weighbridge/usage';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -237,6 +243,20 @@ it('a payload that cannot be decoded is refused with a reason that names the exp
   expect(decodeEvent(garbage, undefined, ids).refused).toMatchObject([
     { kind: 'event', reason: expect.stringMatching(reason) },
   ]);
+});
+
+it('a message of any shard that an epoch may have is read, and one of a further shard is refused as a whole', () => {
+  const { producerId, epoch } = origin;
+  const read = (shard: number) => {
+    const batch = { producerId, epoch, shard, firstN: 1n, events: [encodedEvent()] };
+    const { received, refused } = decodeBatch(
+      toBinary(UsageBatchSchema, create(UsageBatchSchema, batch)),
+      ids,
+    );
+    return [received.map((range) => range.shard), refused.map(({ reason }) => reason)];
+  };
+  for (let shard = 0; shard < MAX_USAGE_SHARDS; shard++) expect(read(shard)).toEqual([[shard], []]);
+  expect(read(MAX_USAGE_SHARDS)).toEqual([[], [`shard ${MAX_USAGE_SHARDS} does not exist`]]);
 });
 
 it("a message on another producer's subject is refused as a whole, with a sender that can be stored", () => {

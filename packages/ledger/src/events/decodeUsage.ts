@@ -1,5 +1,10 @@
 import { type DescMessage, fromBinary, type MessageShape } from '@bufbuild/protobuf';
-import { USAGE_SHARDS, UsageBatchSchema, type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
+import {
+  MAX_USAGE_SHARDS,
+  UsageBatchSchema,
+  type UsageEvent,
+  UsageEventSchema,
+} from '@weighbridge/contracts';
 import {
   type BatchProof,
   batchProof,
@@ -146,7 +151,7 @@ export function decodeByLibrary(
 function checkBatch({ producerId, epoch, shard, firstN, events }: UsageBatchFields): void {
   if (!UUID.test(producerId)) throw new Error('producer_id is not a UUID');
   if (!UUID.test(epoch)) throw new Error('epoch is not a UUID');
-  if (shard >= USAGE_SHARDS) throw new Error(`shard ${shard} does not exist`);
+  if (shard >= MAX_USAGE_SHARDS) throw new Error(`shard ${shard} does not exist`);
   if (firstN < 1n || firstN > MAX_N) throw new Error('first_n is out of range');
   if (events.length > MAX_EVENTS_PER_TRANSACTION) {
     throw new Error(`a message may contain at most ${MAX_EVENTS_PER_TRANSACTION} events`);

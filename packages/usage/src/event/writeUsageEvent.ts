@@ -84,14 +84,21 @@ export function eventHead(request: BilledRequest, start: AttemptStart): Uint8Arr
     .finish();
 }
 
-/** The shard of the usage stream for the events of a key. */
-export function eventShard(key: PayingKey): number {
-  return partOf(key).shard;
+/** The shard of a key's events, in an epoch of so many. */
+export function eventShard(key: PayingKey, shards: number): number {
+  const part = partOf(key);
+  if (part.shards !== shards) {
+    part.shards = shards;
+    part.shard = usageShard(key.principalId, shards);
+  }
+  return part.shard;
 }
 
 /** What all events of a key have in common: where they go, and their bytes that say who pays. */
 interface KeyPart {
-  readonly shard: number;
+  /** Of a process's epoch; 0 until it is known. */
+  shards: number;
+  shard: number;
   readonly bytes: Uint8Array;
 }
 
@@ -101,7 +108,6 @@ const keyParts = new WeakMap<PayingKey, KeyPart>();
 function partOf(key: PayingKey): KeyPart {
   const known = keyParts.get(key);
   if (known) return known;
-  const [policy] = key.policies;
   const bytes = toBinary(
     UsageEventSchema,
     create(UsageEventSchema, {
@@ -111,7 +117,7 @@ function partOf(key: PayingKey): KeyPart {
       teamId: key.teamId,
     }),
   );
-  const part = { shard: policy ? usageShard(policy.bucket) : 0, bytes };
+  const part = { shards: 0, shard: 0, bytes };
   keyParts.set(key, part);
   return part;
 }

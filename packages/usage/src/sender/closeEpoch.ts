@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ProducerKey, USAGE_SHARDS } from '@weighbridge/contracts';
+import type { ProducerKey } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
 import type { SpoolEpoch } from '../spool/types.ts';
 
@@ -9,6 +9,7 @@ export type CloseEpoch = (epoch: EpochEnd) => Promise<boolean>;
 interface EpochEnd {
   readonly producerId: string;
   readonly epoch: string;
+  /** Of each shard that it declared. */
   readonly lastN: readonly bigint[];
   /** The producer's; undefined if it is of an older release, or its key is lost. */
   readonly key: ProducerKey | undefined;
@@ -27,7 +28,7 @@ export async function closeEpochOnceAcked(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { producerId, key } = epoch;
-  const lastN = Array.from({ length: USAGE_SHARDS }, (_, shard) => epoch.lastN(shard));
+  const lastN = Array.from({ length: epoch.shards }, (_, shard) => epoch.lastN(shard));
   for (let pause = PAUSE_MIN_MS; !signal.aborted; pause = Math.min(pause * 2, PAUSE_MAX_MS)) {
     try {
       if (await closeEpoch({ producerId, epoch: epoch.epoch, lastN, key })) {

@@ -1,11 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import type { Subscription, UsageStream } from '@weighbridge/bus';
-import {
-  USAGE_SHARDS,
-  type UsageConfirm,
-  UsageConfirmQuerySchema,
-  UsageConfirmsSchema,
-} from '@weighbridge/contracts';
+import { type UsageConfirm, UsageConfirmQuerySchema, UsageConfirmsSchema } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
 import type { SettledEvent, SpoolEpoch } from '../spool/types.ts';
 import { ShardSender, type ShardSenderDeps } from './shardSender.ts';
@@ -30,7 +25,7 @@ export function startEpochSender(
   { askFirst }: { readonly askFirst: boolean },
 ): EpochSender {
   const { stream, timing, nowMs, logger } = deps;
-  const shards = Array.from({ length: USAGE_SHARDS }, (_, shard) => new ShardSender(deps, epoch, shard));
+  const shards = Array.from({ length: epoch.shards }, (_, shard) => new ShardSender(deps, epoch, shard));
   let isChecking = false;
   let running: Promise<unknown> | undefined;
 
@@ -51,7 +46,7 @@ export function startEpochSender(
     try {
       requestAcks(stream, epoch);
       const checks = shards.map((shard) => shard.beginLossCheck());
-      const position = await stream.position();
+      const position = await stream.position(epoch.shards);
       for (const check of checks) check(position);
     } catch (error) {
       logger.debug({ err: error }, 'failed to read the position of the usage stream');
@@ -85,15 +80,15 @@ export function startEpochSender(
 
 /** The number of an epoch's events that the ledger has not acked. */
 export function unackedIn(epoch: SpoolEpoch): number {
-  return sumOverShards((shard) => epoch.lastN(shard) - epoch.ackedN(shard));
+  return sumOverShards(epoch, (shard) => epoch.lastN(shard) - epoch.ackedN(shard));
 }
 
 export function eventsIn(epoch: SpoolEpoch): number {
-  return sumOverShards((shard) => epoch.lastN(shard));
+  return sumOverShards(epoch, (shard) => epoch.lastN(shard));
 }
 
-function sumOverShards(count: (shard: number) => bigint): number {
-  return Array.from({ length: USAGE_SHARDS }, (_, shard) => Number(count(shard))).reduce((a, b) => a + b, 0);
+function sumOverShards({ shards }: SpoolEpoch, count: (shard: number) => bigint): number {
+  return Array.from({ length: shards }, (_, shard) => Number(count(shard))).reduce((a, b) => a + b, 0);
 }
 
 /** Passes the ledger's acks of one epoch to `handle`, until stopped. */
@@ -114,8 +109,8 @@ function listenForAcks(
 
 /** Asks the ledger for the acks of an epoch. They arrive as any other acks do, if there is a reply. */
 function requestAcks(stream: Pick<UsageStream, 'requestAck'>, epochOfSpool: SpoolEpoch): void {
-  const { producerId, epoch } = epochOfSpool;
-  const acked = Array.from({ length: USAGE_SHARDS }, (_, shard) => ({
+  const { producerId, epoch, shards } = epochOfSpool;
+  const acked = Array.from({ length: shards }, (_, shard) => ({
     producerId,
     epoch,
     shard,

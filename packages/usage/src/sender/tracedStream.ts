@@ -6,7 +6,8 @@ export function tracedStream(stream: UsageStream, tracing: Tracing): UsageStream
   // One by one: a spread would lose the methods of a class.
   return {
     consume: (shard, handle) => stream.consume(shard, handle),
-    position: () => stream.position(),
+    position: (shards) => stream.position(shards),
+    shardsInUse: () => stream.shardsInUse(),
     sendAck: (producerId, payload) => stream.sendAck(producerId, payload),
     onAck: (producerId, handle) => stream.onAck(producerId, handle),
     requestAck: (payload) => stream.requestAck(payload),

@@ -5,6 +5,7 @@ function epoch() {
   const lastN = [0n, 0n, 0n, 0n];
   const ackedN = [0n, 0n, 0n, 0n];
   return {
+    shards: lastN.length,
     lastN: (shard: number) => lastN[shard] ?? 0n,
     ackedN: (shard: number) => ackedN[shard] ?? 0n,
     settle: (shard: number) => {

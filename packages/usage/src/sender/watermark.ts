@@ -1,4 +1,3 @@
-import { USAGE_SHARDS } from '@weighbridge/contracts';
 import type { SpoolEpoch } from '../spool/types.ts';
 
 /** Beyond this, older samples are thinned out, so that memory stays flat while nothing is acked. */
@@ -15,10 +14,10 @@ interface Sample {
  * be read regularly. All times are the caller's, monotonic.
  */
 export class Watermark {
-  readonly #epoch: Pick<SpoolEpoch, 'lastN' | 'ackedN'>;
+  readonly #epoch: Pick<SpoolEpoch, 'shards' | 'lastN' | 'ackedN'>;
   #samples: Sample[];
 
-  constructor(epoch: Pick<SpoolEpoch, 'lastN' | 'ackedN'>, nowMs: number) {
+  constructor(epoch: Pick<SpoolEpoch, 'shards' | 'lastN' | 'ackedN'>, nowMs: number) {
     this.#epoch = epoch;
     this.#samples = [{ atMs: nowMs, lastN: this.#lastN() }];
   }
@@ -44,7 +43,7 @@ export class Watermark {
   }
 
   #lastN(): readonly bigint[] {
-    return Array.from({ length: USAGE_SHARDS }, (_, shard) => this.#epoch.lastN(shard));
+    return Array.from({ length: this.#epoch.shards }, (_, shard) => this.#epoch.lastN(shard));
   }
 
   #isAcked(lastN: readonly bigint[]): boolean {

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { type ProducerKey, USAGE_SHARDS } from '@weighbridge/contracts';
+import type { ProducerKey } from '@weighbridge/contracts';
 import type { FileSystem } from './fileSystem.ts';
 
 /**
@@ -20,7 +20,7 @@ export interface Segment {
   bytes: number;
   /** Sealing could not cut the file. Its valid length stands in the next segment's header, which must then stay too. */
   hasUncutTail: boolean;
-  /** By shard, the first and last event numbers in it; 0 if it has none. */
+  /** By shard, the first and last event numbers in it; 0 or absent if it has none. */
   readonly firstN: bigint[];
   readonly lastN: bigint[];
 }
@@ -35,7 +35,7 @@ export interface OpenSegment {
 
 export function newSegment(folder: string, seq: number): Segment {
   const path = join(folder, `${String(seq).padStart(10, '0')}.spool`);
-  return { seq, path, bytes: 0, hasUncutTail: false, firstN: perShard(0n), lastN: perShard(0n) };
+  return { seq, path, bytes: 0, hasUncutTail: false, firstN: [], lastN: [] };
 }
 
 /** Undefined if the file is not a segment. */
@@ -44,12 +44,20 @@ export function segmentSeq(fileName: string): number | undefined {
   return seq === undefined ? undefined : Number(seq);
 }
 
-export function perShard<T>(value: T): T[] {
-  return Array.from({ length: USAGE_SHARDS }, () => value);
+/** The numbers of an epoch that has no events. */
+export function noNumbers(shards: number): bigint[] {
+  return Array.from({ length: shards }, () => 0n);
+}
+
+/** Adds the shards that are missing up to this number of them. */
+export function widen(numbers: bigint[], shards: number): void {
+  while (numbers.length < shards) numbers.push(0n);
 }
 
 /** Widens the segment's number range of a shard to include `n`. */
 export function indexSettled(segment: Segment, shard: number, n: bigint): void {
+  widen(segment.firstN, shard + 1);
+  widen(segment.lastN, shard + 1);
   const first = segment.firstN[shard] ?? 0n;
   if (first === 0n || n < first) segment.firstN[shard] = n;
   if (n > (segment.lastN[shard] ?? 0n)) segment.lastN[shard] = n;
@@ -65,6 +73,7 @@ export interface EpochIndex {
   /** Starting value of the records' checksums; see recordFormat.ts. */
   readonly seed: number;
   readonly segments: Segment[];
+  /** As long as the epoch has shards, as is `ackedN`. */
   readonly lastN: bigint[];
   readonly ackedN: bigint[];
   /** Called with the bytes that a write added on disk, or a deletion removed (negative). */
@@ -79,6 +88,7 @@ export function numberOf(numbers: readonly bigint[], shard: number): bigint {
 
 /** Raises each number to its counterpart if that is higher. */
 export function raiseNumbers(numbers: bigint[], to: readonly bigint[]): void {
+  widen(numbers, to.length);
   for (const [shard, n] of to.entries()) if (n > (numbers[shard] ?? 0n)) numbers[shard] = n;
 }
 

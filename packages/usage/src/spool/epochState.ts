@@ -1,5 +1,6 @@
+import { USAGE_SHARDS } from '@weighbridge/contracts';
 import { AttemptRecord } from './attemptRecord.ts';
-import { indexSettled, perShard, raiseNumbers, type Segment } from './epochIndex.ts';
+import { indexSettled, noNumbers, raiseNumbers, type Segment, widen } from './epochIndex.ts';
 import {
   decodeAck,
   decodeHeader,
@@ -18,11 +19,11 @@ interface LiveRecords {
   readonly leases: Map<string, Buffer>;
 }
 
-/** An epoch's state, rebuilt from its records. */
+/** An epoch's state, rebuilt from its records. Without an intact header, it has the shards that records name. */
 export class EpochState {
   live: LiveRecords = noRecords();
-  readonly lastN: bigint[] = perShard(0n);
-  readonly ackedN: bigint[] = perShard(0n);
+  readonly lastN: bigint[] = noNumbers(USAGE_SHARDS);
+  readonly ackedN: bigint[] = noNumbers(USAGE_SHARDS);
 }
 
 function noRecords(): LiveRecords {
@@ -74,6 +75,7 @@ export class SegmentLoader {
     const shard = settledShard(record);
     const n = settledN(record);
     indexSettled(this.#segment, shard, n);
+    widen(lastN, shard + 1);
     if (n > (lastN[shard] ?? 0n)) lastN[shard] = n;
     live.unsettled.delete(eventIdOf(record));
   }

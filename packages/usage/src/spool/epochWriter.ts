@@ -12,7 +12,7 @@ import {
 } from './epochIndex.ts';
 import type { FileSystem } from './fileSystem.ts';
 import { RecordBuffer, totalBytes, writeFully } from './fileSystem.ts';
-import { encodeHeader, encodeSettle, HEADER_BYTES } from './recordFormat.ts';
+import { encodeHeader, encodeSettle, headerBytes } from './recordFormat.ts';
 import { RetryDelay } from './retryDelay.ts';
 import type { SettledEvent } from './types.ts';
 
@@ -87,7 +87,7 @@ export class EpochWriter {
 
   /** The size of a new segment's header and copies, if one began now. */
   get preambleBytes(): number {
-    return HEADER_BYTES + this.#bytesToCopy;
+    return headerBytes(this.#deps.epoch.lastN.length) + this.#bytesToCopy;
   }
 
   /** False after a failure, until the retry delay is over. */

@@ -78,6 +78,10 @@ export class FolderSpool implements Spool {
     };
   }
 
+  get shards(): number {
+    return this.own.shards;
+  }
+
   get usedBytes(): number {
     return this.#space.usedBytes;
   }

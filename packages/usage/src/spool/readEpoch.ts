@@ -1,15 +1,15 @@
 import { readdir, stat } from 'node:fs/promises';
 import type { Logger } from '@weighbridge/runtime';
 import type { AttemptRecord } from './attemptRecord.ts';
-import { type EpochIndex, newSegment, raiseNumbers, type Segment, segmentSeq } from './epochIndex.ts';
+import { type EpochIndex, newSegment, raiseNumbers, type Segment, segmentSeq, widen } from './epochIndex.ts';
 import { EpochState, SegmentLoader } from './epochState.ts';
 import type { FileSystem } from './fileSystem.ts';
 import { findKey } from './producerKeys.ts';
 import {
   decodeHeader,
   epochSeed,
-  HEADER_BYTES,
   type Header,
+  MAX_HEADER_BYTES,
   RecordType,
   recordType,
 } from './recordFormat.ts';
@@ -62,6 +62,8 @@ export async function readEpoch(
 
   const segments = found.map(({ segment }) => segment).filter(({ bytes }) => bytes > 0);
   const { live, lastN, ackedN } = state;
+  for (const { shard } of live.unsettled.values()) widen(lastN, shard + 1);
+  widen(lastN, ackedN.length);
   raiseNumbers(
     ackedN,
     lastN.map((last, shard) => deletedUpTo(segments, shard, last)),
@@ -99,7 +101,7 @@ async function findSegments(files: FileSystem, folder: string, seed: number): Pr
 
 async function readHeader(files: FileSystem, segment: Segment, seed: number): Promise<Header | undefined> {
   let header: Header | undefined;
-  const range = { from: 0, to: Math.min(segment.bytes, HEADER_BYTES), seed };
+  const range = { from: 0, to: Math.min(segment.bytes, MAX_HEADER_BYTES), seed };
   await scanSegment(files, segment.path, range, (record) => {
     if (recordType(record) === RecordType.header) header = decodeHeader(record);
     return false;

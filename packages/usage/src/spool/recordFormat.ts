@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { USAGE_SHARDS } from '@weighbridge/contracts';
+import { MAX_USAGE_SHARDS, USAGE_SHARDS } from '@weighbridge/contracts';
 import type { Intent } from './attemptRecord.ts';
 
 /**
@@ -7,7 +7,7 @@ import type { Intent } from './attemptRecord.ts';
  * little-endian. The checksum is the CRC-32 of type and payload, seeded with the epoch: bytes of another epoch never pass
  * as a record.
  *
- * header  opens a segment: epoch, valid length of the segment before, number of copies that follow
+ * header  opens a segment: epoch, valid length of the segment before, number of copies that follow, numbers by shard
  * intent  an attempt is about to be sent; its reservation is charged if no settle follows
  * settle  an attempt ended and got its number
  * ack     the numbers that the ledger has, by shard
@@ -18,9 +18,18 @@ export const RecordType = { header: 1, intent: 2, settle: 3, ack: 4, lease: 5 } 
 export const FRAME_BYTES = 9;
 export const MAX_RECORD_BYTES = 1024 * 1024;
 const CHECKED_FROM = 8;
-const FORMAT_VERSION = 1;
+/** The header of an epoch of `USAGE_SHARDS` shards, which every release reads. */
+const FORMAT_OF_FOUR = 1;
+/** As that, with a byte before its numbers that says of how many shards they are. */
+const FORMAT_OF_MORE = 2;
 /** Producer and epoch are UUIDs. */
-export const HEADER_BYTES = FRAME_BYTES + 1 + 2 * 37 + 8 + 4 + 2 * 8 * USAGE_SHARDS;
+const HEADER_FIXED_BYTES = FRAME_BYTES + 1 + 2 * 37 + 8 + 4;
+export const MAX_HEADER_BYTES = headerBytes(MAX_USAGE_SHARDS);
+
+/** The size of a header. */
+export function headerBytes(shards: number): number {
+  return HEADER_FIXED_BYTES + (shards === USAGE_SHARDS ? 0 : 1) + 2 * 8 * shards;
+}
 
 export function epochSeed(epoch: string): number {
   return crc32(epoch);
@@ -78,6 +87,7 @@ export interface Header {
   readonly previousBytes: number;
   /** How many copies of open intents and of leases follow directly. */
   readonly copies: number;
+  /** As long as the epoch has shards, as is `ackedN`. */
   readonly lastN: readonly bigint[];
   readonly ackedN: readonly bigint[];
 }
@@ -85,27 +95,34 @@ export interface Header {
 export function encodeHeader(seed: number, header: Header): Buffer {
   const { producerId, epoch } = header;
   const texts = 2 + producerId.length + epoch.length;
-  const record = newRecord(RecordType.header, 1 + texts + 8 + 4 + 2 * 8 * USAGE_SHARDS);
-  record[FRAME_BYTES] = FORMAT_VERSION;
+  const shards = header.lastN.length;
+  const isOfFour = shards === USAGE_SHARDS;
+  const record = newRecord(RecordType.header, 1 + texts + 8 + 4 + (isOfFour ? 0 : 1) + 2 * 8 * shards);
+  record[FRAME_BYTES] = isOfFour ? FORMAT_OF_FOUR : FORMAT_OF_MORE;
   let at = writeText(record, epoch, writeText(record, producerId, FRAME_BYTES + 1));
   at = record.writeBigUInt64LE(BigInt(header.previousBytes), at);
   at = record.writeUInt32LE(header.copies, at);
+  if (!isOfFour) at = record.writeUInt8(shards, at);
   writeNumbers(record, header.ackedN, writeNumbers(record, header.lastN, at));
   return seal(record, seed);
 }
 
 /** Undefined if the format version is unknown. */
 export function decodeHeader(record: Buffer): Header | undefined {
-  if (record[FRAME_BYTES] !== FORMAT_VERSION) return undefined;
+  const version = record[FRAME_BYTES];
+  if (version !== FORMAT_OF_FOUR && version !== FORMAT_OF_MORE) return undefined;
   const epochAt = textEnd(record, FRAME_BYTES + 1);
   const at = textEnd(record, epochAt);
+  const isOfFour = version === FORMAT_OF_FOUR;
+  const shards = isOfFour ? USAGE_SHARDS : record.readUInt8(at + 12);
+  const numbersAt = at + (isOfFour ? 12 : 13);
   return {
     producerId: readText(record, FRAME_BYTES + 1),
     epoch: readText(record, epochAt),
     previousBytes: Number(record.readBigUInt64LE(at)),
     copies: record.readUInt32LE(at + 8),
-    lastN: readNumbers(record, at + 12),
-    ackedN: readNumbers(record, at + 12 + 8 * USAGE_SHARDS),
+    lastN: readNumbers(record, numbersAt, shards),
+    ackedN: readNumbers(record, numbersAt + 8 * shards, shards),
   };
 }
 
@@ -174,13 +191,13 @@ export function settledBytes(record: Buffer): Buffer {
 }
 
 export function encodeAck(seed: number, ackedN: readonly bigint[]): Buffer {
-  const record = newRecord(RecordType.ack, 8 * USAGE_SHARDS);
+  const record = newRecord(RecordType.ack, 8 * ackedN.length);
   writeNumbers(record, ackedN, FRAME_BYTES);
   return seal(record, seed);
 }
 
 export function decodeAck(record: Buffer): bigint[] {
-  return readNumbers(record, FRAME_BYTES);
+  return readNumbers(record, FRAME_BYTES, (record.length - FRAME_BYTES) / 8);
 }
 
 export function encodeLease(seed: number, key: string, bytes: Uint8Array): Buffer {
@@ -204,6 +221,6 @@ function writeNumbers(record: Buffer, numbers: readonly bigint[], at: number): n
   return end;
 }
 
-function readNumbers(record: Buffer, at: number): bigint[] {
-  return Array.from({ length: USAGE_SHARDS }, (_, shard) => record.readBigUInt64LE(at + 8 * shard));
+function readNumbers(record: Buffer, at: number, shards: number): bigint[] {
+  return Array.from({ length: shards }, (_, shard) => record.readBigUInt64LE(at + 8 * shard));
 }

@@ -209,6 +209,34 @@ describe('a spool', () => {
     await next.close();
   });
 
+  it.each([4, 23])(
+    'without any intact header, an epoch of %i shards has those that its records name',
+    async (shards) => {
+      const place = newTrackedPlace();
+      const spool = await place.open({ shards });
+      for (let shard = 0; shard < shards; shard++) {
+        const eventId = `event-${shard}`;
+        const attempt = spool.begin({ eventId, shard, reserveNanoUsd: 9n, head: headOf(eventId) });
+        // The last is known by its INTENT alone.
+        if (shard < shards - 1) attempt.settle(tailOf(1n));
+      }
+      spool.flush();
+      await spool.close();
+      const [file] = filesOf(place, spool.epoch);
+      if (!file) throw new Error('the epoch has no file');
+      const bytes = readFileSync(file.path);
+      bytes.fill(0xff, 0, 20);
+      writeFileSync(file.path, bytes);
+      const next = await place.open();
+      const [left] = await next.takeOrphanedEpochs();
+      expect(left?.shards).toBe(shards);
+      for (let shard = 0; shard < shards; shard++) {
+        expect(left && (await unackedEvents(left, shard)).map(({ n }) => n)).toEqual([1n]);
+      }
+      await next.close();
+    },
+  );
+
   it('reads each file about once, however small the requested parts are', async () => {
     let readBytes = 0;
     const files = {

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
-import { isSigningProducer, type ProducerKey } from '@weighbridge/contracts';
+import { isSigningProducer, type ProducerKey, USAGE_SHARDS } from '@weighbridge/contracts';
 import { ensureFolder, type FolderLock, type Logger } from '@weighbridge/runtime';
 import type { EpochIndex } from './epochIndex.ts';
-import { perShard } from './epochIndex.ts';
+import { noNumbers } from './epochIndex.ts';
 import { EpochWriter } from './epochWriter.ts';
 import { type FileSystem, nodeFileSystem } from './fileSystem.ts';
 import { DiskSpace, FolderSpool } from './folderSpool.ts';
@@ -48,7 +48,7 @@ async function openEpoch(options: SpoolOptions, key: ProducerKey, lock: FolderLo
   const { producerId } = key;
   const space = new DiskSpace(maxBytes);
   const resumed = await resumeSuspended({ dir, producerId, files, logger, addToDiskUse: space.addToDiskUse });
-  const epoch = resumed?.index ?? newIndex(dir, key, options.newId(), space);
+  const epoch = resumed?.index ?? newIndex(options, key, space);
   for (const { bytes } of epoch.segments) space.addToDiskUse(bytes);
   const writer = new EpochWriter({
     ...(resumed && { nextSeq: resumed.nextSeq, leases: resumed.leases }),
@@ -123,7 +123,12 @@ async function resumeSuspended({
   }
 }
 
-function newIndex(dir: string, key: ProducerKey, epoch: string, space: DiskSpace): EpochIndex {
+function newIndex(
+  { dir, newId, shards = USAGE_SHARDS }: SpoolOptions,
+  key: ProducerKey,
+  space: DiskSpace,
+): EpochIndex {
+  const epoch = newId();
   return {
     producerId: key.producerId,
     key,
@@ -131,8 +136,8 @@ function newIndex(dir: string, key: ProducerKey, epoch: string, space: DiskSpace
     folder: join(dir, epoch),
     seed: epochSeed(epoch),
     segments: [],
-    lastN: perShard(0n),
-    ackedN: perShard(0n),
+    lastN: noNumbers(shards),
+    ackedN: noNumbers(shards),
     addToDiskUse: space.addToDiskUse,
   };
 }

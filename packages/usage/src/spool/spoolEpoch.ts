@@ -117,6 +117,7 @@ function readable(files: FileSystem, epoch: EpochIndex) {
     producerId: epoch.producerId,
     key: epoch.key,
     epoch: epoch.epoch,
+    shards: epoch.lastN.length,
     lastN: (shard: number) => numberOf(epoch.lastN, shard),
     ackedN: (shard: number) => numberOf(epoch.ackedN, shard),
     read: createEventReader(files, epoch),

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import { Outcome } from '@weighbridge/contracts';
+import { MAX_USAGE_SHARDS, Outcome, USAGE_SHARDS } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import {
@@ -8,7 +8,6 @@ import {
   filesOf,
   headOf,
   newPlace,
-  SHARDS,
   type SpoolPlace,
   seeded,
   tailOf,
@@ -54,7 +53,10 @@ describe('a spool', () => {
       const random = seeded(seed);
       let place = track(newPlace());
       for (let life = 0; life < 3; life++) {
-        const spool = await place.open({ maxBytes: MAX_BYTES, segmentBytes: 500 + random() * 6_000 });
+        const shards = random() < 0.4 ? USAGE_SHARDS : 1 + Math.floor(random() * MAX_USAGE_SHARDS);
+        const segmentBytes = 500 + random() * 6_000;
+        const spool = await place.open({ maxBytes: MAX_BYTES, segmentBytes, shards });
+        expect(spool.shards).toBe(shards);
         const removed = await takeAll(spool, random() < 0.5);
         for (const name of removed) expect(existsSync(join(place.dir, name))).toBe(false);
         const { steps, acked, firstSafeCut } = await live(place, spool, random);
@@ -70,7 +72,7 @@ describe('a spool', () => {
           surviving = steps.filter((step) => step.file < name || (step.file === name && step.bytes <= cut));
         }
         await spool.close();
-        place = await recover(crashed, spool, expectedAfter(surviving), acked, random);
+        place = await recover(crashed, spool, expectedAfter(surviving, spool), acked, random);
       }
     },
   );
@@ -85,7 +87,7 @@ function track(place: SpoolPlace): SpoolPlace {
 async function takeAll(spool: Spool, isRemoving: boolean): Promise<string[]> {
   const removed: string[] = [];
   for (const epoch of await spool.takeOrphanedEpochs()) {
-    for (const shard of SHARDS) {
+    for (const shard of shardsOf(epoch)) {
       expect(numbers(await unackedEvents(epoch, shard))).toEqual(range(epoch, shard));
       if (isRemoving) epoch.ack(shard, epoch.lastN(shard));
     }
@@ -110,7 +112,8 @@ async function live(place: SpoolPlace, spool: Spool, random: () => number) {
     if (!opened.has(at.file)) opened.set(at.file, at.bytes);
     return at;
   };
-  const settled = SHARDS.map(() => 0n);
+  const shards = shardsOf(spool);
+  const settled = shards.map(() => 0n);
   const costs = new Map<string, bigint>();
   /** The sender gets events only in order, and only once they are in the file. */
   spool.onSettled((event) => {
@@ -138,14 +141,14 @@ async function live(place: SpoolPlace, spool: Spool, random: () => number) {
     }
     steps.push(...written);
     turn = [];
-    expect(settled).toEqual(SHARDS.map((shard) => spool.own.lastN(shard)));
+    expect(settled).toEqual(shards.map((shard) => spool.own.lastN(shard)));
   };
   const turnsOf = 1 + pick(12);
   for (let step = 20 + pick(150); step > 0; step--) {
     if (random() < 1 / turnsOf) await write();
     const kind = random();
     if (kind < 0.45) {
-      const begun = { eventId: newUuid(), shard: pick(4), reserve: BigInt(1 + pick(1_000_000)) };
+      const begun = { eventId: newUuid(), shard: pick(spool.shards), reserve: BigInt(1 + pick(1_000_000)) };
       const head = headOf(begun.eventId, pick(random() < 0.1 ? 5_000 : 300));
       const attempt = spool.begin({ ...begun, reserveNanoUsd: begun.reserve, head });
       open.push({ attempt, shard: begun.shard, headBytes: head.length });
@@ -168,14 +171,14 @@ async function live(place: SpoolPlace, spool: Spool, random: () => number) {
       writtenAtOnce++;
       noteWritten();
     } else if (kind < 0.95) {
-      const shard = pick(4);
+      const shard = pick(spool.shards);
       const { own } = spool;
       await write();
       const ahead = Number(own.lastN(shard) - own.ackedN(shard));
       own.ack(shard, own.ackedN(shard) + BigInt(pick(ahead + 1)));
       ackedAt = here();
     } else {
-      const shard = pick(4);
+      const shard = pick(spool.shards);
       await write();
       expect(numbers(await unackedEvents(spool.own, shard, 1 + pick(5_000)))).toEqual(
         range(spool.own, shard),
@@ -184,7 +187,7 @@ async function live(place: SpoolPlace, spool: Spool, random: () => number) {
   }
   // The crash comes during a turn, which is then lost, or at its end.
   if (random() < 0.3) await write();
-  const acked = SHARDS.map((shard) => spool.own.ackedN(shard));
+  const acked = shards.map((shard) => spool.own.ackedN(shard));
   return {
     steps,
     acked,
@@ -197,8 +200,8 @@ async function live(place: SpoolPlace, spool: Spool, random: () => number) {
   };
 }
 
-function expectedAfter(steps: readonly Step[]): Expected {
-  const expected: Expected = { settled: SHARDS.map(() => []), open: new Map() };
+function expectedAfter(steps: readonly Step[], spool: Spool): Expected {
+  const expected: Expected = { settled: shardsOf(spool).map(() => []), open: new Map() };
   for (const { begun, settled } of steps) {
     if (begun) expected.open.set(begun.eventId, begun);
     if (!settled) continue;
@@ -222,7 +225,10 @@ async function recover(
   if (!epoch) throw new Error('the crashed epoch is not orphaned');
   expect(epoch.producerId).toBe(before.producerId);
   const orphans = new Set(expected.open.keys());
-  for (const shard of SHARDS) {
+  const shards = shardsOf(epoch);
+  // All of the epoch may be lost, or more than its header.
+  if (epoch.shards > USAGE_SHARDS) expect(epoch.shards).toBe(before.shards);
+  for (const shard of shards) {
     const settled = expected.settled[shard] ?? [];
     const events = await unackedEvents(epoch, shard, 1 + Math.floor(random() * 4_000));
     expect(numbers(events)).toEqual(range(epoch, shard));
@@ -243,11 +249,11 @@ async function recover(
 
   // The recovered state survives another crash.
   const next = track(place.crashed());
-  const ends = SHARDS.map((shard) => epoch.lastN(shard));
+  const ends = shards.map((shard) => epoch.lastN(shard));
   const again = await next.open({ maxBytes: MAX_BYTES });
   const same = (await again.takeOrphanedEpochs()).find((one) => one.epoch === before.epoch);
-  expect(SHARDS.map((shard) => same?.lastN(shard))).toEqual(ends);
-  for (const shard of SHARDS) {
+  expect(shards.map((shard) => same?.lastN(shard))).toEqual(ends);
+  for (const shard of shards) {
     if (same) expect(numbers(await unackedEvents(same, shard))).toEqual(range(same, shard));
     same?.ack(shard, same.lastN(shard));
   }
@@ -256,6 +262,10 @@ async function recover(
   await again.own.remove();
   await again.close();
   return next;
+}
+
+function shardsOf({ shards }: { readonly shards: number }): number[] {
+  return Array.from({ length: shards }, (_, shard) => shard);
 }
 
 function numbers(events: readonly { n: bigint }[]): bigint[] {

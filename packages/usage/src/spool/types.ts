@@ -11,6 +11,8 @@ export interface SpoolOptions {
   readonly segmentBytes?: number;
   /** `process`: a record survives a crash of the process; `disk`: also of the machine (fsync, slower). */
   readonly sync: 'process' | 'disk';
+  /** How many shards a new epoch declares; default `USAGE_SHARDS`. */
+  readonly shards?: number;
   readonly newId: () => string;
   readonly now: () => Date;
   readonly logger: Logger;
@@ -23,6 +25,8 @@ export interface Spool {
   /** The id of this run, or of an earlier run that was suspended and that this one continues. */
   readonly epoch: string;
   readonly isResumed: boolean;
+  /** How many shards its epoch has. */
+  readonly shards: number;
   /** Bytes on disk of this producer's epochs, earlier ones included, adopted ones not. */
   readonly usedBytes: number;
   readonly maxBytes: number;
@@ -65,7 +69,10 @@ export interface Spool {
 }
 
 /** What attempts use of the spool: they are recorded before they cost anything, and from here their usage reaches the ledger. */
-export type UsageLog = Pick<Spool, 'hasRoom' | 'begin' | 'durable' | 'isDurableOnceWritten' | 'openAttempts'>;
+export type UsageLog = Pick<
+  Spool,
+  'hasRoom' | 'begin' | 'durable' | 'isDurableOnceWritten' | 'openAttempts' | 'shards'
+>;
 
 export interface SettledEvent {
   readonly shard: number;
@@ -81,6 +88,8 @@ export interface SpoolEpoch {
   /** Signs its batches; undefined if the producer is of an older release, or its key is lost. */
   readonly key: ProducerKey | undefined;
   readonly epoch: string;
+  /** How many shards it declared when it began. */
+  readonly shards: number;
   /** The last number of a shard, 0 if it has none. Final for an orphaned epoch. */
   lastN(shard: number): bigint;
   /** The ledger has every event up to this number. */

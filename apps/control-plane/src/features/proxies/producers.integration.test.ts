@@ -3,6 +3,7 @@ import { Client, type ClientDuplexStream, credentials, status } from '@grpc/grpc
 import {
   ControlService,
   callUnary,
+  MAX_USAGE_SHARDS,
   openBidi,
   SettleResponseResponse_Result,
   tokenMetadata,
@@ -220,15 +221,19 @@ it('a proxy of an earlier release, which reports no spool, is served', async () 
 });
 
 describe('closing an epoch', () => {
-  it('succeeds once the ledger has all its events, and not before', async () => {
+  it.each([
+    [4, 1],
+    [MAX_USAGE_SHARDS, MAX_USAGE_SHARDS - 1],
+  ])('of %i shards succeeds once the ledger has all its events, and not before', async (shards, shard) => {
     const run = { producerId: newUuid(), epoch: newUuid() };
-    const ended = { ...run, lastN: [0n, 2n, 0n, 0n] };
+    const lastN = Array.from({ length: shards }, (_, at) => (at === shard ? 2n : 0n));
+    const ended = { ...run, lastN };
     expect(await closeEpoch(ended)).toBe(false);
     const received = (firstN: bigint) =>
       recordUsage(database.db, {
         events: [],
         refused: [],
-        received: [{ ...run, shard: 1, firstN, count: 1 }],
+        received: [{ ...run, shard, firstN, count: 1 }],
       });
     await received(2n);
     expect(await closeEpoch(ended)).toBe(false);
@@ -240,6 +245,10 @@ describe('closing an epoch', () => {
   it.each([
     ['ids that are not UUIDs', { producerId: 'a', epoch: 'b', lastN: [0n, 0n, 0n, 0n] }],
     ['numbers of fewer shards', { producerId: newUuid(), epoch: newUuid(), lastN: [0n] }],
+    [
+      'numbers of more shards than an epoch may have',
+      { producerId: newUuid(), epoch: newUuid(), lastN: Array(MAX_USAGE_SHARDS + 1).fill(0n) },
+    ],
     [
       'a number that is too large',
       { producerId: newUuid(), epoch: newUuid(), lastN: [0n, 0n, 0n, 2n ** 64n - 1n] },

@@ -1,4 +1,4 @@
-import { type CloseEpochRequest, USAGE_SHARDS } from '@weighbridge/contracts';
+import { type CloseEpochRequest, MAX_USAGE_SHARDS, USAGE_SHARDS } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
 import {
@@ -73,11 +73,11 @@ export async function servingProxies(db: Database): Promise<readonly ServingProx
 export async function closeEpoch({ db, now }: ProducerDeps, request: CloseEpochRequest): Promise<boolean> {
   const { producerId, epoch, lastN } = request;
   assertUuids({ producerId, epoch });
-  if (lastN.length !== USAGE_SHARDS || lastN.some((n) => n > MAX_N)) {
+  if (lastN.length < USAGE_SHARDS || lastN.length > MAX_USAGE_SHARDS || lastN.some((n) => n > MAX_N)) {
     throw new AppError(
       'invalid_request',
       'invalid_request',
-      `last_n: must hold the number of the last event of each of the ${USAGE_SHARDS} shards.`,
+      `last_n: must hold the number of the last event of each shard, of ${USAGE_SHARDS} to ${MAX_USAGE_SHARDS} shards.`,
       { param: 'last_n' },
     );
   }
