@@ -69,6 +69,17 @@ it('reads the first shards at once, each other one once it is used, and none twi
   expect(numbers(stream)).toEqual([]);
 });
 
+it('reads nothing if one of the first shards can not be read', async () => {
+  const stream = newStream();
+  const { consume } = stream;
+  stream.consume = async (shard, handle) => {
+    if (shard === 2) throw new Error('the stream does not respond');
+    return await consume(shard, handle);
+  };
+  await expect(start(stream)).rejects.toThrow('does not respond');
+  expect(numbers(stream)).toEqual([]);
+});
+
 it('says so while it can not find out which are used, and reads what it knows', async () => {
   const stream = newStream();
   stream.isAway = true;

@@ -50,7 +50,15 @@ export async function startShardReaders(
       logger.warn({ err: error }, `${failure}; retrying`);
     }
   };
-  for (let shard = 0; shard < USAGE_SHARDS; shard++) await read(shard);
+  const stopReaders = async () => {
+    await Promise.all([...readers.values()].map((reader) => reader.stop()));
+  };
+  try {
+    for (let shard = 0; shard < USAGE_SHARDS; shard++) await read(shard);
+  } catch (error) {
+    await stopReaders();
+    throw error;
+  }
   const looking = (async () => {
     while (!stopping.signal.aborted) {
       await look();
@@ -62,7 +70,7 @@ export async function startShardReaders(
     async stop() {
       stopping.abort();
       await looking;
-      await Promise.all([...readers.values()].map((reader) => reader.stop()));
+      await stopReaders();
     },
   };
 }

@@ -111,6 +111,25 @@ export const TEXT: ElementType<string> = {
   write: (to, at, value) => at + to.write(value, at),
 };
 
+/** Unix milliseconds; exact for those of a `Date`. */
+export const TIMESTAMPTZ: ElementType<number> = {
+  name: 'timestamptz',
+  oid: 1184,
+  bytes: 8,
+  write: (to, at, ms) => to.writeBigInt64BE(BigInt(ms - POSTGRES_EPOCH_MS) * 1_000n, at),
+};
+
+/** Postgres counts microseconds from 2000. */
+const POSTGRES_EPOCH_MS = 946_684_800_000;
+
+/** Written in hexadecimal digits. */
+export const BYTEA: ElementType<string> = {
+  name: 'bytea',
+  oid: 17,
+  bytes: 1,
+  write: (to, at, digits) => at + to.write(digits, at, 'hex'),
+};
+
 /** Written in hexadecimal digits, with or without dashes. */
 export const UUID: ElementType<string> = {
   name: 'uuid',

@@ -2,12 +2,14 @@ export { arrayLiteral } from './arrayLiteral.ts';
 export {
   BIGINT,
   BOOLEAN,
+  BYTEA,
   binaryArray,
   type ElementType,
   FLOAT8,
   INTEGER,
   SMALLINT,
   TEXT,
+  TIMESTAMPTZ,
   UUID,
 } from './binaryArray.ts';
 export { checkDatabase, type DatabaseStatus } from './checkDatabase.ts';

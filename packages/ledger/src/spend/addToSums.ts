@@ -1,5 +1,15 @@
 import { createHash } from 'node:crypto';
-import { arrayLiteral, type Tx, type UsageEvents } from '@weighbridge/database';
+import {
+  BIGINT,
+  BYTEA,
+  binaryArray,
+  type ElementType,
+  SMALLINT,
+  TEXT,
+  TIMESTAMPTZ,
+  type Tx,
+  type UsageEvents,
+} from '@weighbridge/database';
 import { type Insertable, sql } from 'kysely';
 import { boundAttributions, MAX_COMBINATIONS, type Values } from './attributionBound.ts';
 import { recordChangedDays } from './changedDays.ts';
@@ -53,14 +63,25 @@ export async function addToSums(
   const sums = sumsOf(newEvents);
   if (sums.length === 0) return;
   const bounded = await withBoundedValues(tx, sums, maxCombinations);
-  await addRows(tx, HOURS, bounded);
-  await addRows(tx, DAYS, addUp(bounded, DAY_MS));
+  const sha256Of = createDigests();
+  await addRows(tx, HOURS, bounded, sha256Of);
+  await addRows(tx, DAYS, addUp(bounded, DAY_MS), sha256Of);
   const totals = addUp(
     sums.map((sum) => withValues(sum, NO_VALUES)),
     HOUR_MS,
   );
-  await addRows(tx, TOTAL_HOURS, totals);
-  await addRows(tx, TOTAL_DAYS, addUp(totals, DAY_MS), recordChangedDays(daysOf(newEvents)));
+  await addRows(tx, TOTAL_HOURS, totals, sha256Of);
+  await addRows(tx, TOTAL_DAYS, addUp(totals, DAY_MS), sha256Of, recordChangedDays(daysOf(newEvents)));
+}
+
+/** A group has the same digest in its hours and days. */
+function createDigests(): (text: string) => string {
+  const known = new Map<string, string>();
+  return (text) => {
+    const digest = known.get(text) ?? createHash('sha256').update(text).digest('hex');
+    known.set(text, digest);
+    return digest;
+  };
 }
 
 /** The sums of events by hour, shard and group. */
@@ -135,20 +156,28 @@ function sumIn(sums: Map<string, Sum>, of: Omit<Sum, 'measures'>): Sum {
   return sum;
 }
 
-async function addRows(tx: Tx, table: SumsTable, sums: readonly Sum[], beside = sql``): Promise<void> {
-  const list = (type: string, read: (sum: Sum) => Parameters<typeof arrayLiteral>[0][number]) =>
-    sql`${arrayLiteral(sums.map(read))}::${sql.raw(type)}[]`;
+async function addRows(
+  tx: Tx,
+  table: SumsTable,
+  sums: readonly Sum[],
+  sha256Of: (text: string) => string,
+  beside = sql``,
+): Promise<void> {
+  const list = <V extends string | number | bigint>(
+    type: ElementType<V>,
+    read: (sum: Sum) => V | null | undefined,
+  ) => sql`${binaryArray(type, sums, read)}::${sql.raw(type.name)}[]`;
   const columns = columnsOf(table);
   await sql`
     ${beside}
     INSERT INTO ${sql.table(table.name)} (${columns})
     SELECT ${columns}
     FROM unnest(${sql.join([
-      list('timestamptz', ({ at }) => new Date(at)),
-      list('bytea', ({ text }) => `\\x${createHash('sha256').update(text).digest('hex')}`),
-      list('smallint', ({ shard }) => shard),
-      ...table.dimensions.map((name) => list('text', ({ group }) => group[name])),
-      ...SUM_MEASURES.map((name) => list('bigint', ({ measures }) => measures[name])),
+      list(TIMESTAMPTZ, ({ at }) => at),
+      list(BYTEA, ({ text }) => sha256Of(text)),
+      list(SMALLINT, ({ shard }) => shard),
+      ...table.dimensions.map((name) => list(TEXT, ({ group }) => group[name])),
+      ...SUM_MEASURES.map((name) => list(BIGINT, ({ measures }) => BigInt(measures[name]))),
     ])}) AS counted (${columns})
     CROSS JOIN ${KEEPS_SUMS} AS announced
     ORDER BY ${sql.ref(table.unit)}, group_sha256, shard
