@@ -82,6 +82,7 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
     hardAllowFields: new Set(),
     refusesForeignObjects: false,
     translatesStrictly: false,
+    cachesPrompts: false,
     restrictsModels: false,
     rates: [],
     cache: undefined,

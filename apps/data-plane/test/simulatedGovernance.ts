@@ -277,6 +277,7 @@ export class SimulatedGovernance {
       hard_allow_fields: [],
       foreign_objects: 'any',
       translation: 'lenient',
+      auto_cache: false,
       cache: null,
       counter_version: policy.counterVersion,
       parent_policy_id: policy.parent === undefined ? null : `pol_${policy.parent}`,

@@ -154,6 +154,7 @@ export interface Connectors {
   auth_kek_id: string | null;
   auth_sealed: Buffer | null;
   base_url: string;
+  chat: Generated<"native" | "compatible">;
   chunk_timeout_ms: number | null;
   connect_timeout_ms: number | null;
   created_at: Timestamp;
@@ -397,6 +398,7 @@ export interface PlaygroundKeys {
 
 export interface Policies {
   allowed_models: Generated<string[]>;
+  auto_cache: Generated<boolean>;
   budget_mode: Generated<"balanced" | "hard">;
   cache: Json | null;
   counter_scope: "key" | "principal" | "policy";
@@ -462,6 +464,7 @@ export interface ProducerShards {
 }
 
 export interface Profiles {
+  auto_cache: Generated<boolean>;
   cache: Json | null;
   constraints: Generated<Json>;
   created_at: Timestamp;

@@ -14,6 +14,6 @@ const ENCODED_PREFIX = Buffer.from(encodeSignature(ENVELOPE_PREFIX).slice(0, 5))
 export const ENVELOPE_MARKS: Readonly<Record<Format, MarkedValues>> = {
   messages: { keys: ['signature', 'data', 'encrypted_index'], prefix: PREFIX },
   responses: { keys: ['encrypted_content'], prefix: PREFIX },
-  chat: { keys: ['thought_signature'], prefix: PREFIX },
+  chat: { keys: ['thought_signature', 'signature', 'data'], prefix: PREFIX },
   gemini: { keys: ['thoughtsignature', 'thought_signature'], prefix: ENCODED_PREFIX },
 };

@@ -1,3 +1,4 @@
+import { withCacheMarks } from './conversation/cacheMarks.ts';
 import { countedBody, GEMINI_COUNT_SHAPE, requestToCount } from './counting.ts';
 import type { Format, TargetFormat } from './format.ts';
 import { TARGETS, TRANSLATORS } from './formats.ts';
@@ -26,6 +27,8 @@ export interface TranslationOptions {
   readonly policy: LossPolicy;
   /** The target is asked to count the request's tokens only. */
   readonly counts?: boolean;
+  /** The target is asked to cache the prompt, unless the request says itself what to cache. */
+  readonly cachesPrompt?: boolean;
 }
 
 /** What the answer to a translated request has to be translated by. */
@@ -91,10 +94,11 @@ const NOTHING = {};
 /** Writes a request for a target, or names all that keeps it from being sent. */
 export function translateRequest(
   { format, request, repeated, losses: read }: ParsedRequest,
-  { target, scope, policy, counts = false }: TranslationOptions,
+  { target, scope, policy, counts = false, cachesPrompt = false }: TranslationOptions,
 ): Translation {
   const losses = read.copy();
-  const { body, changes } = TARGETS[target.format].writeRequest(request, { ...target, scope, losses });
+  const marked = cachesPrompt && target.quirks.cacheMarks ? withCacheMarks(request, target.format) : request;
+  const { body, changes } = TARGETS[target.format].writeRequest(marked, { ...target, scope, losses });
   const refused = losses.refused(policy);
   if (refused.length > 0) return { kind: 'refused', losses: refused };
   const sent = counts ? countedBody(target.format, target.model, body) : body;

@@ -36,6 +36,8 @@ const CITATIONS: CutShape = { items: { isCut: hasEnvelope('encrypted_index') }, 
 const BLOCK: CutShape = { isCut: hasEnvelope('signature', 'data'), members: { citations: CITATIONS } };
 const REASONING: CutShape = { isCut: hasEnvelope('encrypted_content') };
 const EXTRA_CONTENT: CutShape = { isCut: (value) => value.includes(OPENED) };
+const CALLS: CutShape = { items: { members: { extra_content: EXTRA_CONTENT } } };
+const DETAILS: CutShape = { items: { isCut: hasEnvelope('signature', 'data') }, isCutWhenEmptied: true };
 const SIGNATURE: CutShape = { isCut: isSealedSignature };
 const GEMINI_PARTS: CutShape = {
   items: { members: { thoughtSignature: SIGNATURE, thought_signature: SIGNATURE } },
@@ -51,7 +53,7 @@ const SHAPES: Readonly<Record<Format, CutShape>> = {
   chat: {
     members: {
       messages: {
-        items: { members: { tool_calls: { items: { members: { extra_content: EXTRA_CONTENT } } } } },
+        items: { members: { tool_calls: CALLS, reasoning_details: DETAILS } },
       },
     },
   },

@@ -66,6 +66,20 @@ describe('a body that passes', () => {
     ).toEqual(messages(cited('own'), { type: 'text', text: 'a' }, cited('own')));
   });
 
+  it('loses the details of reasoning that another vendor signed, in chat completions', () => {
+    const foreign = { type: 'reasoning.text', text: 'a', signature: ENVELOPE, index: 0 };
+    const hidden = { type: 'reasoning.encrypted', data: ENVELOPE, index: 1 };
+    const own = { type: 'reasoning.text', text: 'b', signature: 'own' };
+    const said = (...reasoning_details: readonly object[]) => ({
+      role: 'assistant',
+      content: 'c',
+      reasoning_details,
+    });
+    expect(passed('chat', { messages: [said(foreign, own, hidden), said(foreign, hidden)] })).toEqual({
+      messages: [said(own), { role: 'assistant', content: 'c' }],
+    });
+  });
+
   it('loses reasoning items that another vendor encrypted', () => {
     const foreign = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: ENVELOPE };
     const own = { type: 'reasoning', id: 'rs_2', summary: [], encrypted_content: 'own' };

@@ -38,6 +38,8 @@ const SAYS_NOTHING = [
   // The value says what its absence says: the vendor does not store, and usage comes anyway.
   /^store$/,
   /^stream_options\.include_usage$/,
+  // Its details say the same.
+  /^messages\.\d+\.reasoning_content$/,
   // What decodes it, not what it says.
   /^messages\.\d+\.content\.\d+\.source\.media_type$/,
 ];

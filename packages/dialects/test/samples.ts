@@ -188,6 +188,7 @@ const CHAT = {
   max_completion_tokens: 4096,
   temperature: 0.7,
   top_p: 0.8,
+  top_k: 40,
   presence_penalty: 0.1,
   frequency_penalty: 0.2,
   stop: ['END'],
@@ -200,6 +201,7 @@ const CHAT = {
     {
       type: 'function',
       function: { name: 'read_file', description: 'Reads a file.', parameters: SCHEMA, strict: false },
+      cache_control: { type: 'ephemeral' },
     },
     {
       type: 'custom',
@@ -211,11 +213,11 @@ const CHAT = {
     },
   ],
   messages: [
-    { role: 'system', content: 'Be brief.' },
+    { role: 'system', content: 'Be brief.', cache_control: { type: 'ephemeral', ttl: '1h' } },
     {
       role: 'user',
       content: [
-        { type: 'text', text: 'Look.' },
+        { type: 'text', text: 'Look.', cache_control: { type: 'ephemeral' } },
         { type: 'image_url', image_url: { url: 'data:image/png;base64,aW1n', detail: 'low' } },
         { type: 'file', file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,cGRm' } },
       ],
@@ -230,6 +232,7 @@ const CHAT = {
         },
       ],
       reasoning_content: 'Think.',
+      reasoning_details: [{ type: 'reasoning.text', text: 'Think.', signature: 'c2ln', index: 0 }],
       tool_calls: [
         {
           id: 'call_1',

@@ -1,5 +1,4 @@
 import { publicLookup } from '@weighbridge/runtime';
-import { Agent, fetch } from 'undici';
 
 export interface BoundedFetchOptions {
   /** Whether the host may resolve to a private address. */
@@ -26,6 +25,8 @@ export async function boundedFetch(
   { method, headers, body }: FetchInit,
   { allowPrivateAddress, timeoutMs }: BoundedFetchOptions,
 ): Promise<Response> {
+  // Here, since it takes 10 MB and most processes never ask an identity provider.
+  const { Agent, fetch } = await import('undici');
   const connect = { timeout: timeoutMs, ...(!allowPrivateAddress && { lookup: publicLookup }) };
   const agent = new Agent({ connect, maxResponseSize: MAX_BYTES });
   try {

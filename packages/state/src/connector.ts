@@ -48,6 +48,8 @@ export interface ConnectorColumns {
   readonly identity: ConnectorIdentity | undefined;
   readonly allowPrivateAddress: boolean;
   readonly routes: readonly RouteName[];
+  /** Chat completions are not sent as they are, although the upstream serves them. */
+  readonly translatesChat: boolean;
   readonly forwardHeaders: readonly string[];
   readonly negotiated: readonly {
     readonly modelId: string;
@@ -73,6 +75,7 @@ export function connectorMessage(row: ConnectorColumns): MessageInitShape<typeof
       row.negotiated.map(({ modelId, version, price }) => [modelId, priceMessage(version, price)]),
     ),
     routes: row.routes.map((route) => ROUTES[route]),
+    translatesChat: row.translatesChat,
     allowPrivateAddress: row.allowPrivateAddress,
     ...(row.max_parallel !== null && { maxParallel: row.max_parallel }),
     ...(row.connect_timeout_ms !== null && { connectTimeoutMs: row.connect_timeout_ms }),
@@ -133,8 +136,10 @@ export function routableConnector(connector: Connector, before?: RoutableConnect
     const price = (isSame && known.negotiated.get(id)) || priceAtRegion(priceOfMessage(message), region);
     if (price) negotiated.set(id, price);
   }
+  const { routes, translatesChat } = connector;
   return {
     ...connector,
+    routes: translatesChat ? routes.filter((route) => route !== ROUTES.chat_completions) : routes,
     serves: compileModelPatterns(connector.models),
     negotiated,
     region,

@@ -44,6 +44,8 @@ export interface ResolvedKey {
   readonly refusesForeignObjects: boolean;
   /** A policy refuses requests whose translation would change or drop something. */
   readonly translatesStrictly: boolean;
+  /** A policy has translated requests ask the vendor to cache their prompts. */
+  readonly cachesPrompts: boolean;
   /** Those with a limit on requests per minute, tokens per minute or parallel requests. */
   readonly rates: readonly RateLimitedPolicy[];
   /** The response cache setting of the nearest policy that has one. */
@@ -113,6 +115,7 @@ function governedKey(key: Key, policies: readonly PolicyCounter[]): GovernedKey 
     hardAllowFields: hardAllowFields(counters),
     refusesForeignObjects: counters.some(({ foreignObjects }) => foreignObjects === ForeignObjects.OWN),
     translatesStrictly: counters.some(({ translation }) => translation === Translation.STRICT),
+    cachesPrompts: counters.some(({ autoCache }) => autoCache),
     restrictsModels: counters.some(({ allowedModels }) => allowedModels.length > 0),
     rates: counters.flatMap((counter) => rateLimitedPolicy(counter) ?? []),
     cache: nearestCache(counters),

@@ -24,6 +24,7 @@ export interface PolicyColumns {
   readonly hard_allow_fields: readonly string[];
   readonly foreign_objects: 'any' | 'own';
   readonly translation: 'lenient' | 'strict';
+  readonly auto_cache: boolean;
   /** A `CacheColumn`; null: none. */
   readonly cache: unknown;
   /** These decide which policies and counters a key has. */
@@ -71,6 +72,7 @@ function settingsMessage(policy: PolicyColumns) {
     hardAllowFields: [...policy.hard_allow_fields],
     foreignObjects: FOREIGN_OBJECTS[policy.foreign_objects],
     translation: TRANSLATIONS[policy.translation],
+    autoCache: policy.auto_cache,
     structure: structureOf(policy),
     ...(policy.cache !== null && { cache: cacheMessage(cacheOfColumn(policy.cache as CacheColumn)) }),
   };

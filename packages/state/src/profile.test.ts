@@ -20,6 +20,7 @@ it.each(STRATEGIES)('a profile by %s is the same after its message', (strategy) 
     cache: { scope: 'policy', ttlMs: 60_000 },
     pinsPromptCacheKeys: true,
     translatesStrictly: true,
+    cachesPrompts: true,
   };
   const bytes = toBinary(ProfileSchema, create(ProfileSchema, profileMessage(profile)));
   expect(routingProfile(fromBinary(ProfileSchema, bytes))).toEqual(profile);

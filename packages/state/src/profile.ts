@@ -17,8 +17,8 @@ const STRATEGY_NAMES = new Map(
 
 /** The profile as proxies get it. */
 export function profileMessage(profile: RoutingProfile): MessageInitShape<typeof ProfileSchema> {
-  const { id, name, strategy, targets, constraints, cache, pinsPromptCacheKeys, translatesStrictly } =
-    profile;
+  const { id, name, strategy, targets, constraints, cache } = profile;
+  const { pinsPromptCacheKeys, translatesStrictly, cachesPrompts } = profile;
   const { contextWindow, maxInputNanoUsd, maxOutputNanoUsd, minScore, capabilities } = constraints;
   return {
     id,
@@ -35,12 +35,14 @@ export function profileMessage(profile: RoutingProfile): MessageInitShape<typeof
     ...(cache && { cache: cacheMessage(cache) }),
     ...(pinsPromptCacheKeys && { pinPromptCacheKeys: true }),
     ...(translatesStrictly && { translation: Translation.STRICT }),
+    ...(cachesPrompts && { autoCache: true }),
   };
 }
 
 /** The inverse of `profileMessage`: the profile in the form that routing uses. */
 export function routingProfile(profile: Profile): RoutingProfile {
-  const { id, name, strategy, targets, constraints, cache, pinPromptCacheKeys, translation } = profile;
+  const { id, name, strategy, targets, constraints, cache, pinPromptCacheKeys, translation, autoCache } =
+    profile;
   return {
     id,
     name,
@@ -57,5 +59,6 @@ export function routingProfile(profile: Profile): RoutingProfile {
     cache: cache && cacheSetting(cache),
     pinsPromptCacheKeys: pinPromptCacheKeys,
     translatesStrictly: translation === Translation.STRICT,
+    cachesPrompts: autoCache,
   };
 }

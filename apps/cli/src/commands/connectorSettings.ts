@@ -23,6 +23,7 @@ const FLAGS: Flags<keyof components['schemas']['ConnectorChanges']> = {
   first_byte_timeout_ms: { text: 'time until the first byte, or none' },
   chunk_timeout_ms: { text: 'time between parts of a stream, or none' },
   on_disconnect: { flag: 'on-disconnect <what>', text: 'what to do with a stream whose client left' },
+  chat: { text: 'which API of its vendor gets chat completions' },
   models: {
     flag: 'model <pattern>',
     text: 'a model that it serves, such as openai/gpt-*; may be repeated, or all',

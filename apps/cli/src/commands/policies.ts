@@ -50,6 +50,7 @@ const FLAGS: Flags<keyof components['schemas']['PolicyChanges']> = {
   default_for: { flag: 'default-for <kind>' },
   enforcement: { flag: 'enforcement <mode>' },
   foreign_objects: { flag: 'foreign-objects <rule>' },
+  auto_cache: { no: 'prompts are cached where requests mark them' },
   self_service: { no: 'only operators assign it' },
   on_exhausted: {
     flag: 'on-exhausted <profile_id,policy_id>',

@@ -24,6 +24,7 @@ const FLAGS: Flags<keyof components['schemas']['ProfileChanges']> = {
   },
   cache: CACHE,
   pin_prompt_cache_keys: { no: 'prompt_cache_key pins nothing' },
+  auto_cache: { no: 'prompts are cached where requests mark them' },
 };
 
 /** `profiles create`, `update` and `delete`. */

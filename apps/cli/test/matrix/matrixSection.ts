@@ -36,8 +36,7 @@ export function matrixSection(results: readonly MatrixResult[], scenarios: reado
 Each cell is run by \`pnpm test:all\` with the official SDK and a simulator of the vendor, which refuses what the vendor refuses. In each,
 the SDK parses the answer, and the ledger has the tokens and the cost that the vendor bills. ✓: all of the cases below.
 Azure, Bedrock and Vertex get identities that are [computed](connectors.md#credentials).
-Chat completions pass as they are, without signed reasoning, to all of these vendors that serve them too: not to Claude on
-Bedrock and on Vertex, nor to the last.
+Chat completions pass as they are, without signed reasoning, to OpenAI, Azure OpenAI and Mistral.
 Everything else is [translated](api.md#translation) where the vendor's own dialect is another one. Mistral does not reason, and
 refuses \`stream_options\`. Mistral cites no sources, nor do
 chat completions that pass, but for OpenAI's models that search: the case is then that none are made up.

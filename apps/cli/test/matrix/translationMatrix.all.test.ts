@@ -33,8 +33,8 @@ const THINKING = /"type":"thinking"/;
 const SIGNATURE = /"thoughtSignature":"[A-Za-z0-9+/=]{40}"/;
 const COLUMNS: readonly Column[] = [
   { model: 'openai/gpt-6.1-sol', servesChat: true, signs: ENCRYPTED },
-  { model: 'anthropic/claude-opus-5-5', servesChat: true, signs: THINKING },
-  { model: 'gemini/gemini-3.8-flash', servesChat: true, signs: SIGNATURE },
+  { model: 'anthropic/claude-opus-5-5', servesChat: false, signs: THINKING },
+  { model: 'gemini/gemini-3.8-flash', servesChat: false, signs: SIGNATURE },
   { model: 'azure/gpt-6.1-sol', servesChat: true, signs: ENCRYPTED, isCloud: true },
   {
     model: 'bedrock/anthropic.claude-opus-5-5-v1:0',
@@ -42,7 +42,7 @@ const COLUMNS: readonly Column[] = [
     signs: THINKING,
     isCloud: true,
   },
-  { model: 'vertex/gemini-3.8-flash', servesChat: true, signs: SIGNATURE, isCloud: true },
+  { model: 'vertex/gemini-3.8-flash', servesChat: false, signs: SIGNATURE, isCloud: true },
   { model: 'vertex/claude-opus-5-5@20260901', servesChat: false, signs: THINKING, isCloud: true },
   { model: 'mistral/mistral-large-latest', servesChat: true, signs: undefined },
   { model: 'acme/claude-opus-5-5', servesChat: false, signs: THINKING },

@@ -42,6 +42,7 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
   first_byte_timeout_ms: null,
   chunk_timeout_ms: null,
   on_disconnect: null,
+  chat: 'native',
   default_for: null,
   cache: null,
   credential_ref: null,

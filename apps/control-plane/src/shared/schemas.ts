@@ -80,6 +80,12 @@ export const TranslationRule = OneOf(['lenient', 'strict'], {
     'A request that a vendor with another dialect can not get whole: `lenient` (default) sends it, `strict` refuses it. What was changed or dropped is in `x-svc-dropped`; the refusal is 400 `not_translatable`. If the profile, the policy or one of its parents says `strict`, that holds.',
 });
 
+/** Of a policy or a profile. */
+export const AutoCache = Type.Boolean({
+  description:
+    'Requests that are translated for Claude, or another model that caches by marks, and that mark nothing themselves get marks on their system prompt, tools and last user turn. On if the profile, the policy or one of its parents says so.',
+});
+
 export const DateTime = Type.String({ format: 'date-time' });
 /** An amount of micro-USD. */
 export const MicroUsd = Type.Integer();

@@ -82,6 +82,7 @@ function open(
     hardAllowFields: new Set(),
     refusesForeignObjects: false,
     translatesStrictly: false,
+    cachesPrompts: false,
     restrictsModels: false,
     rates: [],
     cache: undefined,

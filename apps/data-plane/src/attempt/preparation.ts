@@ -114,6 +114,7 @@ export class Preparation {
     const isStrict = key.translatesStrictly || profile?.translatesStrictly === true;
     this.#translation ??= new RequestTranslation(generation, scope, {
       policy: isStrict ? 'strict' : 'lenient',
+      cachesPrompt: key.cachesPrompts || profile?.cachesPrompts === true,
       memory,
       storage: this.#storage(),
       previousId: continued,

@@ -99,6 +99,8 @@ export function isUncounted(connector: RoutableConnector, operation: Operation):
 
 export interface TranslationTerms {
   readonly policy: LossPolicy;
+  /** Vendors are asked to cache the prompt, unless the request says itself what to cache. */
+  readonly cachesPrompt?: boolean;
   readonly storage?: ResponseStorage;
   readonly previousId?: AttemptTranslation['previousId'];
   /** What the request holds. */
@@ -110,6 +112,7 @@ export class RequestTranslation {
   readonly #generation: GenerationRequest;
   readonly #scope: SealScope;
   readonly #policy: LossPolicy;
+  readonly #cachesPrompt: boolean;
   readonly #memory: Pick<HeldMemory, 'takeBody'>;
   readonly #storage: ResponseStorage;
   readonly #previousId: AttemptTranslation['previousId'];
@@ -118,13 +121,14 @@ export class RequestTranslation {
   constructor(
     generation: GenerationRequest,
     scope: SealScope,
-    { policy, memory, storage = 'nowhere', previousId }: TranslationTerms,
+    { policy, cachesPrompt = false, memory, storage = 'nowhere', previousId }: TranslationTerms,
   ) {
     this.#storage = storage;
     this.#previousId = previousId;
     this.#generation = generation;
     this.#scope = scope;
     this.#policy = policy;
+    this.#cachesPrompt = cachesPrompt;
     this.#memory = memory;
   }
 
@@ -141,7 +145,8 @@ export class RequestTranslation {
     const format = operation.targetFormat ?? formatOf(operation);
     const quirks = quirksOf(model, format);
     const asked = { format, owner: OWNERS[format], account, model: name, quirks };
-    const translated = translateRequest(parsed, { target: asked, scope, policy, counts });
+    const cachesPrompt = this.#cachesPrompt;
+    const translated = translateRequest(parsed, { target: asked, scope, policy, counts, cachesPrompt });
     if (translated.kind === 'refused') throw notTranslatable(model.id, translated.losses, policy);
     const { answer, losses } = translated;
     this.#take(translated.body.length);

@@ -5,7 +5,7 @@ import type {
   BetaThinkingBlockParam,
   BetaToolResultBlockParam,
 } from '@anthropic-ai/sdk/resources/beta/messages/messages';
-import type { MediaPart, Part, ReasoningPart, ResultPart } from '../ir/request.ts';
+import { type MediaPart, markPath, type Part, type ReasoningPart, type ResultPart } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { toolName } from '../wire/ids.ts';
 import { callArguments, ownOpaque, takesMedia, targetCallId, type WriteContext } from '../writeContext.ts';
@@ -16,7 +16,7 @@ export function writePart(part: Part, context: WriteContext): BetaContentBlockPa
   const block = writeKnown(part, context);
   if (!block || !part.cache || part.kind === 'reasoning') return block;
   if (!context.quirks.cacheMarks) {
-    context.losses.add(`${part.path}.cache_control`, 'dropped', 'the model takes no cache marks');
+    context.losses.add(markPath(part), 'dropped', 'the model takes no cache marks');
     return block;
   }
   return { ...block, cache_control: writeCacheMark(part.cache) } as BetaContentBlockParam;

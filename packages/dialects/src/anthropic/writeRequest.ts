@@ -30,13 +30,10 @@ export function writeMessagesRequest(request: ModelRequest, context: WriteContex
   const messages = withPairedCalls(turns, losses);
   const plan = planTools(request, context);
   const maxTokens = planTokens(request, context) ?? REQUIRED_TOKENS;
-  const reasoning = fitReasoning(
-    planReasoning(request.reasoning, quirks, losses),
-    request,
-    plan,
-    maxTokens,
-    context,
-  );
+  const written = writeMessages(messages, context);
+  const asked = planReasoning(request.reasoning, quirks, losses);
+  const fit = fitReasoning(asked, request, plan, maxTokens, context);
+  const reasoning = fitHistory(fit, request, written, context);
   const sampling = planSampling(request.sampling, context, {
     maxTemperature: 1,
     isReasoning: isOn(reasoning),
@@ -48,7 +45,7 @@ export function writeMessagesRequest(request: ModelRequest, context: WriteContex
     model: context.model,
     max_tokens: maxTokens,
     system: system.length > 0 ? system : undefined,
-    messages: writeMessages(messages, context),
+    messages: written,
     tools: plan.tools.length > 0 ? writeTools(plan) : undefined,
     tool_choice: writeChoice(plan, request, context),
     thinking: reasoning && writeThinking(reasoning),
@@ -152,6 +149,23 @@ function fitReasoning(
   return most >= (quirks.budget?.min ?? 1_024)
     ? { isOff: false, budget: most, isShown: plan.isShown }
     : { isOff: true, isShown: false };
+}
+
+/** With a budget, a turn that a call interrupted has to go on with its reasoning, which clients may not have kept. */
+function fitHistory(
+  plan: ReasoningPlan | undefined,
+  { reasoning: asked }: ModelRequest,
+  written: readonly BetaMessageParam[],
+  { losses }: WriteContext,
+): ReasoningPlan | undefined {
+  const [turn, results] = written.slice(-2);
+  if (plan?.budget === undefined || !asked || turn?.role !== 'assistant' || !results) return plan;
+  const [first] = turn.content as readonly BetaContentBlockParam[];
+  const isReasoned = first?.type === 'thinking' || first?.type === 'redacted_thinking';
+  const isCalling = (results.content as readonly BetaContentBlockParam[])[0]?.type === 'tool_result';
+  if (isReasoned || !isCalling) return plan;
+  losses.add(asked.path, 'changed', 'the turn goes on without its reasoning, which the request lacks');
+  return { isOff: true, isShown: false };
 }
 
 function writeThinking({ isOff, budget, isShown, effort }: ReasoningPlan): MessagesBody['thinking'] {

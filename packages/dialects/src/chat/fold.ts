@@ -1,8 +1,8 @@
 import { nativeReason } from '../conversation/nativeReason.ts';
 import type { AnswerContext } from '../ir/answer.ts';
 import type { FoldedAnswer, FoldedBlock } from '../ir/fold.ts';
-import { joinEnvelopes } from '../wire/seal.ts';
 import { writeChatAnnotation } from './annotations.ts';
+import { SignedReasoning } from './signedReasoning.ts';
 import { chatReason, chatUsage, writeCall } from './writeStream.ts';
 
 /** The JSON answer of chat completions. */
@@ -10,12 +10,13 @@ export function foldChat({ blocks, citations, finish }: FoldedAnswer, context: A
   const { id, created, model } = context;
   const refusal = textOf(blocks, 'refusal');
   const reasoning = textOf(blocks, 'reasoning');
-  const calls = foldCalls(blocks, context);
+  const { calls, details } = foldCalls(blocks, context);
   const message = {
     role: 'assistant',
     content: textOf(blocks, 'text') ?? (calls.length > 0 || refusal !== null ? null : ''),
     refusal,
     ...(reasoning !== null && { reasoning_content: reasoning }),
+    ...(details.length > 0 && { reasoning_details: details }),
     ...(calls.length > 0 && { tool_calls: calls }),
     ...(citations.length > 0 && { annotations: citations.map(writeChatAnnotation) }),
   };
@@ -45,15 +46,14 @@ function textOf(blocks: readonly FoldedBlock[], kind: 'text' | 'refusal' | 'reas
   return texts.length > 0 ? texts.join('') : null;
 }
 
-/** A call has the opaque values of the reasoning before it. */
-function foldCalls(blocks: readonly FoldedBlock[], context: AnswerContext): object[] {
+/** The calls, and what has to come back of the reasoning beside them. */
+function foldCalls(blocks: readonly FoldedBlock[], context: AnswerContext) {
+  const signed = new SignedReasoning(context);
   const calls: object[] = [];
-  let envelopes: string[] = [];
   for (const { open, text, opaque } of blocks) {
-    if (opaque) envelopes.push(context.seal(opaque, text));
-    if (open.block !== 'call') continue;
-    calls.push(writeCall(open, text, joinEnvelopes(envelopes)));
-    envelopes = [];
+    if (opaque) signed.add(opaque, text);
+    if (open.block === 'text') signed.text();
+    if (open.block === 'call') calls.push(writeCall(open, text, signed.call(open.id)));
   }
-  return calls;
+  return { calls, details: signed.details };
 }

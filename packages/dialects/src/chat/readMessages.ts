@@ -1,14 +1,11 @@
 import { EARLIER_CITATIONS } from '../citations/source.ts';
-import { readContentParts, readTypedPart } from '../conversation/contentParts.ts';
-import { OWNERS } from '../format.ts';
-import type { CacheMark, MediaSource, Message, Part } from '../ir/request.ts';
-import { type Fields, fieldsOf, type ReadContext } from '../loss/fields.ts';
-import { mediaOfType, readDataUrl } from '../wire/dataUrl.ts';
-import { readOpaques } from '../wire/seal.ts';
-import type { CallWire, ChatBody, MessageWire, PartWire, ReasoningMembers } from './wire.ts';
+import type { CacheMark, Message, Part, ReasoningPart } from '../ir/request.ts';
+import { type Fields, fieldsOf } from '../loss/fields.ts';
+import { readContent, readMark } from './readParts.ts';
+import { type MessageReasoning, readReasoning, readSignatures } from './readReasoning.ts';
+import type { CallWire, ChatBody, MessageWire, ReasoningMembers } from './wire.ts';
 
 type MessageFields = Fields<MessageWire>;
-type PartFields = Fields<PartWire>;
 
 /** The conversation in `messages`: the results of tools that follow each other are one message. */
 export function readMessages(body: Fields<ChatBody>): Message[] {
@@ -30,10 +27,20 @@ function readMessage(fields: MessageFields): { role: Message['role']; parts: Par
   const roles = ['system', 'developer', 'user', 'assistant', 'tool', 'function'] as const;
   const role = fields.need('role', fields.word('role', roles)) ?? 'user';
   fields.drop('name', 'messages have no name');
-  const parts = role === 'assistant' ? readAssistant(fields) : readOther(fields, role);
+  const read = role === 'assistant' ? readAssistant(fields) : readOther(fields, role);
+  const parts = markLast(read, readMark(fields), fields);
   fields.end();
   if (role === 'assistant') return { role, parts };
   return { role: role === 'system' || role === 'developer' ? 'instruction' : 'user', parts };
+}
+
+/** The mark of a message is one of its end. */
+function markLast(parts: Part[], cache: CacheMark | undefined, { context, path }: MessageFields): Part[] {
+  const last = parts.at(-1);
+  if (!cache) return parts;
+  if (last && !last.cache) return [...parts.slice(0, -1), { ...last, cache }];
+  context.losses.add(cache.path ?? path, 'dropped', 'the message ends with a mark, or is empty');
+  return parts;
 }
 
 function readOther(fields: MessageFields, role: string): Part[] {
@@ -46,13 +53,12 @@ function readOther(fields: MessageFields, role: string): Part[] {
   return [{ kind: 'result', id, failed: false, parts, path }];
 }
 
-/** Reasoning comes first, then what was said, then calls: the format has no other order. */
+/** Reasoning comes first, then what was said, then calls, but for what belongs to one of them: the format has no other order. */
 function readAssistant(fields: MessageFields): Part[] {
   const { path, context } = fields;
-  const reasoning = fields as unknown as Fields<ReasoningMembers>;
-  const thought = reasoning.text('reasoning_content') ?? reasoning.text('reasoning');
-  const parts: Part[] = [];
-  if (thought) parts.push({ kind: 'reasoning', text: thought, path: fields.at('reasoning_content') });
+  const calls = fields.list('tool_calls') ?? [];
+  const reasoning = readReasoning(fields as unknown as Fields<ReasoningMembers>, calls);
+  const parts: Part[] = [...reasoning.first];
   const content = fields.take('content');
   if (content !== undefined) parts.push(...readContent(content, fields.at('content'), context));
   const refusal = fields.text('refusal');
@@ -60,19 +66,23 @@ function readAssistant(fields: MessageFields): Part[] {
   fields.drop('annotations' as never, EARLIER_CITATIONS);
   fields.refuse('audio', 'the audio is at its vendor');
   fields.refuse('function_call', 'use tool_calls');
-  const calls = fields.list('tool_calls') ?? [];
   for (let index = 0; index < calls.length; index++) {
     const call = fieldsOf<CallWire>(calls[index], `${path}.tool_calls.${index}`, context);
-    if (call) parts.push(...readCall(call));
+    if (!call) continue;
+    const signed = readSignatures(call, reasoning);
+    // Others than Gemini's models reason before they say anything.
+    const isFirst = ({ opaque }: ReasoningPart) => index === 0 && opaque?.kind !== 'thought';
+    parts.unshift(...signed.filter(isFirst));
+    parts.push(...signed.filter((part) => !isFirst(part)), ...readCall(call, reasoning));
   }
   return parts;
 }
 
-function readCall(call: Fields<CallWire>): Part[] {
+function readCall(call: Fields<CallWire>, { ofCalls }: MessageReasoning): Part[] {
   const { path, context } = call;
   call.take('index');
-  const parts: Part[] = readSignature(call);
   const id = call.need('id', call.text('id')) ?? '';
+  const parts: Part[] = [...(ofCalls.get(id) ?? [])];
   const isCustom = call.word('type', ['function', 'custom']) === 'custom';
   const named = call.object<{ name?: string; arguments?: string; input?: string }>(
     isCustom ? 'custom' : 'function',
@@ -86,100 +96,4 @@ function readCall(call: Fields<CallWire>): Part[] {
   } else context.losses.add(path, 'refused', 'the call has no function');
   call.end();
   return parts;
-}
-
-/** Ours, or one of Gemini's models that were reached by chat completions. */
-function readSignature(call: Fields<CallWire>): Part[] {
-  const extra = call.object<NonNullable<CallWire['extra_content']>>('extra_content');
-  const google = extra?.object<{ thought_signature?: string }>('google');
-  const value = google?.text('thought_signature');
-  google?.end();
-  extra?.end();
-  if (!value) return [];
-  const path = `${call.path}.extra_content`;
-  return readOpaques(value, OWNERS.gemini, 'thought').map((opaque) => ({
-    kind: 'reasoning',
-    text: '',
-    opaque,
-    path,
-  }));
-}
-
-function readContent(content: unknown, path: string, context: ReadContext): Part[] {
-  return readContentParts<PartWire>(content, path, context, (fields) =>
-    readTypedPart(fields, fields.need('type', fields.text('type')) ?? '', readKnown),
-  );
-}
-
-function readKnown(type: string, fields: PartFields): Part | undefined {
-  const { path } = fields;
-  switch (type) {
-    case 'text':
-      return {
-        kind: 'text',
-        text: fields.need('text', fields.text('text')) ?? '',
-        path,
-        cache: readMark(fields),
-      };
-    case 'refusal':
-      return { kind: 'refusal', text: fields.need('refusal', fields.text('refusal')) ?? '', path };
-    case 'image_url': {
-      const image = fields.object<{ url?: string; detail?: string }>('image_url');
-      const url = image?.text('url');
-      const detail = image?.text('detail');
-      image?.end();
-      if (url === undefined) return undefined;
-      const source = readDataUrl(url) ?? { from: 'url' as const, url };
-      return {
-        kind: 'media',
-        media: 'image',
-        source,
-        detail: detail === 'auto' ? undefined : detail,
-        path,
-        cache: readMark(fields),
-      };
-    }
-    case 'input_audio':
-      return readAudio(fields);
-    case 'file':
-      return readFile(fields);
-    default:
-      return undefined;
-  }
-}
-
-/** A mark of Anthropic's, which callers of its models by chat completions send. */
-function readMark(fields: PartFields): CacheMark | undefined {
-  const mark = fields.object<{ type?: string; ttl?: string }>('cache_control');
-  mark?.word('type', ['ephemeral']);
-  const ttl = mark?.word('ttl', ['5m', '1h'] as const);
-  mark?.end();
-  return mark && { ttl };
-}
-
-function readAudio(fields: PartFields): Part | undefined {
-  const audio = fields.object<{ data?: string; format?: string }>('input_audio');
-  const data = audio?.text('data');
-  const format = audio?.text('format');
-  audio?.end();
-  if (data === undefined || format === undefined) return undefined;
-  const source: MediaSource = { from: 'base64', type: `audio/${format}`, data };
-  return { kind: 'media', media: 'audio', source, path: fields.path };
-}
-
-function readFile(fields: PartFields): Part | undefined {
-  const file = fields.object<{ file_data?: string; file_id?: string; filename?: string }>('file');
-  const data = file?.text('file_data');
-  const id = file?.text('file_id');
-  const name = file?.text('filename');
-  file?.end();
-  const source: MediaSource | undefined =
-    id !== undefined
-      ? { from: 'file', owner: OWNERS.chat, id }
-      : data === undefined
-        ? undefined
-        : readDataUrl(data);
-  if (!source) return undefined;
-  const media = source.from === 'base64' ? mediaOfType(source.type) : 'document';
-  return { kind: 'media', media, source, name, path: fields.path, cache: readMark(fields) };
 }

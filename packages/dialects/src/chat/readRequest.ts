@@ -1,16 +1,9 @@
 import type { ChatCompletionToolChoiceOption } from 'openai/resources/chat/completions/completions';
-import {
-  EFFORTS,
-  type ModelRequest,
-  type Reasoning,
-  type Sampling,
-  type StructuredOutput,
-  type Tool,
-  type ToolChoice,
-} from '../ir/request.ts';
+import type { ModelRequest, Sampling, StructuredOutput, Tool, ToolChoice } from '../ir/request.ts';
 import type { KeptShape } from '../json/parseBody.ts';
 import { Fields, fieldsOf, type ReadContext } from '../loss/fields.ts';
 import { type AllowedTools, readAllowed } from '../tools/allowedTools.ts';
+import { readEffort } from './readEffort.ts';
 import { readMessages } from './readMessages.ts';
 import { readTools } from './readTools.ts';
 import type { ChatBody } from './wire.ts';
@@ -19,7 +12,11 @@ import type { ChatBody } from './wire.ts';
 export const CHAT_SHAPE: KeptShape = {
   members: {
     // Where nothing is kept, the items are counted.
-    messages: { items: { members: { content: { items: {} }, tool_calls: { items: {} } } } },
+    messages: {
+      items: {
+        members: { content: { items: {} }, tool_calls: { items: {} }, reasoning_details: { items: {} } },
+      },
+    },
     tools: { items: { members: { function: { members: { parameters: 'kept' } } } } },
     response_format: { members: { json_schema: { members: { schema: 'kept' } } } },
   },
@@ -88,16 +85,12 @@ function readSampling(body: Fields<ChatBody>): Sampling {
   return {
     temperature: body.numberSetting('temperature'),
     topP: body.numberSetting('top_p'),
+    topK: body.numberSetting('top_k'),
     seed: body.numberSetting('seed'),
     presencePenalty: body.numberSetting('presence_penalty'),
     frequencyPenalty: body.numberSetting('frequency_penalty'),
     stop: stop ? { value: [stop.value], path: stop.path } : body.textsSetting('stop'),
   };
-}
-
-function readEffort(body: Fields<ChatBody>): Reasoning | undefined {
-  const effort = body.wordSetting('reasoning_effort', EFFORTS);
-  return effort && { path: effort.path, effort, isAdaptive: false, isShown: true };
 }
 
 function readChoice(body: Fields<ChatBody>): ToolChoice | undefined {

@@ -4,9 +4,8 @@ import type {
 } from 'openai/resources/chat/completions/completions';
 import type { Tool } from '../ir/request.ts';
 import { type Fields, fieldsOf } from '../loss/fields.ts';
-import type { ChatBody } from './wire.ts';
-
-type ToolWire = ChatCompletionFunctionTool | ChatCompletionCustomTool;
+import { readMark } from './readParts.ts';
+import type { ChatBody, Marked, ToolWire } from './wire.ts';
 
 export function readTools(body: Fields<ChatBody>): Tool[] {
   const list = body.list('tools') ?? [];
@@ -37,6 +36,7 @@ function readFunction(fields: Fields<ToolWire>): Tool | undefined {
     description: wire.text('description'),
     schema: wire.json('parameters'),
     strict: wire.flag('strict'),
+    cache: readMark(fields) ?? readMark(wire as unknown as Fields<Marked>),
   };
   wire.end();
   return tool;

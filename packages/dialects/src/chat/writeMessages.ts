@@ -3,7 +3,15 @@ import type {
   ChatCompletionMessageParam,
   ChatCompletionMessageToolCall,
 } from 'openai/resources/chat/completions/completions';
-import type { CallPart, MediaPart, Message, Part, ResultPart, TextPart } from '../ir/request.ts';
+import {
+  type CallPart,
+  type MediaPart,
+  type Message,
+  markPath,
+  type Part,
+  type ResultPart,
+  type TextPart,
+} from '../ir/request.ts';
 import { FAILED_RESULT } from '../responses/writeInput.ts';
 import { writeDataUrl } from '../wire/dataUrl.ts';
 import { toolName } from '../wire/ids.ts';
@@ -30,8 +38,8 @@ export function writeMessages(
   return written;
 }
 
-function noteMark({ cache, path }: Part, { losses }: WriteContext): void {
-  if (cache) losses.add(`${path}.cache_control`, 'dropped', 'prefixes are cached without marks there');
+function noteMark(part: Part, { losses }: WriteContext): void {
+  if (part.cache) losses.add(markPath(part), 'dropped', 'prefixes are cached without marks there');
 }
 
 function writeInstruction(parts: readonly Part[], context: WriteContext): Wire {

@@ -1,7 +1,6 @@
 import { cachedInputTokens, NO_TOKENS, totalOutputTokens, uncachedInputTokens } from '@weighbridge/domain';
 import type { ChatCompletionChunk } from 'openai/resources/chat/completions/completions';
 import { nativeReason } from '../conversation/nativeReason.ts';
-import { PendingOpaques } from '../conversation/pendingOpaques.ts';
 import type { AnswerContext } from '../ir/answer.ts';
 import type {
   CitationEvent,
@@ -14,6 +13,7 @@ import type {
 import { openaiError } from '../responses/errors.ts';
 import { dataFrame } from '../wire/frames.ts';
 import { writeChatAnnotation } from './annotations.ts';
+import { SignedReasoning } from './signedReasoning.ts';
 
 type ChatReason = NonNullable<ChatCompletionChunk.Choice['finish_reason']>;
 
@@ -68,7 +68,10 @@ export function writeCall(open: OpenEvent & { block: 'call' }, input: string, si
 /** Writes a stream of chat completions. */
 export class ChatStreamWriter implements StreamWriter {
   readonly #context: AnswerContext;
-  readonly #opaques: PendingOpaques;
+  readonly #signed: SignedReasoning;
+  /** What came of reasoning, which is repeated with its signature. */
+  readonly #thoughts = new Map<number, string[]>();
+  #heldBytes = 0;
   readonly #blocks = new Map<number, OpenEvent>();
   /** The indexes of calls, by their blocks. */
   readonly #calls = new Map<number, number>();
@@ -78,14 +81,17 @@ export class ChatStreamWriter implements StreamWriter {
 
   constructor(context: AnswerContext) {
     this.#context = context;
-    this.#opaques = new PendingOpaques(context);
+    this.#signed = new SignedReasoning(context);
     const { id, created, model } = context;
     const head = JSON.stringify({ id: `chatcmpl-${id}`, object: 'chat.completion.chunk', created, model });
     this.#head = head.slice(0, -1);
   }
 
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
   write(event: StreamEvent): string {
-    this.#opaques.see(event);
     switch (event.type) {
       case 'start':
         return this.#chunk('{"role":"assistant","content":""}');
@@ -93,11 +99,14 @@ export class ChatStreamWriter implements StreamWriter {
         return this.#open(event);
       case 'delta':
         return this.#delta(event.at, event.text);
+      case 'opaque':
+        this.#signed.add(event.opaque, this.#thoughts.get(event.at)?.join('') ?? '');
+        return '';
       case 'citation':
         this.#citations.push(event);
         return '';
       case 'finish':
-        return this.#annotate() + this.#end(event);
+        return this.#annotate() + this.#sign() + this.#end(event);
       case 'error':
         return dataFrame(openaiError(event.error));
       default:
@@ -108,10 +117,11 @@ export class ChatStreamWriter implements StreamWriter {
   #open(open: OpenEvent): string {
     this.#blocks.set(open.at, open);
     if (open.block === 'refusal') this.#hasRefusal = true;
+    if (open.block === 'text') this.#signed.text();
     if (open.block !== 'call') return '';
     const index = this.#calls.size;
     this.#calls.set(open.at, index);
-    const call = { index, ...writeCall(open, '', this.#opaques.take()) };
+    const call = { index, ...writeCall(open, '', this.#signed.call(open.id)) };
     return this.#chunk(JSON.stringify({ tool_calls: [call] }));
   }
 
@@ -125,6 +135,7 @@ export class ChatStreamWriter implements StreamWriter {
       case 'refusal':
         return this.#chunk(`{"refusal":${written}}`);
       case 'reasoning':
+        this.#hold(at, text);
         return this.#chunk(`{"reasoning_content":${written}}`);
       case 'call': {
         const called =
@@ -134,7 +145,20 @@ export class ChatStreamWriter implements StreamWriter {
     }
   }
 
+  #hold(at: number, text: string): void {
+    const pieces = this.#thoughts.get(at) ?? [];
+    pieces.push(text);
+    this.#thoughts.set(at, pieces);
+    this.#heldBytes += Buffer.byteLength(text);
+  }
+
   /** All at once, since SDKs keep the last list only. */
+  #sign(): string {
+    const reasoning_details = this.#signed.details;
+    return reasoning_details.length === 0 ? '' : this.#chunk(JSON.stringify({ reasoning_details }));
+  }
+
+  /** The same. */
   #annotate(): string {
     if (this.#citations.length === 0) return '';
     return this.#chunk(JSON.stringify({ annotations: this.#citations.map(writeChatAnnotation) }));

@@ -1,4 +1,4 @@
-import type { MediaPart, Part, ReasoningPart, ResultPart } from '../ir/request.ts';
+import { type MediaPart, markPath, type Part, type ReasoningPart, type ResultPart } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { readDataUrl } from '../wire/dataUrl.ts';
 import { toolName } from '../wire/ids.ts';
@@ -16,14 +16,14 @@ export function writePart(part: Part, context: WriteContext): ConverseBlock[] {
 export const CACHE_POINT = { cachePoint: { type: 'default' } } as const;
 
 /** Whether a cache point stands after a part. Only Claude, which is reached otherwise, takes one for an hour. */
-export function cachesAfter({ cache, path }: Part, { quirks, losses }: WriteContext): boolean {
+export function cachesAfter(part: Part, { quirks, losses }: WriteContext): boolean {
+  const { cache } = part;
   if (!cache) return false;
   if (!quirks.cacheMarks) {
-    losses.add(`${path}.cache_control`, 'dropped', 'the model takes no cache marks');
+    losses.add(markPath(part), 'dropped', 'the model takes no cache marks');
     return false;
   }
-  if (cache.ttl === '1h')
-    losses.add(`${path}.cache_control.ttl`, 'changed', 'the model caches for five minutes');
+  if (cache.ttl === '1h') losses.add(`${markPath(part)}.ttl`, 'changed', 'the model caches for five minutes');
   return true;
 }
 
@@ -67,7 +67,7 @@ function writeResult(part: ResultPart, context: WriteContext): ConverseResult {
   return present<ConverseResult>({
     toolUseId: targetCallId(part.id, context),
     content: part.parts.flatMap((inner) => {
-      if (inner.cache) losses.add(`${inner.path}.cache_control`, 'dropped', WITHIN_RESULTS);
+      if (inner.cache) losses.add(markPath(inner), 'dropped', WITHIN_RESULTS);
       return writeBlock(inner, context) ?? [];
     }),
     status: part.failed ? 'error' : undefined,

@@ -1,6 +1,6 @@
 import { withPairedCalls } from '../conversation/history.ts';
 import { splitInstructions } from '../conversation/instructions.ts';
-import type { JsonText, Message, ModelRequest, TextPart } from '../ir/request.ts';
+import { type JsonText, type Message, type ModelRequest, markPath, type TextPart } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { planReasoning } from '../quirks/reasoning.ts';
 import { planSampling } from '../quirks/sampling.ts';
@@ -124,7 +124,7 @@ function writeTools(
 ): ToolConfig | undefined {
   const specs: ToolSpec[] = tools.flatMap((tool) => {
     if (tool.kind !== 'function') return [];
-    if (tool.cache) losses.add(`${tool.path}.cache_control`, 'dropped', 'tools take no cache marks there');
+    if (tool.cache) losses.add(markPath(tool), 'dropped', 'tools take no cache marks there');
     return [
       present<ToolSpec>({
         name: tool.name,

@@ -1,4 +1,11 @@
-import type { CallPart, MediaPart, Message, Part, ResultPart } from '../ir/request.ts';
+import {
+  type CallPart,
+  type MediaPart,
+  type Message,
+  markPath,
+  type Part,
+  type ResultPart,
+} from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { toolName } from '../wire/ids.ts';
 import { callArguments, ownOpaque, takesMedia, type WriteContext } from '../writeContext.ts';
@@ -23,8 +30,8 @@ export function writeContents(messages: readonly Message[], context: WriteContex
   return contents;
 }
 
-function noteMark({ cache, path }: Part, { losses }: WriteContext): void {
-  if (cache) losses.add(`${path}.cache_control`, 'dropped', 'prefixes are cached without marks there');
+function noteMark(part: Part, { losses }: WriteContext): void {
+  if (part.cache) losses.add(markPath(part), 'dropped', 'prefixes are cached without marks there');
 }
 
 /** A signature goes with the text that it signed, or the part that follows the reasoning; with an empty text, if nothing does. */

@@ -1,6 +1,6 @@
 import { withPairedCalls } from '../conversation/history.ts';
 import { splitInstructions } from '../conversation/instructions.ts';
-import type { HostedService, ModelRequest } from '../ir/request.ts';
+import { type HostedService, type ModelRequest, markPath } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { planReasoning, type ReasoningPlan } from '../quirks/reasoning.ts';
 import { planSampling } from '../quirks/sampling.ts';
@@ -16,8 +16,8 @@ export function writeGeminiRequest(request: ModelRequest, context: WriteContext)
   const { losses } = context;
   const { system, messages: turns } = splitInstructions(request, context);
   const messages = withPairedCalls(turns, losses);
-  for (const { cache, path } of system) {
-    if (cache) losses.add(`${path}.cache_control`, 'dropped', 'prefixes are cached without marks there');
+  for (const part of system) {
+    if (part.cache) losses.add(markPath(part), 'dropped', 'prefixes are cached without marks there');
   }
   const plan = planTools(request, context);
   for (const setting of [request.user, request.cacheKey, request.verbosity]) {

@@ -34,6 +34,13 @@ interface OpaqueEnvelope {
 /** Asks the vendor to cache the prompt up to here. */
 export interface CacheMark {
   readonly ttl?: '5m' | '1h' | undefined;
+  /** Where the caller's request has it; undefined: in what it is on. */
+  readonly path?: string | undefined;
+}
+
+/** Where the mark of a part or a tool is. */
+export function markPath({ path, cache }: { readonly path: string; readonly cache?: CacheMark | undefined }) {
+  return cache?.path ?? `${path}.cache_control`;
 }
 
 export type MediaSource =

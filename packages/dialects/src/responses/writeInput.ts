@@ -1,5 +1,12 @@
 import type { ResponseInputContent, ResponseInputItem } from 'openai/resources/responses/responses';
-import type { MediaPart, Message, Part, ReasoningPart, ResultPart } from '../ir/request.ts';
+import {
+  type MediaPart,
+  type Message,
+  markPath,
+  type Part,
+  type ReasoningPart,
+  type ResultPart,
+} from '../ir/request.ts';
 import { present } from '../json/writeJson.ts';
 import { writeDataUrl } from '../wire/dataUrl.ts';
 import { toolName } from '../wire/ids.ts';
@@ -38,8 +45,8 @@ function wireRole(role: Message['role'], { quirks }: WriteContext): 'user' | 'de
   return role === 'instruction' ? (quirks.instructionRole ?? 'system') : 'user';
 }
 
-function noteMark({ cache, path }: Part, { losses }: WriteContext): void {
-  if (cache) losses.add(`${path}.cache_control`, 'dropped', 'prefixes are cached without marks there');
+function noteMark(part: Part, { losses }: WriteContext): void {
+  if (part.cache) losses.add(markPath(part), 'dropped', 'prefixes are cached without marks there');
 }
 
 /** An item of its own; `content` for what is part of a message. */

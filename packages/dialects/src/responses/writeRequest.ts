@@ -1,6 +1,6 @@
 import type { ResponseTextConfig, Tool as ToolWire } from 'openai/resources/responses/responses';
 import { withPairedCalls } from '../conversation/history.ts';
-import type { ModelRequest, TextPart } from '../ir/request.ts';
+import { type ModelRequest, markPath, type TextPart } from '../ir/request.ts';
 import { present, raw } from '../json/writeJson.ts';
 import { planReasoning } from '../quirks/reasoning.ts';
 import { planSampling } from '../quirks/sampling.ts';
@@ -54,8 +54,8 @@ export function writeResponsesRequest(request: ModelRequest, context: WriteConte
 }
 
 function writeInstructions(system: readonly TextPart[], { losses }: WriteContext): string | undefined {
-  for (const { cache, path } of system) {
-    if (cache) losses.add(`${path}.cache_control`, 'dropped', 'prefixes are cached without marks there');
+  for (const part of system) {
+    if (part.cache) losses.add(markPath(part), 'dropped', 'prefixes are cached without marks there');
   }
   return system.length > 0 ? system.map(({ text }) => text).join('\n\n') : undefined;
 }

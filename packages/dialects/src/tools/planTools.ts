@@ -1,12 +1,13 @@
-import type {
-  CacheMark,
-  HostedService,
-  JsonText,
-  ModelRequest,
-  Part,
-  StructuredOutput,
-  Tool,
-  ToolChoice,
+import {
+  type CacheMark,
+  type HostedService,
+  type JsonText,
+  type ModelRequest,
+  markPath,
+  type Part,
+  type StructuredOutput,
+  type Tool,
+  type ToolChoice,
 } from '../ir/request.ts';
 import type { Losses } from '../loss/losses.ts';
 import { lowerSchema } from '../schema/lowerSchema.ts';
@@ -117,7 +118,7 @@ function planTool(tool: Tool, loaded: ReadonlySet<string>, context: WriteContext
     losses.add(`${tool.path}.defer_loading`, 'changed', 'a result refers to it, so it is sent');
   const schema = tool.schema ?? EMPTY_SCHEMA;
   if (tool.cache && !quirks.cacheMarks)
-    losses.add(`${tool.path}.cache_control`, 'dropped', 'prefixes are cached without marks there');
+    losses.add(markPath(tool), 'dropped', 'prefixes are cached without marks there');
   return {
     kind: 'function',
     name,

@@ -18,6 +18,8 @@ export interface RoutingProfile {
   readonly pinsPromptCacheKeys?: boolean | undefined;
   /** A request whose translation would change or drop something is refused. */
   readonly translatesStrictly?: boolean | undefined;
+  /** Translated requests ask the vendor to cache their prompts. */
+  readonly cachesPrompts?: boolean | undefined;
 }
 
 export interface RoutingTarget {

@@ -45,11 +45,25 @@ export function checkMessagesHistory(request: JsonRecord, signer: Signer): void 
     if (new Set(called).size < called.length) throw badRequest(`${path}: \`tool_use\` ids must be unique`);
   }
   if (called.length > 0) throw unanswered(messages.length - 1, called);
+  checkThinking(request.thinking, messages);
   const marks = JSON.stringify([request.system, request.messages, request.tools]).split('"cache_control":{');
   if (marks.length - 1 > MAX_CACHE_MARKS)
     throw badRequest(
       `A maximum of ${MAX_CACHE_MARKS} blocks with cache_control may be provided. Found ${marks.length - 1}.`,
     );
+}
+
+/** With a budget of tokens, a turn that a call interrupted has to have its reasoning. */
+function checkThinking(thinking: unknown, messages: readonly unknown[]): void {
+  if (!isRecord(thinking) || thinking.type !== 'enabled') return;
+  const [turn, results] = messages.slice(-2).map((one) => (isRecord(one) ? list(one.content) : []));
+  const [first] = turn?.filter(isRecord) ?? [];
+  const [result] = results?.filter(isRecord) ?? [];
+  if (result?.type !== 'tool_result' || first?.type === 'thinking' || first?.type === 'redacted_thinking')
+    return;
+  throw badRequest(
+    `messages.${messages.length - 2}.content.0.type: Expected \`thinking\` or \`redacted_thinking\`, but found \`${first?.type}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block.`,
+  );
 }
 
 function checkBlock(block: unknown, path: string, signer: Signer): void {

@@ -25,6 +25,7 @@ import {
 import {
   dialectAndBaseUrl,
   ENVIRONMENT_FIELDS,
+  validChat,
   validConnectorName,
   validForwardHeaders,
   validModelPatterns,
@@ -85,6 +86,7 @@ export async function createConnector(
     first_byte_timeout_ms: input.first_byte_timeout_ms ?? null,
     chunk_timeout_ms: input.chunk_timeout_ms ?? null,
     on_disconnect: input.on_disconnect ?? null,
+    chat: validChat(input.provider, input.chat ?? 'native'),
     forward_headers: validForwardHeaders(input.forward_headers ?? []),
     models: validModelPatterns(input.provider, input.models ?? []),
     upstream_names: JSON.stringify(validUpstreamNames(input.provider, input.upstream_names ?? {})),
@@ -209,6 +211,7 @@ async function permittedChanges(
   if (names && !isDeepStrictEqual(names, row.upstream_names)) changes.upstream_names = JSON.stringify(names);
   const headers = input.forward_headers && validForwardHeaders(input.forward_headers);
   if (headers && !isDeepStrictEqual(headers, row.forward_headers)) changes.forward_headers = headers;
+  if (input.chat !== undefined) validChat(row.provider, input.chat);
   for (const field of PLAIN_FIELDS) {
     const value = input[field];
     if (value !== undefined && value !== row[field]) Object.assign(changes, { [field]: value });
@@ -226,6 +229,7 @@ const PLAIN_FIELDS = [
   'first_byte_timeout_ms',
   'chunk_timeout_ms',
   'on_disconnect',
+  'chat',
 ] as const;
 
 function assertNotFromEnvironment(row: ConnectorRow, input: ConnectorChanges): void {

@@ -37,6 +37,11 @@ const OnDisconnect = Nullable(
       'What to do with a stream whose client disconnected: cancel it, if the vendor then stops billing, or read it to its end. Null: what is known of the provider.',
   }),
 );
+const Chat = OneOf(['native', 'compatible'], {
+  title: 'ConnectorChat',
+  description:
+    "Which API gets chat completions: `native`, the vendor's own, to which they are translated; `compatible`, the vendor's OpenAI-compatible one, which lacks some of it. Only anthropic and gemini have both.",
+});
 const ForwardHeaders = Type.Array(Type.String({ minLength: 1, maxLength: 100 }), {
   maxItems: 50,
   description:
@@ -77,6 +82,7 @@ export const Connector = Type.Object(
     first_byte_timeout_ms: Timeout,
     chunk_timeout_ms: Timeout,
     on_disconnect: OnDisconnect,
+    chat: Chat,
     forward_headers: ForwardHeaders,
     models: ModelPatterns,
     upstream_names: UpstreamNames,
@@ -114,6 +120,7 @@ const settings = {
   first_byte_timeout_ms: Type.Optional(Timeout),
   chunk_timeout_ms: Type.Optional(Timeout),
   on_disconnect: Type.Optional(OnDisconnect),
+  chat: Type.Optional(Chat),
   forward_headers: Type.Optional(ForwardHeaders),
   models: Type.Optional(ModelPatterns),
   upstream_names: Type.Optional(UpstreamNames),

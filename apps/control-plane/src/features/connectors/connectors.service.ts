@@ -341,6 +341,7 @@ export async function toConnector(deps: ConnectorDeps, row: ConnectorRow): Promi
     first_byte_timeout_ms: row.first_byte_timeout_ms,
     chunk_timeout_ms: row.chunk_timeout_ms,
     on_disconnect: row.on_disconnect as 'cancel' | 'drain' | null,
+    chat: row.chat,
     forward_headers: row.forward_headers,
     models: row.models,
     upstream_names: row.upstream_names as Record<string, string>,

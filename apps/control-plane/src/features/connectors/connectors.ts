@@ -1,10 +1,11 @@
 import { forwardHeaderFault, parseModelId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { validDisplayName } from '../../shared/displayName.ts';
+import type { ConnectorRow } from './connectors.repository.ts';
 import type { ConnectorChanges, NewConnector } from './connectors.schemas.ts';
 import { isCredential } from './credentials.ts';
 import { vertexUrl } from './googleAuth.ts';
-import { isModelServer, PROVIDERS, type Provider } from './providers.ts';
+import { hasCompatibleChat, isModelServer, PROVIDERS, type Provider } from './providers.ts';
 
 /** Fields that an operator cannot change on a connector from the environment: the next start would undo the change. */
 export const ENVIRONMENT_FIELDS = [
@@ -145,6 +146,16 @@ export function validUpstreamNames(
     );
   }
   return { ...names };
+}
+
+/** Returns the choice; throws a 422 for one that the provider does not have. */
+export function validChat(provider: string, chat: ConnectorRow['chat']): ConnectorRow['chat'] {
+  if (chat === 'native' || hasCompatibleChat(provider)) return chat;
+  throw invalid(
+    'chat_invalid',
+    'chat',
+    `The provider "${provider}" has one API for chat completions. Leave out chat, or set it to native.`,
+  );
 }
 
 /** Returns the names in lower case without duplicates; throws a 422 for one that is never forwarded. */

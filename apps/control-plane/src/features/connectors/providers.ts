@@ -14,6 +14,8 @@ export interface Provider {
   readonly dialect: 'openai' | 'anthropic';
   /** The routes that it serves below its base URL. */
   readonly routes: readonly RouteName[];
+  /** It has chat completions too, as a layer over its own API that lacks some of it. */
+  readonly hasCompatibleChat?: true;
   /** Includes the version: the paths of operations are appended to it. */
   readonly baseUrl: string;
   /** The setting that holds the credential. */
@@ -37,7 +39,9 @@ export const PROVIDERS: readonly Provider[] = [
   {
     name: 'anthropic',
     dialect: 'anthropic',
-    routes: ['messages', 'chat_completions'],
+    routes: ['messages'],
+    // The layer ignores marks for the cache and `strict` (https://docs.claude.com/en/api/openai-sdk).
+    hasCompatibleChat: true,
     baseUrl: 'https://api.anthropic.com/v1',
     keyVariable: 'ANTHROPIC_API_KEY',
     baseUrlVariable: 'ANTHROPIC_BASE_URL',
@@ -47,7 +51,8 @@ export const PROVIDERS: readonly Provider[] = [
     name: 'gemini',
     dialect: 'openai',
     // Its own routes are beside the compatible ones: at the base URL without `/openai`.
-    routes: ['chat_completions', 'embeddings', 'generate_content', 'embed_content'],
+    routes: ['embeddings', 'generate_content', 'embed_content'],
+    hasCompatibleChat: true,
     baseUrl: 'https://generativelanguage.googleapis.com/v1beta/openai',
     keyVariable: 'GEMINI_API_KEY',
     baseUrlVariable: 'GEMINI_BASE_URL',
@@ -136,20 +141,37 @@ interface Routed {
   readonly dialect: Provider['dialect'];
   /** As it is stored. */
   readonly auth: unknown;
+  readonly chat: 'native' | 'compatible';
 }
 
 /**
  * The routes that a connector serves: those of its cloud, of its provider if it is known, else of its dialect. At a cloud with
  * several APIs, the model decides.
  */
-export function routesOf({ provider, dialect, auth }: Routed, model?: NamedAtCloud): readonly RouteName[] {
+export function routesOf(
+  { provider, dialect, auth, chat }: Routed,
+  model?: NamedAtCloud,
+): readonly RouteName[] {
   const { kind } = (auth ?? {}) as { readonly kind?: string };
   if (isCloud(kind)) {
     return model === undefined ? CLOUD_ROUTES[kind] : [cloudRoute(kind, model)];
   }
   if (provider === 'mock') return ALL_ROUTES;
   if (dialect === 'openai' && isModelServer(provider)) return MODEL_SERVERS[provider] ?? [];
-  return PROVIDERS.find(({ name }) => name === provider)?.routes ?? ROUTES_OF_DIALECT[dialect];
+  const known = PROVIDERS.find(({ name }) => name === provider);
+  if (!known) return ROUTES_OF_DIALECT[dialect];
+  return chat === 'compatible' ? [...known.routes, 'chat_completions'] : known.routes;
+}
+
+/** Whether proxies translate the chat completions for a connector, although the provider has them too. */
+export function translatesChat({ provider, auth, chat }: Routed): boolean {
+  const { kind } = (auth ?? {}) as { readonly kind?: string };
+  return !isCloud(kind) && hasCompatibleChat(provider) && chat === 'native';
+}
+
+/** Whether the provider has chat completions beside an API of its own, so that a connector can choose. */
+export function hasCompatibleChat(provider: string): boolean {
+  return PROVIDERS.some(({ name, hasCompatibleChat: has }) => name === provider && has);
 }
 
 /** How a connector gets the requests of a route, for a model: undefined if it can't. */

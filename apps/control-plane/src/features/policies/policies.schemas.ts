@@ -2,6 +2,7 @@ import { MAX_LIMIT_MICRO_USD, WINDOW_KINDS } from '@weighbridge/domain';
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
 import {
+  AutoCache,
   CacheSettings,
   DateTime,
   Nullable,
@@ -83,6 +84,7 @@ const settingsWithDefaults = {
       'Whether requests may use vendor-stored objects (responses, conversations, files) that were not created here: `any`, or `own`, which makes them 404. The objects of other principals are always 404. Of a policy and its parents, the strictest holds.',
   }),
   translation: TranslationRule,
+  auto_cache: AutoCache,
   requests_per_minute: Rate('The limit of requests per minute.'),
   tokens_per_minute: Rate('The limit of tokens per minute.'),
   max_parallel: Rate('The limit of requests at the same time.'),

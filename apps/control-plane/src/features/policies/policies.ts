@@ -14,6 +14,7 @@ export const POLICY_DEFAULTS: Omit<PolicySettings, 'name'> = {
   allowed_models: [],
   foreign_objects: 'any',
   translation: 'lenient',
+  auto_cache: false,
   requests_per_minute: null,
   tokens_per_minute: null,
   max_parallel: null,

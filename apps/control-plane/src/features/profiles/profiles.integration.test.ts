@@ -13,7 +13,13 @@ const cheap = { name: 'cheap', strategy: 'cheapest', targets: [{ model: 'mock/ec
 
 it('a profile is created, changed in the given fields, listed by name and deleted', async () => {
   const { status, body } = await api.call('POST', '/profiles', { body: cheap });
-  const defaults = { constraints: {}, cache: null, pin_prompt_cache_keys: false, translation: 'lenient' };
+  const defaults = {
+    constraints: {},
+    cache: null,
+    pin_prompt_cache_keys: false,
+    translation: 'lenient',
+    auto_cache: false,
+  };
   expect([status, body]).toMatchObject([201, { ...cheap, ...defaults }]);
   const path = `/profiles/${body.id}`;
   expect((await api.call('PATCH', path, { body: {} })).body).toEqual(body);
@@ -51,6 +57,7 @@ it.each([
   [{ cache: { scope: 'principal', ttl_seconds: 0 } }, 400, 'invalid_request'],
   [{ pin_prompt_cache_keys: 'true' }, 400, 'invalid_request'],
   [{ translation: 'loose' }, 400, 'invalid_request'],
+  [{ auto_cache: 1 }, 400, 'invalid_request'],
 ])('a profile with %j is rejected: %d %s', async (fields, status, code) => {
   expect(
     await outcome(api.call('POST', '/profiles', { body: { ...cheap, name: 'new', ...fields } })),
@@ -137,6 +144,26 @@ it('proxies learn whether a profile pins by prompt_cache_key', async () => {
   expect(await inSnapshot()).toBe(true);
   const changed = await api.call('PATCH', `/profiles/${body.id}`, { body: { pin_prompt_cache_keys: false } });
   expect([changed.body.pin_prompt_cache_keys, await inSnapshot()]).toEqual([false, false]);
+});
+
+it('proxies learn whether a profile and the policies of a key have prompts cached', async () => {
+  const { body: profile } = await api.call('POST', '/profiles', {
+    body: { ...cheap, name: 'caching', auto_cache: true },
+  });
+  const inSnapshot = async () =>
+    (await api.snapshot()).profiles.find(({ id }) => id === profile.id)?.autoCache;
+  expect([profile.auto_cache, await inSnapshot()]).toEqual([true, true]);
+  const changed = await api.call('PATCH', `/profiles/${profile.id}`, { body: { auto_cache: false } });
+  expect([changed.body.auto_cache, await inSnapshot()]).toEqual([false, false]);
+
+  const { body: parent } = await api.call('POST', '/policies', {
+    body: { name: 'caches', auto_cache: true },
+  });
+  const { body: child } = await api.call('POST', '/policies', {
+    body: { name: 'of it', parent_policy_id: parent.id },
+  });
+  const key = await api.issue({ policy_id: child.id as string });
+  expect((await api.resolve(key.key)).policies.map(({ autoCache }) => autoCache)).toEqual([false, true]);
 });
 
 it('proxies learn how a profile and the policies of a key have requests translated', async () => {

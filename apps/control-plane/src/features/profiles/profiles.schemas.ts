@@ -1,7 +1,15 @@
 import { MAX_LIMIT_MICRO_USD, STRATEGIES } from '@weighbridge/domain';
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
-import { CacheSettings, DateTime, Nullable, OneOf, Strict, TranslationRule } from '../../shared/schemas.ts';
+import {
+  AutoCache,
+  CacheSettings,
+  DateTime,
+  Nullable,
+  OneOf,
+  Strict,
+  TranslationRule,
+} from '../../shared/schemas.ts';
 
 const Price = (description: string) =>
   Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD, description }));
@@ -67,6 +75,7 @@ export const Profile = Type.Object(
     cache: Nullable(CacheSettings),
     pin_prompt_cache_keys: PinPromptCacheKeys,
     translation: TranslationRule,
+    auto_cache: AutoCache,
     created_at: DateTime,
     updated_at: DateTime,
   },
@@ -82,6 +91,7 @@ export const NewProfile = Strict(
     cache: Type.Optional(Nullable(CacheSettings)),
     pin_prompt_cache_keys: Type.Optional(PinPromptCacheKeys),
     translation: Type.Optional(TranslationRule),
+    auto_cache: Type.Optional(AutoCache),
   },
   { title: 'NewProfile' },
 );

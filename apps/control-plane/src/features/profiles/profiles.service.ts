@@ -104,6 +104,7 @@ export async function createProfile(deps: ProfileDeps, caller: Caller, input: Ne
       cache: cacheColumn(input.cache ?? null),
       pin_prompt_cache_keys: input.pin_prompt_cache_keys ?? false,
       translation: input.translation ?? 'lenient',
+      auto_cache: input.auto_cache ?? false,
       ...times,
     });
     await recordChange(tx, {
@@ -145,6 +146,7 @@ export async function changeProfile(
         pin_prompt_cache_keys: input.pin_prompt_cache_keys,
       }),
       ...(input.translation !== undefined && { translation: input.translation }),
+      ...(input.auto_cache !== undefined && { auto_cache: input.auto_cache }),
       updated_at: now,
     });
     await recordChange(tx, {
@@ -235,6 +237,7 @@ function settingsOf(row: ProfileRow): ProfileSettings {
     cache: row.cache as CacheSettings | null,
     pin_prompt_cache_keys: row.pin_prompt_cache_keys,
     translation: row.translation,
+    auto_cache: row.auto_cache,
   };
 }
 

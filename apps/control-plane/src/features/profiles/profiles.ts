@@ -54,6 +54,7 @@ export function routingProfile(id: string, settings: ProfileSettings): RoutingPr
     },
     pinsPromptCacheKeys: settings.pin_prompt_cache_keys,
     translatesStrictly: settings.translation === 'strict',
+    cachesPrompts: settings.auto_cache,
     ...(settings.cache && {
       cache: { scope: settings.cache.scope, ttlMs: settings.cache.ttl_seconds * 1_000 },
     }),

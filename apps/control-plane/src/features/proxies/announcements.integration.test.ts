@@ -79,6 +79,7 @@ const anyPolicy = (which: 'own' | 'parent' | 'replacement') =>
     [`rates of ${which}`, patchOf(which, { requests_per_minute: 3, tokens_per_minute: 4, max_parallel: 5 })],
     [`stored objects of ${which}`, patchOf(which, { foreign_objects: 'own' })],
     [`translation of ${which}`, patchOf(which, { translation: 'strict' })],
+    [`caching of prompts of ${which}`, patchOf(which, { auto_cache: true })],
     [`hard fields of ${which}`, patchOf(which, { hard_allow_fields: ['metadata'] })],
     [`cache of ${which}`, patchOf(which, { cache: { scope: 'policy', ttl_seconds: 60 } })],
     [`window of ${which}`, patchOf(which, { window: 'hour' })],

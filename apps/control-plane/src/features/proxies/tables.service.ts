@@ -1,6 +1,7 @@
 import type { Tx } from '@weighbridge/database';
 import {
   type ConnectorColumns,
+  type RouteName,
   type SizedRow,
   scopeOf,
   type TableScope,
@@ -12,7 +13,7 @@ import type { PricedModel } from '../catalog/catalog.service.ts';
 import { changesAfter, currentRevision } from '../changes/changes.service.ts';
 import type { NegotiatedPrice } from '../connectors/connectorPrices.service.ts';
 import { type UsableConnector, usableConnectors } from '../connectors/connectors.service.ts';
-import { headersOf, routesOf } from '../connectors/providers.ts';
+import { headersOf, routesOf, translatesChat } from '../connectors/providers.ts';
 import { type ModelDeps, servedModels, unservedModels } from '../models/models.service.ts';
 import { routingProfiles } from '../profiles/profiles.service.ts';
 import type { ReadChanges } from './changeFeed.ts';
@@ -60,7 +61,10 @@ export function connectorForProxies(
   negotiated: readonly NegotiatedPrice[],
 ): ConnectorColumns {
   const forwardHeaders = [...headersOf(row.provider), ...row.forward_headers];
-  return { ...row, negotiated, routes: routesOf(row), forwardHeaders };
+  const isTranslated = translatesChat(row);
+  // Proxies of an earlier release send them as they are.
+  const routes: readonly RouteName[] = isTranslated ? [...routesOf(row), 'chat_completions'] : routesOf(row);
+  return { ...row, negotiated, routes, translatesChat: isTranslated, forwardHeaders };
 }
 
 function averageScore({ benchmark_scores }: PricedModel): number | undefined {
