@@ -2,11 +2,13 @@ import type {
   Response,
   ResponseFunctionWebSearch,
   ResponseOutputItem,
+  ResponseReasoningItem,
   ResponseStreamEvent,
 } from 'openai/resources/responses/responses';
 import { OWNERS } from '../format.ts';
 import type { StopReason, StreamEvent, StreamReader } from '../ir/event.ts';
 import { BROKEN_OFF } from '../ir/eventOrder.ts';
+import type { Opaque } from '../ir/request.ts';
 import { parseEvent, textOf } from '../json/writeJson.ts';
 import { isRecord, recordsIn } from '../loss/fields.ts';
 import { searchOf } from '../tools/webSearch.ts';
@@ -21,6 +23,11 @@ export class ResponsesStreamReader implements StreamReader {
   readonly #written = new Set<number>();
   /** The blocks whose annotations came one by one. */
   readonly #annotated = new Set<number>();
+  /**
+   * Reasoning without text, which only the vendor reads. It comes before the next call, for which the vendor needs it again; not before a text, which callers
+   * take for the first item of an answer. What no call follows is of no use to anyone.
+   */
+  readonly #unread: Opaque[] = [];
   #next = 0;
   #hasCalls = false;
   #hasRefused = false;
@@ -58,11 +65,12 @@ export class ResponsesStreamReader implements StreamReader {
       case 'response.content_part.done':
         return this.#closePart(this.#blockOf(`${event.output_index}/${event.content_index}`), event.part);
       case 'response.reasoning_summary_part.added': {
-        const at = this.#blockOf(`${event.output_index}`);
-        return this.#written.has(at) ? this.#delta(at, '\n\n') : NONE;
+        const at = this.#blocks.get(`${event.output_index}`);
+        return at === undefined ? NONE : this.#delta(at, '\n\n');
       }
       case 'response.reasoning_summary_text.delta':
       case 'response.reasoning_text.delta':
+        return this.#reason(event.output_index, event.delta);
       case 'response.function_call_arguments.delta':
       case 'response.custom_tool_call_input.delta':
         return this.#delta(this.#blockOf(`${event.output_index}`), event.delta);
@@ -98,6 +106,14 @@ export class ResponsesStreamReader implements StreamReader {
     return [{ type: 'delta', at, text }];
   }
 
+  #reason(index: number, text: unknown): readonly StreamEvent[] {
+    const isNew = !this.#blocks.has(`${index}`);
+    if (isNew && !text) return NONE;
+    const at = this.#blockOf(`${index}`);
+    const events = this.#delta(at, text);
+    return isNew ? [{ type: 'open', at, block: 'reasoning' }, ...events] : events;
+  }
+
   /** Some vendors send annotations whole. */
   #closePart(at: number, part: unknown): readonly StreamEvent[] {
     const annotations = isRecord(part) && !this.#annotated.has(at) ? recordsIn(part.annotations) : [];
@@ -108,15 +124,24 @@ export class ResponsesStreamReader implements StreamReader {
     switch (item?.type) {
       case 'message':
       case 'web_search_call':
-        return NONE;
+      // It opens with its first text.
       case 'reasoning':
-        return [{ type: 'open', at: this.#blockOf(`${index}`), block: 'reasoning' }];
+        return NONE;
       case 'function_call':
       case 'custom_tool_call': {
         this.#hasCalls = true;
+        const before = this.#unread.splice(0).flatMap((opaque): StreamEvent[] => {
+          const at = this.#next++;
+          return [
+            { type: 'open', at, block: 'reasoning' },
+            { type: 'opaque', at, opaque },
+            { type: 'close', at },
+          ];
+        });
         const at = this.#blockOf(`${index}`);
         const form = item.type === 'function_call' ? 'json' : 'text';
-        return [{ type: 'open', at, block: 'call', form, id: textOf(item.call_id), name: textOf(item.name) }];
+        const [id, name] = [textOf(item.call_id), textOf(item.name)];
+        return [...before, { type: 'open', at, block: 'call', form, id, name }];
       }
       default:
         return unknown(textOf(item?.type));
@@ -125,21 +150,16 @@ export class ResponsesStreamReader implements StreamReader {
 
   #closeItem(item: ResponseOutputItem | undefined, index: number): readonly StreamEvent[] {
     if (item?.type === 'web_search_call') return readSearch(item);
+    const opaque = item?.type === 'reasoning' ? encryptedIn(item) : undefined;
     const at = this.#blocks.get(`${index}`);
+    if (at === undefined && opaque) this.#unread.push(opaque);
     if (at === undefined || !item) return NONE;
     const events: StreamEvent[] = [];
     // Some vendors send arguments whole.
     const whole =
       item.type === 'function_call' ? item.arguments : item.type === 'custom_tool_call' ? item.input : '';
     if (!this.#written.has(at)) events.push(...this.#delta(at, whole));
-    if (item.type === 'reasoning' && typeof item.encrypted_content === 'string') {
-      const { encrypted_content: data, id } = item;
-      events.push({
-        type: 'opaque',
-        at,
-        opaque: { owner: OWNERS.responses, kind: 'encrypted', data, id: textOf(id) },
-      });
-    }
+    if (opaque) events.push({ type: 'opaque', at, opaque });
     events.push({ type: 'close', at });
     return events;
   }
@@ -194,6 +214,12 @@ const SILENT: ReadonlySet<string> = new Set<ResponseStreamEvent['type']>([
   'response.web_search_call.searching',
   'response.web_search_call.completed',
 ]);
+
+function encryptedIn({ encrypted_content: data, id }: ResponseReasoningItem): Opaque | undefined {
+  return typeof data === 'string'
+    ? { owner: OWNERS.responses, kind: 'encrypted', data, id: textOf(id) }
+    : undefined;
+}
 
 /** What it opened or looked for in a page is no search. */
 function readSearch({ action }: ResponseFunctionWebSearch): readonly StreamEvent[] {

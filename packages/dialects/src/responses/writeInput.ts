@@ -21,6 +21,7 @@ export function writeInput(messages: readonly Message[], context: WriteContext):
   const freeform = new Set<string>();
   for (const { role, parts } of messages) {
     let content: ResponseInputContent[] = [];
+    const begin = items.length;
     const flush = () => {
       if (content.length > 0) items.push({ type: 'message', role: wireRole(role, context), content });
       content = [];
@@ -33,12 +34,20 @@ export function writeInput(messages: readonly Message[], context: WriteContext):
         if (one) content.push(one);
       } else if (item) {
         flush();
-        items.push(item);
+        const last = items.length > begin ? items.at(-1) : undefined;
+        // A caller got it after the text that it came before.
+        if (isUnread(item) && last?.type === 'message') items.splice(-1, 0, item);
+        else items.push(item);
       }
     }
     flush();
   }
   return items;
+}
+
+/** Reasoning without text (readStream.ts). */
+function isUnread(item: ResponseInputItem): boolean {
+  return item.type === 'reasoning' && item.summary.length === 0;
 }
 
 function wireRole(role: Message['role'], { quirks }: WriteContext): 'user' | 'developer' | 'system' {
