@@ -78,6 +78,7 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
       },
     ],
     budgets: [],
+    limits: [],
     isHard: false,
     hardAllowFields: new Set(),
     refusesForeignObjects: false,

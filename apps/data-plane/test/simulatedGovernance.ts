@@ -260,7 +260,7 @@ export class SimulatedGovernance {
       subject: 'policy',
       windowStartMs: 0n,
     };
-    return { policy, bucket, window: { end: null } };
+    return { policy, bucket, window: { end: null }, limits: [] };
   }
 
   #columns(n: number): PolicyColumns {
@@ -284,6 +284,7 @@ export class SimulatedGovernance {
       profile_id: `prf_${policy.profile}`,
       exhausted_policy_id: policy.replacement === undefined ? null : `pol_${policy.replacement}`,
       exhausted_profile_id: policy.replacement === undefined ? null : 'prf',
+      limits: [],
     };
   }
 }

@@ -9,10 +9,11 @@ export function announceThreshold(
   stream: Pick<UsageStream, 'announce'>,
   metrics: MeteringMetrics,
   logger: Logger,
-  { policyId, subject, windowStart, percent, limitNanoUsd, spentNanoUsd }: ThresholdReached,
+  { policyId, limitId, subject, windowStart, percent, limitNanoUsd, spentNanoUsd }: ThresholdReached,
 ): void {
   const event = {
     policy_id: policyId,
+    ...(limitId !== undefined && { limit_id: limitId }),
     subject,
     window_start: windowStart.toISOString(),
     percent,

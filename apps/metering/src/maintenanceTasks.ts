@@ -10,6 +10,7 @@ import {
   measureModelOutputs,
   pruneAttributions,
   pruneLeases,
+  pruneOpenedCounters,
   pruneProducers,
   pruneRefusals,
   recordGaps,
@@ -67,6 +68,7 @@ const partitions: MaintenanceTask = {
     const dropped = await maintainPartitions(db, retention);
     const endedBefore = await retainedFrom(db, retention);
     await pruneAttributions(db);
+    await pruneOpenedCounters(db, now());
     await pruneProducers(db, { endedBefore });
     await pruneFeedback(db, { givenBefore: endedBefore });
     if (dropped.length > 0)

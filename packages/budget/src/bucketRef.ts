@@ -1,12 +1,15 @@
+import { createHash } from 'node:crypto';
+
 /**
  * Names one counter in one window, in the shape of the wire: a message of `contracts` is one. Its spend is a row of
  * `spend_buckets`.
  */
 export interface BucketRef {
+  /** The policy that defines the counter, or a further limit of one: a `furtherLimitId`. */
   readonly policyId: string;
-  /** Incremented when the policy's window, time zone or counter scope changes, which starts new counters. */
+  /** Incremented when what defines it changes, such as the window or the counter scope, which starts new counters. */
   readonly counterVersion: number;
-  /** Whose spend it counts: a `keySubject`, a `principalSubject` or `POLICY_SUBJECT`. */
+  /** Whose spend it counts: a `keySubject`, a `principalSubject` or `POLICY_SUBJECT`; of a further limit also a `valueSubject`. */
   readonly subject: string;
   /** Unix milliseconds; 0 if the window never ends. */
   readonly windowStartMs: bigint;
@@ -21,6 +24,42 @@ export function keySubject(keyId: string): string {
 
 export function principalSubject(principalId: string): string {
   return `principal:${principalId}`;
+}
+
+/** The subject of the counter for all attempts without the attribution that a further limit has counters for. */
+export const UNKNOWN_SUBJECT = 'unknown';
+/** The subject of the counter for all values beyond those that a further limit has counters for. */
+export const OTHERS_SUBJECT = 'others';
+/** In UTF-8: with the policy's id and the window, a bucket's key must fit an entry of an index. */
+const MAX_VALUE_BYTES = 256;
+
+/** The subject of the counter for one value of some attribution, such as `user`. A long value is named by its SHA-256, in hex. */
+export function valueSubject(attribution: string, value: string): string {
+  // No character takes more than three bytes per UTF-16 code unit.
+  const isShort = value.length * 3 <= MAX_VALUE_BYTES || Buffer.byteLength(value) <= MAX_VALUE_BYTES;
+  if (isShort) return `${attribution}:${value}`;
+  return hashedValueSubject(attribution, createHash('sha256').update(value).digest());
+}
+
+/** As `valueSubject`, of a value that may be cut, with the SHA-256 of the whole. */
+export function hashedValueSubject(attribution: string, sha256: Uint8Array): string {
+  return `${attribution}#${Buffer.from(sha256).toString('hex')}`;
+}
+
+/** The `policyId` of a further limit's buckets. */
+export function furtherLimitId(policyId: string, limitId: string): string {
+  return `${policyId}.${limitId}`;
+}
+
+/** A bucket's policy, and its further limit if it is of one. */
+export function definedBy({ policyId }: Pick<BucketRef, 'policyId'>): {
+  readonly policyId: string;
+  readonly limitId: string | undefined;
+} {
+  const dot = policyId.indexOf('.');
+  return dot < 0
+    ? { policyId, limitId: undefined }
+    : { policyId: policyId.slice(0, dot), limitId: policyId.slice(dot + 1) };
 }
 
 /** Whether it is a `principalSubject`: the counter is shared by all keys of the principal. */
@@ -64,13 +103,15 @@ export function principalBucket(bucket: BucketRef, principalId: string): BucketR
 }
 
 /**
- * Every bucket that an event counts in, by key: those it names, and the principal's own under each of their policies. With
+ * Every bucket that an event counts in, by key: those it names, and the principal's own under each of their policies, though not under
+ * their further limits. With
  * counter scope `principal` the two are the same.
  */
 export function countersOf(buckets: readonly BucketRef[], principalId: string): Map<string, BucketRef> {
   const counters = new Map<string, BucketRef>();
   for (const bucket of buckets) {
     counters.set(bucketKey(bucket), bucket);
+    if (definedBy(bucket).limitId !== undefined) continue;
     const principals = principalBucket(bucket, principalId);
     counters.set(bucketKey(principals), principals);
   }

@@ -4,10 +4,16 @@ export {
   bucketKey,
   bucketOfKey,
   countersOf,
+  definedBy,
+  furtherLimitId,
+  hashedValueSubject,
   keySubject,
+  OTHERS_SUBJECT,
   POLICY_SUBJECT,
   principalBucket,
   principalSubject,
+  UNKNOWN_SUBJECT,
+  valueSubject,
   windowStartOf,
 } from './bucketRef.ts';
 export {
@@ -27,12 +33,12 @@ export {
   standingOf,
   withUnattributed,
 } from './decision/decideGrant.ts';
-export type { OutputLimit } from './holder/budgetErrors.ts';
-export { LeaseBook, type LeaseBookDeps, type Reservation } from './holder/leaseBook.ts';
+export { attributionRequired, type OutputLimit } from './holder/budgetErrors.ts';
+export { bucketsOf, LeaseBook, type LeaseBookDeps, type Reservation } from './holder/leaseBook.ts';
 export { persistLeases, restoreLeases } from './holder/persistedLeases.ts';
 export { leaseMessage, MAX_BUCKETS_PER_CALL } from './leaseWire.ts';
 export { LimitError, type RefusingCounter } from './limitError.ts';
-export type { BudgetedPolicy, RateLimitedPolicy } from './policies.ts';
+export type { BudgetedPolicy, FurtherLimit, RateLimitedPolicy } from './policies.ts';
 export { RateBook, type RateReservation } from './rates/rateBook.ts';
 export { isRateHeader, setRateHeaders } from './rates/rateHeaders.ts';
 export { decideRates, NO_RATES, type RateAmounts, type RateGrant } from './rates/rateShares.ts';

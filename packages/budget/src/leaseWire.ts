@@ -27,6 +27,7 @@ export function callMessage(
     minimumNanoUsd: minimum,
     standingNanoUsd: lease.standing,
     ...(burn !== undefined && { burnNanoUsdPerSecond: burn }),
+    ...(lease.keyId !== undefined && { keyId: lease.keyId }),
   };
 }
 
@@ -64,6 +65,7 @@ const OUTCOMES: Record<LeaseOutcome, BudgetLease_Outcome> = {
   contended: BudgetLease_Outcome.CONTENDED,
   replaced: BudgetLease_Outcome.OVER,
   closed: BudgetLease_Outcome.CLOSED,
+  others: BudgetLease_Outcome.OTHERS,
 };
 
 const OUTCOME_OF = new Map<BudgetLease_Outcome, LeaseOutcome>([
@@ -71,4 +73,5 @@ const OUTCOME_OF = new Map<BudgetLease_Outcome, LeaseOutcome>([
   [BudgetLease_Outcome.CONTENDED, 'contended'],
   [BudgetLease_Outcome.OVER, 'replaced'],
   [BudgetLease_Outcome.CLOSED, 'closed'],
+  [BudgetLease_Outcome.OTHERS, 'others'],
 ]);

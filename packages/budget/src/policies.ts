@@ -12,6 +12,20 @@ export interface BudgetedPolicy {
   readonly isGoverning: boolean;
   /** Unix milliseconds; undefined if the window never ends. */
   readonly windowEndMs: number | undefined;
+  /** The further limit of the policy that this is; undefined: its main limit. */
+  readonly limit?: FurtherLimit | undefined;
+}
+
+/** A further limit of a policy, and the counter of it that a request names. */
+export interface FurtherLimit {
+  readonly id: string;
+  readonly name: string;
+  /** Who shares the counter: `key`, `principal`, `policy`, or an attribution such as `user`. */
+  readonly scope: string;
+  /** The caller's value; undefined if the scope is no attribution, or the counter is of no value. */
+  readonly value: string | undefined;
+  /** Of a counter for a value: the key that names it, and the counter that stands in for it if that key may open no more. */
+  readonly opening?: { readonly keyId: string; readonly others: BudgetedPolicy } | undefined;
 }
 
 /** A policy in a key's chain that limits requests per minute, tokens per minute or parallel requests. */

@@ -41,6 +41,8 @@ export class LeaseWorld {
   readonly spent = new Map<string, bigint>();
   readonly rows = new Map<string, Map<string, Row>>();
   over = new Set<string>();
+  /** By bucket: the keys that may not open it. */
+  readonly closedTo = new Map<string, string>();
   /** What each lease may keep while it is idle. */
   standing = 0n;
   isDown = false;
@@ -86,6 +88,8 @@ export class LeaseWorld {
       const spent = this.spent.get(key) ?? 0n;
       let outcome: BudgetLease_Outcome = BudgetLease_Outcome.GRANTED;
       if (this.over.has(key)) outcome = BudgetLease_Outcome.OVER;
+      else if (this.closedTo.has(key) && this.closedTo.get(key) === call.keyId)
+        outcome = BudgetLease_Outcome.OTHERS;
       else if (seq > row.seq && minimum > 0n) {
         const room = limit - spent - this.hold(key);
         const share = room / 4n > minimum ? room / 4n : minimum;

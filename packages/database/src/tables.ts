@@ -382,6 +382,14 @@ export interface Models {
   upstream_name: string;
 }
 
+export interface OpenedCounters {
+  counter_version: number;
+  key_id: string;
+  limit_id: string;
+  opened: number;
+  window_start: Timestamp;
+}
+
 export interface Peppers {
   created_at: Timestamp;
   fingerprint: Buffer;
@@ -414,6 +422,7 @@ export interface Policies {
   hard_allow_fields: Generated<string[]>;
   id: string;
   limit_nano_usd: bigint | null;
+  limits: Generated<Json>;
   max_parallel: number | null;
   name: string;
   parent_policy_id: string | null;
@@ -852,6 +861,7 @@ export interface DB {
   model_outputs: ModelOutputs;
   model_prices: ModelPrices;
   models: Models;
+  opened_counters: OpenedCounters;
   peppers: Peppers;
   playground_keys: PlaygroundKeys;
   policies: Policies;

@@ -14,7 +14,8 @@ export type IdPrefix =
   | 'whk'
   | 'evt'
   | 'whd'
-  | 'ovr';
+  | 'ovr'
+  | 'lim';
 
 export function newId(prefix: IdPrefix): string {
   nextUuid();

@@ -51,6 +51,7 @@ export { RebuildRunningError } from './maintenance/maintenanceLock.ts';
 export { maintainPartitions, type Retention, readIdRange, retainedFrom } from './maintenance/partitions.ts';
 export { pruneArchive } from './maintenance/pruneArchive.ts';
 export { pruneAttributions } from './maintenance/pruneAttributions.ts';
+export { pruneOpenedCounters } from './maintenance/pruneOpenedCounters.ts';
 export { type LedgerState, type LostProducer, readLedgerState } from './maintenance/readLedgerState.ts';
 export { type RebuildResult, rebuildBuckets } from './maintenance/rebuild.ts';
 export { hasAppendedSpend, type Merged, type MergeProgress, mergeSpend } from './merging/mergeSpend.ts';

@@ -19,6 +19,7 @@ export async function insertPolicy(
       timezone: fields.timezone ?? 'UTC',
       limit_nano_usd: fields.limit_nano_usd ?? null,
       counter_scope: fields.counter_scope ?? 'key',
+      ...(fields.limits !== undefined && { limits: JSON.stringify(fields.limits) }),
       counter_since: fields.created_at,
       created_at: fields.created_at,
       updated_at: fields.created_at,

@@ -83,9 +83,10 @@ it('has the settings of its policies after its message', () => {
     profile_id: 'prf_1',
     exhausted_policy_id: null,
     exhausted_profile_id: null,
+    limits: [],
   } as const;
   const bucket = { policyId: 'pol_1', counterVersion: 2, subject: 'policy', windowStartMs: 1_000n };
-  const counters = [{ policy, bucket, window: { end: new Date(9_000) } }];
+  const counters = [{ policy, bucket, window: { end: new Date(9_000) }, limits: [] }];
   const row = {
     id: 'key_1',
     principal_id: 'ada',

@@ -11,6 +11,7 @@ import {
 } from '@weighbridge/contracts';
 import { compileModelPatterns, type LockedAttribution, NOTHING_LOCKED } from '@weighbridge/domain';
 import { cacheSetting, type PolicyCacheSetting } from './cacheRule.ts';
+import { type MatchingLimit, matchingLimit } from './matchingLimit.ts';
 import { type CounterColumns, counterMessage } from './policy.ts';
 
 /** The most keys that one call looks up. Both ends keep to it. */
@@ -34,6 +35,8 @@ export interface ResolvedKey {
   readonly policies: readonly ResolvedPolicy[];
   /** Those with a spending limit. */
   readonly budgets: readonly BudgetedPolicy[];
+  /** The further limits of its policies: which of them count an attempt depends on the attempt. */
+  readonly limits: readonly MatchingLimit[];
   /** An enforced budget is hard: no attempt may cost more than its reservation. */
   readonly isHard: boolean;
   /** What requests under its hard budgets may hold although its cost is not bounded: what each of these policies allows. */
@@ -68,7 +71,8 @@ interface ResolvedPolicy {
 }
 
 export function resolvedKey(key: Key): ResolvedKey {
-  const windows = [key.policies, ...key.replacements.map(({ policies }) => policies)].flat();
+  const counters = [key.policies, ...key.replacements.map(({ policies }) => policies)].flat();
+  const windows = counters.flatMap((counter) => [counter, ...counter.limits]);
   const shared = {
     windowRemainingMs: least(windows.map(({ windowRemainingMs }) => windowRemainingMs)),
     windowEndMs: least(windows.map(({ windowEndMs }) => windowEndMs)),
@@ -96,6 +100,11 @@ type GovernedKey = Omit<
 function governedKey(key: Key, policies: readonly PolicyCounter[]): GovernedKey {
   const counters = policies.filter(hasBucket);
   const budgets = counters.flatMap((counter, at) => budgetedPolicy(counter, at === 0) ?? []);
+  const limits = counters.flatMap((counter, at) =>
+    counter.limits.flatMap(
+      (limit) => matchingLimit(limit, { counter, isGoverning: at === 0, keyId: key.id }) ?? [],
+    ),
+  );
   return {
     id: key.id,
     principalId: key.principalId,
@@ -106,20 +115,28 @@ function governedKey(key: Key, policies: readonly PolicyCounter[]): GovernedKey 
     expiresAtMs: key.expiresAtMs === undefined ? undefined : Number(key.expiresAtMs),
     attribution: lockedAttribution(key),
     profileId: key.profileId,
-    policies: counters.map(({ bucket, allowedModels }) => ({
-      bucket,
-      allows: compileModelPatterns(allowedModels),
+    policies: counters.map((counter) => ({
+      bucket: counter.bucket,
+      allows: compileModelPatterns(allowedModels(counter)),
     })),
     budgets,
-    isHard: budgets.some(({ isHard, enforcement }) => isHard && enforcement === 'enforce'),
+    limits,
+    isHard: [...budgets, ...limits].some(({ isHard, enforcement }) => isHard && enforcement === 'enforce'),
     hardAllowFields: hardAllowFields(counters),
     refusesForeignObjects: counters.some(({ foreignObjects }) => foreignObjects === ForeignObjects.OWN),
     translatesStrictly: counters.some(({ translation }) => translation === Translation.STRICT),
     cachesPrompts: counters.some(({ autoCache }) => autoCache),
-    restrictsModels: counters.some(({ allowedModels }) => allowedModels.length > 0),
+    restrictsModels: counters.some((counter) => allowedModels(counter).length > 0),
     rates: counters.flatMap((counter) => rateLimitedPolicy(counter) ?? []),
     cache: nearestCache(counters),
   };
+}
+
+function allowedModels({
+  allowedModels: patterns,
+  allowedModelsBesideLimits: instead,
+}: Counter): readonly string[] {
+  return instead?.patterns ?? patterns;
 }
 
 const NO_FIELDS: ReadonlySet<string> = new Set();

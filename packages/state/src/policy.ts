@@ -10,6 +10,7 @@ import {
   Translation,
 } from '@weighbridge/contracts';
 import { type CacheColumn, cacheMessage, cacheOfColumn } from './cacheRule.ts';
+import { furtherLimits, type LimitCounter, limitMessage, structureOfLimit } from './limitColumn.ts';
 
 /** The columns of a policy that proxies need. */
 export interface PolicyColumns {
@@ -27,6 +28,8 @@ export interface PolicyColumns {
   readonly auto_cache: boolean;
   /** A `CacheColumn`; null: none. */
   readonly cache: unknown;
+  /** `LimitColumn`s. */
+  readonly limits: unknown;
   /** These decide which policies and counters a key has. */
   readonly counter_version: number;
   readonly parent_policy_id: string | null;
@@ -40,6 +43,8 @@ export interface CounterColumns {
   readonly policy: PolicyColumns;
   readonly bucket: BucketRef;
   readonly window: { readonly end: Date | null };
+  /** The policy's further limits, but for those that are off. */
+  readonly limits: readonly LimitCounter[];
 }
 
 /** A policy whose settings changed, for the keys that name it. */
@@ -48,7 +53,7 @@ export function policyMessage(policy: PolicyColumns): MessageInitShape<typeof Po
 }
 
 /** A policy as it applies to one key now. */
-export function counterMessage({ policy, bucket, window }: CounterColumns, now: Date) {
+export function counterMessage({ policy, bucket, window, limits }: CounterColumns, now: Date) {
   return {
     ...settingsMessage(policy),
     ...(window.end && {
@@ -56,11 +61,13 @@ export function counterMessage({ policy, bucket, window }: CounterColumns, now: 
       windowRemainingMs: BigInt(Math.max(0, window.end.getTime() - now.getTime())),
     }),
     bucket,
+    limits: limits.map((limit) => limitMessage(limit, now)),
   } satisfies MessageInitShape<typeof PolicyCounterSchema>;
 }
 
 /** What a policy says to every key that it counts for: a counter without its bucket and its window. */
 function settingsMessage(policy: PolicyColumns) {
+  const isLimited = furtherLimits(policy).some(({ enforcement }) => enforcement === 'enforce');
   return {
     enforcement: ENFORCEMENTS[policy.enforcement],
     budgetMode: policy.budget_mode === 'hard' ? BudgetMode.HARD : BudgetMode.BALANCED,
@@ -68,7 +75,9 @@ function settingsMessage(policy: PolicyColumns) {
     ...(policy.requests_per_minute !== null && { requestsPerMinute: policy.requests_per_minute }),
     ...(policy.tokens_per_minute !== null && { tokensPerMinute: policy.tokens_per_minute }),
     ...(policy.max_parallel !== null && { maxParallel: policy.max_parallel }),
-    allowedModels: [...policy.allowed_models],
+    // A proxy that knows no further limits would spend beyond them: it lets no model pass.
+    allowedModels: isLimited ? [NO_MODEL] : [...policy.allowed_models],
+    ...(isLimited && { allowedModelsBesideLimits: { patterns: [...policy.allowed_models] } }),
     hardAllowFields: [...policy.hard_allow_fields],
     foreignObjects: FOREIGN_OBJECTS[policy.foreign_objects],
     translation: TRANSLATIONS[policy.translation],
@@ -78,6 +87,8 @@ function settingsMessage(policy: PolicyColumns) {
   };
 }
 
+/** A pattern that no model matches: each has a slash in its name. */
+const NO_MODEL = '-';
 const ENFORCEMENTS = { enforce: Enforcement.ENFORCE, shadow: Enforcement.SHADOW, off: Enforcement.OFF };
 const FOREIGN_OBJECTS = { any: ForeignObjects.ANY, own: ForeignObjects.OWN };
 const TRANSLATIONS = { lenient: Translation.LENIENT, strict: Translation.STRICT };
@@ -86,6 +97,8 @@ const TRANSLATIONS = { lenient: Translation.LENIENT, strict: Translation.STRICT 
 function structureOf(policy: PolicyColumns): bigint {
   const { counter_version, parent_policy_id, profile_id, exhausted_policy_id, exhausted_profile_id } = policy;
   const parts = [counter_version, parent_policy_id, profile_id, exhausted_policy_id, exhausted_profile_id];
-  const hash = createHash('sha256').update(JSON.stringify(parts)).digest();
+  const limits = furtherLimits(policy).map(structureOfLimit);
+  const text = JSON.stringify(limits.length > 0 ? [...parts, limits] : parts);
+  const hash = createHash('sha256').update(text).digest();
   return hash.readBigUInt64LE() || 1n;
 }

@@ -47,12 +47,15 @@ export function exportFile(current: CurrentState, published: OpenApiSchemas): Ex
   const file: Record<Section, Json[]> = {
     profiles: current.profiles.map((profile) => fieldsOf('profiles', profile)),
     policies: current.policies.map((policy) => {
-      const { parent_policy_id, profile_id, on_exhausted, ...fields } = fieldsOf('policies', policy);
+      const { parent_policy_id, profile_id, on_exhausted, limits, ...fields } = fieldsOf('policies', policy);
+      // By their names: ids are the service's own.
+      const further = ((limits ?? []) as Json[]).map(({ id: _, ...one }) => one);
       const after = on_exhausted as Json | undefined;
       const limit = policy.limit_micro_usd ?? null;
       return {
         ...fields,
         limit_micro_usd: limit,
+        ...(further.length > 0 && { limits: further }),
         ...given('parent', named('policies', parent_policy_id)),
         ...given('profile', named('profiles', profile_id)),
         ...(after && {

@@ -34,6 +34,19 @@ function inField(message: string): Error {
   return Object.assign(new Error(message), { param: LIMIT_USD });
 }
 
+/** What the service gives a further limit that says nothing else. */
+const LIMIT_DEFAULTS: Json = {
+  models: [],
+  when: {},
+  counter_scope: 'principal',
+  unknown: 'share',
+  window: 'month',
+  timezone: 'UTC',
+  enforcement: 'enforce',
+  max_counters: 100_000,
+  others_limit_micro_usd: null,
+};
+
 /** Whether a field already has the desired value. */
 export function matchesDesired(field: string, desired: unknown, actual: unknown): boolean {
   return isDeepStrictEqual(normal(field, desired), normal(field, actual));
@@ -45,6 +58,12 @@ function normal(field: string, value: unknown): unknown {
   switch (field) {
     case 'thresholds':
       return [...new Set(value as number[])].sort((a, b) => a - b);
+    case 'limits':
+      return (value as Json[]).map(({ id: _, ...limit }) => ({
+        ...LIMIT_DEFAULTS,
+        ...limit,
+        thresholds: normal('thresholds', limit.thresholds ?? []),
+      }));
     case 'models':
     case 'capabilities':
     case 'other_names':

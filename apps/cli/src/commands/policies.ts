@@ -58,6 +58,11 @@ const FLAGS: Flags<keyof components['schemas']['PolicyChanges']> = {
     read: onExhausted,
   },
   cache: CACHE,
+  limits: {
+    flag: 'limits <json>',
+    text: 'further limits, a JSON list as in the API that replaces all; or none',
+    word: 'none',
+  },
   thresholds: {
     flag: 'threshold <percent>',
     text: 'a percentage of the limit to report on; may be repeated, or none',

@@ -40,7 +40,7 @@ export interface Answer {
   readonly code: string;
 }
 
-interface Asking {
+export interface Asking {
   readonly script?: Record<string, string>;
   readonly headers?: Record<string, string>;
   readonly signal?: AbortSignal;

@@ -10,6 +10,7 @@ import { CREDENTIAL_REFUSALS } from './credentialRefusals.cases.ts';
 import { deploymentCases } from './deployment.cases.ts';
 import { DIMENSIONS } from './dimensions.cases.ts';
 import { FEED } from './feed.cases.ts';
+import { FURTHER_LIMITS } from './furtherLimits.cases.ts';
 import { GEMINI } from './gemini.cases.ts';
 import type { HostileCase } from './hostileCase.ts';
 import { IDENTITIES } from './identities.cases.ts';
@@ -43,6 +44,7 @@ const MONEY: readonly HostileCase[] = [
   ...ANSWERS,
   ...CONTAINERS,
   ...DIMENSIONS,
+  ...FURTHER_LIMITS,
   ...LIMITS,
   ...TOOL_CASES,
   ...STREAMS,

@@ -127,6 +127,7 @@ const FIELDS: ShownFields<keyof components['schemas']['PolicyChanges']> = {
   thresholds: { label: 'Alert at these percentages', hint: 'One a line, such as 80.' },
   self_service: { label: 'People may issue keys of this policy themselves' },
   ...CACHE_FIELDS,
+  limits: null,
 };
 export const POLICIES: Resource<Policy> = {
   noun: 'policy',

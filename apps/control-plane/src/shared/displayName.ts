@@ -8,8 +8,9 @@ const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\
 const INVISIBLE = /^[\p{Z}\p{Cf}\p{Default_Ignorable_Code_Point}]*$/u;
 
 /** Returns the trimmed name; throws a 422 if it breaks a rule. */
-export function validDisplayName(name: string): string {
+export function validDisplayName(name: string, param = 'name'): string {
   const trimmed = name.trim();
+  const nameInvalid = (why: string) => invalidName(why, param);
   if (trimmed === '') throw nameInvalid('it is empty');
   if (Array.from(trimmed).length > MAX_NAME) throw nameInvalid(`it is longer than ${MAX_NAME} characters`);
   // Before trimming: line breaks and tabs at its ends are control characters, too.
@@ -18,6 +19,6 @@ export function validDisplayName(name: string): string {
   return trimmed;
 }
 
-function nameInvalid(why: string): AppError {
-  return new AppError('validation', 'name_invalid', `This name cannot be used: ${why}.`, { param: 'name' });
+function invalidName(why: string, param: string): AppError {
+  return new AppError('validation', 'name_invalid', `This name cannot be used: ${why}.`, { param });
 }

@@ -74,6 +74,7 @@ function world(limitNanoUsd = 10n ** 9n, assertWaiting = () => {}) {
     attribution: {},
     policies: [{ bucket, allows: () => true }],
     budgets: BUDGETS,
+    limits: [],
     rates: [],
     isOperator: false,
     isHard: false,

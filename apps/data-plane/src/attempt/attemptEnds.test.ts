@@ -78,6 +78,7 @@ function open(
     profileId: undefined,
     policies: [{ bucket, allows: () => true }],
     budgets: [],
+    limits: [],
     isHard: false,
     hardAllowFields: new Set(),
     refusesForeignObjects: false,
@@ -452,7 +453,7 @@ it('reserves from the counters of the refreshed key where the old ones were repl
     { budget },
     {
       budgets: old.budgets,
-      refreshKey: () => ({ budgets: next.budgets }),
+      refreshKey: () => ({ budgets: next.budgets, limits: [] }),
     },
   );
   expect((await start(refreshed)).state).toBe('answered');

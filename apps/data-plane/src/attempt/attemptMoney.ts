@@ -1,9 +1,16 @@
-import type { LeaseBook, Reservation } from '@weighbridge/budget';
+import { bucketsOf, type LeaseBook, type Reservation } from '@weighbridge/budget';
 import { Outcome } from '@weighbridge/contracts';
 import { type Estimate, type NanoUsd, NO_TOKENS, totalTokens } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { Logger } from '@weighbridge/runtime';
-import { priceAt, type ResolvedKey, type RoutingTable } from '@weighbridge/state';
+import {
+  type Payer,
+  payerFrom,
+  payerOf,
+  priceAt,
+  type ResolvedKey,
+  type RoutingTable,
+} from '@weighbridge/state';
 import {
   type AttemptEnd,
   type BilledRequest,
@@ -73,6 +80,8 @@ export class AttemptMoney {
   readonly #counter: AttemptCounter;
   #prepared: PreparedRequest | undefined;
   #estimate: Estimate | undefined;
+  /** Who pays, and from which buckets: of the key as it was when this reserved. */
+  #payer: Payer | undefined;
   /** Undefined if no budget limits the cost. */
   #reservation: Reservation | undefined;
   /** Undefined for a free attempt that could not be recorded. */
@@ -100,8 +109,12 @@ export class AttemptMoney {
     const { key } = this.#request;
     this.#prepared = prepared;
     this.#estimate = estimateReservation(this.#deps.usualTokens, prepared);
-    if (this.#isUnlimited(key)) return true;
-    this.#reservation = this.#deps.budget.tryReserve(key.budgets, this.#estimate.costNanoUsd);
+    const { model, generation } = prepared.modelRequest ?? unexpected('names no model');
+    const counted = generation.namesSeveralModels ? undefined : model.id;
+    const payer = payerOf(key, { model: counted, attribution: this.#request.attribution });
+    this.#payer = payer;
+    if (this.#isUnlimited(payer)) return true;
+    this.#reservation = this.#deps.budget.tryReserve(payer.budgets, this.#estimate.costNanoUsd);
     return this.#reservation !== undefined;
   }
 
@@ -110,17 +123,17 @@ export class AttemptMoney {
    * were replaced, because a window ended or the policy's scope changed: the key has to be refreshed.
    */
   async reserve(): Promise<boolean> {
-    const { budgets, isOperator } = this.#request.key;
+    const { budgets } = this.#paying;
     const asked = {
       output: outputLimitOf(this.#deps.usualTokens, this.#whole, this.#reserved),
-      showsParentFigures: isOperator,
+      showsParentFigures: this.#request.key.isOperator,
     };
     this.#reservation = await this.#deps.budget.reserve(budgets, this.#reserved.costNanoUsd, asked);
     return this.#reservation !== undefined;
   }
 
   /** An exhausted budget never blocks what costs nothing. */
-  #isUnlimited({ budgets }: ResolvedKey): boolean {
+  #isUnlimited({ budgets }: Payer): boolean {
     const { model, generation } = this.modelRequest;
     // Instead of a model that is free, another one may answer.
     return budgets.length === 0 || (model.free && !generation.namesSeveralModels);
@@ -137,12 +150,13 @@ export class AttemptMoney {
     this.#eventId = eventId;
     const { attempt, modelAttempt } = this.#counter.next(model.id);
     const { price, source } = priceAt(model, connector);
+    const billed = this.#billed();
     try {
       this.#record = usage.begin({
         eventId,
-        shard: eventShard(this.#request.key, usage.shards),
+        shard: eventShard(billed.key, usage.shards),
         reserveNanoUsd: this.#reserved.costNanoUsd,
-        head: eventHead(this.#request, {
+        head: eventHead(billed, {
           eventId,
           model: model.id,
           connectorId: connector.id,
@@ -161,6 +175,15 @@ export class AttemptMoney {
     // Others of this turn join its write until the request goes out. A free attempt goes out even if the write fails.
     if (usage.isDurableOnceWritten && !model.free) return undefined;
     return usage.durable()?.catch((error) => this.#notRecorded(error));
+  }
+
+  /** The request with the buckets that this attempt reserved from. */
+  #billed(): BilledRequest {
+    const payer = this.#paying;
+    if (payer === this.#request.key) return this.#request;
+    const key = this.#reservation ? payerFrom(payer, bucketsOf(this.#reservation)) : payer;
+    const { requestId, attribution, modelRequested, streamed, admittedAtMs } = this.#request;
+    return { requestId, key, attribution, modelRequested, streamed, admittedAtMs };
   }
 
   /** To be called directly before the request goes out; throws a 503 if the INTENT can't be written. */
@@ -295,6 +318,10 @@ export class AttemptMoney {
     const message = 'attempt under a hard budget cost more than its reservation; the vendor ignored a limit';
     this.#logError(undefined, message, connector.id);
     this.#deps.onReserveExceeded(model.id);
+  }
+
+  get #paying(): Payer {
+    return this.#payer ?? unexpected('has no payer');
   }
 
   get #whole(): PreparedRequest {

@@ -1,5 +1,5 @@
 import { dearestPrices, type PriceVariant } from '@weighbridge/domain';
-import type { ResolvedKey, RoutableConnector, RoutableModel } from '@weighbridge/state';
+import type { RoutableConnector, RoutableModel } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
 import { readGenerationRequest, upstreamBody } from '../formats/generationRequest.ts';
 import { hardTerms } from '../formats/hardMode.ts';
@@ -51,13 +51,7 @@ async function sent(operation: Operation, text: string, target = targetOf('mock'
   const generation = readGenerationRequest(operation, body);
   const terms = hardTerms(operation, body.toBuffer(), new Set());
   const budget = { headroom: async () => undefined };
-  const limited = await limitOutput(
-    budget,
-    { budgets: [] } as unknown as ResolvedKey,
-    generation,
-    terms,
-    target,
-  );
+  const limited = await limitOutput(budget, [], generation, terms, target);
   const out = upstreamBody(limited, 'm', true);
   const modelRequest = { ...target, generation: limited };
   const prepared = { connector: target.connector, body: out, modelRequest };

@@ -1,7 +1,7 @@
-import type { LeaseBook } from '@weighbridge/budget';
+import type { BudgetedPolicy, LeaseBook } from '@weighbridge/budget';
 import { affordableOutput, hardEstimate } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { ResolvedKey, RoutableConnector, RoutableModel } from '@weighbridge/state';
+import type { RoutableConnector, RoutableModel } from '@weighbridge/state';
 import { takesNewerLimit } from '../control/limitNames.ts';
 import type { Target } from '../control/target.ts';
 import { type GenerationRequest, leastLimit, setLimits } from '../formats/generationRequest.ts';
@@ -25,7 +25,7 @@ const LIMIT_BYTES = 512;
  */
 export async function limitOutput(
   budget: Pick<LeaseBook, 'headroom'>,
-  key: ResolvedKey,
+  budgets: readonly BudgetedPolicy[],
   generation: GenerationRequest,
   terms: HardTerms,
   target: Target,
@@ -57,7 +57,7 @@ export async function limitOutput(
   const tokens =
     asked !== undefined && !hasDefaultLimit
       ? asked
-      : await affordableTokens(budget, key, { ...generation, hard }, target, asked);
+      : await affordableTokens(budget, budgets, { ...generation, hard }, target, asked);
   return {
     ...generation,
     output: { ...output, maxTokens: tokens },
@@ -74,7 +74,7 @@ function ownLimit({ id, maxOutputTokens }: RoutableModel): number {
 
 async function affordableTokens(
   budget: Pick<LeaseBook, 'headroom'>,
-  key: ResolvedKey,
+  budgets: readonly BudgetedPolicy[],
   {
     body,
     asked,
@@ -99,7 +99,7 @@ async function affordableTokens(
   const costOf = (maxTokens: number) => {
     return hardEstimate({ ...size, output: { choices, maxTokens } }, prices).costNanoUsd;
   };
-  const headroom = await budget.headroom(key.budgets, {
+  const headroom = await budget.headroom(budgets, {
     useful: costOf(Math.min(most, USEFUL_OUTPUT)),
     least: costOf(Math.min(most, LEAST_OUTPUT)),
   });

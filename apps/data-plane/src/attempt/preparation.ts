@@ -1,8 +1,11 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { LeaseBook } from '@weighbridge/budget';
 import type { ResponseStorage } from '@weighbridge/dialects';
-import type { RoutingProfile } from '@weighbridge/domain';
+import { parseAttribution, type RoutingProfile } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import {
+  type Payer,
+  payerOf,
   type ResolvedKey,
   type RoutableConnector,
   type RoutableModel,
@@ -55,6 +58,8 @@ export interface AdmittedRequest {
   /** The response of this service's own store whose conversation the request says. */
   readonly continued: string | undefined;
   readonly table: RoutingTable;
+  /** What its headers say of whom it is for. */
+  readonly headers: IncomingHttpHeaders;
   /** What the request holds. */
   readonly memory: StoreMemory;
 }
@@ -99,9 +104,20 @@ export class Preparation {
     const terms = translated ? this.#translatedTerms(generation, key, target) : this.#hardTerms(key);
     // Reasoning has a share of the limit: lowering it later would leave no room for the answer.
     const hasDefaultLimit = translated?.translation.limit.isSet === false && !generation.asksToReason;
-    return limitOutput(this.#deps.budget, key, generation, terms, target, hasDefaultLimit).then((limited) =>
-      this.#prepared(target, limited, translated?.translation),
+    const budgets = this.#budgetsFor(key, target);
+    return limitOutput(this.#deps.budget, budgets, generation, terms, target, hasDefaultLimit).then(
+      (limited) => this.#prepared(target, limited, translated?.translation),
     );
+  }
+
+  /** Those that an attempt at the target reserves from. */
+  #budgetsFor(key: ResolvedKey, { model }: Target): Payer['budgets'] {
+    const { generation, headers } = this.#request;
+    if (key.limits.length === 0) return key.budgets;
+    return payerOf(key, {
+      model: generation.namesSeveralModels ? undefined : model.id,
+      attribution: parseAttribution(headers, key.attribution),
+    }).budgets;
   }
 
   /** Undefined if the target takes the request as it is. Throws a 400 if it can't get it at all. */

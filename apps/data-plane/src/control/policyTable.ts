@@ -141,11 +141,12 @@ export function withNewerSettings(key: Key, { links }: PolicyChain, revision: bi
   }
   if (newer.size === 0) return key;
   const withNewer = (counter: PolicyCounter): PolicyCounter => {
-    const { bucket, windowEndMs, windowRemainingMs } = counter;
+    const { bucket, limits, windowEndMs, windowRemainingMs } = counter;
     const settings = newer.get(bucket?.policyId ?? '');
     if (!settings) return counter;
     return {
       ...settings,
+      limits,
       ...(bucket && { bucket }),
       ...(windowEndMs !== undefined && { windowEndMs }),
       ...(windowRemainingMs !== undefined && { windowRemainingMs }),

@@ -113,7 +113,7 @@ function whatIsNamed({ model: asked }: GenerationRequest, key: ResolvedKey, tabl
 
 function planFor(
   deps: PlanDeps,
-  { key, memory }: Sender,
+  { key, headers, memory }: Sender,
   { generation: read, streamsArray, continued }: ReadRequest,
   { model, sentName, profile }: Named,
   { targets: chosen, savePin, isPinned, objects }: ChosenTargets,
@@ -133,6 +133,7 @@ function planFor(
     profile,
     continued,
     table,
+    headers,
     memory,
   });
   preparation.assertBounded(targets);

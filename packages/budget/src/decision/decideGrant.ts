@@ -15,7 +15,9 @@ export type LeaseOutcome =
   /** The bucket is not of its policy's current window and counter: the next one replaced it. */
   | 'replaced'
   /** The holder's epoch is closed, superseded, lost or unknown. */
-  | 'closed';
+  | 'closed'
+  /** The bucket is not open, and the key that names it may open no more of its limit: `others` stands in for it. */
+  | 'others';
 
 /** The state of a lease and its bucket after a call. */
 export interface LeaseResult {
@@ -91,7 +93,7 @@ export function decideGrant(
   lease: LeaseFigures,
   bucket: BucketState,
   call: GrantWanted,
-  refusal: 'replaced' | 'closed' | undefined,
+  refusal: 'replaced' | 'closed' | 'others' | undefined,
   standing: NanoUsd,
 ): { readonly lease: LeaseFigures; readonly outcome: LeaseOutcome } {
   if (lease.closed) return { lease: { ...lease, standing: 0n }, outcome: 'closed' };

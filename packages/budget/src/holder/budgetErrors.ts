@@ -1,6 +1,6 @@
 import { microFromNano } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { isPrincipalSubject, POLICY_SUBJECT } from '../bucketRef.ts';
+import { definedBy, isPrincipalSubject, POLICY_SUBJECT } from '../bucketRef.ts';
 import { LimitError, type RefusingCounter } from '../limitError.ts';
 import type { BudgetedPolicy } from '../policies.ts';
 import type { BucketFigures } from './lease.ts';
@@ -49,14 +49,45 @@ export function budgetExhausted(
     ...(param !== undefined && { param }),
     details: {
       estimate_micro_usd: microFromNano(estimateNanoUsd),
+      ...limitFields(policy),
       ...(mayKnow && {
-        policy_id: policy.bucket.policyId,
+        policy_id: definedBy(policy.bucket).policyId,
         limit_micro_usd: limitNanoUsd === undefined ? null : microFromNano(limitNanoUsd),
         spent_micro_usd: microFromNano(spentNanoUsd),
       }),
       reset,
     },
   });
+}
+
+const HEADERS: ReadonlyMap<string, string> = new Map([
+  ['user', 'X-Svc-User'],
+  ['team', 'X-Svc-Team'],
+  ['project', 'X-Svc-Project'],
+  ['env', 'X-Svc-Env'],
+  ['namespace', 'X-Svc-Namespace'],
+  ['workload', 'X-Svc-Workload'],
+  ['session', 'X-Svc-Session-Id'],
+]);
+
+/** A request lacks the attribution, such as `user` or `labels.tier`, without which a further limit lets none pass. */
+export function attributionRequired(limit: string, attribution: string): AppError {
+  const header = HEADERS.get(attribution);
+  const label = attribution.replace(/^labels\./, '');
+  const send = header === undefined ? `X-Svc-Labels: ${label}=<value>` : `${header}: <value>`;
+  return new AppError(
+    'invalid_request',
+    'attribution_required',
+    `The limit ${limit} counts by ${attribution}, which this request does not name. Send the header ${send}.`,
+    { param: header ?? 'X-Svc-Labels' },
+  );
+}
+
+/** Which limit it is, with the caller's own value only. */
+function limitFields({ limit }: BudgetedPolicy) {
+  if (!limit) return {};
+  const { id, name, scope, value } = limit;
+  return { limit_id: id, limit: name, counter_scope: scope, value: value ?? null };
 }
 
 interface Shortage extends Pick<RefusedRequest, 'estimateNanoUsd' | 'output'> {
@@ -110,7 +141,11 @@ function whenReset(reset: string | null): string {
 }
 
 /** Whose budget it is: other keys may have spent one that is shared. */
-function ownerOf({ isGoverning, bucket: { subject } }: BudgetedPolicy): string {
+function ownerOf({ isGoverning, bucket: { subject }, limit }: BudgetedPolicy): string {
+  if (limit)
+    return limit.value === undefined
+      ? `the limit ${limit.name}`
+      : `the limit ${limit.name} for ${limit.scope} ${limit.value}`;
   if (!isGoverning) return 'a parent policy';
   if (subject === POLICY_SUBJECT) return "this key's policy, for all keys below it";
   return isPrincipalSubject(subject) ? "this key's principal, for all its keys" : 'this key';

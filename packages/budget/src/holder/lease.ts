@@ -38,6 +38,10 @@ const BURN_MEMORY = 0.8;
  */
 export class Lease {
   readonly bucket: BucketRef;
+  /** The key whose request named it last, if keys may open only so many buckets of its limit. */
+  keyId: string | undefined;
+  /** The keys that may not open it; undefined: none is known. */
+  #closedTo: Set<string> | undefined;
   figures: BucketFigures | undefined;
   /** When something was last reserved, monotonic, in milliseconds. */
   reservedAtMs = Number.NEGATIVE_INFINITY;
@@ -122,6 +126,19 @@ export class Lease {
   /** The control plane reported that the next window, or a newer counter of the policy, replaced the bucket. */
   get isReplaced(): boolean {
     return this.figures?.outcome === 'replaced';
+  }
+
+  /** The control plane reported that this key may open no more buckets of its limit, and no other key has opened it since. */
+  isClosedTo(keyId: string): boolean {
+    return this.#closedTo?.has(keyId) === true;
+  }
+
+  /** The figures of a call that a key had named it in. Once it is open, it is so for every key. */
+  answered(figures: BucketFigures, keyId: string | undefined): void {
+    this.figures = figures;
+    if (keyId === undefined) return;
+    if (figures.outcome !== 'others') this.#closedTo = undefined;
+    else this.#closedTo = (this.#closedTo ?? new Set()).add(keyId);
   }
 
   /** As far as is known here. */

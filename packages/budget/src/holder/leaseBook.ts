@@ -1,4 +1,4 @@
-import type { BucketRef } from '../bucketRef.ts';
+import { type BucketRef, OTHERS_SUBJECT } from '../bucketRef.ts';
 import type { BudgetedPolicy } from '../policies.ts';
 import { budgetContended, budgetExhausted, budgetUnavailable, type RefusedRequest } from './budgetErrors.ts';
 import type { Lease, PersistedLease } from './lease.ts';
@@ -23,6 +23,11 @@ export interface Reservation {
   readonly amountNanoUsd: bigint;
   /** Each stays in the table while something is reserved from its lease. */
   readonly entries: readonly LeaseEntry[];
+}
+
+/** The buckets that a reservation is from, in the order of the policies. */
+export function bucketsOf({ entries }: Reservation): BucketRef[] {
+  return entries.map(({ lease }) => lease.bucket);
 }
 
 /** How long leases stay valid without contact with the control plane. */
@@ -138,11 +143,13 @@ export class LeaseBook {
     { useful, least }: { readonly useful: bigint; readonly least: bigint },
   ): Promise<bigint | undefined> {
     const beganAtMs = this.#deps.nowMs();
-    const enforced = policies
-      .filter(({ enforcement }) => enforcement === 'enforce')
-      .map((policy) => ({ policy, entry: this.#leases.entryOf(policy, beganAtMs) }));
+    let enforced = this.#enforced(policies, beganAtMs);
     const wait = new LeaseWait(this.#calls, beganAtMs, beganAtMs - HEADROOM_FRESH_MS);
     await this.#refreshFigures(enforced, beganAtMs);
+    const inUse = this.#enforced(policies, beganAtMs);
+    if (inUse.some(({ entry }, at) => entry !== enforced[at]?.entry))
+      await this.#refreshFigures(inUse, beganAtMs);
+    enforced = inUse;
     for (;;) {
       const nowMs = this.#deps.nowMs();
       const buckets = enforced.flatMap(({ policy, entry }) => {
@@ -206,11 +213,20 @@ export class LeaseBook {
 
   #shortagesOf(policies: readonly BudgetedPolicy[], needed: bigint, nowMs: number): Shortage[] {
     const isValid = this.#isValid;
-    return policies.flatMap((policy) => {
-      const entry = this.#leases.entryOf(policy, nowMs);
-      const isShort = !isValid || entry.lease.available < needed;
-      return isShort && policy.enforcement === 'enforce' ? [{ policy, entry, needed }] : [];
+    return this.#enforced(policies, nowMs).flatMap(({ policy, entry }) => {
+      return !isValid || entry.lease.available < needed ? [{ policy, entry, needed }] : [];
     });
+  }
+
+  /** Those that may refuse, each with the counter of it that is in use. */
+  #enforced(policies: readonly BudgetedPolicy[], nowMs: number) {
+    return policies
+      .filter(({ enforcement }) => enforcement === 'enforce')
+      .map((policy) => {
+        const entry = this.#leases.entryOf(policy, nowMs);
+        const others = policy.limit?.opening?.others;
+        return { policy: others && isOthers(entry) ? others : policy, entry };
+      });
   }
 
   async #refreshFigures(buckets: readonly { readonly entry: LeaseEntry }[], nowMs: number): Promise<void> {
@@ -247,6 +263,11 @@ export class LeaseBook {
     if (!lease.isEmpty) this.#leases.activate(entry);
     wakeAll(entry);
   }
+}
+
+/** Whether the lease stands in for those on counters that the request's key could not open. */
+function isOthers({ lease }: LeaseEntry): boolean {
+  return lease.bucket.subject === OTHERS_SUBJECT;
 }
 
 function assertOpen({ entry: { lease } }: Shortage): void {

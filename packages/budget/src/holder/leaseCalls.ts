@@ -101,7 +101,7 @@ export class LeaseCalls {
         lease.callAnswered(returned[at] ?? 0n);
         // An earlier process of this epoch, with a clock ahead, used higher numbers.
         if (result.seq > this.#seq) this.#seq = result.seq;
-        apply(lease, result, askedAtMs);
+        apply(lease, result, { askedAtMs, keyId: budgets[at]?.keyId });
       } else lease.callFailed();
       onAnswer(
         lease,
@@ -112,8 +112,12 @@ export class LeaseCalls {
   }
 }
 
-function apply(lease: Lease, result: BudgetLease, askedAtMs: number): void {
+function apply(
+  lease: Lease,
+  result: BudgetLease,
+  { askedAtMs, keyId }: { readonly askedAtMs: number; readonly keyId: string | undefined },
+): void {
   lease.grant(result.grantedNanoUsd);
   lease.standing = result.standingNanoUsd;
-  lease.figures = figuresOf(result, askedAtMs);
+  lease.answered(figuresOf(result, askedAtMs), keyId);
 }

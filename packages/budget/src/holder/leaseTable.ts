@@ -64,7 +64,17 @@ export class LeaseTable {
     return this.#forgotten.size;
   }
 
-  entryOf({ bucket, bucketKey, windowEndMs }: BudgetedPolicy, nowMs: number): LeaseEntry {
+  /** The entry that a request reserves from: that of `others` if its key may open no more buckets of the limit. */
+  entryOf(policy: BudgetedPolicy, nowMs: number): LeaseEntry {
+    const entry = this.#ownEntry(policy, nowMs);
+    const opening = policy.limit?.opening;
+    if (!opening) return entry;
+    if (entry.lease.isClosedTo(opening.keyId)) return this.#ownEntry(opening.others, nowMs);
+    entry.lease.keyId = opening.keyId;
+    return entry;
+  }
+
+  #ownEntry({ bucket, bucketKey, windowEndMs }: BudgetedPolicy, nowMs: number): LeaseEntry {
     const existing = this.#entries.get(bucketKey);
     if (existing) {
       existing.usedAtMs = nowMs;

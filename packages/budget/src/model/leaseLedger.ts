@@ -1,6 +1,18 @@
-/** The policies of a simulation: A and B are children of P. */
-export type PolicyName = 'P' | 'A' | 'B';
-export const POLICIES: readonly PolicyName[] = ['P', 'A', 'B'];
+/**
+ * The policies of a simulation, and the further limits of one: A and B are children of P. P has two further limits: M counts the attempts
+ * that go to one model, C has a counter for each customer.
+ */
+export type PolicyName = 'P' | 'A' | 'B' | 'M' | 'C';
+export const MAIN_LIMITS = ['P', 'A', 'B'] as const;
+export const POLICIES: readonly PolicyName[] = [...MAIN_LIMITS, 'M', 'C'];
+
+/** Whom a counter of C counts: a customer, all requests that name none, or all customers for whom no counter is left. */
+export type Customer = 'ann' | 'bob' | 'cy' | 'unknown' | 'others';
+export const CUSTOMERS: readonly Customer[] = ['ann', 'bob', 'cy', 'unknown', 'others'];
+/** How many counters of customers one key may open in a window of C. */
+export const MAX_COUNTERS = 1;
+/** The limit of C's counter `others`. */
+export const OTHERS_LIMIT = 60;
 
 export interface Counter {
   /** Unique within its simulation. */
@@ -8,10 +20,20 @@ export interface Counter {
   readonly policy: PolicyName;
   readonly version: number;
   readonly window: number;
+  /** Only of C. */
+  readonly customer?: Customer;
 }
 
-export function counter(policy: PolicyName, version: number, window: number): Counter {
-  return { key: `${policy}|${version}|${window}`, policy, version, window };
+export function counter(policy: PolicyName, version: number, window: number, customer?: Customer): Counter {
+  const key = `${policy}|${version}|${window}`;
+  return customer
+    ? { key: `${key}|${customer}`, policy, version, window, customer }
+    : { key, policy, version, window };
+}
+
+/** Whether a limit on the number of counters applies to it. */
+export function isOfCustomer({ customer }: Counter): boolean {
+  return customer !== undefined && customer !== 'unknown' && customer !== 'others';
 }
 
 /** One run of a proxy's process. */
@@ -22,6 +44,8 @@ export interface Holder {
 
 export interface SimulatedCall {
   readonly counter: Counter;
+  /** The policy of the key whose request names it: it opens the counter, if no other did. */
+  readonly namedBy: 'A' | 'B';
   readonly seq: number;
   /** Cumulative, unless the fault `returns-as-deltas` is planted. */
   readonly returned: number;
@@ -80,7 +104,15 @@ export type Fault =
   | 'grant-ignores-appended'
   | 'merge-settles-first'
   | 'merged-again'
-  | 'merge-lost';
+  | 'merge-lost'
+  | 'failover-keeps-set'
+  | 'refused-keeps-part'
+  | 'matched-at-settlement'
+  | 'unknown-unlimited'
+  | 'others-by-the-limit'
+  | 'others-not-reserved'
+  | 'counters-unbounded'
+  | 'counters-of-all-keys';
 
 /** Names a lease. */
 export interface LeaseName {
@@ -96,6 +128,8 @@ export interface SimulatedAnswer {
   readonly standing: number;
   /** Nothing was granted, since what is spent and the minimum exceed the limit. */
   readonly exhausted: boolean;
+  /** Its key may open no counter more: the request reserves from the counter `others` in its place. */
+  readonly others: boolean;
 }
 
 /** Larger shares than in the product, so that those of three proxies meet the bound. */

@@ -12,7 +12,7 @@ import type {
   SimulatedEvent,
   SimulatedOverride,
 } from './leaseLedger.ts';
-import { STANDING } from './leaseLedger.ts';
+import { isOfCustomer, MAX_COUNTERS, OTHERS_LIMIT, STANDING } from './leaseLedger.ts';
 
 /** A lease. All amounts only grow, except `forfeited`, which only faults use. */
 interface Lease {
@@ -59,9 +59,11 @@ interface ReferenceOptions {
 class ReferenceLedger implements LeaseLedger {
   readonly #windowSteps: number;
   readonly #fault: Fault | undefined;
-  readonly #limits: Record<PolicyName, number> = { P: 0, A: 0, B: 0 };
+  readonly #limits: Record<PolicyName, number> = { P: 0, A: 0, B: 0, M: 0, C: 0 };
   readonly #overrides = new Map<PolicyName, SimulatedOverride>();
-  readonly #versions: Record<PolicyName, number> = { P: 0, A: 0, B: 0 };
+  readonly #versions: Record<PolicyName, number> = { P: 0, A: 0, B: 0, M: 0, C: 0 };
+  /** The counters of customers, each with the key that opened it. */
+  readonly #opened = new Map<string, { readonly of: Counter; readonly by: 'A' | 'B' }>();
   /** By policy and window: the newest counter started in it, if it replaced an earlier one. */
   readonly #newestIn = new Map<string, string>();
   readonly #spent = new Map<string, number>();
@@ -97,10 +99,29 @@ class ReferenceLedger implements LeaseLedger {
   }
 
   #answer(holder: Holder, call: SimulatedCall, step: number): SimulatedAnswer {
+    const { closed, superseded } = this.#epochOf(holder);
+    const mayHold = !closed && !superseded;
+    if (mayHold && !this.#isOpen(call, step))
+      return { granted: 0, standing: 0, exhausted: false, others: true };
     const lease = this.#leaseOf(holder, call.counter);
     const exhausted = this.#change(lease, call, step) === 'exhausted';
     const standing = Math.min(lease.standing, this.#standingFor(lease, step));
-    return { granted: lease.granted, standing, exhausted };
+    return { granted: lease.granted, standing, exhausted, others: false };
+  }
+
+  /**
+   * Rule 21: a counter of a customer opens with the first call that names it, for the key that does, while that key has opened fewer than
+   * it may in the window. Else `others` stands in for it, until the window ends. A counter that is open serves every key; an epoch that is over opens none.
+   */
+  #isOpen({ counter: of, namedBy }: SimulatedCall, step: number): boolean {
+    const isCurrent = of.window === Math.floor(step / this.#windowSteps);
+    if (!isOfCustomer(of) || !isCurrent || this.#opened.has(of.key)) return true;
+    const opened = [...this.#opened.values()].filter(
+      (one) => one.of.window === of.window && (one.by === namedBy || this.#fault === 'counters-of-all-keys'),
+    );
+    if (opened.length >= MAX_COUNTERS && this.#fault !== 'counters-unbounded') return false;
+    this.#opened.set(of.key, { of, by: namedBy });
+    return true;
   }
 
   #change(lease: Lease, call: SimulatedCall, step: number): 'exhausted' | undefined {
@@ -125,7 +146,7 @@ class ReferenceLedger implements LeaseLedger {
     // Rule 14: what idle leases keep is together a tenth of the limit. The holder may never learn of a smaller figure.
     lease.standing = Math.max(call.standing, this.#standingFor(lease, step));
     // Rule 2: grant what is wanted, as far as there is headroom.
-    const limit = this.#limitOf(policy, step);
+    const limit = this.#limitOf(call.counter, step);
     const slice = Math.min(call.want, limit - this.#exposureForGrant(key));
     if (slice > 0 && slice >= call.minimum) lease.granted += slice;
     else if (call.want > 0) return this.#exhaustion(key, call.minimum, limit);
@@ -142,14 +163,16 @@ class ReferenceLedger implements LeaseLedger {
   }
 
   /** Rule 15: an override stands in for the limit until its time comes. Its end takes nothing back, as a lowered limit does not. */
-  #limitOf(policy: PolicyName, step: number): number {
+  #limitOf({ policy, customer }: Pick<Counter, 'policy' | 'customer'>, step: number): number {
+    // Rule 22: it has an amount of its own.
+    if (customer === 'others' && this.#fault !== 'others-by-the-limit') return OTHERS_LIMIT;
     const override = this.#overrides.get(policy);
     const isInForce = override && (step < override.ends || this.#fault === 'override-outlives');
     return isInForce ? override.limit : this.#limits[policy];
   }
 
   #standingFor(lease: Lease, step: number): number {
-    const limit = this.#limitOf(lease.counter.policy, step);
+    const limit = this.#limitOf(lease.counter, step);
     const isOther = (one: Lease) => one !== lease && !one.closed && one.counter.key === lease.counter.key;
     const others = [...this.#leases.values()].filter(isOther).reduce((sum, one) => sum + one.standing, 0);
     const together = this.#fault === 'standing-for-each' ? limit : Math.floor(limit / STANDING.together);

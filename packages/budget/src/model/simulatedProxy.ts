@@ -1,4 +1,4 @@
-import type { Counter, Holder, SimulatedEvent } from './leaseLedger.ts';
+import type { Counter, Customer, Holder, SimulatedEvent } from './leaseLedger.ts';
 
 /** A request at the vendor; the vendor's bill already has what it costs. */
 export interface InFlight {
@@ -9,11 +9,25 @@ export interface InFlight {
   /** By the rules, the same. */
   readonly chargedTo: readonly Counter[];
   readonly admittedStep: number;
+  readonly asked: Asked;
+  readonly model: Model;
+}
+
+/** Only the limit M tells them apart. */
+export type Model = 'limited' | 'other';
+
+/** What a request is for, whichever model it goes to. */
+export interface Asked {
+  readonly policy: 'A' | 'B';
+  /** `unknown`: it names none. Undefined: no further limit counts the request. */
+  readonly customer: Customer | undefined;
 }
 
 /** A proxy's account of a lease. */
 export interface LeaseAccount {
   readonly counter: Counter;
+  /** Whose request asked for it first. */
+  readonly namedBy: 'A' | 'B';
   granted: number;
   returned: number;
   unsentReturns: number;
@@ -24,6 +38,8 @@ export interface LeaseAccount {
   standing: number;
   /** By the newest answer, what is spent leaves no room for a request. */
   exhausted: boolean;
+  /** By the newest answer, `others` stands in for it. */
+  others: boolean;
   /** When the proxy last asked for more. */
   askedStep: number;
 }
@@ -54,11 +70,12 @@ export class SimulatedProxy {
     return { proxy: this.index, epoch: this.epoch };
   }
 
-  account(of: Counter): LeaseAccount {
+  account(of: Counter, namedBy: 'A' | 'B' = 'A'): LeaseAccount {
     let account = this.accounts.get(of.key);
     if (!account) {
       account = {
         counter: of,
+        namedBy,
         granted: 0,
         returned: 0,
         unsentReturns: 0,
@@ -67,6 +84,7 @@ export class SimulatedProxy {
         seq: 0,
         standing: 0,
         exhausted: false,
+        others: false,
         askedStep: -RETRY_STEPS,
       };
       this.accounts.set(of.key, account);

@@ -1,10 +1,15 @@
 import { seededRandom } from '@weighbridge/domain';
 import {
   type Counter,
+  CUSTOMERS,
   counter,
   type Fault,
   type Holder,
+  isOfCustomer,
   type LeaseLedger,
+  MAIN_LIMITS,
+  MAX_COUNTERS,
+  OTHERS_LIMIT,
   POLICIES,
   type PolicyName,
   type SimulatedCall,
@@ -12,7 +17,15 @@ import {
   type SimulatedOverride,
   STANDING,
 } from './leaseLedger.ts';
-import { headroom, type InFlight, type LeaseAccount, RETRY_STEPS, SimulatedProxy } from './simulatedProxy.ts';
+import {
+  type Asked,
+  headroom,
+  type InFlight,
+  type LeaseAccount,
+  type Model,
+  RETRY_STEPS,
+  SimulatedProxy,
+} from './simulatedProxy.ts';
 import { SimulatedQuarantine } from './simulatedQuarantine.ts';
 import { leaseKey, VendorBill, windowKey } from './vendorBill.ts';
 
@@ -41,15 +54,19 @@ interface Grant {
   readonly seq: number;
   readonly standing: number;
   readonly exhausted: boolean;
+  readonly others: boolean;
   readonly granted: number;
   readonly slice: number;
 }
 
-const NOTHING_GRANTED = { granted: 0, standing: 0, exhausted: false };
+const NOTHING_GRANTED = { granted: 0, standing: 0, exhausted: false, others: false };
+const MODELS: readonly Model[] = ['limited', 'other'];
+/** As requests name them. */
+const ASKED_CUSTOMERS = ['ann', 'bob', 'cy', 'unknown'] as const;
 
 /**
  * Three proxies spend on a ledger over a network that loses, repeats and reorders messages, while processes die, spools are
- * lost, limits and counters change, and absurd usage waits in quarantine for an operator. Rejects with the seed if the vendor's
+ * lost, limits and counters change, requests fail over from one model to another, and absurd usage waits in quarantine for an operator. Rejects with the seed if the vendor's
  * bill exceeds what the limits allow, or if, once everything is delivered, a lease still holds something or a sum is wrong.
  */
 export async function runSimulation(ledger: LeaseLedger, options: SimulationOptions): Promise<void> {
@@ -63,6 +80,8 @@ class Simulation {
   readonly #bill: VendorBill;
   readonly #proxies: readonly SimulatedProxy[];
   readonly #limits: Record<PolicyName, number>;
+  /** How many requests further limits count. */
+  readonly #counted: number;
   /** In place of the limits, until their steps come. */
   readonly #overrides = new Map<PolicyName, SimulatedOverride>();
   /** What leases keep follows a lowered limit only when their proxies call. */
@@ -72,6 +91,8 @@ class Simulation {
   /** The newest answer to each lease. */
   readonly #answered = new Map<string, { seq: number; granted: number }>();
   readonly #recorded = new Map<number, SimulatedEvent>();
+  /** By counter of a customer: whose request opened it. */
+  readonly #opened = new Map<string, { readonly of: Counter; readonly by: 'A' | 'B' }>();
   readonly #quarantine = new SimulatedQuarantine();
   /** Epochs whose spool is lost: what their leases hold stays held. */
   readonly #abandoned = new Set<string>();
@@ -84,8 +105,10 @@ class Simulation {
     this.#ledger = ledger;
     this.#options = options;
     this.#random = seededRandom(options.seed);
-    this.#limits = { P: this.#between(100, 300), A: this.#between(60, 200), B: this.#between(60, 200) };
+    const [large, small] = [() => this.#between(100, 300), () => this.#between(60, 200)];
+    this.#limits = { P: large(), A: small(), B: small(), M: large(), C: large() };
     this.#highestLimits = { ...this.#limits };
+    this.#counted = this.#pick([0, 0.5, 1]);
     const skew = options.windowSteps / 6;
     this.#proxies = [0, 1, 2].map(
       (index) =>
@@ -186,17 +209,27 @@ class Simulation {
     }
   }
 
-  /** Rules 5 and 6: a request reserves from all buckets of its chain, or from none. */
   #admit(proxy: SimulatedProxy): void {
+    const policy = this.#pick(['A', 'B'] as const);
+    if (this.#random() < this.#counted) {
+      this.#attempt(proxy, { policy, customer: this.#pick(ASKED_CUSTOMERS) }, this.#pick(MODELS));
+    } else this.#attempt(proxy, { policy, customer: undefined }, 'other');
+  }
+
+  /** Rules 5 and 6: an attempt reserves from all buckets of its set, or from none. `first` is the model that its request went to before. */
+  #attempt(proxy: SimulatedProxy, asked: Asked, model: Model, first = model): void {
     if (proxy.inFlight.length >= (this.#options.maxInFlight ?? 8)) return;
-    const asked = this.#pick(['A', 'B'] as const);
     const reserve = this.#between(5, 40);
     const most = this.#options.mode === 'hard' ? reserve : 2 * reserve;
     const cost = this.#random() < 0.3 ? most : this.#between(0, most);
-    const { governed, reservedIn, chargedTo } = this.#chainOf(proxy, asked, reserve);
-    const accounts = reservedIn.map((of) => proxy.account(of));
+    const main = this.#chainOf(proxy, asked, reserve);
+    const limits = this.#limitsOf(proxy, asked, { model, first });
+    const accounts = [...main.reservedIn, ...limits.reservedIn].map((of) => proxy.account(of, asked.policy));
     const short = accounts.filter((account) => headroom(account) < reserve);
     if (short.length > 0) {
+      if (this.#options.fault === 'refused-keeps-part') {
+        for (const account of accounts) if (!short.includes(account)) account.reserved += reserve;
+      }
       this.#askForMore(proxy, short, reserve);
       return;
     }
@@ -205,11 +238,13 @@ class Simulation {
       id: ++this.#events,
       reserve,
       cost,
-      admittedOn: reservedIn,
-      chargedTo,
+      admittedOn: [...main.reservedIn, ...limits.reservedIn],
+      chargedTo: [...main.chargedTo, ...limits.chargedTo],
       admittedStep: this.#step,
+      asked,
+      model,
     });
-    for (const of of governed) {
+    for (const of of [...main.governed, ...limits.governed]) {
       this.#bill.charge(of, cost);
       this.#bill.noteOverage(of, proxy.holder, proxy.overageInFlight(of));
       this.#bill.check(of);
@@ -220,12 +255,12 @@ class Simulation {
    * Rule 16: a request that the budget of A can't pay is governed by B in its place. Their parent P binds in either case. By the
    * rules, what governs a request is what it reserves in and what it is charged to.
    */
-  #chainOf(proxy: SimulatedProxy, asked: 'A' | 'B', reserve: number) {
+  #chainOf(proxy: SimulatedProxy, asked: Asked, reserve: number) {
     const window = this.#windowAt(this.#step);
     const [a, b, p] = [counter('A', proxy.version, window), counter('B', 0, window), counter('P', 0, window)];
     const account = proxy.account(a);
-    const isReplaced = asked === 'A' && account.exhausted && headroom(account) < reserve;
-    const governed = asked === 'A' && !isReplaced ? [a, p] : [b, p];
+    const isReplaced = asked.policy === 'A' && account.exhausted && headroom(account) < reserve;
+    const governed = asked.policy === 'A' && !isReplaced ? [a, p] : [b, p];
     if (!isReplaced) return { governed, reservedIn: governed, chargedTo: governed };
     // Its limit may have been raised meanwhile.
     if (this.#random() < 0.3) this.#askForMore(proxy, [account], reserve);
@@ -233,6 +268,31 @@ class Simulation {
     const reservedIn =
       fault === 'replacement-not-reserved' ? [p] : fault === 'replacement-leaves-parents' ? [b] : governed;
     return { governed, reservedIn, chargedTo: fault === 'replaced-charged-too' ? [a, b, p] : reservedIn };
+  }
+
+  /**
+   * Rule 23: the further limits of an attempt are those that match its own model and its request's attribution when it reserves. It is
+   * charged to these, whatever its request went to before, and whatever matches when it is settled.
+   */
+  #limitsOf(proxy: SimulatedProxy, asked: Asked, { model, first }: { model: Model; first: Model }) {
+    const { fault } = this.#options;
+    const governed = this.#matching(proxy, asked, model);
+    const leaves = (of: Counter) =>
+      (fault === 'unknown-unlimited' && of.customer === 'unknown') ||
+      (fault === 'others-not-reserved' && of.customer === 'others');
+    const matching = fault === 'failover-keeps-set' ? this.#matching(proxy, asked, first) : governed;
+    const reservedIn = matching.filter((of) => !leaves(of));
+    const chargedTo =
+      fault === 'matched-at-settlement' ? this.#matching(proxy, asked, this.#pick(MODELS)) : reservedIn;
+    return { governed, reservedIn, chargedTo };
+  }
+
+  #matching(proxy: SimulatedProxy, { policy, customer }: Asked, model: Model): Counter[] {
+    if (customer === undefined) return [];
+    const window = this.#windowAt(this.#step);
+    const own = counter('C', 0, window, customer);
+    const ofCustomer = proxy.account(own, policy).others ? counter('C', 0, window, 'others') : own;
+    return model === 'limited' ? [counter('M', 0, window), ofCustomer] : [ofCustomer];
   }
 
   /** One call per lease at a time, repeated if no response arrives. */
@@ -254,6 +314,7 @@ class Simulation {
     account.unsentReturns = 0;
     return {
       counter: account.counter,
+      namedBy: account.namedBy,
       seq: account.seq,
       returned,
       want,
@@ -275,6 +336,9 @@ class Simulation {
       account.spent += this.#chargeOf(request, isAbsurd);
     }
     this.#write(proxy, request, cost, isAbsurd);
+    const { asked, model } = request;
+    const failsOver = asked.customer !== undefined && this.#random() < 0.2;
+    if (failsOver) this.#attempt(proxy, asked, model === 'other' ? 'limited' : 'other', model);
   }
 
   /** Rule 17: the proxy charges the reservation of a request whose usage is beyond the bound. */
@@ -290,7 +354,12 @@ class Simulation {
     const counters =
       this.#options.fault === 'stamp-at-settle'
         ? admittedOn.map((of) =>
-            counter(of.policy, of.version, Math.max(0, this.#windowAt(this.#step + proxy.clockSkew))),
+            counter(
+              of.policy,
+              of.version,
+              Math.max(0, this.#windowAt(this.#step + proxy.clockSkew)),
+              of.customer,
+            ),
           )
         : chargedTo;
     const event = {
@@ -358,7 +427,7 @@ class Simulation {
 
   /** Starts an override, or ends the one in force. */
   async #changeOverride(): Promise<void> {
-    const policy = this.#pick(POLICIES);
+    const policy = this.#pick(MAIN_LIMITS);
     if (this.#overrides.delete(policy)) await this.#ledger.endOverride(policy, this.#step);
     else {
       const override = { limit: this.#between(50, 500), ends: this.#step + this.#between(1, 60) };
@@ -381,14 +450,18 @@ class Simulation {
   }
 
   async #limitChanged(policy: PolicyName): Promise<void> {
-    const current = counter(policy, this.#versionOf(policy), this.#windowAt(this.#step));
-    if (!this.#bill.isOpen(current)) return;
-    // What leases hold when a limit is lowered may still be spent.
-    this.#bill.allow(current, Math.max(this.#limitOf(policy), await this.#ledger.exposure(current)));
-    this.#bill.check(current);
+    const [version, window] = [this.#versionOf(policy), this.#windowAt(this.#step)];
+    const customers = policy === 'C' ? CUSTOMERS : [undefined];
+    for (const current of customers.map((customer) => counter(policy, version, window, customer))) {
+      if (!this.#bill.isOpen(current)) continue;
+      // What leases hold when a limit is lowered may still be spent.
+      this.#bill.allow(current, Math.max(this.#limitOf(current), await this.#ledger.exposure(current)));
+      this.#bill.check(current);
+    }
   }
 
-  #limitOf(policy: PolicyName): number {
+  #limitOf({ policy, customer }: Pick<Counter, 'policy' | 'customer'>): number {
+    if (customer === 'others') return OTHERS_LIMIT;
     const override = this.#overrides.get(policy);
     return override && this.#step < override.ends ? override.limit : this.#limits[policy];
   }
@@ -426,7 +499,7 @@ class Simulation {
     this.#version++;
     const next = counter('A', this.#version, this.#windowAt(this.#step));
     await this.#ledger.startCounter(next, this.#step);
-    this.#bill.allow(next, Math.max(this.#limitOf('A'), await this.#ledger.exposure(next)));
+    this.#bill.allow(next, Math.max(this.#limitOf(next), await this.#ledger.exposure(next)));
     this.#bill.check(next);
   }
 
@@ -458,34 +531,46 @@ class Simulation {
 
   async #answerCalls(holder: Holder, calls: readonly SimulatedCall[]): Promise<Grant[]> {
     for (const { counter: of } of calls) {
-      if (!this.#bill.isOpen(of)) this.#bill.allow(of, this.#limitOf(of.policy));
+      if (!this.#bill.isOpen(of)) this.#bill.allow(of, this.#limitOf(of));
     }
     const answers = await this.#ledger.call(holder, calls, this.#step);
     const granted: Counter[] = [];
-    const grants = calls.map(({ counter: of, seq }, i) => {
+    const grants = calls.map(({ counter: of, seq, namedBy }, i) => {
       const lease = leaseKey(of, holder);
       const last = this.#answered.get(lease) ?? { seq: 0, granted: 0 };
-      const { granted: now, standing, exhausted } = answers[i] ?? NOTHING_GRANTED;
+      const { granted: now, standing, exhausted, others } = answers[i] ?? NOTHING_GRANTED;
+      if (this.#proxies[holder.proxy]?.epoch === holder.epoch) this.#checkOpened(of, namedBy, others);
       if (now < last.granted) this.#fail(`${lease} was granted ${last.granted}, now ${now}`);
       if (seq <= last.seq && now > last.granted) this.#fail(`${lease} was granted again by an old call`);
-      this.#answered.set(lease, { seq: Math.max(seq, last.seq), granted: now });
+      // Without a lease, nothing notes the number of the call.
+      if (!others) this.#answered.set(lease, { seq: Math.max(seq, last.seq), granted: now });
       if (now > last.granted) granted.push(of);
-      return { key: of.key, seq, granted: now, standing, exhausted, slice: now - last.granted };
+      return { key: of.key, seq, granted: now, standing, exhausted, others, slice: now - last.granted };
     });
     for (const of of granted) await this.#checkGranted(of);
     return grants;
   }
 
+  /** Rule 21: a key may open so many counters of customers in a window, and no more, whatever other keys do. */
+  #checkOpened(of: Counter, by: 'A' | 'B', isOther: boolean): void {
+    if (!isOfCustomer(of) || of.window !== this.#windowAt(this.#step) || this.#opened.has(of.key)) return;
+    const opened = [...this.#opened.values()].filter((one) => one.by === by && one.of.window === of.window);
+    if (isOther !== opened.length >= MAX_COUNTERS) {
+      this.#fail(`${of.key} was ${isOther ? 'not ' : ''}opened by ${by}, which has opened ${opened.length}`);
+    }
+    if (!isOther) this.#opened.set(of.key, { of, by });
+  }
+
   /** Rule 2: a grant never lifts what is spent and held above the limit, whatever of it is merged. */
   async #checkGranted(of: Counter): Promise<void> {
-    const [exposure, limit] = [await this.#ledger.exposure(of), this.#limitOf(of.policy)];
+    const [exposure, limit] = [await this.#ledger.exposure(of), this.#limitOf(of)];
     if (exposure > limit) this.#fail(`${of.key} was granted up to ${exposure}, with a limit of ${limit}`);
   }
 
   #applyGrants(holder: Holder, grants: readonly Grant[]): void {
     const proxy = this.#proxies[holder.proxy];
     if (proxy?.epoch !== holder.epoch) return;
-    for (const { key, seq, granted, standing, exhausted, slice } of grants) {
+    for (const { key, seq, granted, standing, exhausted, others, slice } of grants) {
       const account = proxy.accounts.get(key);
       if (!account) continue;
       if (this.#options.fault === 'grants-as-deltas') account.granted += slice;
@@ -494,6 +579,7 @@ class Simulation {
       if (seq !== account.seq) continue;
       account.standing = standing;
       account.exhausted = exhausted;
+      account.others = others;
     }
     this.#checkStanding();
   }
@@ -520,9 +606,9 @@ class Simulation {
       }
     }
     for (const bucket of buckets) {
-      const [policy, version, window] = bucket.key.split('|');
-      const isCurrent = Number(version) === this.#versionOf(policy as PolicyName);
-      const expected = spent.get(`${policy}|${window}`) ?? 0;
+      const [policy, version, window, customer] = bucket.key.split('|') as [PolicyName, ...string[]];
+      const isCurrent = Number(version) === this.#versionOf(policy);
+      const expected = spent.get(windowKey({ policy, window: Number(window), customer })) ?? 0;
       if (isCurrent && bucket.spent !== expected) {
         this.#fail(`${bucket.key} has ${bucket.spent} spent; its events add up to ${expected}`);
       }

@@ -1,8 +1,12 @@
 import type { Counter, Holder } from './leaseLedger.ts';
 
-/** By policy and window, whatever the counter's version: a new counter doesn't allow the same window to be spent again. */
-export function windowKey({ policy, window }: Pick<Counter, 'policy' | 'window'>): string {
-  return `${policy}|${window}`;
+/** By policy, window and customer, whatever the counter's version: a new counter doesn't allow the same window to be spent again. */
+export function windowKey({
+  policy,
+  window,
+  customer = '',
+}: Pick<Counter, 'policy' | 'window'> & { readonly customer?: string | undefined }): string {
+  return `${policy}|${window}|${customer}`;
 }
 
 export function leaseKey(of: Counter, holder: Holder): string {

@@ -15,8 +15,8 @@ export interface HolderGrants {
 /** The next call of a lease. */
 export function callOf(account: LeaseAccount, want: number, minimum: number): SimulatedCall {
   account.seq++;
-  const { counter, seq, returned } = account;
-  return { counter, seq, returned, want, minimum, standing: 0, release: false };
+  const { counter, namedBy, seq, returned } = account;
+  return { counter, namedBy, seq, returned, want, minimum, standing: 0, release: false };
 }
 
 export function grantsOf({ holder, calls }: HolderCalls, answers: readonly SimulatedAnswer[]): HolderGrants {

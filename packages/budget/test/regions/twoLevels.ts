@@ -87,7 +87,7 @@ class TwoLevels {
   }
 
   async run(): Promise<void> {
-    await this.#home.start({ ...this.#limits, B: 0 });
+    await this.#home.start({ ...this.#limits, B: 0, M: 0, C: 0 });
     for (const region of this.#regions) await this.#home.register(region.holder, undefined);
     for (this.#step = 1; this.#step <= this.#options.steps; this.#step++) {
       const region = this.#pick(this.#regions);
@@ -132,7 +132,8 @@ class TwoLevels {
     if (short.length > 0) return;
     for (const account of accounts) account.reserved += reserve;
     const request = { id: ++this.#ids, reserve, cost, admittedStep: this.#step };
-    proxy.inFlight.push({ ...request, admittedOn: chain, chargedTo: chain });
+    const asked = { policy: 'A', customer: 'unknown' } as const;
+    proxy.inFlight.push({ ...request, asked, model: 'other', admittedOn: chain, chargedTo: chain });
     for (const of of chain) {
       this.#bill.charge(of, cost);
       this.#bill.noteOverage(of, proxy.holder, proxy.overageInFlight(of));

@@ -1,6 +1,8 @@
+import { definedBy } from '@weighbridge/budget';
 import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
 import { microFromNano, type NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
+import { definitionOf } from '../buckets/definitionOf.ts';
 import { limitAt } from '../buckets/overrides.ts';
 import { counterOf } from '../webhookEvents/counterOf.ts';
 import { recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
@@ -9,6 +11,8 @@ import { currentWindows } from './currentWindows.ts';
 /** A counter reached a percentage of its policy's limit, for the first time in its window. */
 export interface ThresholdReached {
   readonly policyId: string;
+  /** The further limit of the policy; undefined: the policy's own. */
+  readonly limitId: string | undefined;
   readonly subject: string;
   readonly windowStart: Date;
   readonly percent: number;
@@ -45,12 +49,12 @@ export async function recordThresholds(
       CROSS JOIN LATERAL (
         SELECT * FROM spend_buckets AS named WHERE named.bucket_key = added.bucket_key LIMIT 1
       ) AS bucket
-      CROSS JOIN LATERAL (SELECT * FROM policies WHERE id = bucket.policy_id LIMIT 1) AS policies
+      CROSS JOIN LATERAL (${definitionOf(sql.ref('bucket.policy_id'), sql.ref('bucket.subject'))}) AS policies
       CROSS JOIN LATERAL (SELECT ${limitAt(sql.ref('bucket.subject'), now)} AS limit_nano_usd) AS counter
       CROSS JOIN LATERAL unnest(policies.thresholds) AS threshold (percent)
       WHERE policies.counter_version = bucket.counter_version
         AND cardinality(policies.thresholds) > 0 AND policies.enforcement <> 'off'
-        AND policies.counter_scope = split_part(bucket.subject, ':', 1)
+        AND coalesce(policies.counter_scope = split_part(bucket.subject, ':', 1), true)
         AND bucket.spent_nano_usd >= counter.limit_nano_usd::numeric * threshold.percent / 100
         -- A row beside a folded window has only what came late, which is not what the window spent.
         AND (
@@ -66,10 +70,10 @@ export async function recordThresholds(
       RETURNING bucket_key, percent
     ), audited AS (
       INSERT INTO audit_log (at, actor_principal_id, action, resource_id, detail)
-      SELECT ${now}, 'metering', 'policy.threshold_reached', policy_id, jsonb_build_object(
-        'percent', percent, 'subject', subject,
+      SELECT ${now}, 'metering', 'policy.threshold_reached', split_part(policy_id, '.', 1), jsonb_strip_nulls(jsonb_build_object(
+        'limit_id', nullif(split_part(policy_id, '.', 2), ''), 'percent', percent, 'subject', subject,
         'window_start', to_char(window_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-        'spent_micro_usd', (spent_nano_usd + 500) / 1000, 'limit_micro_usd', limit_nano_usd / 1000)
+        'spent_micro_usd', (spent_nano_usd + 500) / 1000, 'limit_micro_usd', limit_nano_usd / 1000))
       FROM reached WHERE ${isRecorded}
     )
     SELECT bucket_key, policy_id, subject, window_start, percent, limit_nano_usd, spent_nano_usd
@@ -87,7 +91,7 @@ export async function recordThresholds(
   }));
   await recordWebhookEvents(tx, events, now);
   return rows.map((row) => ({
-    policyId: row.policy_id,
+    ...definedBy({ policyId: row.policy_id }),
     subject: row.subject,
     windowStart: row.window_start,
     percent: row.percent,

@@ -18,14 +18,17 @@ import {
 import type { Database, Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { lockCounters } from '../buckets/lockCounters.ts';
+import { type MissingBucket, openBuckets } from './openBuckets.ts';
 import { lockBuckets, type ReadCall, type ReadCalls, readLeaseCalls } from './readLeases.ts';
 import { recordExhausted } from './recordExhausted.ts';
-import { type LeaseChange, openBuckets, writeLeases } from './writeLeases.ts';
+import { type LeaseChange, writeLeases } from './writeLeases.ts';
 
 export interface LeaseCall extends Omit<GrantWanted, 'wantNanoUsd'> {
   readonly bucket: BucketRef;
   /** An amount, or how it follows from the headroom that the bucket has; undefined: unlimited. */
   readonly wantNanoUsd: NanoUsd | ((headroom: NanoUsd | undefined) => NanoUsd);
+  /** The key that names a bucket of a value: it may open so many of a further limit. */
+  readonly keyId?: string;
 }
 
 export interface LeaseRequest {
@@ -51,13 +54,17 @@ export async function answerLeaseCalls(db: Database, request: LeaseRequest): Pro
   checkCalls(request.calls);
   if (request.calls.length === 0) return [];
   let lockFirst: readonly string[] = [];
+  const unopened = new Set<string>();
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     try {
-      return await db.transaction().execute((tx) => answerInTransaction(tx, request, lockFirst));
+      return await db
+        .transaction()
+        .execute((tx) => answerInTransaction(tx, request, { lockFirst, unopened }));
     } catch (error) {
       if (error instanceof ReadingOutdated) lockFirst = error.buckets;
       // Outside of a transaction: an insert that waits for another one must not hold locks on buckets.
-      else if (error instanceof BucketsMissing) await openBuckets(db, error.buckets);
+      else if (error instanceof BucketsMissing)
+        for (const key of await openBuckets(db, error.missing)) unopened.add(key);
       else throw error;
     }
   }
@@ -66,11 +73,11 @@ export async function answerLeaseCalls(db: Database, request: LeaseRequest): Pro
 
 /** Current buckets have no row yet. */
 class BucketsMissing extends Error {
-  readonly buckets: readonly BucketRef[];
+  readonly missing: readonly MissingBucket[];
 
-  constructor(buckets: readonly BucketRef[]) {
+  constructor(missing: readonly MissingBucket[]) {
     super('buckets have no row');
-    this.buckets = buckets;
+    this.missing = missing;
   }
 }
 
@@ -88,15 +95,20 @@ class ReadingOutdated extends Error {
 async function answerInTransaction(
   tx: Tx,
   request: LeaseRequest,
-  lockFirst: readonly string[],
+  /** `unopened`: buckets that their keys may not open. */
+  { lockFirst, unopened }: { readonly lockFirst: readonly string[]; readonly unopened: ReadonlySet<string> },
 ): Promise<LeaseResult[]> {
   // 1. From here to the commit, neither a limit nor a counter changes.
   await lockCounters(tx, 'shared');
   await lockBuckets(tx, lockFirst);
   // 2. Read, and decide by it.
   const read = await readLeaseCalls(tx, request);
-  const missing = request.calls.filter((_, at) => read.calls[at]?.current && !read.calls[at]?.bucket);
-  if (missing.length > 0) throw new BucketsMissing(missing.map(({ bucket }) => bucket));
+  const missing = request.calls.flatMap(({ bucket, keyId = '' }, at) => {
+    const { current, bucket: row, key = '' } = read.calls[at] ?? {};
+    const isMissing = read.mayHold && current && !row && !unopened.has(key);
+    return isMissing ? [{ bucket, keyId, maxCounters: current.maxCounters }] : [];
+  });
+  if (missing.length > 0) throw new BucketsMissing(missing);
   const changes = read.calls.map((one, at) => decide(one, request.calls[at], read, request));
   // 3. Record an event for webhooks at each counter's first refusal in its window.
   const exhausted = changes
@@ -145,7 +157,7 @@ function decide(
   const wantNanoUsd = typeof want === 'function' ? want(headroomOf(updated)) : want;
   const unmerged = before ?? NO_LEASE;
   const merged = { ...unmerged, settled: unmerged.settled + appended };
-  const refusal = refusalOf(mayHold, current !== undefined);
+  const refusal = refusalOf(mayHold, current !== undefined, bucket !== undefined);
   const { lease: after, outcome } = decideGrant(merged, updated, { ...call, wantNanoUsd }, refusal, mayKeep);
   const lease = { ...after, settled: unmerged.settled };
   return {
@@ -159,10 +171,18 @@ function decide(
   };
 }
 
-/** Why nothing may be granted, whatever headroom the bucket has: its epoch is closed, or it is not current any more. */
-function refusalOf(mayHold: boolean, isCurrent: boolean): 'closed' | 'replaced' | undefined {
+/**
+ * Why nothing may be granted, whatever headroom the bucket has: its epoch is closed, it is not current any more, or its key may not open
+ * it.
+ */
+function refusalOf(
+  mayHold: boolean,
+  isCurrent: boolean,
+  isOpen: boolean,
+): 'closed' | 'replaced' | 'others' | undefined {
   if (!mayHold) return 'closed';
-  return isCurrent ? undefined : 'replaced';
+  if (!isCurrent) return 'replaced';
+  return isOpen ? undefined : 'others';
 }
 
 function checkCalls(calls: readonly LeaseCall[]): void {

@@ -2,6 +2,7 @@ import { type BucketRef, type BucketState, bucketKey, type LeaseFigures } from '
 import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { type NanoUsd, type WindowKind, windowAt } from '@weighbridge/domain';
 import { sql } from 'kysely';
+import { definitionOf } from '../buckets/definitionOf.ts';
 import { limitAt } from '../buckets/overrides.ts';
 import { appendedTo } from './appendedTo.ts';
 import { leaseOf } from './leaseOf.ts';
@@ -37,6 +38,8 @@ interface CurrentLimit {
   readonly nanoUsd: NanoUsd | null;
   /** Null: the window never ends. */
   readonly windowEnd: Date | null;
+  /** How many buckets of values a key may open. Null: of a policy's own limit, which has no such buckets. */
+  readonly maxCounters: number | null;
 }
 
 export interface ReadCalls {
@@ -52,6 +55,7 @@ interface CallRow extends Record<keyof LeaseFigures, unknown> {
   readonly window_kind: WindowKind;
   readonly timezone: string;
   readonly limit_nano_usd: NanoUsd | null;
+  readonly max_counters: number | null;
   readonly bucket_version: string | null;
   readonly bucket_limit: NanoUsd | null;
   readonly bucket_spent: NanoUsd;
@@ -88,7 +92,7 @@ export async function readLeaseCalls(
   // Each row is looked up by its key: a join may read a table.
   const { rows } = await sql<CallRow>`
     SELECT wanted.bucket_key,
-      policies.counter_version, policies.window_kind, policies.timezone,
+      policies.counter_version, policies.window_kind, policies.timezone, policies.max_counters,
       ${limitAt(sql.ref('wanted.subject'), now)} AS limit_nano_usd,
       bucket.version AS bucket_version, bucket.limit_nano_usd AS bucket_limit,
       bucket.spent_nano_usd + appended.spent AS bucket_spent,
@@ -105,7 +109,7 @@ export async function readLeaseCalls(
                 ${arrayLiteral(calls.map(({ bucket }) => bucket.policyId))}::text[],
                 ${arrayLiteral(calls.map(({ bucket }) => bucket.subject))}::text[])
       WITH ORDINALITY AS wanted (bucket_key, policy_id, subject, position)
-    LEFT JOIN LATERAL (SELECT * FROM policies WHERE id = wanted.policy_id LIMIT 1) AS policies ON true
+    LEFT JOIN LATERAL (${definitionOf(sql.ref('wanted.policy_id'), sql.ref('wanted.subject'))}) AS policies ON true
     LEFT JOIN LATERAL (${bucketNamed('wanted.bucket_key')}) AS bucket ON true
     LEFT JOIN LATERAL (${ownLease}) AS lease ON true
     LEFT JOIN LATERAL (${bucketNamed('lease.also_bucket_key')}) AS newer ON true
@@ -159,7 +163,7 @@ function currentLimit(row: CallRow, bucket: BucketRef, now: Date): CurrentLimit 
   if (row.counter_version !== bucket.counterVersion) return undefined;
   const window = windowAt(row.window_kind, row.timezone, now);
   if (BigInt(window.start.getTime()) !== bucket.windowStartMs) return undefined;
-  return { nanoUsd: row.limit_nano_usd, windowEnd: window.end };
+  return { nanoUsd: row.limit_nano_usd, windowEnd: window.end, maxCounters: row.max_counters };
 }
 
 /** Locks the buckets that exist until the transaction ends, in the order that every writer uses. */

@@ -1,6 +1,8 @@
 import { type BucketState, bucketOfKey, windowStartOf } from '@weighbridge/budget';
-import type { Database } from '@weighbridge/database';
+import { arrayLiteral, type Database } from '@weighbridge/database';
 import { microFromNano } from '@weighbridge/domain';
+import { sql } from 'kysely';
+import { definitionOf } from '../buckets/definitionOf.ts';
 import { counterOf } from '../webhookEvents/counterOf.ts';
 import { recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
 
@@ -15,12 +17,10 @@ export async function recordExhausted(
 ): Promise<void> {
   if (exhausted.length === 0) return;
   const policyIds = exhausted.map(({ key }) => bucketOfKey(key).policyId);
-  const refusing = await db
-    .selectFrom('policies')
-    .select('id')
-    .where('id', 'in', policyIds)
-    .where('enforcement', '=', 'enforce')
-    .execute();
+  const { rows: refusing } = await sql<{ id: string }>`
+    SELECT policies.id FROM unnest(${arrayLiteral([...new Set(policyIds)])}::text[]) AS named (policy_id)
+    CROSS JOIN LATERAL (${definitionOf(sql.ref('named.policy_id'), sql`''`)}) AS policies
+    WHERE policies.enforcement = 'enforce'`.execute(db);
   const ids = new Set(refusing.map(({ id }) => id));
   const events = exhausted.flatMap(({ key, limit, spent }) => {
     const bucket = bucketOfKey(key);

@@ -1,5 +1,5 @@
-import { type BucketRef, bucketKey, type LeaseFigures, windowStartOf } from '@weighbridge/budget';
-import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
+import type { LeaseFigures } from '@weighbridge/budget';
+import { arrayLiteral, type Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { lockedLeaseOf } from './leaseOf.ts';
@@ -172,19 +172,4 @@ function movesOf(changes: readonly LeaseChange[]) {
     else moves.set(newer.key, { key: newer.key, added: addedHold, limit: newer.limit });
   }
   return [...moves.values()];
-}
-
-/** Inserts rows for buckets that have none. */
-export async function openBuckets(db: Database, buckets: readonly BucketRef[]): Promise<void> {
-  await sql`
-    INSERT INTO spend_buckets (bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd)
-    SELECT opened.*, 0
-    FROM unnest(${arrayLiteral(buckets.map(bucketKey))}::text[],
-                ${arrayLiteral(buckets.map(({ policyId }) => policyId))}::text[],
-                ${arrayLiteral(buckets.map(({ counterVersion }) => counterVersion))}::int[],
-                ${arrayLiteral(buckets.map(({ subject }) => subject))}::text[],
-                ${arrayLiteral(buckets.map(windowStartOf))}::timestamptz[])
-      AS opened (bucket_key, policy_id, counter_version, subject, window_start)
-    ORDER BY opened.bucket_key COLLATE "C"
-    ON CONFLICT DO NOTHING`.execute(db);
 }

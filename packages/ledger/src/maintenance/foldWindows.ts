@@ -2,6 +2,7 @@ import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
 import { type WindowKind, windowAt } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { boundedSum } from '../buckets/boundedSum.ts';
+import { definitionOf } from '../buckets/definitionOf.ts';
 import { limitPause } from '../buckets/limitPause.ts';
 import { pruneLeasesOf } from '../leases/pruneLeases.ts';
 
@@ -57,7 +58,7 @@ async function readPage(db: Database, after: string, size: number): Promise<Buck
     SELECT bucket.bucket_key, bucket.counter_version, bucket.window_start, policies.counter_version AS policy_version,
       policies.window_kind, policies.timezone
     FROM (SELECT * FROM spend_buckets WHERE bucket_key > ${after} ORDER BY bucket_key LIMIT ${size}) AS bucket
-    LEFT JOIN LATERAL (SELECT * FROM policies WHERE id = bucket.policy_id LIMIT 1) AS policies ON true
+    LEFT JOIN LATERAL (${definitionOf(sql.ref('bucket.policy_id'), sql.ref('bucket.subject'))}) AS policies ON true
     ORDER BY bucket.bucket_key`.execute(db);
   return rows;
 }

@@ -69,7 +69,7 @@ function conditions(filter: RefusalFilter) {
     ...(filter.policyId === undefined
       ? []
       : [
-          sql<SqlBool>`(${isUnder(sql.ref('policy_id'), filter.policyId)} OR counter ->> 'policy_id' = ${filter.policyId})`,
+          sql<SqlBool>`(${isUnder(sql.ref('policy_id'), filter.policyId)} OR split_part(counter ->> 'policy_id', '.', 1) = ${filter.policyId})`,
         ]),
     ...attributed(filter.user, 'user'),
     ...attributed(filter.team, 'team'),

@@ -1,5 +1,7 @@
 import { bucketAt, bucketKey } from '@weighbridge/budget';
-import type { Tx } from '@weighbridge/database';
+import { arrayLiteral, type Tx } from '@weighbridge/database';
+import { sql } from 'kysely';
+import { definitionOf } from '../buckets/definitionOf.ts';
 import { type ExhaustedCounter, recordExhausted } from '../leases/recordExhausted.ts';
 import type { RefusalRow } from './refusal.ts';
 
@@ -13,11 +15,14 @@ export async function recordRefusedBudgets(tx: Tx, rows: readonly RefusalRow[], 
   );
   if (refused.length === 0) return;
   const policyIds = [...new Set(refused.map(({ policy_id }) => policy_id))];
-  const policies = await tx
-    .selectFrom('policies')
-    .select(['id', 'counter_version', 'limit_nano_usd'])
-    .where('id', 'in', policyIds)
-    .execute();
+  const { rows: policies } = await sql<{
+    id: string;
+    counter_version: number;
+    limit_nano_usd: bigint | null;
+  }>`
+    SELECT policies.id, policies.counter_version, policies.limit_nano_usd
+    FROM unnest(${arrayLiteral(policyIds)}::text[]) AS named (policy_id)
+    CROSS JOIN LATERAL (${definitionOf(sql.ref('named.policy_id'), sql`''`)}) AS policies`.execute(tx);
   const byId = new Map(policies.map((policy) => [policy.id, policy]));
   const exhausted = new Map<string, ExhaustedCounter>();
   for (const { policy_id: policyId, subject, window_start, limit, spent } of refused) {

@@ -1,12 +1,24 @@
-import { type BucketRef, bucketKey, POLICY_SUBJECT } from '@weighbridge/budget';
+import {
+  type BucketRef,
+  bucketKey,
+  furtherLimitId,
+  OTHERS_SUBJECT,
+  POLICY_SUBJECT,
+  UNKNOWN_SUBJECT,
+  valueSubject,
+} from '@weighbridge/budget';
 import {
   type AtRest,
   type Counter,
   type Decision,
   type Fault,
   type Holder,
+  isOfCustomer,
   type LeaseLedger,
   type LeaseName,
+  MAIN_LIMITS,
+  MAX_COUNTERS,
+  OTHERS_LIMIT,
   POLICIES,
   type PolicyName,
   type SimulatedAnswer,
@@ -58,6 +70,8 @@ class SqlLedger implements LeaseLedger {
   readonly #startMs: number;
   readonly #known = new Map<string, { readonly counter: Counter; readonly bucket: BucketRef }>();
   readonly #recorded = new Set<number>();
+  /** The amounts of P's further limits. */
+  readonly #further = { M: 0, C: 0 };
   /** Only for the fault `merge-settles-first`: by bucket, what is settled and not spent. */
   readonly #unspent = new Map<string, bigint>();
 
@@ -67,14 +81,30 @@ class SqlLedger implements LeaseLedger {
   }
 
   async start(limits: Readonly<Record<PolicyName, number>>): Promise<void> {
-    for (const policy of POLICIES) {
+    Object.assign(this.#further, { M: limits.M, C: limits.C });
+    for (const policy of MAIN_LIMITS) {
       await insertPolicy(this.#options.db, this.#policyId(policy), {
         limit_nano_usd: BigInt(limits[policy]),
         window_kind: 'hour',
         counter_scope: 'policy',
         created_at: this.#at(0),
+        ...(policy === 'P' && { limits: this.#furtherLimits() }),
       });
     }
+  }
+
+  #furtherLimits() {
+    return (['M', 'C'] as const).map((name) => ({
+      id: `lim_${name}`,
+      counter_version: 1,
+      window_kind: 'hour',
+      timezone: 'UTC',
+      limit_nano_usd: String(this.#further[name]),
+      others_limit_nano_usd: String(OTHERS_LIMIT),
+      enforcement: 'enforce',
+      thresholds: [],
+      max_counters: MAX_COUNTERS,
+    }));
   }
 
   async register(holder: Holder, before: Holder | undefined): Promise<void> {
@@ -100,6 +130,7 @@ class SqlLedger implements LeaseLedger {
         wantNanoUsd: BigInt(call.want),
         minimumNanoUsd: BigInt(call.minimum),
         standingNanoUsd: BigInt(call.standing),
+        keyId: isOfCustomer(call.counter) ? `key_${call.namedBy}` : '',
       });
       if (call.release) await this.#refund({ epoch: this.#epochId(holder), key: bucketKey(of) });
     }
@@ -117,6 +148,7 @@ class SqlLedger implements LeaseLedger {
       granted: Number(grantedNanoUsd),
       standing: Number(standingNanoUsd),
       exhausted: outcome === 'exhausted',
+      others: outcome === 'others',
     }));
   }
 
@@ -282,11 +314,13 @@ class SqlLedger implements LeaseLedger {
   }
 
   async setLimit(policy: PolicyName, limit: number, step: number): Promise<void> {
+    const isMain = policy !== 'M' && policy !== 'C';
+    if (!isMain) this.#further[policy] = limit;
     await this.#options.db.transaction().execute(async (tx) => {
       await tx
         .updateTable('policies')
-        .set({ limit_nano_usd: BigInt(limit) })
-        .where('id', '=', this.#policyId(policy))
+        .set(isMain ? { limit_nano_usd: BigInt(limit) } : { limits: JSON.stringify(this.#furtherLimits()) })
+        .where('id', '=', this.#policyId(isMain ? policy : 'P'))
         .execute();
       await setBucketLimits(tx, [this.#policyId(policy)], this.#at(step));
     });
@@ -329,7 +363,7 @@ class SqlLedger implements LeaseLedger {
 
   async endDueOverrides(step: number): Promise<void> {
     const now = this.#at(step);
-    for (const policy of POLICIES) {
+    for (const policy of MAIN_LIMITS) {
       const due = { now, limit: 10, policyId: this.#policyId(policy) };
       const ended = await this.#options.db.transaction().execute((tx) => endDueOverrides(tx, due));
       const isRefunding = this.#options.fault === 'override-end-refunds' && ended.length > 0;
@@ -380,7 +414,6 @@ class SqlLedger implements LeaseLedger {
         'in',
         POLICIES.map((policy) => this.#policyId(policy)),
       )
-      .where('subject', '=', POLICY_SUBJECT)
       .execute();
     const held = await this.#options.db
       .selectFrom('budget_leases')
@@ -463,6 +496,7 @@ class SqlLedger implements LeaseLedger {
   }
 
   #policyId(policy: PolicyName): string {
+    if (policy === 'M' || policy === 'C') return furtherLimitId(this.#policyId('P'), `lim_${policy}`);
     return `pol_${this.#options.simulation}_${policy}`;
   }
 
@@ -486,12 +520,18 @@ class SqlLedger implements LeaseLedger {
     const made = {
       policyId: this.#policyId(counter.policy),
       counterVersion: counter.version + 1,
-      subject: POLICY_SUBJECT,
+      subject: subjectOf(counter),
       windowStartMs: BigInt(this.#startMs + counter.window * HOUR_MS),
     };
     this.#known.set(bucketKey(made), { counter, bucket: made });
     return made;
   }
+}
+
+function subjectOf({ customer }: Counter): string {
+  if (customer === undefined) return POLICY_SUBJECT;
+  if (customer === 'unknown') return UNKNOWN_SUBJECT;
+  return customer === 'others' ? OTHERS_SUBJECT : valueSubject('user', customer);
 }
 
 /** The UUIDv7, of 2026, of a simulation's proxy (epoch 0) or of one of its epochs, counted from 1. */

@@ -1,6 +1,6 @@
 import { STAGES } from '@weighbridge/domain';
 import { type Static, Type } from 'typebox';
-import { Nullable, OneOf, Strict } from '../../shared/schemas.ts';
+import { MicroUsd, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 import { Money, PriceSource } from '../catalog/prices.schemas.ts';
 import { Strategy } from '../profiles/profiles.schemas.ts';
 
@@ -66,6 +66,22 @@ const ExplainedConnector = Type.Object(
   { title: 'ExplainedConnector' },
 );
 
+const ExplainedLimit = Type.Object(
+  {
+    policy_id: Type.String(),
+    limit_id: Type.String(),
+    name: Type.String(),
+    counter_scope: Type.String(),
+    when: Type.Unsafe<Record<string, string>>({
+      type: 'object',
+      additionalProperties: { type: 'string' },
+      description: 'Attribution that a request must have to count.',
+    }),
+    limit_micro_usd: MicroUsd,
+  },
+  { title: 'ExplainedLimit' },
+);
+
 /** The values of `resolved_name.by`, in the order in which the rules are tried. */
 const NameRule = OneOf(['id', 'alias', 'name', 'other_name'], {
   title: 'NameRule',
@@ -113,7 +129,14 @@ export const Explanation = Type.Object(
     ),
     models: Type.Array(
       Type.Object(
-        { model: Type.String(), why: Type.String(), connectors: Type.Array(ExplainedConnector) },
+        {
+          model: Type.String(),
+          why: Type.String(),
+          connectors: Type.Array(ExplainedConnector),
+          limits: Type.Array(ExplainedLimit, {
+            description: 'The further limits of the policies that count attempts on the model.',
+          }),
+        },
         { title: 'ExplainedModel' },
       ),
       { description: 'The models in the order in which they are tried.' },

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { Database } from '@weighbridge/database';
 import {
+  compileModelPatterns,
   furthestStage,
+  microFromNano,
   moneyFromNano,
   ROUTER_PREFIX,
   type RoutingProfile,
@@ -13,7 +15,7 @@ import {
   workloadTypeKey,
 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import type { RouteName } from '@weighbridge/state';
+import { furtherLimits, type RouteName } from '@weighbridge/state';
 import type { Caller } from '../../shared/caller.ts';
 import { routeTaken } from '../connectors/providers.ts';
 import { visibleKey } from '../keys/keys.service.ts';
@@ -101,7 +103,7 @@ async function explain(
     random: rule.strategy === 'adaptive' ? deps.random : () => 0.5,
   });
   const models = selection.ranked.map((ranked) =>
-    explainedModel(profile ? ranked : { ...ranked, why: NAMED }, route),
+    explainedModel(profile ? ranked : { ...ranked, why: NAMED }, route, policies),
   );
   const first = models[0]?.connectors[0];
   return {
@@ -177,10 +179,12 @@ function workloadOf({ workload_type: text }: ExplainRequest): string {
 function explainedModel(
   { model, why, connectors }: Selection<Account>['ranked'][number],
   route: RouteName,
+  policies: readonly PolicyRow[],
 ): Explanation['models'][number] {
   return {
     model,
     why,
+    limits: policies.flatMap((policy) => limitsOn(policy, model)),
     connectors: connectors.map(({ row, model: named, price, priceSource }) => ({
       connector_id: row.id,
       name: row.name,
@@ -192,6 +196,19 @@ function explainedModel(
       translated_to: translationOf(row, route, named),
     })),
   };
+}
+
+function limitsOn(policy: PolicyRow, model: string): Explanation['models'][number]['limits'] {
+  return furtherLimits(policy)
+    .filter(({ enforcement, models }) => enforcement !== 'off' && compileModelPatterns(models)(model))
+    .map(({ id, name, counter_scope, when, limit_nano_usd }) => ({
+      policy_id: policy.id,
+      limit_id: id,
+      name,
+      counter_scope,
+      when: { ...when },
+      limit_micro_usd: microFromNano(BigInt(limit_nano_usd)),
+    }));
 }
 
 /** Null: the request passes as it is. */

@@ -68,6 +68,7 @@ async function leaseBudgets(
           returnedNanoUsd: call.returnedNanoUsd,
           minimumNanoUsd: call.minimumNanoUsd,
           standingNanoUsd: call.standingNanoUsd,
+          keyId: call.keyId,
           wantNanoUsd: (headroom) => sliceOf(call, headroom, BigInt(liveProxies)),
         };
       }),

@@ -58,13 +58,38 @@ describe('a policy', () => {
       on_exhausted: null,
       cache: null,
       thresholds: [50, 90],
+      limits: [],
       created_at: api.now.toISOString(),
       updated_at: api.now.toISOString(),
     });
     expect((await api.call('GET', `/policies/${id}`)).body).toEqual({ id, ...policy });
   });
 
+  it('has further limits, which stay what they are through edits and a new name', async () => {
+    const user = { name: 'each user', counter_scope: 'user', limit_micro_usd: 5 };
+    const opus = { name: 'opus', models: ['anthropic/claude-opus*'], limit_micro_usd: 7 };
+    const { id, limits } = await create({ name: 'further', limits: [user, opus] });
+    const [first, second] = limits as Json[];
+    expect([first, second]).toMatchObject([user, opus]);
+    const repeated = await patch(String(id), { limits: [user, opus] });
+    expect(repeated.body.limits).toEqual(limits);
+    const renamed = await patch(String(id), { limits: [{ ...opus, id: second?.id, name: 'large' }] });
+    expect(renamed.body.limits).toEqual([{ ...second, name: 'large' }]);
+    const twice = await patch(String(id), { limits: [opus, { ...user, name: 'opus' }] });
+    expect([twice.status, twice.body.error]).toMatchObject([
+      422,
+      { code: 'limit_invalid', param: 'limits[1].name' },
+    ]);
+    expect((await api.call('GET', `/policies/${id}`)).body.limits).toEqual(renamed.body.limits);
+    const many = await patch(String(id), { limits: Array.from({ length: 51 }, () => opus) });
+    expect(many.status).toBe(400);
+  });
+
   it.each([
+    [{ limits: [{ name: 'no amount' }] }, 400, 'invalid_request'],
+    [{ limits: [{ name: 'a', limit_micro_usd: 1, max_counters: 0 }] }, 400, 'invalid_request'],
+    [{ limits: [{ name: 'a', limit_micro_usd: 1, max_counters: 10_000_001 }] }, 400, 'invalid_request'],
+    [{ limits: [{ name: 'a', limit_micro_usd: 1, window: 'year' }] }, 400, 'invalid_request'],
     [{ name: 5 }, 400, 'invalid_request'],
     [{ limit_micro_usd: -1 }, 400, 'invalid_request'],
     [{ limit_micro_usd: 1.5 }, 400, 'invalid_request'],

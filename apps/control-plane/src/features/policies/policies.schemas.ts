@@ -9,6 +9,7 @@ import {
   OneOf,
   QueryBoolean,
   Strict,
+  TextByName,
   TranslationRule,
 } from '../../shared/schemas.ts';
 
@@ -43,6 +44,91 @@ const OnExhausted = Strict(
 );
 export type OnExhausted = Static<typeof OnExhausted>;
 
+const Thresholds = Type.Array(Type.Integer({ minimum: 1, maximum: 100 }), {
+  maxItems: 20,
+  description: 'In percent of the limit.',
+});
+const Enforcement = OneOf(['enforce', 'shadow', 'off'], {
+  title: 'Enforcement',
+  description: 'At a limit: `enforce` refuses, `shadow` only counts, `off` does nothing.',
+});
+const WindowKind = OneOf(WINDOW_KINDS, {
+  title: 'Window',
+  description: 'The window after which spend starts again.',
+});
+const Timezone = Type.String({
+  maxLength: 100,
+  description: 'The time zone of the windows, such as Europe/Vienna.',
+});
+const ModelPatterns = (description: string) =>
+  Type.Array(Type.String({ minLength: 1, maxLength: 300 }), { maxItems: 500, description });
+const Amount = (description: string) =>
+  Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD, description });
+
+/** In a policy. Each matching one is a counter more that a request reserves from. */
+const MAX_LIMITS = 50;
+const MAX_COUNTERS = 10_000_000;
+/** A further limit of a policy. */
+export const PolicyLimit = Strict(
+  {
+    id: Type.Optional(
+      Type.String({ description: 'Made by the service. To rename a limit, send it with its new name.' }),
+    ),
+    name: Type.String({ description: 'Unique in the policy. Errors and events have it.' }),
+    models: Type.Optional(
+      ModelPatterns(
+        'Anchored patterns of the models that it counts; `*` matches any characters. Empty: all models.',
+      ),
+    ),
+    when: Type.Optional(
+      TextByName(
+        { minLength: 1, maxLength: 256 },
+        {
+          title: 'LimitWhen',
+          maxProperties: 20,
+          description:
+            'Attribution that a request must have to count: `user`, `team`, `project`, `env`, `workload_type`, `namespace` or `labels.<name>`, each with its value. Empty: any.',
+        },
+      ),
+    ),
+    counter_scope: Type.Optional(
+      Type.String({
+        maxLength: 100,
+        description:
+          'What has a counter: each `key`, each `principal`, the whole `policy`, or each value of attribution: `user`, `team`, `project`, `env`, `session`, `workload`, `namespace`, `label:<name>`. By default `principal`.',
+      }),
+    ),
+    unknown: Type.Optional(
+      OneOf(['share', 'refuse', 'skip'], {
+        title: 'UnknownAttribution',
+        description:
+          'What becomes of a request without the attribution that the counters are by: all such requests `share` a counter, or it is refused (400 `attribution_required`), or it does not count (`skip`). By default `share`.',
+      }),
+    ),
+    limit_micro_usd: Amount('The limit of each counter and window, in micro-USD.'),
+    window: Type.Optional({ ...WindowKind, description: 'As of the policy. By default `month`.' }),
+    timezone: Type.Optional({ ...Timezone, description: 'As of the policy. By default UTC.' }),
+    enforcement: Type.Optional({
+      ...Enforcement,
+      description: 'As of the policy. By default `enforce`. `shadow` takes no counters by attribution.',
+    }),
+    thresholds: Type.Optional(Thresholds),
+    max_counters: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: MAX_COUNTERS,
+        description:
+          'Of counters by attribution: how many one key may open in a window. Requests with further values share a counter, `others`. By default 100,000.',
+      }),
+    ),
+    others_limit_micro_usd: Type.Optional(
+      Nullable(Amount('The limit of the counter `others`, in micro-USD. Null: that of any other counter.')),
+    ),
+  },
+  { title: 'PolicyLimit' },
+);
+export type PolicyLimit = Static<typeof PolicyLimit>;
+
 const name = Type.String();
 const settingsWithDefaults = {
   limit_micro_usd: Nullable(
@@ -52,19 +138,10 @@ const settingsWithDefaults = {
       description: 'The limit of each window, in micro-USD. Null: unlimited.',
     }),
   ),
-  window: OneOf(WINDOW_KINDS, {
-    title: 'Window',
-    description: 'The window after which spend starts again.',
-  }),
-  timezone: Type.String({
-    maxLength: 100,
-    description: 'The time zone of the windows, such as Europe/Vienna.',
-  }),
+  window: WindowKind,
+  timezone: Timezone,
   counter_scope: CounterScope,
-  enforcement: OneOf(['enforce', 'shadow', 'off'], {
-    title: 'Enforcement',
-    description: 'At a limit: `enforce` refuses, `shadow` only counts, `off` does nothing.',
-  }),
+  enforcement: Enforcement,
   budget_mode: OneOf(['balanced', 'hard'], {
     title: 'BudgetMode',
     description: '`balanced` reserves an estimate, `hard` the most that a request can cost.',
@@ -74,10 +151,7 @@ const settingsWithDefaults = {
     description:
       'Fields of requests that hard budgets let pass although nothing bounds their cost, as the refusal names them: `messages[].content[].type`, or `messages[].content[].type=image_url` for one value. A field includes all that is in it.',
   }),
-  allowed_models: Type.Array(Type.String({ minLength: 1, maxLength: 300 }), {
-    maxItems: 500,
-    description: 'Anchored patterns; `*` matches any characters. Empty: all models.',
-  }),
+  allowed_models: ModelPatterns('Anchored patterns; `*` matches any characters. Empty: all models.'),
   foreign_objects: OneOf(['any', 'own'], {
     title: 'ForeignObjects',
     description:
@@ -94,9 +168,11 @@ const settingsWithDefaults = {
   profile_id: Nullable(Type.String({ description: 'The routing profile that router/default names.' })),
   on_exhausted: Nullable(OnExhausted),
   cache: Nullable(CacheSettings),
-  thresholds: Type.Array(Type.Integer({ minimum: 1, maximum: 100 }), {
-    maxItems: 20,
-    description: 'In percent of the limit.',
+  thresholds: Thresholds,
+  limits: Type.Array(PolicyLimit, {
+    maxItems: MAX_LIMITS,
+    description:
+      'Further limits beside the one of the policy itself. A request counts in each that matches it, and passes if none is used up. A list replaces all; a limit with the `id` or the name of one stays that one.',
   }),
 };
 const PolicySettings = Type.Object({ name, ...settingsWithDefaults });

@@ -1,7 +1,15 @@
-import { type BucketRef, bucketAt, keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
+import {
+  type BucketRef,
+  bucketAt,
+  furtherLimitId,
+  keySubject,
+  POLICY_SUBJECT,
+  principalSubject,
+} from '@weighbridge/budget';
 import type { Database, Tx } from '@weighbridge/database';
 import { isId, nanoFromMicro, newId, type Window, windowAt } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
+import { furtherLimits, type LimitColumn, type LimitCounter } from '@weighbridge/state';
 import {
   findGoverningPolicy,
   findKeyGovernance,
@@ -31,6 +39,8 @@ export interface Counter {
   readonly policy: PolicyRow;
   readonly bucket: BucketRef;
   readonly window: Window;
+  /** The policy's further limits, but for those that are off. */
+  readonly limits: readonly LimitCounter[];
 }
 
 export async function governingPolicy(db: Database, key: GovernedBy): Promise<GoverningPolicy | undefined> {
@@ -140,36 +150,60 @@ function counterOf(policy: PolicyRow, key: CountedKey, windows: Windows): Counte
   const counter = {
     policyId: policy.id,
     counterVersion: policy.counter_version,
-    subject: subjectOf(policy, key),
+    subject: subjectOf(policy.counter_scope, key),
   };
-  return { policy, bucket: bucketAt(counter, window.start), window };
+  const limits = furtherLimits(policy).filter(({ enforcement }) => enforcement !== 'off');
+  return {
+    policy,
+    bucket: bucketAt(counter, window.start),
+    window,
+    limits: limits.map((limit) => limitCounter(policy, limit, key, windows)),
+  };
 }
 
-/** The current window of each policy: many keys have the same. */
+/** If the limit is by attribution, its bucket has the subject of no attempt yet. */
+function limitCounter(
+  policy: PolicyRow,
+  limit: LimitColumn,
+  key: CountedKey,
+  windows: Windows,
+): LimitCounter {
+  const window = windows.of(limit);
+  const counter = {
+    policyId: furtherLimitId(policy.id, limit.id),
+    counterVersion: limit.counter_version,
+    subject: subjectOf(limit.counter_scope, key),
+  };
+  return { limit, bucket: bucketAt(counter, window.start), window };
+}
+
+type Windowed = Pick<PolicyRow, 'window_kind' | 'timezone'>;
+
+/** The current window of each policy and further limit: many keys have the same. */
 class Windows {
   readonly #now: Date;
-  readonly #windows = new Map<PolicyRow, Window>();
+  readonly #windows = new Map<Windowed, Window>();
 
   constructor(now: Date) {
     this.#now = now;
   }
 
-  of(policy: PolicyRow): Window {
-    const known = this.#windows.get(policy);
+  of(windowed: Windowed): Window {
+    const known = this.#windows.get(windowed);
     if (known) return known;
-    const window = windowAt(policy.window_kind, policy.timezone, this.#now);
-    this.#windows.set(policy, window);
+    const window = windowAt(windowed.window_kind, windowed.timezone, this.#now);
+    this.#windows.set(windowed, window);
     return window;
   }
 }
 
-function subjectOf(policy: PolicyRow, key: CountedKey): string {
-  switch (policy.counter_scope) {
+function subjectOf(scope: string, key: CountedKey): string {
+  switch (scope) {
     case 'key':
       return keySubject(key.counter_key_id ?? '');
     case 'principal':
       return principalSubject(key.principal_id);
-    case 'policy':
+    default:
       return POLICY_SUBJECT;
   }
 }

@@ -25,6 +25,7 @@ export const POLICY_DEFAULTS: Omit<PolicySettings, 'name'> = {
   on_exhausted: null,
   cache: null,
   thresholds: [],
+  limits: [],
 };
 
 /** The longest chain of a policy and its parents. Each adds a counter to every request. */

@@ -1,6 +1,8 @@
+import { furtherLimitId } from '@weighbridge/budget';
 import { atEnd, type Database, type Tx } from '@weighbridge/database';
 import { isId, microFromNano, nanoFromMicro, newId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
+import { furtherLimits, type LimitColumn } from '@weighbridge/state';
 import type { Caller } from '../../shared/caller.ts';
 import { validDisplayName } from '../../shared/displayName.ts';
 import { fieldChanges } from '../../shared/fieldChanges.ts';
@@ -9,7 +11,7 @@ import type { AssertMatch } from '../../shared/preconditions.ts';
 import type { CacheSettings } from '../../shared/schemas.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { profileExists } from '../profiles/profiles.service.ts';
-import { updateCounters } from './counters.service.ts';
+import { type CounterChange, updateCounters } from './counters.service.ts';
 import { assertEveryKeyGoverned, lockGovernance } from './governance.ts';
 import {
   depthBelow,
@@ -45,6 +47,7 @@ import {
   tooManyReplacements,
   validTimezone,
 } from './policies.ts';
+import { limitColumns, presentLimit } from './policyLimits.ts';
 
 export interface PolicyAdminDeps {
   readonly db: Database;
@@ -100,6 +103,7 @@ export async function createPolicy(
     const row = await insertPolicy(tx, {
       id,
       ...columns(settings),
+      limits: JSON.stringify(limitColumns(settings.limits, [], now)),
       counter_since: now,
       created_at: now,
       updated_at: now,
@@ -130,7 +134,9 @@ export async function changePolicy(
     const row = await existingPolicy(tx, id);
     const before = toPolicy(row);
     assertMatch(before);
-    const changed = fieldChanges<PolicySettings>(before, input);
+    const limits = input.limits && limitColumns(input.limits, furtherLimits(row), now);
+    const asked = limits ? { ...input, limits: limits.map(presentLimit) } : input;
+    const changed = fieldChanges<PolicySettings>(before, asked);
     const names = Object.keys(changed);
     if (names.length === 0) return before;
     const settings = { ...before, ...input };
@@ -138,13 +144,14 @@ export async function changePolicy(
     const startsCounter = names.some((name) => COUNTER_FIELDS.has(name));
     const after = await updatePolicy(tx, id, {
       ...columns(settings),
+      ...(limits && { limits: JSON.stringify(limits) }),
       ...(startsCounter && { counter_version: row.counter_version + 1, counter_since: now }),
       updated_at: now,
     });
     await assertEveryKeyGoverned(tx);
     if (input.on_exhausted) await assertFewReplacements(tx, id);
     const change = { policyId: id, isNew: startsCounter, hasNewLimit: 'limit_micro_usd' in changed, at: now };
-    await atEnd(tx, updateCounters, [change]);
+    await atEnd(tx, updateCounters, [change, ...furtherChanges(id, limits ?? [], furtherLimits(row), now)]);
     await recordChange(tx, {
       actor: caller,
       action: 'policy.updated',
@@ -198,6 +205,22 @@ function inUse({ kind, id, replaces }: PolicyUser): string {
 /** A policy that becomes a default, or no longer is one, concerns keys that do not have it yet. */
 function reachOf(isDefault: unknown): 'own' | 'all' {
   return isDefault ? 'all' : 'own';
+}
+
+/** Limits whose counters get other amounts. What they count from a new version on starts from nothing. */
+function furtherChanges(
+  id: string,
+  limits: readonly LimitColumn[],
+  before: readonly LimitColumn[],
+  at: Date,
+): CounterChange[] {
+  const earlier = new Map(before.map((limit) => [limit.id, limit]));
+  const hasNewLimit = (limit: LimitColumn) => {
+    const { limit_nano_usd, others_limit_nano_usd } = earlier.get(limit.id) ?? limit;
+    return limit.limit_nano_usd !== limit_nano_usd || limit.others_limit_nano_usd !== others_limit_nano_usd;
+  };
+  const changed = limits.filter(hasNewLimit);
+  return changed.map((limit) => ({ policyId: furtherLimitId(id, limit.id), hasNewLimit: true, at }));
 }
 
 /** Changing one of these fields starts a new counter. */
@@ -314,6 +337,7 @@ function toPolicy(row: PolicyRow): Policy {
     on_exhausted: onExhaustedOf(row),
     cache: row.cache as CacheSettings | null,
     thresholds: row.thresholds,
+    limits: furtherLimits(row).map(presentLimit),
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   };

@@ -64,7 +64,8 @@ function response(
 /** Until the first window ends, and at most MAX_KEY_AGE_MS. */
 function maxAgeMs({ counters, replacements }: KeyCounters, now: Date): number {
   const all = [...counters, ...replacements.flatMap((replacement) => replacement.counters)];
-  const remaining = all.flatMap(({ window }) => (window.end ? window.end.getTime() - now.getTime() : []));
+  const windows = all.flatMap(({ window, limits }) => [window, ...limits.map((limit) => limit.window)]);
+  const remaining = windows.flatMap(({ end }) => (end ? end.getTime() - now.getTime() : []));
   return Math.max(1, Math.min(MAX_KEY_AGE_MS, ...remaining));
 }
 

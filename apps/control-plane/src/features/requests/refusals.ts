@@ -1,3 +1,4 @@
+import { definedBy } from '@weighbridge/budget';
 import { microFromNano } from '@weighbridge/domain';
 import type { RefusedRequestRow, RefusingCounter } from '@weighbridge/ledger';
 import type { Refusal } from './requests.schemas.ts';
@@ -37,9 +38,9 @@ export function shownPolicyOf(
   { counter, policy_id }: RefusedRequestRow,
   viewer: PolicyViewer,
 ): string | undefined {
-  if (!counter || !(counter.policy_id === policy_id || viewer.seesPolicy(counter.policy_id)))
-    return undefined;
-  return counter.policy_id;
+  const refusing = counter && definedBy({ policyId: counter.policy_id }).policyId;
+  const isShown = refusing !== null && (refusing === policy_id || viewer.seesPolicy(refusing));
+  return isShown ? refusing : undefined;
 }
 
 function presentCounter(counter: RefusingCounter, isShown: boolean): ShownCounter {
@@ -50,7 +51,11 @@ function presentCounter(counter: RefusingCounter, isShown: boolean): ShownCounte
     return nano === undefined ? null : Math.max(0, microFromNano(nano));
   };
   const limit = isBudget ? undefined : figure(counter.limit);
+  const { limitId } = definedBy({ policyId: counter.policy_id });
+  const colon = limitId === undefined ? -1 : counter.subject.indexOf(':');
   return {
+    limit_id: limitId ?? null,
+    value: colon < 0 ? null : counter.subject.slice(colon + 1),
     limits: counter.limits,
     limit: limit === undefined ? null : Number(limit),
     limit_micro_usd: amount(counter.limit),

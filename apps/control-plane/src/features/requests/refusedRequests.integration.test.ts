@@ -98,6 +98,8 @@ describe('refused requests in GET /requests', () => {
         policy_id: policy.id,
         policy_name: 'research',
         counter: {
+          limit_id: null,
+          value: null,
           limits: 'budget',
           limit: null,
           limit_micro_usd: 5_000,

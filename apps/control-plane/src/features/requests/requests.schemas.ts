@@ -133,6 +133,10 @@ const NullableAmount = (description: string) =>
 
 const RefusingCounter = Type.Object(
   {
+    limit_id: Nullable(Type.String({ description: 'Of a further limit of the policy.' })),
+    value: Nullable(
+      Type.String({ description: 'Of a further limit: the value that the counter is of, such as a user.' }),
+    ),
     limits: Type.String({ description: `What it limits: one of ${LIMITS.join(', ')}.` }),
     limit: Nullable(Type.Integer({ description: 'Requests or tokens; null for a budget.' })),
     limit_micro_usd: NullableAmount('Of a budget.'),

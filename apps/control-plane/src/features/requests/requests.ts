@@ -1,4 +1,4 @@
-import { type BucketRef, bucketOfKey, windowStartOf } from '@weighbridge/budget';
+import { type BucketRef, bucketOfKey, definedBy, windowStartOf } from '@weighbridge/budget';
 import { isId, mediaTokenFields, microFromNano } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
 import type { FeedbackRow } from '@weighbridge/evidence';
@@ -84,6 +84,7 @@ function policiesOf({ attempts: [first] }: FoundRequest, viewer: Viewer): Counte
 function countedIn({ policy_id: governing, bucket_keys }: AttemptRow): CountedPolicy[] {
   const buckets = new Map<string, BucketRef>();
   for (const bucket of bucket_keys.map(bucketOfKey)) {
+    if (definedBy(bucket).limitId !== undefined) continue;
     // An attempt may also count in later counters of the same policy: the first one is shown.
     const other = buckets.get(bucket.policyId);
     if (!other || bucket.counterVersion < other.counterVersion) buckets.set(bucket.policyId, bucket);

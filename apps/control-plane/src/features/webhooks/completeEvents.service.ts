@@ -1,5 +1,6 @@
 import type { Database } from '@weighbridge/database';
 import { windowAt } from '@weighbridge/domain';
+import { furtherLimits } from '@weighbridge/state';
 import type { EventData } from './describeEvent.ts';
 import { readEventTeams } from './teamsOfEvents.ts';
 
@@ -18,6 +19,7 @@ interface PolicyFacts {
   readonly parent_policy_id: string | null;
   readonly window_kind: Parameters<typeof windowAt>[0];
   readonly timezone: string;
+  readonly limits: unknown;
 }
 
 /**
@@ -43,7 +45,7 @@ export async function completeEvents(
     return {
       data: {
         ...data,
-        ...(policy && { policy_name: policy.name, ...windowOf(policy, data) }),
+        ...(policy && { policy_name: policy.name, ...limitOf(policy, data) }),
         ...(typeof data.key_id === 'string' && { key_name: keys.get(data.key_id) ?? null }),
         ...(typeof data.connector_id === 'string' && {
           connector_name: connectors.get(data.connector_id) ?? null,
@@ -57,7 +59,17 @@ export async function completeEvents(
   });
 }
 
-function windowOf({ window_kind, timezone }: PolicyFacts, { window_start }: EventData) {
+/** The window of the policy, or of the further limit that the event is about, with its name. One that is gone has neither. */
+function limitOf(policy: PolicyFacts, data: EventData) {
+  if (data.limit_id === undefined) return windowOf(policy, data);
+  const limit = furtherLimits(policy).find(({ id }) => id === data.limit_id);
+  return limit ? { limit_name: limit.name, ...windowOf(limit, data) } : {};
+}
+
+function windowOf(
+  { window_kind, timezone }: Pick<PolicyFacts, 'window_kind' | 'timezone'>,
+  { window_start }: EventData,
+) {
   if (typeof window_start !== 'string') return {};
   const { end } = windowAt(window_kind, timezone, new Date(window_start));
   return { window: window_kind, reset: end?.toISOString() ?? null };
@@ -78,7 +90,7 @@ async function readPolicies(db: Database, ids: readonly string[]): Promise<Map<s
   for (let wanted = ids; wanted.length > 0; ) {
     const rows = await db
       .selectFrom('policies')
-      .select(['id', 'name', 'parent_policy_id', 'window_kind', 'timezone'])
+      .select(['id', 'name', 'parent_policy_id', 'window_kind', 'timezone', 'limits'])
       .where('id', 'in', wanted)
       .execute();
     for (const row of rows) found.set(row.id, row);

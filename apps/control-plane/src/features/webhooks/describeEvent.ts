@@ -119,9 +119,15 @@ function budgetFacts(data: EventData): [string, string][] {
 
 /** Whose budget it is, by name. */
 function whose(data: EventData): string {
+  if (data.limit_id !== undefined) return whoseLimit(data);
   if (data.counter === 'key') return `the key ${nameOf(data, 'key')}`;
   if (data.counter === 'principal') return text(data.principal_id);
   return `the policy ${nameOf(data, 'policy')}`;
+}
+
+function whoseLimit(data: EventData): string {
+  const value = data.value === null ? '' : ` for ${text(data.counter)} ${text(data.value)}`;
+  return `the limit ${text(data.limit_name ?? data.limit_id)}${value} of the policy ${nameOf(data, 'policy')}`;
 }
 
 function nameOf(data: EventData, kind: 'policy' | 'key' | 'connector'): string {

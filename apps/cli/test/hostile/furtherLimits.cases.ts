@@ -1,0 +1,188 @@
+import { eventually } from '@weighbridge/testing';
+import { expect } from 'vitest';
+import { chat, type HostileCase, PLENTY } from './hostileCase.ts';
+import { catalogPrice } from './prices.ts';
+import { operate } from './product.ts';
+import type { Answer, Asking, Scene, Tenant } from './scene.ts';
+
+/** Enough for a few requests of `ask`, whose input is reserved at the dearest tier. */
+const LIMIT = 30_000;
+const ROW = 'further limits of a policy';
+const SCRIPT = { 'output-tokens': '1000' };
+
+const limited = (...limits: object[]) => ({
+  limit_micro_usd: PLENTY,
+  budget_mode: 'hard',
+  counter_scope: 'policy',
+  limits,
+});
+const EACH_USER = { name: 'each user', counter_scope: 'user', limit_micro_usd: LIMIT };
+/** It costs ten times as much. */
+const OF_DEAR = { name: 'dear', models: ['*/dear'], counter_scope: 'policy', limit_micro_usd: 10 * LIMIT };
+
+function ask(tenant: Tenant, user?: string, model = 'local/plain'): Promise<Answer> {
+  // Vendors get no attribution: their bills tell users apart by another header.
+  const headers = user === undefined ? {} : { 'x-svc-user': user, 'x-number': billedAs(user) };
+  const asking: Asking = { script: SCRIPT, headers };
+  return tenant.ask('/v1/chat/completions', chat(model, { max_tokens: 1_000 }), asking);
+}
+
+const billedAs = (user: string) => `user-${user.slice(0, 20)}`;
+
+/** The refusal that the budget ends these requests with. */
+async function untilRefused(tenant: Tenant, user?: string, model?: string): Promise<Answer> {
+  for (let times = 0; times < 20; times++) {
+    const answer = await ask(tenant, user, model);
+    if (answer.status === 200) continue;
+    expect(answer).toMatchObject({ status: 429, code: 'budget_exhausted' });
+    return answer;
+  }
+  throw new Error('20 requests passed');
+}
+
+/** Whatever a caller says it is, or names, no counter of a limit passes its amount. */
+export const FURTHER_LIMITS: readonly HostileCase[] = [
+  {
+    row: ROW,
+    title:
+      '64 first requests of an unseen customer at once spend no more than the limit, and others are served',
+    async run({ tenant }) {
+      const tried = await tenant(limited(EACH_USER));
+      const answers = await Promise.all(Array.from({ length: 64 }, () => ask(tried, 'ann')));
+      const passed = answers.filter(({ status }) => status === 200).length;
+      expect(passed).toBeGreaterThan(0);
+      expect(tried.billedBy('x-number').get(billedAs('ann'))).toBeLessThanOrEqual(LIMIT);
+      expect((await ask(tried, 'bob')).status).toBe(200);
+      expect(await tried.charged(passed + 1)).toBe(tried.billed());
+    },
+  },
+  {
+    row: ROW,
+    title:
+      'a new customer in each request shares what is beyond the bound, and takes nothing from another key',
+    async run(scene) {
+      const tried = await scene.tenant(limited({ ...EACH_USER, max_counters: 2 }));
+      const answers = [];
+      for (let n = 0; n < 12; n++) answers.push(await ask(tried, `user ${n}`));
+      expect(new Set(answers.map(({ code }) => code))).toEqual(new Set(['', 'budget_exhausted']));
+      const beyond = [...tried.billedBy('x-number')].filter(([user]) => !/^user-user [01]$/.test(user));
+      expect(beyond.reduce((sum, [, cost]) => sum + cost, 0)).toBeLessThanOrEqual(LIMIT);
+      // Its counters go on.
+      expect((await ask(tried, 'user 0')).status).toBe(200);
+      expect(await statusOfAnotherKey(scene, tried.policyId)).toBe(200);
+    },
+  },
+  {
+    row: ROW,
+    title: 'no spelling of a customer escapes: long ones, ones that name other counters, none',
+    async run({ tenant }) {
+      const tried = await tenant(limited(EACH_USER));
+      for (const user of ['x'.repeat(4_000), 'others', 'unknown', 'policy', 'user:ann', 'lim_1/2/3', '']) {
+        await untilRefused(tried, user);
+      }
+      const spent = [...tried.billedBy('x-number').values()];
+      expect(spent.length).toBe(7);
+      for (const cost of spent) expect(cost).toBeLessThanOrEqual(LIMIT);
+    },
+  },
+  {
+    row: ROW,
+    title: 'an alias of a limited model, a profile and a failover to it count where the model does',
+    run: expectNoWayAround,
+  },
+  {
+    row: ROW,
+    title: 'a refusal names the limit and the value of the caller, and holds nothing of the other budgets',
+    async run({ tenant, product }) {
+      const tried = await tenant({ ...limited(EACH_USER), limit_micro_usd: 3 * LIMIT });
+      const refused = await untilRefused(tried, 'ann');
+      expect(refused.json.error).toMatchObject({
+        limit: 'each user',
+        limit_id: expect.stringMatching(/^lim_/),
+        counter_scope: 'user',
+        value: 'ann',
+        limit_micro_usd: LIMIT,
+        policy_id: tried.policyId,
+        reset: expect.any(String),
+      });
+      for (let times = 0; times < 20; times++) await untilRefused(tried, 'ann');
+      expect((await untilRefused(tried, 'bob')).text).not.toContain('ann');
+      // What is left of the policy's own budget can be spent.
+      expect((await ask(tried, 'cy')).status).toBe(200);
+      const [row] = await refusedRows(product, tried.keyId);
+      expect(row?.refusal).toMatchObject({
+        policy_id: tried.policyId,
+        counter: { limit_id: expect.stringMatching(/^lim_/), value: expect.stringMatching(/^(ann|bob)$/) },
+      });
+    },
+  },
+  {
+    row: ROW,
+    title:
+      'a request without the attribution that a limit needs is refused with the header, before any vendor gets it',
+    async run({ tenant }) {
+      const tried = await tenant(limited({ ...EACH_USER, unknown: 'refuse' }));
+      const answer = await ask(tried);
+      expect(answer).toMatchObject({ status: 400, code: 'attribution_required' });
+      expect(answer.text).toContain('X-Svc-User');
+      expect(tried.billed()).toBe(0);
+      expect((await ask(tried, 'ann')).status).toBe(200);
+    },
+  },
+];
+
+async function statusOfAnotherKey({ product }: Scene, policyId: string): Promise<number> {
+  const name = `another under ${policyId}`;
+  const key = await operate(product, 'POST', '/api/v1/keys', {
+    name,
+    principal_id: name,
+    policy_id: policyId,
+    scopes: ['inference'],
+  });
+  const response = await fetch(`${product.inferenceUrl}/v1/chat/completions`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${String(key.key)}`,
+      'content-type': 'application/json',
+      'x-svc-user': 'of another key',
+    },
+    body: JSON.stringify(chat('local/plain', { max_tokens: 1_000 })),
+  });
+  return response.status;
+}
+
+async function refusedRows(product: Scene['product'], keyId: string): Promise<{ refusal: object }[]> {
+  return await eventually(async () => {
+    const { data } = await operate(product, 'GET', `/api/v1/requests?key_id=${keyId}&outcome=refused`);
+    const rows = data as { refusal: object }[];
+    if (rows.length === 0) throw new Error('no refused request has a row yet');
+    return rows;
+  });
+}
+
+async function expectNoWayAround({ tenant, product }: Scene): Promise<void> {
+  const tried = await tenant(limited(OF_DEAR));
+  const name = tried.mark;
+  const unreachable = {
+    name,
+    provider: name,
+    dialect: 'openai',
+    base_url: 'http://127.0.0.1:9/v1',
+    credential: 'x',
+  };
+  await operate(product, 'POST', '/api/v1/connectors', unreachable);
+  await operate(product, 'PUT', `/api/v1/catalog/models/${encodeURIComponent(`${name}/first`)}`, {
+    context_window: 1_000,
+    max_output_tokens: 1_000,
+    price: catalogPrice('plain'),
+  });
+  await operate(product, 'POST', '/api/v1/aliases', { name: `cheap-${name}`, target: 'local/dear' });
+  const targets = [{ model: `${name}/first` }, { model: 'local/dear' }];
+  await operate(product, 'POST', '/api/v1/profiles', { name: `over-${name}`, strategy: 'ordered', targets });
+  for (const model of [`router/over-${name}`, `cheap-${name}`, 'local/dear']) {
+    for (let times = 0; times < 4; times++) await ask(tried, undefined, model);
+  }
+  await untilRefused(tried, undefined, `cheap-${name}`);
+  expect(tried.entries().some(({ model }) => model === 'dear')).toBe(true);
+  expect(tried.billed()).toBeLessThanOrEqual(10 * LIMIT);
+}

@@ -1,0 +1,109 @@
+import type { AppError } from '@weighbridge/errors';
+import type { LimitColumn } from '@weighbridge/state';
+import { expect, it } from 'vitest';
+import type { PolicyLimit } from './policies.schemas.ts';
+import { limitColumns, presentLimit } from './policyLimits.ts';
+
+const [THEN, NOW] = [new Date('2026-11-01T00:00:00Z'), new Date('2026-11-10T00:00:00Z')];
+const USER: PolicyLimit = { name: 'each user', counter_scope: 'user', limit_micro_usd: 5 };
+const OPUS: PolicyLimit = { name: 'opus', models: ['anthropic/claude-opus*'], limit_micro_usd: 7 };
+
+const made = (...limits: PolicyLimit[]) => limitColumns(limits, [], THEN);
+
+it('a limit that names little has the defaults, and reads as it was given', () => {
+  const [column] = made(USER);
+  expect(column).toMatchObject({
+    counter_version: 1,
+    counter_since: THEN.toISOString(),
+    limit_nano_usd: '5000',
+  });
+  expect(column && presentLimit(column)).toEqual({
+    ...USER,
+    id: expect.stringMatching(/^lim_/),
+    models: [],
+    when: {},
+    unknown: 'share',
+    window: 'month',
+    timezone: 'UTC',
+    enforcement: 'enforce',
+    thresholds: [],
+    max_counters: 100_000,
+    others_limit_micro_usd: null,
+  });
+  expect(column?.others_limit_nano_usd).toBe('5000');
+});
+
+it('a list that says the same changes nothing, in whatever order its limits stand', () => {
+  const before = made(USER, OPUS);
+  expect(limitColumns([OPUS, USER], before, NOW)).toEqual([before[1], before[0]]);
+  expect(limitColumns(before.map(presentLimit), before, NOW)).toEqual(before);
+});
+
+it('what a limit counts starts new counters, its other settings do not', () => {
+  const before = made({ ...USER, when: { env: 'prod', team: 'a' } });
+  const versionWith = (change: Partial<PolicyLimit>) =>
+    limitColumns([{ ...USER, when: { env: 'prod', team: 'a' }, ...change }], before, NOW)[0]?.counter_version;
+  const changes: Record<string, [number, Partial<PolicyLimit>]> = {
+    models: [2, { models: ['a/*'] }],
+    when: [2, { when: { env: 'test' } }],
+    'the same when': [1, { when: { team: 'a', env: 'prod' } }],
+    counter_scope: [2, { counter_scope: 'session' }],
+    unknown: [2, { unknown: 'skip' }],
+    window: [2, { window: 'day' }],
+    timezone: [2, { timezone: 'Europe/Vienna' }],
+    amount: [1, { limit_micro_usd: 9 }],
+    others: [1, { others_limit_micro_usd: 9 }],
+    max_counters: [1, { max_counters: 3 }],
+    enforcement: [1, { enforcement: 'off' }],
+    thresholds: [1, { thresholds: [80, 50] }],
+  };
+  const wrong = Object.entries(changes).filter(([, [version, change]]) => versionWith(change) !== version);
+  expect(wrong).toEqual([]);
+});
+
+it('an id keeps a limit what it is through a new name; without one, the name does', () => {
+  const before = made(USER, OPUS);
+  const [{ id } = { id: '' }] = before;
+  const [renamed, fresh] = limitColumns([{ ...USER, id, name: 'customers' }, USER], before, NOW);
+  expect(renamed).toMatchObject({ id, name: 'customers', counter_version: 1 });
+  expect(fresh?.id).not.toBe(id);
+  expect(limitColumns([USER], before, NOW)).toEqual([before[0]]);
+});
+
+it('what no limit can be is refused, with the field', () => {
+  const before = made(USER);
+  const [{ id } = { id: '' }] = before as LimitColumn[];
+  const cases: Record<string, [string, PolicyLimit[]]> = {
+    'two of a name': ['limits[1].name', [USER, { ...OPUS, name: ' each user' }]],
+    'no name': ['limits[0].name', [{ ...USER, name: ' ' }]],
+    'a control character in the name': ['limits[0].name', [{ ...USER, name: 'a\u0007b' }]],
+    'an unknown id': ['limits[0].id', [{ ...USER, id: 'lim_1' }]],
+    'an id twice': [
+      'limits[1].id',
+      [
+        { ...USER, id },
+        { ...OPUS, id },
+      ],
+    ],
+    'an unknown scope': ['limits[0].counter_scope', [{ ...USER, counter_scope: 'customer' }]],
+    'a label without a name': ['limits[0].counter_scope', [{ ...USER, counter_scope: 'label:' }]],
+    'a name of a label that no header has': [
+      'limits[0].counter_scope',
+      [{ ...USER, counter_scope: 'label:a=b' }],
+    ],
+    'an unknown condition': ['limits[0].when', [{ ...USER, when: { session: 'x' } }]],
+    'a condition that none can meet': ['limits[0].when.user', [{ ...USER, when: { user: 'a\u0000' } }]],
+    'an unknown zone': ['limits[0].timezone', [{ ...USER, timezone: 'Vienna' }]],
+    'shadow by attribution': ['limits[0].enforcement', [{ ...USER, enforcement: 'shadow' }]],
+  };
+  const found = Object.entries(cases).map(([name, [param, limits]]) => {
+    try {
+      limitColumns(limits, before, NOW);
+      return `${name}: taken`;
+    } catch (error) {
+      const { kind, param: named } = error as AppError;
+      return kind === 'validation' && named === param ? undefined : `${name}: ${kind} ${named}`;
+    }
+  });
+  expect(found.filter((one) => one !== undefined)).toEqual([]);
+});

@@ -1,0 +1,169 @@
+import { isTimezone, microFromNano, nanoFromMicro, newId } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
+import { isByAttribution, type LimitColumn } from '@weighbridge/state';
+import { validDisplayName } from '../../shared/displayName.ts';
+import type { PolicyLimit } from './policies.schemas.ts';
+import { sortedThresholds } from './policies.ts';
+
+/** The settings of a further limit that names none of them. */
+const DEFAULTS = {
+  models: [],
+  when: {},
+  counter_scope: 'principal',
+  unknown: 'share',
+  window: 'month',
+  timezone: 'UTC',
+  enforcement: 'enforce',
+  thresholds: [],
+  max_counters: 100_000,
+  others_limit_micro_usd: null,
+} satisfies Partial<PolicyLimit>;
+
+type CompleteLimit = Required<Omit<PolicyLimit, 'id'>>;
+
+/**
+ * The further limits of a policy that has `before`. One with the id of an earlier limit is that one, else one with its name; any other
+ * is new. Throws a 422 that names the field.
+ */
+export function limitColumns(
+  given: readonly PolicyLimit[],
+  before: readonly LimitColumn[],
+  now: Date,
+): LimitColumn[] {
+  const kept = earlierLimits(given, before);
+  const names = new Set<string>();
+  return given.map((limit, at) => {
+    const field = `limits[${at}]`;
+    const complete = validLimit({ ...DEFAULTS, ...limit }, field);
+    if (names.has(complete.name)) throw invalid(`${field}.name`, 'Two limits of a policy have this name.');
+    names.add(complete.name);
+    return column(complete, kept[at], now);
+  });
+}
+
+/** What the operator gave, with the defaults. */
+export function presentLimit(limit: LimitColumn): PolicyLimit {
+  const { limit_nano_usd: amount, others_limit_nano_usd: others } = limit;
+  return {
+    id: limit.id,
+    name: limit.name,
+    models: [...limit.models],
+    when: { ...limit.when },
+    counter_scope: limit.counter_scope,
+    unknown: limit.unknown,
+    limit_micro_usd: microFromNano(BigInt(amount)),
+    window: limit.window_kind,
+    timezone: limit.timezone,
+    enforcement: limit.enforcement,
+    thresholds: [...limit.thresholds],
+    max_counters: limit.max_counters,
+    others_limit_micro_usd: limit.has_own_others ? microFromNano(BigInt(others)) : null,
+  };
+}
+
+/** By place: the earlier limit that a given one is. */
+function earlierLimits(
+  given: readonly PolicyLimit[],
+  before: readonly LimitColumn[],
+): (LimitColumn | undefined)[] {
+  const byId = new Map(before.map((limit) => [limit.id, limit]));
+  const named = new Set<string>();
+  for (const [at, { id }] of given.entries()) {
+    if (id === undefined) continue;
+    if (!byId.has(id)) throw invalid(`limits[${at}].id`, 'This policy has no limit with this id.');
+    if (named.has(id)) throw invalid(`limits[${at}].id`, 'Two limits of the list have this id.');
+    named.add(id);
+  }
+  const unnamed = new Map(before.filter(({ id }) => !named.has(id)).map((limit) => [limit.name, limit]));
+  return given.map(({ id, name }) => (id === undefined ? unnamed.get(name) : byId.get(id)));
+}
+
+function column(limit: CompleteLimit, earlier: LimitColumn | undefined, now: Date): LimitColumn {
+  const amount = nanoFromMicro(limit.limit_micro_usd);
+  const others = limit.others_limit_micro_usd;
+  const settings = {
+    id: earlier?.id ?? newId('lim'),
+    name: limit.name,
+    models: limit.models,
+    when: limit.when,
+    counter_scope: limit.counter_scope,
+    unknown: limit.unknown,
+    limit_nano_usd: String(amount),
+    window_kind: limit.window,
+    timezone: limit.timezone,
+    enforcement: limit.enforcement,
+    thresholds: sortedThresholds(limit.thresholds),
+    max_counters: limit.max_counters,
+    others_limit_nano_usd: String(others === null ? amount : nanoFromMicro(others)),
+    has_own_others: others !== null,
+  };
+  if (earlier && countedBy(settings) === countedBy(earlier)) {
+    const { counter_version, counter_since } = earlier;
+    return { ...settings, counter_version, counter_since };
+  }
+  const counter_version = (earlier?.counter_version ?? 0) + 1;
+  return { ...settings, counter_version, counter_since: now.toISOString() };
+}
+
+/** What a limit counts, and in which counters. If it changes, new counters start from nothing. */
+function countedBy({
+  models,
+  when,
+  counter_scope,
+  unknown,
+  window_kind,
+  timezone,
+}: Pick<LimitColumn, 'models' | 'when' | 'counter_scope' | 'unknown' | 'window_kind' | 'timezone'>): string {
+  const conditions = Object.entries(when).sort(([a], [b]) => (a < b ? -1 : 1));
+  return JSON.stringify([[...models].sort(), conditions, counter_scope, unknown, window_kind, timezone]);
+}
+
+const LABEL = /^[^=,\p{C}]{1,64}$/u;
+const WHEN: ReadonlySet<string> = new Set(['user', 'team', 'project', 'env', 'workload_type', 'namespace']);
+const SCOPES: ReadonlySet<string> = new Set([
+  ...['key', 'principal', 'policy'],
+  ...['user', 'team', 'project', 'env', 'session', 'workload', 'namespace'],
+]);
+
+function validLimit(limit: CompleteLimit, field: string): CompleteLimit {
+  const { when, counter_scope: scope, timezone, enforcement } = limit;
+  for (const [name, value] of Object.entries(when)) {
+    if (!WHEN.has(name) && !isNamed(name, 'labels.')) {
+      const known = [...WHEN, 'labels.<name>'].join(', ');
+      throw invalid(
+        `${field}.when`,
+        `There is no attribution of the name ${JSON.stringify(name)}: use ${known}.`,
+      );
+    }
+    if (/\p{Cc}/u.test(value)) {
+      throw invalid(
+        `${field}.when.${name}`,
+        'No attribution has control characters, so it would match no request.',
+      );
+    }
+  }
+  if (!SCOPES.has(scope) && !isNamed(scope, 'label:')) {
+    throw invalid(
+      `${field}.counter_scope`,
+      `counter_scope must be one of ${[...SCOPES, 'label:<name>'].join(', ')}.`,
+    );
+  }
+  if (!isTimezone(timezone)) {
+    throw invalid(`${field}.timezone`, 'timezone must be an IANA name such as Europe/Berlin or UTC.');
+  }
+  if (enforcement === 'shadow' && isByAttribution(limit)) {
+    throw invalid(
+      `${field}.enforcement`,
+      'A limit with a counter for each value of attribution cannot be in shadow. Use enforce or off, or another counter_scope.',
+    );
+  }
+  return { ...limit, name: validDisplayName(limit.name, `${field}.name`) };
+}
+
+function isNamed(text: string, prefix: string): boolean {
+  return text.startsWith(prefix) && LABEL.test(text.slice(prefix.length));
+}
+
+function invalid(param: string, message: string): AppError {
+  return new AppError('validation', 'limit_invalid', message, { param });
+}

@@ -1,0 +1,205 @@
+import {
+  type BucketRef,
+  bucketKey,
+  furtherLimitId,
+  OTHERS_SUBJECT,
+  POLICY_SUBJECT,
+  UNKNOWN_SUBJECT,
+  valueSubject,
+} from '@weighbridge/budget';
+import { describe, expect, it } from 'vitest';
+import { ledgerEvent } from '../../test/events.ts';
+import { eventsOnly, useLedger } from '../../test/ledger.ts';
+import { insertPolicy } from '../../test/policies.ts';
+import { setBucketLimits } from '../budgets/setBucketLimits.ts';
+import { pruneOpenedCounters } from '../maintenance/pruneOpenedCounters.ts';
+import { rebuildBuckets } from '../maintenance/rebuild.ts';
+import { registerProducer } from '../producers/producers.ts';
+import { recordUsage } from '../recording/recordUsage.ts';
+import { answerLeaseCalls } from './answerLeaseCalls.ts';
+
+const ledger = useLedger();
+const now = new Date('2026-11-10T12:00:00Z');
+const windowStart = new Date('2026-11-10T00:00:00Z');
+let nextId = 0;
+const uuid = (n: number) => `019a6c00-0000-7000-8000-${n.toString(16).padStart(12, '0')}`;
+
+async function holder() {
+  const made = { producerId: uuid(++nextId), epoch: uuid(++nextId) };
+  await registerProducer(ledger.db, { ...made, name: '', now });
+  return made;
+}
+type Holder = Awaited<ReturnType<typeof holder>>;
+
+const LIMIT = {
+  id: 'lim_1',
+  name: 'each user',
+  counter_version: 1,
+  window_kind: 'day',
+  timezone: 'UTC',
+  limit_nano_usd: '100',
+  others_limit_nano_usd: '60',
+  enforcement: 'enforce',
+  thresholds: [50],
+  max_counters: 2,
+};
+
+/** The buckets of the further limit of a new policy, by subject. */
+async function limited(fields: Partial<typeof LIMIT> = {}) {
+  const id = `pol_limited${++nextId}`;
+  await insertPolicy(ledger.db, id, {
+    counter_scope: 'policy',
+    limit_nano_usd: 1_000n,
+    limits: [{ ...LIMIT, ...fields }],
+    created_at: windowStart,
+  });
+  return (subject: string, counterVersion = 1): BucketRef => ({
+    policyId: furtherLimitId(id, LIMIT.id),
+    counterVersion,
+    subject,
+    windowStartMs: BigInt(windowStart.getTime()),
+  });
+}
+
+let seq = 0n;
+const ask = async (by: Holder, bucket: BucketRef, want: bigint, keyId = '') => {
+  const call = { bucket, seq: ++seq, returnedNanoUsd: 0n, wantNanoUsd: want, minimumNanoUsd: want, keyId };
+  const [result] = await answerLeaseCalls(ledger.db, { ...by, calls: [call], now });
+  if (!result) throw new Error('no result for the call');
+  return result;
+};
+
+const user = (name: string) => valueSubject('user', name);
+
+describe('the counters of a further limit', () => {
+  it('are leased by its own amount, window and version, whatever the policy has', async () => {
+    const [by, bucketOf] = [await holder(), await limited()];
+    expect(await ask(by, bucketOf(user('ann')), 100n)).toMatchObject({
+      outcome: 'granted',
+      limitNanoUsd: 100n,
+    });
+    expect(await ask(by, bucketOf(user('ann')), 1n)).toMatchObject({ outcome: 'contended' });
+    expect(await ask(by, bucketOf(user('bob')), 101n)).toMatchObject({ outcome: 'exhausted' });
+    expect(await ask(by, bucketOf(OTHERS_SUBJECT), 61n)).toMatchObject({
+      outcome: 'exhausted',
+      limitNanoUsd: 60n,
+    });
+    expect(await ask(by, bucketOf(user('ann'), 2), 1n)).toMatchObject({ outcome: 'replaced' });
+    expect(await ask(by, { ...bucketOf(user('ann')), policyId: 'pol_limited1.lim_2' }, 1n)).toMatchObject({
+      outcome: 'replaced',
+    });
+  });
+
+  it('are opened by a key up to its bound, and others stand in for further ones, while other keys open theirs', async () => {
+    const [by, bucketOf] = [await holder(), await limited()];
+    const outcomes = async (keyId: string, ...names: string[]) => {
+      const found = [];
+      for (const name of names) found.push((await ask(by, bucketOf(user(name)), 1n, keyId)).outcome);
+      return found;
+    };
+    expect(await outcomes('key_1', 'a', 'b', 'c', 'a', 'c')).toEqual([
+      'granted',
+      'granted',
+      'others',
+      'granted',
+      'others',
+    ]);
+    expect(await outcomes('key_2', 'c', 'a', 'd', 'e')).toEqual(['granted', 'granted', 'granted', 'others']);
+    // It is open now.
+    expect(await outcomes('key_1', 'c')).toEqual(['granted']);
+    expect(await ask(by, bucketOf(UNKNOWN_SUBJECT), 1n)).toMatchObject({ outcome: 'granted' });
+    expect(await ask(by, bucketOf(OTHERS_SUBJECT), 1n)).toMatchObject({ outcome: 'granted' });
+  });
+
+  it('open no more than the bound when many calls come at once', async () => {
+    const bucketOf = await limited({ max_counters: 5 });
+    const holders = await Promise.all(Array.from({ length: 4 }, holder));
+    const results = await Promise.all(
+      holders.flatMap((by, at) =>
+        Array.from({ length: 4 }, (_, n) => ask(by, bucketOf(user(`${at % 2}-${n}`)), 1n, 'key_1')),
+      ),
+    );
+    const opened = await ledger.db
+      .selectFrom('spend_buckets')
+      .select('subject')
+      .where('policy_id', '=', bucketOf('').policyId)
+      .execute();
+    expect(opened).toHaveLength(5);
+    const names = new Set(opened.map(({ subject }) => subject));
+    const granted = results.filter(({ outcome }) => outcome === 'granted');
+    expect(new Set(granted.map((one) => one.bucketKey.split('/').at(-1)))).toEqual(names);
+    expect(results.every(({ outcome }) => outcome === 'granted' || outcome === 'others')).toBe(true);
+  });
+
+  it('count what events name, without counters of principals beside them, and a rebuild finds the same', async () => {
+    const [by, bucketOf] = [await holder(), await limited()];
+    const bucket = bucketOf(user('ann/with a slash'));
+    await ask(by, bucket, 40n, 'key_1');
+    const main = { ...bucket, policyId: bucket.policyId.split('.')[0] ?? '', subject: POLICY_SUBJECT };
+    const event = ledgerEvent(++nextId, { cost: 60n, admittedAt: now });
+    const made = { ...event, row: { ...event.row, producer_id: by.producerId, epoch: by.epoch } };
+    const { thresholds } = await recordUsage(
+      ledger.db,
+      eventsOnly([{ ...made, buckets: [main, bucket] }]),
+      now,
+    );
+    expect(thresholds).toMatchObject([
+      { policyId: main.policyId, limitId: LIMIT.id, subject: bucket.subject, percent: 50 },
+    ]);
+    const rows = await ledger.db
+      .selectFrom('spend_buckets')
+      .select(['bucket_key', 'spent_nano_usd', 'leased_nano_usd'])
+      .where('policy_id', '=', bucket.policyId)
+      .execute();
+    expect(rows).toEqual([{ bucket_key: bucketKey(bucket), spent_nano_usd: 60n, leased_nano_usd: 0n }]);
+    const { differing } = await rebuildBuckets(ledger.db, { apply: false });
+    expect(differing.filter((one) => one.bucketKey.startsWith(bucket.policyId))).toEqual([]);
+  });
+
+  it('have a lowered amount at once', async () => {
+    const [by, bucketOf] = [await holder(), await limited()];
+    const { policyId } = bucketOf('');
+    await ask(by, bucketOf(user('ann')), 80n, 'key_1');
+    await ask(by, bucketOf(OTHERS_SUBJECT), 5n);
+    await ledger.db.transaction().execute(async (tx) => {
+      const limits = JSON.stringify([{ ...LIMIT, limit_nano_usd: '30', others_limit_nano_usd: '7' }]);
+      await tx
+        .updateTable('policies')
+        .set({ limits })
+        .where('id', '=', policyId.split('.')[0] ?? '')
+        .execute();
+      await setBucketLimits(tx, [policyId], now);
+    });
+    const limits = await ledger.db
+      .selectFrom('spend_buckets')
+      .select(['subject', 'limit_nano_usd'])
+      .where('policy_id', '=', policyId)
+      .orderBy('subject')
+      .execute();
+    expect(limits).toEqual([
+      { subject: 'others', limit_nano_usd: 7n },
+      { subject: 'user:ann', limit_nano_usd: 30n },
+    ]);
+    expect(await ask(by, bucketOf(user('ann')), 31n, 'key_1')).toMatchObject({ outcome: 'exhausted' });
+  });
+});
+
+it('how many counters keys opened is forgotten once their window is long over, but not in a window without an end', async () => {
+  const row = { limit_id: 'pol_x.lim_x', counter_version: 1, opened: 1 };
+  await ledger.db
+    .insertInto('opened_counters')
+    .values([
+      { ...row, key_id: 'key_ended', window_start: new Date('2026-09-01T00:00:00Z') },
+      { ...row, key_id: 'key_recent', window_start: new Date('2026-10-20T00:00:00Z') },
+      { ...row, key_id: 'key_endless', window_start: new Date(0) },
+    ])
+    .execute();
+  await pruneOpenedCounters(ledger.db, now);
+  const left = await ledger.db
+    .selectFrom('opened_counters')
+    .select('key_id')
+    .where('limit_id', '=', row.limit_id)
+    .orderBy('key_id')
+    .execute();
+  expect(left.map(({ key_id }) => key_id)).toEqual(['key_endless', 'key_recent']);
+});

@@ -1,0 +1,141 @@
+import {
+  attributionRequired,
+  type BucketRef,
+  type BudgetedPolicy,
+  bucketKey,
+  hashedValueSubject,
+  OTHERS_SUBJECT,
+  UNKNOWN_SUBJECT,
+  valueSubject,
+} from '@weighbridge/budget';
+import {
+  BudgetMode,
+  Enforcement,
+  type FurtherLimit,
+  type PolicyCounter,
+  UnknownAttribution,
+} from '@weighbridge/contracts';
+import { type Attribution, compileModelPatterns } from '@weighbridge/domain';
+
+/** A further limit of a policy, in the form that matching an attempt needs. */
+export interface MatchingLimit extends Pick<BudgetedPolicy, 'enforcement' | 'isHard'> {
+  readonly id: string;
+  readonly counts: (model: string) => boolean;
+  /** Attribution that must be equal. */
+  readonly when: readonly (readonly [name: string, value: string])[];
+  /** The counter of an attempt: its subject, and the caller's value if it is of one; undefined: none counts it. Throws a 400 if one must. */
+  readonly counterOf: (attribution: Attribution) => LimitSubject | undefined;
+  /** What the attempt reserves from. */
+  readonly budgetOf: (of: LimitSubject) => BudgetedPolicy;
+}
+
+export interface LimitSubject {
+  readonly subject: string;
+  readonly value: string | undefined;
+}
+
+interface LimitOwner {
+  readonly counter: PolicyCounter;
+  readonly isGoverning: boolean;
+  readonly keyId: string;
+}
+
+/** Undefined if it lacks its bucket. */
+export function matchingLimit(limit: FurtherLimit, owner: LimitOwner): MatchingLimit | undefined {
+  const { bucket, id, when } = limit;
+  if (!bucket) return undefined;
+  const enforcement = limit.enforcement === Enforcement.ENFORCE ? 'enforce' : 'shadow';
+  const isHard = owner.counter.budgetMode === BudgetMode.HARD;
+  return {
+    id,
+    enforcement,
+    isHard,
+    counts: compileModelPatterns(limit.models),
+    when: Object.entries(when),
+    counterOf: subjects(limit, bucket),
+    budgetOf: (of) => budgetOf(limit, bucket, { ...owner, enforcement, isHard }, of),
+  };
+}
+
+/** Whether a limit counts attempts with this attribution, on the models that it counts. */
+export function isWhen({ when }: Pick<MatchingLimit, 'when'>, attribution: Attribution): boolean {
+  for (const [name, value] of when) if (textOf(attribution, name) !== value) return false;
+  return true;
+}
+
+const OWN_SUBJECTS: ReadonlySet<string> = new Set(['key', 'principal', 'policy']);
+
+function subjects(
+  { counterScope, unknown, name }: FurtherLimit,
+  bucket: BucketRef,
+): MatchingLimit['counterOf'] {
+  if (OWN_SUBJECTS.has(counterScope)) {
+    const own = { subject: bucket.subject, value: undefined };
+    return () => own;
+  }
+  const attributionName = counterScope.replace(/^label:/, 'labels.');
+  const kind = counterScope.startsWith('label:') ? 'label' : counterScope;
+  return (attribution) => {
+    const text = textOf(attribution, attributionName);
+    if (text !== undefined && text !== '') {
+      const hash = wholeHash(attribution, attributionName);
+      return { subject: hash ? hashedValueSubject(kind, hash) : valueSubject(kind, text), value: text };
+    }
+    if (unknown === UnknownAttribution.SKIP) return undefined;
+    if (unknown === UnknownAttribution.REFUSE) throw attributionRequired(name, attributionName);
+    return { subject: UNKNOWN_SUBJECT, value: undefined };
+  };
+}
+
+function budgetOf(
+  { id, name, counterScope, windowEndMs }: FurtherLimit,
+  { policyId, counterVersion, windowStartMs }: BucketRef,
+  { isGoverning, keyId, enforcement, isHard }: LimitOwner & Pick<BudgetedPolicy, 'enforcement' | 'isHard'>,
+  { subject, value }: LimitSubject,
+): BudgetedPolicy {
+  const counterAt = (ofSubject: string, limit: BudgetedPolicy['limit']): BudgetedPolicy => {
+    const bucket = { policyId, counterVersion, subject: ofSubject, windowStartMs };
+    return {
+      bucket,
+      bucketKey: bucketKey(bucket),
+      enforcement,
+      isHard,
+      isGoverning,
+      windowEndMs: windowEndMs === undefined ? undefined : Number(windowEndMs),
+      limit,
+    };
+  };
+  const named = { id, name, scope: counterScope };
+  if (value === undefined) return counterAt(subject, { ...named, value });
+  const others = counterAt(OTHERS_SUBJECT, { ...named, value: undefined });
+  return counterAt(subject, { ...named, value, opening: { keyId, others } });
+}
+
+/** A value of attribution by its name, such as `user` or `labels.tier`. */
+function textOf(attribution: Attribution, name: string): string | undefined {
+  switch (name) {
+    case 'user':
+    case 'team':
+    case 'project':
+    case 'env':
+    case 'namespace':
+    case 'workload':
+      return attribution[name];
+    case 'session':
+      return attribution.session?.text;
+    case 'workload_type':
+      return attribution.workloadType?.text;
+    default: {
+      const label = name.slice('labels.'.length);
+      return Object.hasOwn(attribution.labels, label) ? attribution.labels[label] : undefined;
+    }
+  }
+}
+
+/** From this length on, in UTF-16 code units, a text may be cut. */
+const MAY_BE_CUT = 256;
+
+/** The hash of a value whose text may be cut. */
+function wholeHash({ session }: Attribution, name: string): Uint8Array | undefined {
+  return name === 'session' && session && session.text.length >= MAY_BE_CUT ? session.sha256 : undefined;
+}

@@ -1,0 +1,212 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { furtherLimitId } from '@weighbridge/budget';
+import { Enforcement, KeySchema } from '@weighbridge/contracts';
+import type { Attribution } from '@weighbridge/domain';
+import { expect, it } from 'vitest';
+import { type KeyChain, keyMessage, resolvedKey } from './key.ts';
+import type { LimitColumn } from './limitColumn.ts';
+import { payerFrom, payerOf } from './payer.ts';
+
+const NOW = new Date(4_000);
+
+function limit(name: string, fields: Partial<LimitColumn> = {}): LimitColumn {
+  return {
+    id: `lim_${name}`,
+    name,
+    counter_version: 3,
+    counter_since: '',
+    models: [],
+    when: {},
+    counter_scope: 'policy',
+    unknown: 'share',
+    limit_nano_usd: '5000',
+    window_kind: 'day',
+    timezone: 'UTC',
+    enforcement: 'enforce',
+    thresholds: [],
+    max_counters: 10,
+    others_limit_nano_usd: '5000',
+    has_own_others: false,
+    ...fields,
+  };
+}
+
+/** As a proxy gets a key under one policy with these further limits. */
+function messageWith(limits: readonly LimitColumn[], allowed_models: readonly string[] = []): Uint8Array {
+  const policy = {
+    id: 'pol_1',
+    enforcement: 'enforce',
+    budget_mode: 'balanced',
+    limit_nano_usd: 9_000n,
+    requests_per_minute: null,
+    tokens_per_minute: null,
+    max_parallel: null,
+    allowed_models,
+    hard_allow_fields: [],
+    foreign_objects: 'any',
+    translation: 'lenient',
+    cache: null,
+    counter_version: 1,
+    parent_policy_id: null,
+    profile_id: null,
+    exhausted_policy_id: null,
+    exhausted_profile_id: null,
+    limits,
+    auto_cache: false,
+  } as const;
+  const window = { end: new Date(9_000) };
+  const bucketAt = (policyId: string, counterVersion: number) => {
+    return { policyId, counterVersion, subject: 'policy', windowStartMs: 1_000n };
+  };
+  const chain: KeyChain = {
+    counters: [
+      {
+        policy,
+        bucket: bucketAt('pol_1', 1),
+        window,
+        limits: limits.map((one) => ({
+          limit: one,
+          bucket: bucketAt(furtherLimitId('pol_1', one.id), one.counter_version),
+          window: { end: new Date(6_000) },
+        })),
+      },
+    ],
+    team: undefined,
+    replacements: [],
+  };
+  const row = {
+    id: 'key_1',
+    principal_id: 'ada',
+    disabled: false,
+    scopes: [],
+    expires_at: null,
+    attribution: {},
+  };
+  return toBinary(KeySchema, create(KeySchema, keyMessage(row, chain, NOW)));
+}
+
+const keyWith = (...limits: LimitColumn[]) => resolvedKey(fromBinary(KeySchema, messageWith(limits)));
+
+/** The buckets of an attempt, without what all have in common. */
+function bucketsOf(
+  key: ReturnType<typeof keyWith>,
+  model: string | undefined,
+  attribution: Partial<Attribution> = {},
+): string[] {
+  const payer = payerOf(key, { model, attribution: { labels: {}, ...attribution } });
+  const named = payer.policies.map(({ bucket }) => `${bucket.policyId} ${bucket.subject}`);
+  expect(payer.budgets.map(({ bucket }) => `${bucket.policyId} ${bucket.subject}`)).toEqual(named);
+  return named;
+}
+
+it('a key without further limits pays by itself, for any attempt', () => {
+  const key = keyWith();
+  expect(payerOf(key, { model: 'a/b', attribution: { labels: {} } })).toBe(key);
+});
+
+it('an attempt reserves from each limit that matches its model and its attribution, and names those buckets alone', () => {
+  const key = keyWith(
+    limit('opus', { models: ['anthropic/claude-opus*'] }),
+    limit('batch', { when: { workload_type: 'batch', 'labels.tier': 'free' } }),
+    limit('user', { counter_scope: 'user' }),
+    limit('tier', { counter_scope: 'label:tier', unknown: 'skip' }),
+  );
+  const main = 'pol_1 policy';
+  const batch = { workloadType: { text: 'batch', sha256: new Uint8Array(32) } };
+  const cases: [string | undefined, Partial<Attribution>, string[]][] = [
+    ['openai/gpt-4o', {}, ['user unknown']],
+    ['anthropic/claude-opus-4', {}, ['opus policy', 'user unknown']],
+    ['anthropic/claude', { user: 'ann' }, ['user user:ann']],
+    ['openai/gpt-4o', { labels: { tier: 'free' } }, ['user unknown', 'tier label:free']],
+    [
+      'openai/gpt-4o',
+      { ...batch, labels: { tier: 'free' } },
+      ['batch policy', 'user unknown', 'tier label:free'],
+    ],
+    ['openai/gpt-4o', { ...batch, labels: { tier: 'paid' } }, ['user unknown', 'tier label:paid']],
+    // Any of several models may answer.
+    [undefined, { user: 'policy' }, ['opus policy', 'user user:policy']],
+    // A name of an object's own members is no value.
+    ['openai/gpt-4o', { user: 'others', labels: {} }, ['user user:others']],
+  ];
+  const wrong = cases.filter(([model, attribution, expected]) => {
+    const found = bucketsOf(key, model, attribution);
+    return JSON.stringify(found) !== JSON.stringify([main, ...expected.map((one) => `pol_1.lim_${one}`)]);
+  });
+  expect(wrong).toEqual([]);
+});
+
+it('attempts of the same shape share their payer, which is made once', () => {
+  const key = keyWith(limit('user', { counter_scope: 'user' }));
+  const payer = (model: string, user: string) => payerOf(key, { model, attribution: { labels: {}, user } });
+  expect(payer('a/b', 'ann')).toBe(payer('a/c', 'ann'));
+  expect(payer('a/b', 'ann')).not.toBe(payer('a/b', 'bob'));
+  const before = payer('a/b', 'ann');
+  for (let n = 0; n < 1_000; n++) payer('a/b', `user ${n}`);
+  expect(payer('a/b', 'ann')).not.toBe(before);
+});
+
+it('a request without the attribution that a limit refuses to miss gets a 400 that names the header', () => {
+  const key = keyWith(limit('each user', { counter_scope: 'user', unknown: 'refuse' }));
+  expect(() => bucketsOf(key, 'a/b')).toThrow(
+    expect.objectContaining({ code: 'attribution_required', message: expect.stringContaining('X-Svc-User') }),
+  );
+  expect(bucketsOf(key, 'a/b', { user: 'ann' })).toHaveLength(2);
+});
+
+it('a value longer than 256 bytes is named by its SHA-256, whatever it has in common with others', () => {
+  const key = keyWith(limit('user', { counter_scope: 'user' }));
+  const [, short = ''] = bucketsOf(key, 'a/b', { user: 'é'.repeat(128) });
+  const [, long = ''] = bucketsOf(key, 'a/b', { user: 'é'.repeat(129) });
+  const [, other = ''] = bucketsOf(key, 'a/b', { user: `${'é'.repeat(128)}x` });
+  expect(short).toBe(`pol_1.lim_user user:${'é'.repeat(128)}`);
+  expect(long).toMatch(/^pol_1\.lim_user user#[0-9a-f]{64}$/);
+  expect(other).not.toBe(long);
+});
+
+it('a session is named by the hash of its whole id once that may be cut', () => {
+  const key = keyWith(limit('session', { counter_scope: 'session' }));
+  const session = (text: string, byte: number) => ({
+    session: { text, sha256: new Uint8Array(32).fill(byte) },
+  });
+  expect(bucketsOf(key, 'a/b', session('s1', 1))[1]).toBe('pol_1.lim_session session:s1');
+  const cut = 's'.repeat(256);
+  expect(bucketsOf(key, 'a/b', session(cut, 1))[1]).not.toBe(bucketsOf(key, 'a/b', session(cut, 2))[1]);
+});
+
+it('an event names the counter `others` where the attempt reserved from it', () => {
+  const key = keyWith(limit('opus'), limit('user', { counter_scope: 'user' }));
+  const payer = payerOf(key, { model: 'a/b', attribution: { labels: {}, user: 'ann' } });
+  const own = payer.budgets.map(({ bucket }) => bucket);
+  expect(payerFrom(payer, own)).toBe(payer);
+  const [, , ofUser] = payer.budgets;
+  const others = ofUser?.limit?.opening?.others.bucket;
+  const from = payerFrom(payer, [...own.slice(0, 2), ...(others ? [others] : [])]);
+  expect(from.policies.map(({ bucket }) => bucket.subject)).toEqual(['policy', 'policy', 'others']);
+  expect(from).toMatchObject({ id: 'key_1', principalId: 'ada' });
+});
+
+it('a proxy that knows no further limits lets no model pass while one is enforced', () => {
+  const patterns = (...limits: LimitColumn[]) =>
+    fromBinary(KeySchema, messageWith(limits, ['acme/*'])).policies[0]?.allowedModels;
+  expect(patterns()).toEqual(['acme/*']);
+  expect(patterns(limit('a', { enforcement: 'shadow' }))).toEqual(['acme/*']);
+  const key = resolvedKey(fromBinary(KeySchema, messageWith([limit('a')], ['acme/*'])));
+  expect(key.policies[0]?.allows('acme/one')).toBe(true);
+  expect(key.policies[0]?.allows('other/one')).toBe(false);
+  expect(patterns(limit('a'))).toEqual(['-']);
+});
+
+it('a key lasts no longer than the first window of its limits', () => {
+  expect(keyWith(limit('a')).windowEndMs).toBe(6_000);
+  expect(keyWith().windowEndMs).toBe(9_000);
+});
+
+it('limits that are in shadow are counted and never refuse', () => {
+  const key = keyWith(limit('a', { enforcement: 'shadow' }));
+  const { budgets } = payerOf(key, { model: 'a/b', attribution: { labels: {} } });
+  expect(budgets.map(({ enforcement }) => enforcement)).toEqual(['enforce', 'shadow']);
+  expect(fromBinary(KeySchema, messageWith([limit('a')])).policies[0]?.limits[0]?.enforcement).toBe(
+    Enforcement.ENFORCE,
+  );
+});

@@ -1,0 +1,96 @@
+import { type BucketRef, type BudgetedPolicy, definedBy, OTHERS_SUBJECT } from '@weighbridge/budget';
+import type { Attribution } from '@weighbridge/domain';
+import type { ResolvedKey } from './key.ts';
+import { isWhen, type LimitSubject, type MatchingLimit } from './matchingLimit.ts';
+
+/** Who pays for an attempt, and from which buckets. A key without further limits is its own payer. */
+export interface Payer extends Pick<ResolvedKey, 'id' | 'principalId' | 'teamId'> {
+  /** The buckets that its usage event names: those of the policies, then those of further limits. */
+  readonly policies: readonly { readonly bucket: BucketRef }[];
+  /** Those that it reserves from. */
+  readonly budgets: readonly BudgetedPolicy[];
+}
+
+/** What decides which further limits count an attempt. */
+export interface CountedAttempt {
+  /** Undefined: any of several models may answer, so the limits of every model count it. */
+  readonly model: string | undefined;
+  readonly attribution: Attribution;
+}
+
+/** Payers of one key. They share what a usage event says of them. */
+interface KnownPayers {
+  /** By model: the limits that count it. */
+  readonly limits: Map<string | undefined, readonly MatchingLimit[]>;
+  /** By the subjects of these. */
+  readonly payers: Map<string, Payer>;
+}
+
+/** Of one key: what was not used lately is made again. */
+const MAX_KNOWN = 500;
+const known = new WeakMap<ResolvedKey, KnownPayers>();
+
+/** Throws a 400 if a limit needs attribution that the attempt lacks. */
+export function payerOf(key: ResolvedKey, attempt: CountedAttempt): Payer {
+  if (key.limits.length === 0) return key;
+  const { limits, payers } = knownPayers(key);
+  const { model, attribution } = attempt;
+  const counting = remember(limits, model, () => {
+    return model === undefined ? key.limits : key.limits.filter(({ counts }) => counts(model));
+  });
+  const found: { readonly limit: MatchingLimit; readonly of: LimitSubject }[] = [];
+  let shape = '';
+  for (const limit of counting) {
+    if (!isWhen(limit, attribution)) continue;
+    const of = limit.counterOf(attribution);
+    if (!of) continue;
+    found.push({ limit, of });
+    // No value of a header contains a NUL.
+    shape += `${limit.id}\0${of.subject}\0`;
+  }
+  return remember(payers, shape, () => {
+    return withBudgets(
+      key,
+      found.map(({ limit, of }) => limit.budgetOf(of)),
+    );
+  });
+}
+
+/** The payer of an attempt that reserved from these buckets, in the order of its budgets: `others` may stand in for some. */
+export function payerFrom(payer: Payer, reserved: readonly BucketRef[]): Payer {
+  if (!reserved.some(({ subject }) => subject === OTHERS_SUBJECT)) return payer;
+  const used = payer.budgets.map((budget, at) => {
+    const others = budget.limit?.opening?.others;
+    return others && reserved[at]?.subject === OTHERS_SUBJECT ? others : budget;
+  });
+  const policies = payer.policies.filter(({ bucket }) => definedBy(bucket).limitId === undefined);
+  const further = used.filter(({ limit }) => limit);
+  return { ...payer, budgets: used, policies: [...policies, ...further] };
+}
+
+function withBudgets(key: ResolvedKey, further: readonly BudgetedPolicy[]): Payer {
+  const { id, principalId, teamId, policies, budgets } = key;
+  if (further.length === 0) return key;
+  return {
+    id,
+    principalId,
+    teamId,
+    policies: [...policies, ...further],
+    budgets: [...budgets, ...further],
+  };
+}
+
+function knownPayers(key: ResolvedKey): KnownPayers {
+  const found = known.get(key) ?? { limits: new Map(), payers: new Map() };
+  known.set(key, found);
+  return found;
+}
+
+function remember<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  const found = map.get(key);
+  if (found !== undefined) return found;
+  if (map.size >= MAX_KNOWN) map.clear();
+  const made = make();
+  map.set(key, made);
+  return made;
+}
