@@ -1,4 +1,10 @@
-import { type BucketRef, bucketKey, POLICY_SUBJECT } from '@weighbridge/budget';
+import {
+  type BucketRef,
+  bucketKey,
+  OTHERS_SUBJECT,
+  POLICY_SUBJECT,
+  UNKNOWN_SUBJECT,
+} from '@weighbridge/budget';
 import { arrayLiteral, BIGINT, binaryArray, type Tx, UUID } from '@weighbridge/database';
 import { sql } from 'kysely';
 import type { CountedEvent } from './insertEvents.ts';
@@ -47,9 +53,12 @@ interface Way {
   readonly counters: CountedEvent['counters'];
 }
 
+/** Of counters that events of many principals share, so of many shards. */
+const SHARED_SUBJECTS: ReadonlySet<string> = new Set([POLICY_SUBJECT, UNKNOWN_SUBJECT, OTHERS_SUBJECT]);
+
 function wayOf({ buckets, counters }: CountedEvent, isReplaced: (bucket: BucketRef) => boolean): Way {
-  // All events of a policy share these. What a replaced counter had appended is merged, and nothing is appended to it any more.
-  const isAppended = (bucket: BucketRef) => bucket.subject === POLICY_SUBJECT && !isReplaced(bucket);
+  // What a replaced counter had appended is merged, and nothing is appended to it any more.
+  const isAppended = (bucket: BucketRef) => SHARED_SUBJECTS.has(bucket.subject) && !isReplaced(bucket);
   const shared = new Set(buckets.filter(isAppended).map(bucketKey));
   return {
     shared: [...shared],

@@ -1,4 +1,12 @@
-import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
+import {
+  type BucketRef,
+  furtherLimitId,
+  keySubject,
+  OTHERS_SUBJECT,
+  POLICY_SUBJECT,
+  principalSubject,
+  UNKNOWN_SUBJECT,
+} from '@weighbridge/budget';
 import { USAGE_SHARDS, usageShard } from '@weighbridge/contracts';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
@@ -13,6 +21,8 @@ const ledger = useLedger();
 const PRODUCER = '5f0c8f5e-8a86-4d0e-9d63-0d1c7a1f0a01';
 const PRINCIPALS = 24;
 const KEYS_PER_PRINCIPAL = 3;
+
+const LIMIT = furtherLimitId('pol_company', 'lim_each');
 
 const counter = (policyId: string, subject: string): BucketRef => ({
   policyId,
@@ -36,6 +46,7 @@ function usageByShard(epoch: string): readonly UsageToRecord[] {
         counter('pol_key', keySubject(key)),
         counter('pol_team', principalSubject(principal)),
         counter('pol_company', POLICY_SUBJECT),
+        counter(LIMIT, at % 2 === 0 ? OTHERS_SUBJECT : UNKNOWN_SUBJECT),
       ],
     });
   }
@@ -87,6 +98,7 @@ it("records a company's usage of all shards while none of it is committed", asyn
   expect(rows).toEqual([
     // Beside what it limits, each policy counts what each principal spent.
     { policy_id: 'pol_company', spent: 2n * keys, rows: 1n + BigInt(PRINCIPALS) },
+    { policy_id: LIMIT, spent: keys, rows: 2n },
     { policy_id: 'pol_key', spent: 2n * keys, rows: keys + BigInt(PRINCIPALS) },
     { policy_id: 'pol_team', spent: keys, rows: BigInt(PRINCIPALS) },
   ]);
