@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Database, Tx } from '@weighbridge/database';
+import type { Database } from '@weighbridge/database';
 import { type TestDatabase, useDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { beforeAll, beforeEach } from 'vitest';
@@ -49,9 +49,4 @@ export function uuidAt(at: Date): string {
   const ms = at.getTime().toString(16).padStart(12, '0');
   const random = randomBytes(8).toString('hex');
   return `${ms.slice(0, 8)}-${ms.slice(8)}-7${random.slice(0, 3)}-8${random.slice(3, 6)}-${random.slice(4)}`;
-}
-
-/** The test waits within the transaction, on a busy machine for longer than the product may. */
-export async function allowPauses(tx: Tx): Promise<void> {
-  await sql`SET LOCAL idle_in_transaction_session_timeout = 0`.execute(tx);
 }

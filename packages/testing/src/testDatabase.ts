@@ -49,6 +49,13 @@ export function useDatabase(options: TestDatabaseOptions = {}): Pick<TestDatabas
   };
 }
 
+/** A test's own transactions may wait for a CPU for as long as a busy machine makes them. Apps that are given the URL may not. */
+function withLongPauses(url: string): string {
+  const long = new URL(url);
+  long.searchParams.set('options', '-c weighbridge.max_pause_ms=600000');
+  return long.href;
+}
+
 async function clone(
   { id, postgres }: TestRun,
   template: string,
@@ -67,7 +74,7 @@ async function clone(
     }
   });
   const url = databaseUrl(postgres.adminUrl, name);
-  const db = createDb(url, { applicationName: 'test', onIdleError: () => {}, ...options });
+  const db = createDb(withLongPauses(url), { applicationName: 'test', onIdleError: () => {}, ...options });
   return {
     url,
     db,

@@ -1,6 +1,6 @@
 import { bucketKey, POLICY_SUBJECT } from '@weighbridge/budget';
-import { isUnavailable } from '@weighbridge/database';
-import { expect, it } from 'vitest';
+import { createDb, type Database, isUnavailable } from '@weighbridge/database';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, useLedger } from '../../test/ledger.ts';
 import { insertPolicy } from '../../test/policies.ts';
@@ -9,6 +9,13 @@ import { registerProducer } from '../producers/producers.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
 
 const ledger = useLedger();
+/** Its connections are those of an app. */
+let app: Database;
+beforeAll(() => {
+  app = createDb(ledger.url, { applicationName: 'app', onIdleError: () => {} });
+});
+afterAll(() => app.destroy());
+
 const now = new Date('2026-11-10T12:00:00Z');
 const windowStart = new Date('2026-11-10T00:00:00Z');
 const HOLDER = {
@@ -38,7 +45,7 @@ it('a lease is granted although a writer of the ledger stopped in the middle of 
   const pause = new Promise<void>((resolve) => {
     goOn = resolve;
   });
-  const recording = recordUsage(ledger.db, usage, now, {
+  const recording = recordUsage(app, usage, now, {
     lastStep: async () => {
       onStopped();
       await pause;

@@ -6,7 +6,7 @@ import { createTestDatabase } from '@weighbridge/testing';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
-import { allowPauses, eventsOnly, openMonth } from '../../test/ledger.ts';
+import { eventsOnly, openMonth } from '../../test/ledger.ts';
 import { insertKey, insertPolicy, type PolicyRow } from '../../test/policies.ts';
 import type { LedgerEvent } from '../events/usage.ts';
 import { rebuildBuckets } from '../maintenance/rebuild.ts';
@@ -80,7 +80,6 @@ async function change(
       .returningAll()
       .executeTakeFirstOrThrow();
     await openCounter(tx, policy, now);
-    await allowPauses(tx);
     await beforeCommit();
     return policy;
   });

@@ -10,7 +10,7 @@ import { untilLockWaits } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
-import { allowPauses, eventsOnly, useLedger } from '../../test/ledger.ts';
+import { eventsOnly, useLedger } from '../../test/ledger.ts';
 import { insertKey, insertPolicy, type PolicyRow } from '../../test/policies.ts';
 import { endDueOverrides } from '../budgets/endOverrides.ts';
 import { setBucketLimits } from '../budgets/setBucketLimits.ts';
@@ -104,7 +104,6 @@ async function setLimit(
       .where('id', '=', bucket.policyId)
       .execute();
     await setBucketLimits(tx, [bucket.policyId], now);
-    await allowPauses(tx);
     await beforeCommit();
   });
 }
@@ -278,7 +277,6 @@ describe('a lease call', () => {
     await ledger.db.transaction().execute(async (tx) => {
       const ended = await endDueOverrides(tx, { now: endsAt, limit: 10, policyId: bucket.policyId });
       expect(ended).toHaveLength(1);
-      await allowPauses(tx);
       waiting = call(b, of, { seq: 1n, wantNanoUsd: 10n, minimumNanoUsd: 1n });
       await Promise.race([waiting, untilLockWaits(ledger.db)]);
     });
@@ -393,7 +391,6 @@ describe('what a lease holds', () => {
     expect(await closePortion(ledger.db, a, 3)).toHaveLength(3);
     expect((await held()).sort()).toEqual([4n, 4n, 4n, 8n, 8n]);
     await ledger.db.transaction().execute(async (tx) => {
-      await allowPauses(tx);
       await sql`SELECT pg_advisory_xact_lock(hashtextextended(${`leases of ${a.epoch}`}, 0))`.execute(tx);
       expect(await closePortion(ledger.db, a, 3)).toBeUndefined();
       expect(await closePortion(ledger.db, b, 9)).toHaveLength(5);

@@ -7,7 +7,7 @@ import { beforeEach, expect, it } from 'vitest';
 import { eventId, ledgerEvent } from '../../test/events.ts';
 import { openFaultyConnection } from '../../test/faultyConnection.ts';
 import { counterMonth, expectCounted, readCounterSums } from '../../test/folding/counterSums.ts';
-import { allowPauses, eventsOnly, openMonth, useLedger } from '../../test/ledger.ts';
+import { eventsOnly, openMonth, useLedger } from '../../test/ledger.ts';
 import { insertPolicy, type PolicyRow } from '../../test/policies.ts';
 import { answerLeaseCalls } from '../leases/answerLeaseCalls.ts';
 import { registerProducer } from '../producers/producers.ts';
@@ -149,7 +149,6 @@ it('a window with a lease that holds something is not folded, nor one whose row 
   const back = { ...ask, seq: 2n, returnedNanoUsd: 9n, wantNanoUsd: 0n, minimumNanoUsd: 0n };
   await answerLeaseCalls(ledger.db, { ...holder, calls: [back], now: day(4) });
   await ledger.db.transaction().execute(async (tx) => {
-    await allowPauses(tx);
     await sql`SELECT FROM spend_buckets WHERE bucket_key = ${bucketKey(bucket)} FOR NO KEY UPDATE`.execute(
       tx,
     );

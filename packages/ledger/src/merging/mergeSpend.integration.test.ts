@@ -3,7 +3,7 @@ import { eventually, untilLockWaits } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
-import { allowPauses, eventsOnly, useLedger } from '../../test/ledger.ts';
+import { eventsOnly, useLedger } from '../../test/ledger.ts';
 import { insertPolicy } from '../../test/policies.ts';
 import { answerLeaseCalls } from '../leases/answerLeaseCalls.ts';
 import { closeLeases } from '../leases/closeLeases.ts';
@@ -67,8 +67,7 @@ function pausing() {
   const resumed = new Promise<void>((resolve) => {
     resume = resolve;
   });
-  const pause: LastStep = async (tx) => {
-    await allowPauses(tx);
+  const pause: LastStep = async () => {
     reached();
     await resumed;
   };
@@ -97,7 +96,6 @@ describe('batches of metering', () => {
     const first = spend(one, bucket, 3n, pause);
     await paused;
     await ledger.db.transaction().execute(async (tx) => {
-      await allowPauses(tx);
       await sql`SELECT FROM spend_buckets WHERE bucket_key = ${bucketKey(bucket)} FOR UPDATE`.execute(tx);
       await sql`SET LOCAL lock_timeout = '5s'`.execute(tx);
       expect(await spend(other, bucket, 4n)).toMatchObject({ newEvents: 1 });
@@ -243,7 +241,6 @@ it('a batch waits for no merge, and a lease call goes on once the merge is over'
   const [bucket, one] = [await shared(), await holder()];
   await spend(one, bucket, 1n);
   const { called } = await ledger.db.transaction().execute(async (tx) => {
-    await allowPauses(tx);
     await mergeSpendWithin(tx);
     await spend(one, bucket, 2n);
     const waiting = call(one, bucket, 1n, 10n);

@@ -6,7 +6,7 @@ import { untilLockWaits } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
-import { allowPauses, eventsOnly, rangesOnly, useLedger, uuidAt } from '../../test/ledger.ts';
+import { eventsOnly, rangesOnly, useLedger, uuidAt } from '../../test/ledger.ts';
 import { insertPolicy } from '../../test/policies.ts';
 import { readSpent } from '../../test/readSpent.ts';
 import type { LedgerEvent, ReceivedRange } from '../events/usage.ts';
@@ -288,7 +288,6 @@ describe('received numbers', () => {
     await answerLeaseCalls(ledger.db, { producerId, epoch, calls: [ask], now });
     await closeEpoch(ledger.db, { producerId, epoch, lastN: [1n, 0n, 0n, 0n], now });
     await ledger.db.transaction().execute(async (tx) => {
-      await allowPauses(tx);
       await sql`SELECT FROM spend_buckets WHERE policy_id = 'pol_lease' FOR NO KEY UPDATE`.execute(tx);
       const recorded = recordUsage(ledger.db, rangesOnly(range(epoch, 1, 1)));
       expect(await Promise.race([recorded, untilLockWaits(ledger.db)])).toMatchObject({ closedEpochs: 1 });

@@ -11,7 +11,7 @@ import { USAGE_SHARDS, usageShard } from '@weighbridge/contracts';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
-import { allowPauses, rangesOnly, useLedger, uuidAt } from '../../test/ledger.ts';
+import { rangesOnly, useLedger, uuidAt } from '../../test/ledger.ts';
 import type { LedgerEvent, UsageToRecord } from '../events/usage.ts';
 import { mergeSpend } from '../merging/mergeSpend.ts';
 import { recordInTransaction, recordUsage } from './recordUsage.ts';
@@ -79,7 +79,6 @@ it("records a company's usage of all shards while none of it is committed", asyn
         .execute(async (tx) => {
           await sql`SET LOCAL lock_timeout = '5s'`.execute(tx);
           await recordInTransaction(tx, ofShard, new Date(), { appends: true });
-          await allowPauses(tx);
           if (++recorded === USAGE_SHARDS) proceed();
           await allRecorded;
         })
