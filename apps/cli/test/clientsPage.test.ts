@@ -62,10 +62,13 @@ It sends ${routes}, by default or in the tests with the model \`${recipe.model}\
 `;
 }
 
-/** What the matrix of clients and vendors has shown: its test compares. */
-const MATRIX = readFileSync(new URL('matrix/translationMatrix.md', import.meta.url), 'utf8');
+/** What other tests have shown: they compare. */
+const shown = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8');
+const MATRIX = shown('matrix/translationMatrix.md');
+const LANGCHAIN = shown('clients/langchainStandard.md');
 
 it('docs/clients.md says what `weighbridge connect` prints; with -u, it is written', async () => {
   await expect(`${INTRO}
-${MATRIX}${RECIPES.map(sectionOf).join('')}`).toMatchFileSnapshot(PAGE);
+${MATRIX}
+${LANGCHAIN}${RECIPES.map(sectionOf).join('')}`).toMatchFileSnapshot(PAGE);
 });

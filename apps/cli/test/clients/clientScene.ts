@@ -221,8 +221,8 @@ export interface Ran {
 }
 
 /**
- * Runs a program as `env -i` would, in an empty home with the files of `connect` and these, at most for two minutes: some
- * take a long time to begin when the machine is busy. What is not on this machine can be reached by the dead end only. Of its
+ * Runs a program as `env -i` would, in an empty home with the files of `connect` and these, by default at most for two minutes:
+ * some take a long time to begin when the machine is busy. What is not on this machine can be reached by the dead end only. Of its
  * home, one file may be kept.
  */
 export async function runClient(
@@ -234,7 +234,8 @@ export async function runClient(
     files = {},
     modules,
     keep,
-  }: { files?: Readonly<Record<string, string>>; modules?: string; keep?: string } = {},
+    timeoutMs = 120_000,
+  }: { files?: Readonly<Record<string, string>>; modules?: string; keep?: string; timeoutMs?: number } = {},
 ): Promise<Ran> {
   const home = await mkdtemp(join(tmpdir(), 'client-home-'));
   try {
@@ -252,7 +253,7 @@ export async function runClient(
     ]);
     const env = { HOME: home, PATH: '/usr/bin:/bin', ...Object.fromEntries(proxies), ...connected.env };
     const ran = await new Promise<Omit<Ran, 'kept'>>((resolve) => {
-      const options = { cwd: work, env, timeout: 120_000, maxBuffer: 2 ** 24 };
+      const options = { cwd: work, env, timeout: timeoutMs, maxBuffer: 2 ** 24 };
       const child = execFile(command, [...args], options, (error, out, err) =>
         resolve({
           code: error ? Number(error.code ?? 1) : 0,

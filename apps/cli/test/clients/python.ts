@@ -19,6 +19,11 @@ export const BEHIND_CLIENTS = [
   ...['instructor==1.17.0'],
   ...['llama-index-core==0.14.25', 'llama-index-llms-openai==0.8.3', 'smolagents[openai]==1.26.0'],
 ] as const;
+/** LangChain's standard tests of chat models, and the models. */
+export const LANGCHAIN_STANDARD = [
+  ...['langchain-tests==1.1.9', 'langchain-core==1.8.3', 'pytest==9.2.0'],
+  ...['langchain-openai==1.7.4', 'langchain-anthropic==1.7.10', 'langchain-google-genai==4.4.3'],
+] as const;
 /** It needs its own versions of shared packages. */
 export const AIDER = ['aider-chat==0.86.2'] as const;
 /** It installs many packages in seconds where pip takes a quarter of an hour to agree on their versions. */

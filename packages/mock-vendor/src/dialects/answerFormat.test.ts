@@ -81,6 +81,11 @@ test.each([
   expect(textIn(await ask(path, body))).toBe(expected);
 });
 
+test('a response repeats the form that was asked for', async () => {
+  const text = { format: jsonSchema, verbosity: 'low' };
+  expect(JSON.parse(await ask('/v1/responses', { model: 'm', input: 'Hi', text })).text).toEqual(text);
+});
+
 test('a stream of JSON comes in pieces that add up to it', async () => {
   const config = { responseMimeType: 'application/json', responseSchema: GOOGLE_SCHEMA };
   const streamed = await ask('/v1beta/models/m:streamGenerateContent', gemini(config));

@@ -9,6 +9,7 @@ import type { ResponsesRequest } from './responsesRequest.ts';
 
 /** A response without output yet. */
 export function begin(request: ResponsesRequest, { serving }: ModelOutput) {
+  const { text } = request.body as { text?: object | null };
   return {
     id: newId('resp_'),
     object: 'response',
@@ -28,7 +29,7 @@ export function begin(request: ResponsesRequest, { serving }: ModelOutput) {
     service_tier: request.asked.serviceTier || 'auto',
     store: request.store,
     temperature: 1,
-    text: { format: { type: 'text' } },
+    text: { format: { type: 'text' }, ...text },
     tool_choice: 'auto',
     tools: [],
     top_p: 1,

@@ -92,7 +92,14 @@ test('the result of a tool is quoted, and the tool is not called again', () => {
 });
 
 test('it calls the tool of a script as often as asked, counted since the user last spoke', () => {
-  const weather = { ...NORMAL, toolCall: { name: 'weather', arguments: '{"city":"Rome"}' }, toolRounds: 2 };
+  const weather = {
+    ...NORMAL,
+    toolCalls: [
+      { name: 'tide', arguments: '{}' },
+      { name: 'weather', arguments: '{"city":"Rome"}' },
+    ],
+    toolRounds: 2,
+  };
   const asked = { role: 'user', text: 'Well?' };
   const result = { role: 'tool', text: 'Sunny' };
   const called = { role: 'assistant', text: '' };

@@ -119,8 +119,10 @@ function speak(conversation: Conversation, behaviour: Behaviour): Speech {
     return { text, split: chunks === undefined ? words : (cut) => evenly(words(cut), chunks) };
   }
 
-  const { toolCall, toolRounds } = behaviour;
-  const tool = toolCall && conversation.tools.find(({ name }) => name === toolCall.name);
+  const { toolCalls, toolRounds } = behaviour;
+  const toolNamed = (wanted: string) => conversation.tools.find(({ name }) => name === wanted);
+  const toolCall = toolCalls.find(({ name }) => toolNamed(name));
+  const tool = toolCall && toolNamed(toolCall.name);
   const called: Speech | undefined = tool && {
     toolName: tool.name,
     text: tool.custom ? inputOf(toolCall.arguments) : toolCall.arguments,

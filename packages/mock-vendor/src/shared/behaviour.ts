@@ -31,8 +31,8 @@ export interface Behaviour {
   readonly hidesCacheTtl: boolean;
   readonly reasoningTokens: number;
   readonly hidesReasoning: boolean;
-  /** It calls this tool if the request has it. */
-  readonly toolCall: { readonly name: string; readonly arguments: string } | undefined;
+  /** It calls the first of these tools that the request has. */
+  readonly toolCalls: readonly { readonly name: string; readonly arguments: string }[];
   /** How often it calls that tool before it answers. */
   readonly toolRounds: number;
   /** The address of a source that it cites for its text. */
@@ -90,7 +90,7 @@ export function parseBehaviour(headers: IncomingHttpHeaders): Behaviour {
   const behaviour: Behaviour = {
     status: script.integer('status', 400, 599),
     ...text(script),
-    toolCall: script.call('tool'),
+    toolCalls: script.calls('tool'),
     toolRounds: script.integer('tool-rounds', 1, MAX_TOOL_ROUNDS) ?? 1,
     cites: script.text('cites', 'https://example.com/source'),
     parallelCalls: script.integer('parallel-calls', 1, MAX_PARALLEL_CALLS) ?? 1,

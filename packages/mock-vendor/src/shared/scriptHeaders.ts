@@ -59,15 +59,16 @@ export class ScriptHeaders {
     return counts;
   }
 
-  /** A name and a JSON object, such as `weigh {"truck":1}`. */
-  call(name: string): { readonly name: string; readonly arguments: string } | undefined {
+  /** Names, each with a JSON object, such as `weigh {"truck":1} | park {}`. */
+  calls(name: string): readonly { readonly name: string; readonly arguments: string }[] {
     const value = this.#take(name);
-    if (value === undefined) return undefined;
-    const [, tool, text] = /^([\w.-]{1,64}) (\{.{0,1000}\})$/.exec(value) ?? [];
-    if (tool !== undefined && text !== undefined && isJson(text)) return { name: tool, arguments: text };
-    throw badRequest(
-      `${PREFIX}${name} must be the name of a tool and its arguments in JSON, such as weigh {"truck":1}.`,
-    );
+    return (value?.split(/(?<=\}) \| /) ?? []).map((call) => {
+      const [, tool, text] = /^([\w.-]{1,64}) (\{.{0,1000}\})$/.exec(call) ?? [];
+      if (tool !== undefined && text !== undefined && isJson(text)) return { name: tool, arguments: text };
+      throw badRequest(
+        `${PREFIX}${name} must be the name of a tool and its arguments in JSON, such as weigh {"truck":1}.`,
+      );
+    });
   }
 
   /** Throws a 400 if a header was not read: it is misspelt. */
