@@ -28,6 +28,8 @@ export interface PersistedLease {
   readonly standing?: string;
 }
 
+/** How long a bucket that a key may not open is not asked for again: its limit may have been raised since. */
+const CLOSED_MS = 10_000;
 /** The weight of the past in the smoothed spending rate. */
 const BURN_MEMORY = 0.8;
 
@@ -40,8 +42,8 @@ export class Lease {
   readonly bucket: BucketRef;
   /** The key whose request named it last, if keys may open only so many buckets of its limit. */
   keyId: string | undefined;
-  /** The keys that may not open it; undefined: none is known. */
-  #closedTo: Set<string> | undefined;
+  /** The keys that may not open it, and since when; undefined: none is known. */
+  #closedTo: Map<string, number> | undefined;
   figures: BucketFigures | undefined;
   /** When something was last reserved, monotonic, in milliseconds. */
   reservedAtMs = Number.NEGATIVE_INFINITY;
@@ -128,9 +130,15 @@ export class Lease {
     return this.figures?.outcome === 'replaced';
   }
 
-  /** The control plane reported that this key may open no more buckets of its limit, and no other key has opened it since. */
-  isClosedTo(keyId: string): boolean {
-    return this.#closedTo?.has(keyId) === true;
+  /** The control plane reported just now that this key may open no more buckets of its limit, and no other key has opened it since. */
+  isClosedTo(keyId: string, nowMs: number): boolean {
+    const sinceMs = this.#closedTo?.get(keyId);
+    return sinceMs !== undefined && nowMs - sinceMs < CLOSED_MS;
+  }
+
+  /** Nothing of it was ever granted or used: a new lease is the same. */
+  get isUnused(): boolean {
+    return this.#granted === 0n && this.#used === 0n;
   }
 
   /** The figures of a call that a key had named it in. Once it is open, it is so for every key. */
@@ -138,7 +146,7 @@ export class Lease {
     this.figures = figures;
     if (keyId === undefined) return;
     if (figures.outcome !== 'others') this.#closedTo = undefined;
-    else this.#closedTo = (this.#closedTo ?? new Set()).add(keyId);
+    else this.#closedTo = (this.#closedTo ?? new Map()).set(keyId, figures.askedAtMs);
   }
 
   /** As far as is known here. */

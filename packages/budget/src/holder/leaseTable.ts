@@ -69,7 +69,7 @@ export class LeaseTable {
     const entry = this.#ownEntry(policy, nowMs);
     const opening = policy.limit?.opening;
     if (!opening) return entry;
-    if (entry.lease.isClosedTo(opening.keyId)) return this.#ownEntry(opening.others, nowMs);
+    if (entry.lease.isClosedTo(opening.keyId, nowMs)) return this.#ownEntry(opening.others, nowMs);
     entry.lease.keyId = opening.keyId;
     return entry;
   }
@@ -207,7 +207,7 @@ export class LeaseTable {
       if (!lease.restsAt(kept) || waiting.length > 0 || this.#deps.calls.has(lease)) continue;
       this.#entries.delete(key);
       this.#active.delete(entry);
-      if (!isPast) this.#forgotten.add(key, lease, windowEndMs);
+      if (!isPast && !lease.isUnused) this.#forgotten.add(key, lease, windowEndMs);
     }
   }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bookOf, budgeted, LeaseWorld } from '../../test/leaseWorld.ts';
+import { bookOf, budgeted, LeaseWorld, settleDown } from '../../test/leaseWorld.ts';
 import { bucketKey, OTHERS_SUBJECT, valueSubject } from '../bucketRef.ts';
 import type { BudgetedPolicy } from '../policies.ts';
 import { bucketsOf } from './leaseBook.ts';
@@ -69,6 +69,45 @@ describe('the counter of a value that its key may not open', () => {
     });
     await book.close();
     expect([world.hold(main.bucketKey), world.hold(others.bucketKey)]).toEqual([0n, 0n]);
+  });
+
+  it('is asked for again after ten seconds, since `max_counters` may be larger by then', async () => {
+    const { world, main, bob } = scene();
+    let nowMs = 0;
+    const book = bookOf(world, '1', { nowMs: () => nowMs });
+    const subject = async () => {
+      const reserved = await book.reserve([main, bob], 1n, NO_FIGURES);
+      if (reserved) book.settle(reserved, 1n);
+      return reserved && bucketsOf(reserved)[1]?.subject;
+    };
+    expect(await subject()).toBe('others');
+    world.closedTo.clear();
+    expect(await subject()).toBe('others');
+    nowMs = 9_999;
+    expect(await subject()).toBe('others');
+    nowMs = 10_001;
+    expect(await subject()).toBe('user:bob');
+  });
+
+  it('is forgotten without a trace, however many values are invented', async () => {
+    const { world, main } = scene();
+    let nowMs = 0;
+    const book = bookOf(world, '1', { nowMs: () => nowMs });
+    for (let n = 0; n < 20; n++) {
+      const invented = ofUser(`invented-${n}`);
+      world.limits.set(invented.bucketKey, 1_000n);
+      world.closedTo.set(invented.bucketKey, 'key_1');
+      const reserved = await book.reserve([main, invented], 1n, NO_FIGURES);
+      if (reserved) book.settle(reserved, 1n);
+    }
+    expect(book.size).toBe(22);
+    for (let second = 0; second < 400; second++) {
+      nowMs += 1_000;
+      book.everySecond();
+      await settleDown();
+    }
+    // The policy's own and `others`.
+    expect([book.size, book.forgotten]).toEqual([0, 2]);
   });
 
   it('has the headroom of `others`', async () => {
