@@ -14,7 +14,7 @@ const EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
   'packages/local-postgres/src/cluster.ts': ['`CREATE DATABASE "${database}"`'],
   // Names of columns and outcomes from lists in the source.
   'packages/ledger/src/spend/ledgerFilter.ts': ['sql.lit(name)'],
-  'packages/ledger/src/spend/addToSums.ts': ['sql.raw(type)'],
+  'packages/ledger/src/spend/addToSums.ts': ['sql.raw(type.name)'],
   'packages/ledger/src/spend/usageSums.ts': ['sql.lit(dimension)', 'sql.lit(outcome)'],
   'packages/ledger/src/spend/spendSql.ts': ['sql.lit(dimension)', 'sql.raw(members'],
   'packages/ledger/src/maintenance/archiveDay.ts': ['sql.raw(STORED_VALUES)'],

@@ -73,7 +73,9 @@ const ExplainedLimit = Type.Object(
     name: Type.String(),
     counter_scope: Type.String(),
     when: Type.Unsafe<Record<string, string>>({
+      title: 'ExplainedLimitWhen',
       type: 'object',
+      maxProperties: 20,
       additionalProperties: { type: 'string' },
       description: 'Attribution that a request must have to count.',
     }),
