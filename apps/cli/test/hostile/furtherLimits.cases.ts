@@ -64,7 +64,11 @@ export const FURTHER_LIMITS: readonly HostileCase[] = [
       const tried = await scene.tenant(limited({ ...EACH_USER, max_counters: 2 }));
       const answers = [];
       for (let n = 0; n < 12; n++) answers.push(await ask(tried, `user ${n}`));
-      expect(new Set(answers.map(({ code }) => code))).toEqual(new Set(['', 'budget_exhausted']));
+      const codes = new Set(answers.map(({ code }) => code));
+      expect(codes.delete('')).toBe(true);
+      // What is beyond is used up, or still held by a request before.
+      expect(codes.size).toBeGreaterThan(0);
+      for (const code of codes) expect(['budget_exhausted', 'budget_contended']).toContain(code);
       const beyond = [...tried.billedBy('x-number')].filter(([user]) => !/^user-user [01]$/.test(user));
       expect(beyond.reduce((sum, [, cost]) => sum + cost, 0)).toBeLessThanOrEqual(LIMIT);
       // Its counters go on.
