@@ -16,6 +16,7 @@ import {
   UnknownAttribution,
 } from '@weighbridge/contracts';
 import { type Attribution, compileModelPatterns } from '@weighbridge/domain';
+import { isByAttribution } from './limitColumn.ts';
 
 /** A further limit of a policy, in the form that matching an attempt needs. */
 export interface MatchingLimit extends Pick<BudgetedPolicy, 'enforcement' | 'isHard'> {
@@ -63,13 +64,11 @@ export function isWhen({ when }: Pick<MatchingLimit, 'when'>, attribution: Attri
   return true;
 }
 
-const OWN_SUBJECTS: ReadonlySet<string> = new Set(['key', 'principal', 'policy']);
-
 function subjects(
   { counterScope, unknown, name }: FurtherLimit,
   bucket: BucketRef,
 ): MatchingLimit['counterOf'] {
-  if (OWN_SUBJECTS.has(counterScope)) {
+  if (!isByAttribution({ counter_scope: counterScope })) {
     const own = { subject: bucket.subject, value: undefined };
     return () => own;
   }
