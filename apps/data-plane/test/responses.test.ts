@@ -285,7 +285,7 @@ describe('responses', () => {
     });
     const seen = await answer.text();
     expect(seen).toContain('response_not_recorded');
-    expect(seen).not.toContain('zzz');
+    expect(seen).not.toContain('zzzzzzzz');
   });
 
   it('that name their id too late are not passed on, and cost what they report', async () => {

@@ -99,24 +99,27 @@ export const FURTHER_LIMITS: readonly HostileCase[] = [
     title: 'a refusal names the limit and the value of the caller, and holds nothing of the other budgets',
     async run({ tenant, product }) {
       const tried = await tenant({ ...limited(EACH_USER), limit_micro_usd: 3 * LIMIT });
-      const refused = await untilRefused(tried, 'ann');
+      const refused = await untilRefused(tried, 'ann@example.com');
       expect(refused.json.error).toMatchObject({
         limit: 'each user',
         limit_id: expect.stringMatching(/^lim_/),
         counter_scope: 'user',
-        value: 'ann',
+        value: 'ann@example.com',
         limit_micro_usd: LIMIT,
         policy_id: tried.policyId,
         reset: expect.any(String),
       });
-      for (let times = 0; times < 20; times++) await untilRefused(tried, 'ann');
-      expect((await untilRefused(tried, 'bob')).text).not.toContain('ann');
+      for (let times = 0; times < 20; times++) await untilRefused(tried, 'ann@example.com');
+      expect((await untilRefused(tried, 'bob')).text).not.toContain('ann@example.com');
       // What is left of the policy's own budget can be spent.
       expect((await ask(tried, 'cy')).status).toBe(200);
       const [row] = await refusedRows(product, tried.keyId);
       expect(row?.refusal).toMatchObject({
         policy_id: tried.policyId,
-        counter: { limit_id: expect.stringMatching(/^lim_/), value: expect.stringMatching(/^(ann|bob)$/) },
+        counter: {
+          limit_id: expect.stringMatching(/^lim_/),
+          value: expect.stringMatching(/^(ann@example\.com|bob)$/),
+        },
       });
     },
   },
