@@ -4,7 +4,7 @@ import { referenceLedger } from './referenceLedger.ts';
 import { runSimulation } from './simulation.ts';
 
 /** The long form runs 10,000 and more: `pnpm test:faults --form leases`. */
-const SEQUENCES = 2_500;
+const SEQUENCES = 1_000;
 const TIMEOUT_MS = 60_000;
 const SIZE = { steps: 240, windowSteps: 150 };
 
