@@ -163,6 +163,7 @@ function settledAttempt() {
     firstByteAt: 2,
     responseId: 'chatcmpl-1',
     dropped: [],
+    skipped: [],
   };
   return { end };
 }

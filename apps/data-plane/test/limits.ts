@@ -9,7 +9,10 @@ export interface TestBucket {
 }
 
 /** Limits whose control plane grants everything that a bucket has left, and all requested rates. */
-export function openTestLimits(bucketOf: (bucket: BucketRef) => TestBucket | undefined) {
+export function openTestLimits(
+  bucketOf: (bucket: BucketRef) => TestBucket | undefined,
+  isLive: () => boolean = () => true,
+) {
   const call: LeaseBookDeps['call'] = async ({ budgets = [], rates = [] }) =>
     create(LeaseResponseSchema, {
       budgets: budgets.map(({ bucket, seq, minimumNanoUsd = 0n }) => {
@@ -34,7 +37,7 @@ export function openTestLimits(bucketOf: (bucket: BucketRef) => TestBucket | und
     nowMs: () => performance.now(),
     clockMs: () => Date.now(),
     silenceMs: () => 0,
-    isLive: () => true,
+    isLive,
   });
   const rates = new RateBook({
     ...common,

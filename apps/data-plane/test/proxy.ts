@@ -1,5 +1,6 @@
 import type { RequestListener } from 'node:http';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import type { BucketRef } from '@weighbridge/budget';
 import { createInProcessBucket, type KeyValueBucket, type KeyValueSettings } from '@weighbridge/bus';
 import {
   type AliasSchema,
@@ -45,10 +46,10 @@ import { ConnectorIdentities } from '../src/upstream/connectorIdentities.ts';
 import { CredentialCheck } from '../src/upstream/credentialCheck.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
 import { openTestLimits } from './limits.ts';
-import { keysOf } from './proxyKeys.ts';
+import { keysOf, type TestLimit, type TestSources } from './proxyKeys.ts';
 import { openTestUsageLog } from './usageLog.ts';
 
-export { ALICE, BOB, HARD, ONE_MODEL, OWN_ONLY, RATED, SPENT } from './proxyKeys.ts';
+export { ALICE, BOB, HARD, LIMITED, ONE_MODEL, OWN_ONLY, RATED, SPENT } from './proxyKeys.ts';
 
 /** A proxy with an in-memory control plane and ledger. */
 export interface TestProxy {
@@ -104,6 +105,14 @@ export interface TestProxyOptions {
   readonly drainBytes?: number;
   /** Headroom of the budget of `SPENT`, read at each grant. Default: 0. */
   readonly headroomNanoUsd?: () => bigint;
+  /** Further limits of the policy of `LIMITED`. */
+  readonly limits?: readonly TestLimit[];
+  /** Where the same policy finds attribution. */
+  readonly sources?: TestSources;
+  /** Heartbeats arrive from the control plane. Default: always. */
+  readonly isLive?: () => boolean;
+  /** What a bucket has left, read at each grant. Default: `headroomNanoUsd`. */
+  readonly roomOf?: (bucket: BucketRef) => bigint;
   /** Default: 0. */
   readonly maxRetries?: number;
   /** Default: 10 seconds. */
@@ -257,10 +266,16 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     void proxy.unauthorized.push(`${id}: ${status}`);
   const deps: ServerDeps = {
     noteRefusal: (refusal) => void proxy.refusals.push(refusal),
-    keys: keysOf(proxy, options.restrictsModels),
+    keys: keysOf(proxy, options),
     table: () => table,
     usage,
-    ...openTestLimits(() => ({ limitNanoUsd: 5n + (options.headroomNanoUsd?.() ?? 0n), spentNanoUsd: 5n })),
+    ...openTestLimits(
+      (bucket) => ({
+        limitNanoUsd: 5n + (options.roomOf?.(bucket) ?? options.headroomNanoUsd?.() ?? 0n),
+        spentNanoUsd: 5n,
+      }),
+      options.isLive,
+    ),
     upstreams,
     health,
     retries: { maxRetries: options.maxRetries ?? 0, retryWithinMs: options.retryWithinMs ?? 10_000 },

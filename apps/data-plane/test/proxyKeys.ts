@@ -1,8 +1,8 @@
-import { create } from '@bufbuild/protobuf';
-import { bucketKey } from '@weighbridge/budget';
-import { BucketRefSchema } from '@weighbridge/contracts';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { bucketKey, furtherLimitId } from '@weighbridge/budget';
+import { BucketRefSchema, Enforcement, KeySchema, type PolicyCounterSchema } from '@weighbridge/contracts';
 import { tokenSha256 } from '@weighbridge/domain';
-import type { ResolvedKey } from '@weighbridge/state';
+import { type ResolvedKey, resolvedKey } from '@weighbridge/state';
 
 export const ALICE = `sk-svc-alice-${'a'.repeat(32)}`;
 export const BOB = `sk-svc-bob-${'b'.repeat(32)}`;
@@ -17,6 +17,27 @@ export const OWN_ONLY = `sk-svc-strict-${'g'.repeat(32)}`;
 /** Its policy allows 60 requests and 6,000 tokens a minute. */
 export const RATED = `sk-svc-rated-${'e'.repeat(32)}`;
 
+/** Its policy has a budget and the further limits that a test gives, whose buckets the test fills. */
+export const LIMITED = `sk-svc-limited-${'h'.repeat(32)}`;
+
+export interface TestLimit {
+  readonly id: string;
+  readonly models: readonly string[];
+}
+
+/** Where the policy of `LIMITED` finds attribution. */
+export interface TestSources {
+  readonly attributionHeaders?: Record<string, string>;
+  readonly userFromBody?: boolean;
+}
+
+/** What a test gives policies when it starts the proxy. */
+interface TestPolicy {
+  readonly restrictsModels?: boolean;
+  readonly limits?: readonly TestLimit[];
+  readonly sources?: TestSources;
+}
+
 /** What a test sets on the proxy that its keys depend on. */
 interface KeySettings {
   /** What a look-up of a key waits for. */
@@ -26,8 +47,8 @@ interface KeySettings {
   readonly policyCache: ResolvedKey['cache'];
 }
 
-/** The seven keys, under the policy that the test sets on the proxy. */
-export function keysOf(proxy: KeySettings, restrictsModels?: boolean) {
+/** The eight keys, under the policy that the test sets on the proxy. */
+export function keysOf(proxy: KeySettings, { restrictsModels, limits = [], sources = {} }: TestPolicy) {
   const keys = new Map([
     [hash(ALICE), resolved('alice')],
     [hash(BOB), resolved('bob')],
@@ -35,6 +56,7 @@ export function keysOf(proxy: KeySettings, restrictsModels?: boolean) {
     [hash(SPENT), spentKey('spent')],
     [hash(HARD), spentKey('hard')],
     [hash(RATED), ratedKey()],
+    [hash(LIMITED), limitedKey(limits, sources)],
     [hash(OWN_ONLY), { ...resolved('strict'), refusesForeignObjects: true }],
   ]);
   const keyOf = async (sha256: Uint8Array) => {
@@ -79,6 +101,7 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
     ],
     budgets: [],
     limits: [],
+    attributionSources: undefined,
     isHard: false,
     hardAllowFields: new Set(),
     refusesForeignObjects: false,
@@ -113,4 +136,23 @@ function spentKey(mode: 'spent' | 'hard'): ResolvedKey {
     windowEndMs: undefined,
   }));
   return { ...key, budgets, isHard: mode === 'hard' };
+}
+
+function limitedKey(limits: readonly TestLimit[], sources: TestSources): ResolvedKey {
+  const bucket = { policyId: 'pol_1', counterVersion: 1, subject: 'policy', windowStartMs: 0n };
+  const policy: MessageInitShape<typeof PolicyCounterSchema> = {
+    bucket,
+    enforcement: Enforcement.ENFORCE,
+    limitNanoUsd: 1n,
+    ...sources,
+    limits: limits.map(({ id, models }) => ({
+      id,
+      bucket: { ...bucket, policyId: furtherLimitId(bucket.policyId, id) },
+      name: `limit ${id}`,
+      models: [...models],
+      counterScope: 'policy',
+      enforcement: Enforcement.ENFORCE,
+    })),
+  };
+  return resolvedKey(create(KeySchema, { id: 'key_limited', principalId: 'limited', policies: [policy] }));
 }

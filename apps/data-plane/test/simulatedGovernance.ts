@@ -278,6 +278,8 @@ export class SimulatedGovernance {
       foreign_objects: 'any',
       translation: 'lenient',
       auto_cache: false,
+      attribution_headers: {},
+      user_from_body: false,
       cache: null,
       counter_version: policy.counterVersion,
       parent_policy_id: policy.parent === undefined ? null : `pol_${policy.parent}`,

@@ -67,6 +67,11 @@ export function isPrincipalSubject(subject: string): boolean {
   return subject.startsWith(principalSubject(''));
 }
 
+/** Whether a counter of a further limit is of a value of attribution, or of all without one of their own: any key may name it. */
+export function isOfAttribution(subject: string): boolean {
+  return subject !== POLICY_SUBJECT && !isPrincipalSubject(subject) && !subject.startsWith(keySubject(''));
+}
+
 /** The bucket of a counter in the window that starts then. */
 export function bucketAt(counter: Omit<BucketRef, 'windowStartMs'>, windowStart: Date): BucketRef {
   const { policyId, counterVersion, subject } = counter;

@@ -7,6 +7,7 @@ export {
   definedBy,
   furtherLimitId,
   hashedValueSubject,
+  isOfAttribution,
   keySubject,
   OTHERS_SUBJECT,
   POLICY_SUBJECT,
@@ -37,7 +38,12 @@ export { attributionRequired, type OutputLimit } from './holder/budgetErrors.ts'
 export { bucketsOf, LeaseBook, type LeaseBookDeps, type Reservation } from './holder/leaseBook.ts';
 export { persistLeases, restoreLeases } from './holder/persistedLeases.ts';
 export { leaseMessage, MAX_BUCKETS_PER_CALL } from './leaseWire.ts';
-export { LimitError, type RefusingCounter } from './limitError.ts';
+export {
+  LimitError,
+  type LimitWithoutHeadroom,
+  limitWithoutHeadroom,
+  type RefusingCounter,
+} from './limitError.ts';
 export type { BudgetedPolicy, FurtherLimit, RateLimitedPolicy } from './policies.ts';
 export { RateBook, type RateReservation } from './rates/rateBook.ts';
 export { isRateHeader, setRateHeaders } from './rates/rateHeaders.ts';

@@ -1,9 +1,17 @@
 import { AppError, type AppErrorOptions, type ErrorKind } from '@weighbridge/errors';
-import type { BucketRef } from './bucketRef.ts';
+import { type BucketRef, definedBy } from './bucketRef.ts';
+
+/** The code of a refusal because running requests hold what is left. */
+export const BUDGET_CONTENDED = 'budget_contended';
+
+/** The code of a refusal because no lease can be had. */
+export const BUDGET_UNAVAILABLE = 'budget_unavailable';
 
 /** The counter of a policy that had no headroom for a request. */
 export interface RefusingCounter {
   readonly bucket: Pick<BucketRef, 'policyId' | 'counterVersion' | 'subject'> & Partial<BucketRef>;
+  /** Of a further limit. */
+  readonly name?: string | undefined;
   readonly limits: 'budget' | 'requests_per_minute' | 'tokens_per_minute' | 'max_parallel';
   /** Nano-USD of a budget; else requests or tokens. */
   readonly limit?: bigint | undefined;
@@ -27,4 +35,24 @@ export class LimitError extends AppError {
     super(kind, code, message, options);
     this.counter = counter;
   }
+}
+
+/** A further limit that had no headroom for an attempt. */
+export interface LimitWithoutHeadroom {
+  readonly id: string;
+  readonly name: string;
+  /** Waiting may help: running requests hold what is left, or no lease can be had now. */
+  readonly isPassing: boolean;
+}
+
+/** Undefined if the error is no refusal of a further limit. */
+export function limitWithoutHeadroom(error: unknown): LimitWithoutHeadroom | undefined {
+  if (!(error instanceof LimitError)) return undefined;
+  // A request that lacks attribution is refused wherever it goes.
+  if (error.kind !== 'quota' && error.code !== BUDGET_UNAVAILABLE) return undefined;
+  const { bucket, name = '' } = error.counter;
+  const { limitId } = definedBy(bucket);
+  return limitId === undefined
+    ? undefined
+    : { id: limitId, name, isPassing: error.code === BUDGET_CONTENDED || error.code === BUDGET_UNAVAILABLE };
 }

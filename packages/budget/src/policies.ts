@@ -22,6 +22,8 @@ export interface FurtherLimit {
   readonly name: string;
   /** Who shares the counter: `key`, `principal`, `policy`, or an attribution such as `user`. */
   readonly scope: string;
+  /** The patterns of the models that it counts; empty: all. */
+  readonly models: readonly string[];
   /** The caller's value; undefined if the scope is no attribution, or the counter is of no value. */
   readonly value: string | undefined;
   /** Of a counter for a value: the key that names it, and the counter that stands in for it if that key may open no more. */

@@ -406,6 +406,7 @@ export interface PlaygroundKeys {
 
 export interface Policies {
   allowed_models: Generated<string[]>;
+  attribution_headers: Generated<Json>;
   auto_cache: Generated<boolean>;
   budget_mode: Generated<"balanced" | "hard">;
   cache: Json | null;
@@ -434,6 +435,7 @@ export interface Policies {
   tokens_per_minute: bigint | null;
   translation: Generated<"lenient" | "strict">;
   updated_at: Timestamp;
+  user_from_body: Generated<boolean>;
   window_kind: "hour" | "day" | "week" | "month" | "none";
 }
 

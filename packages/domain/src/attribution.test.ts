@@ -116,6 +116,39 @@ describe('attribution', () => {
     expect(attribution).toEqual({ user: 'ada', team: 'billing', labels: { tier: 'free', a: '1' } });
   });
 
+  it('takes what a policy maps after the headers of this service, and the user of a body last', () => {
+    const headers = new Map([
+      ['x-customer', 'user'],
+      ['x-tier', 'labels.tier'],
+      ['x-chat', 'session'],
+    ]);
+    const read = (sent: Record<string, string>, user?: string, locked = {}) =>
+      parseAttribution(sent, locked, { headers, user });
+    expect(read({ 'x-customer': ' ann ', 'x-tier': 'gold', 'x-chat': 'c1' }, 'body')).toMatchObject({
+      user: 'ann',
+      labels: { tier: 'gold' },
+      session: { text: 'c1' },
+    });
+    expect(read({ 'x-customer': 'ann', 'x-svc-user': 'own' }, 'body').user).toBe('own');
+    expect(read({ 'x-customer': 'ann', 'x-svc-user': '' }, 'body').user).toBe('ann');
+    expect(read({ 'x-customer': '' }, 'body').user).toBe('body');
+    expect(read({ 'x-customer': 'ann' }, 'body', { user: 'locked' }).user).toBe('locked');
+    expect(read({ 'x-tier': 'gold', 'x-svc-labels': 'tier=own' }).labels).toEqual({ tier: 'own' });
+    expect(read({ 'x-tier': 'gold' }, '', { labels: { tier: 'locked' } }).labels).toEqual({ tier: 'locked' });
+    // An agent's own header comes after the policy's.
+    expect(read({ 'session-id': 'agent', 'x-chat': 'c1' }).session?.text).toBe('c1');
+    expect(read({ 'session-id': 'agent' }).session?.text).toBe('agent');
+    expect(read({})).toEqual({ labels: {} });
+  });
+
+  it('reads a user of a body as a header could have it: cut, without control characters or halves of characters', () => {
+    const user = (text: string) => parseAttribution({}, {}, { headers: new Map(), user: text }).user;
+    expect(user(' a\u0000b\n')).toBe('a b');
+    expect(user('\u0000')).toBeUndefined();
+    expect(user('a\ud800')).toBe('a\ufffd');
+    expect(user('é'.repeat(1_000))).toBe('é'.repeat(256));
+  });
+
   it('accepts a label named like a member of Object.prototype', () => {
     expect(Object.entries(labels('__proto__=1,constructor=2'))).toEqual([
       ['__proto__', '1'],

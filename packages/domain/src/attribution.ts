@@ -23,6 +23,20 @@ export interface HashedText {
 /** Values that an operator set on a key: headers can't override them. */
 export type LockedAttribution = Partial<Pick<Attribution, 'user' | 'team' | 'project' | 'env' | 'labels'>>;
 
+/** Where a policy finds attribution beside the headers of this service. */
+export interface AttributionSources {
+  /** By the name of a header, in lower case: what it says, such as `user` or `labels.tier`. Each attribution has one header. */
+  readonly headers: ReadonlyMap<string, string>;
+  /** The body names the user. */
+  readonly userFromBody: boolean;
+}
+
+/** What one request says elsewhere than in the headers of this service. */
+export interface SaidElsewhere extends Pick<AttributionSources, 'headers'> {
+  /** The user whom the body names. */
+  readonly user: string | undefined;
+}
+
 /** Header names as Node gives them (lower case); a repeated header arrives as an array or joined by commas. */
 export type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
@@ -47,22 +61,53 @@ const AGENT_LABELS = [
   ['parent_session', 'x-parent-session-id'],
 ] as const;
 
-/** Reads the ten `X-Svc-*` headers, and what coding agents say of their sessions. Malformed values are truncated or skipped: they never fail a request. */
-export function parseAttribution(headers: Headers, locked: LockedAttribution = NOTHING_LOCKED): Attribution {
+/**
+ * Reads the ten `X-Svc-*` headers, what coding agents say of their sessions, and what a policy finds elsewhere. In this order: what the
+ * key locks; `X-Svc-*`; the headers that the policy maps; agents' headers and the body. Malformed values are truncated or skipped: they
+ * never fail a request.
+ */
+export function parseAttribution(
+  headers: Headers,
+  locked: LockedAttribution = NOTHING_LOCKED,
+  elsewhere?: SaidElsewhere,
+): Attribution {
   // The common case.
-  if (locked === NOTHING_LOCKED && !saysSomething(headers)) return NO_ATTRIBUTION;
+  if (locked === NOTHING_LOCKED && !elsewhere && !saysSomething(headers)) return NO_ATTRIBUTION;
+  const mapped = elsewhere ? mappedValues(headers, elsewhere.headers) : NOTHING_MAPPED;
+  const said = (name: string) => cut(value(headers, `x-svc-${name}`) || mapped.get(name));
   const plain = {
-    user: locked.user ?? cut(value(headers, 'x-svc-user')),
-    team: locked.team ?? cut(value(headers, 'x-svc-team')),
-    project: locked.project ?? cut(value(headers, 'x-svc-project')),
-    env: locked.env ?? cut(value(headers, 'x-svc-env')),
-    namespace: cut(value(headers, 'x-svc-namespace')),
-    workload: cut(value(headers, 'x-svc-workload')),
-    pod: cut(value(headers, 'x-svc-pod')),
-    session: hashed(sessionIdOf(headers)),
+    user: locked.user ?? said('user') ?? cut(plainText(elsewhere?.user)),
+    team: locked.team ?? said('team'),
+    project: locked.project ?? said('project'),
+    env: locked.env ?? said('env'),
+    namespace: said('namespace'),
+    workload: said('workload'),
+    pod: said('pod'),
+    session: hashed(value(headers, 'x-svc-session-id') || mapped.get('session') || agentSession(headers)),
     workloadType: parseWorkloadType(headers),
   };
-  return { ...present(plain), labels: parseLabels(headers, locked.labels) };
+  return { ...present(plain), labels: parseLabels(headers, locked.labels, mapped) };
+}
+
+const NOTHING_MAPPED: ReadonlyMap<string, string> = new Map();
+
+/** By attribution, what the headers that a policy maps say. */
+function mappedValues(headers: Headers, mapping: AttributionSources['headers']): ReadonlyMap<string, string> {
+  const values = new Map<string, string>();
+  for (const [header, attribution] of mapping) {
+    const text = value(headers, header);
+    if (text) values.set(attribution, text);
+  }
+  return values;
+}
+
+/** A text of a body, with no more in it than a header may have: the ledger stores no NUL, and no half of a character. */
+function plainText(text: string | undefined): string | undefined {
+  if (!text) return undefined;
+  return Buffer.from(text)
+    .toString()
+    .replaceAll(/\p{Cc}/gu, ' ')
+    .trim();
 }
 
 function saysSomething(headers: Headers): boolean {
@@ -87,10 +132,13 @@ export function parseWorkloadType(headers: Headers): HashedText | undefined {
   return hashed(value(headers, 'x-svc-workload-type'));
 }
 
-/** Those of the key come first, then those of the request, then those of its agent; an earlier one stays. */
+const LABEL_PREFIX = 'labels.';
+
+/** Those of the key come first, then those of the request, those that its policy maps, and those of its agent; an earlier one stays. */
 function parseLabels(
   headers: Headers,
   locked: Readonly<Record<string, string>> = {},
+  mapped = NOTHING_MAPPED,
 ): Record<string, string> {
   const labels = new Map(Object.entries(locked));
   for (const pair of value(headers, 'x-svc-labels')?.split(',') ?? []) {
@@ -99,6 +147,11 @@ function parseLabels(
     if (key === '' || key.length > MAX_LABEL_KEY || Object.hasOwn(locked, key)) continue;
     if (!labels.has(key) && labels.size >= MAX_LABELS) continue;
     labels.set(key, cut(pair.slice(at + 1).trim()) ?? '');
+  }
+  for (const [attribution, text] of mapped) {
+    if (!attribution.startsWith(LABEL_PREFIX)) continue;
+    const key = attribution.slice(LABEL_PREFIX.length);
+    if (!labels.has(key) && labels.size < MAX_LABELS) labels.set(key, cut(text) ?? '');
   }
   if (agentSession(headers) !== undefined) addAgentLabels(labels, headers);
   return Object.fromEntries(labels);

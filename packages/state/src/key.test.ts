@@ -77,6 +77,8 @@ it('has the settings of its policies after its message', () => {
     foreign_objects: 'own',
     translation: 'strict',
     auto_cache: true,
+    attribution_headers: {},
+    user_from_body: false,
     cache: { scope: 'policy', ttl_seconds: 60 },
     counter_version: 2,
     parent_policy_id: null,

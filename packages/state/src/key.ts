@@ -9,7 +9,12 @@ import {
   type PolicyCounter,
   Translation,
 } from '@weighbridge/contracts';
-import { compileModelPatterns, type LockedAttribution, NOTHING_LOCKED } from '@weighbridge/domain';
+import {
+  type AttributionSources,
+  compileModelPatterns,
+  type LockedAttribution,
+  NOTHING_LOCKED,
+} from '@weighbridge/domain';
 import { cacheSetting, type PolicyCacheSetting } from './cacheRule.ts';
 import { type MatchingLimit, matchingLimit } from './matchingLimit.ts';
 import { type CounterColumns, counterMessage } from './policy.ts';
@@ -37,6 +42,8 @@ export interface ResolvedKey {
   readonly budgets: readonly BudgetedPolicy[];
   /** The further limits of its policies: which of them count an attempt depends on the attempt. */
   readonly limits: readonly MatchingLimit[];
+  /** Where its policies find attribution beside the headers of this service; undefined: nowhere. */
+  readonly attributionSources: AttributionSources | undefined;
   /** An enforced budget is hard: no attempt may cost more than its reservation. */
   readonly isHard: boolean;
   /** What requests under its hard budgets may hold although its cost is not bounded: what each of these policies allows. */
@@ -121,6 +128,7 @@ function governedKey(key: Key, policies: readonly PolicyCounter[]): GovernedKey 
     })),
     budgets,
     limits,
+    attributionSources: attributionSources(counters),
     isHard: [...budgets, ...limits].some(({ isHard, enforcement }) => isHard && enforcement === 'enforce'),
     hardAllowFields: hardAllowFields(counters),
     refusesForeignObjects: counters.some(({ foreignObjects }) => foreignObjects === ForeignObjects.OWN),
@@ -137,6 +145,14 @@ function allowedModels({
   allowedModelsBesideLimits: instead,
 }: Counter): readonly string[] {
   return instead?.patterns ?? patterns;
+}
+
+/** The headers that the nearest policy maps which maps any. */
+function attributionSources(counters: readonly Counter[]): AttributionSources | undefined {
+  const mapped = counters.find(({ attributionHeaders }) => Object.keys(attributionHeaders).length > 0);
+  const userFromBody = counters.some((counter) => counter.userFromBody);
+  if (!mapped && !userFromBody) return undefined;
+  return { headers: new Map(Object.entries(mapped?.attributionHeaders ?? {})), userFromBody };
 }
 
 const NO_FIELDS: ReadonlySet<string> = new Set();
@@ -203,16 +219,17 @@ function enforcementOf({ enforcement }: PolicyCounter): 'enforce' | 'shadow' | u
   return enforcement === Enforcement.SHADOW ? 'shadow' : undefined;
 }
 
+/** An empty text locks nothing. */
 function lockedAttribution({ attribution }: Key): LockedAttribution {
   const { user, team, project, env, labels = {} } = attribution ?? {};
-  const isNothing = [user, team, project, env].every((one) => one === undefined);
-  if (isNothing && Object.keys(labels).length === 0) return NOTHING_LOCKED;
+  const lockedLabels = Object.entries(labels).filter(([, value]) => value !== '');
+  if (!(user || team || project || env) && lockedLabels.length === 0) return NOTHING_LOCKED;
   return {
-    ...(user !== undefined && { user }),
-    ...(team !== undefined && { team }),
-    ...(project !== undefined && { project }),
-    ...(env !== undefined && { env }),
-    labels,
+    ...(user && { user }),
+    ...(team && { team }),
+    ...(project && { project }),
+    ...(env && { env }),
+    labels: Object.fromEntries(lockedLabels),
   };
 }
 

@@ -22,6 +22,8 @@ import { isByAttribution } from './limitColumn.ts';
 export interface MatchingLimit extends Pick<BudgetedPolicy, 'enforcement' | 'isHard'> {
   readonly id: string;
   readonly counts: (model: string) => boolean;
+  /** It counts any model. */
+  readonly countsAll: boolean;
   /** Attribution that must be equal. */
   readonly when: readonly (readonly [name: string, value: string])[];
   /** The counter of an attempt: its subject, and the caller's value if it is of one; undefined: none counts it. Throws a 400 if one must. */
@@ -52,6 +54,7 @@ export function matchingLimit(limit: FurtherLimit, owner: LimitOwner): MatchingL
     enforcement,
     isHard,
     counts: compileModelPatterns(limit.models),
+    countsAll: limit.models.length === 0,
     when: Object.entries(when),
     counterOf: subjects(limit, bucket),
     budgetOf: (of) => budgetOf(limit, bucket, { ...owner, enforcement, isHard }, of),
@@ -81,13 +84,13 @@ function subjects(
       return { subject: hash ? hashedValueSubject(kind, hash) : valueSubject(kind, text), value: text };
     }
     if (unknown === UnknownAttribution.SKIP) return undefined;
-    if (unknown === UnknownAttribution.REFUSE) throw attributionRequired(name, attributionName);
+    if (unknown === UnknownAttribution.REFUSE) throw attributionRequired(name, bucket, attributionName);
     return { subject: UNKNOWN_SUBJECT, value: undefined };
   };
 }
 
 function budgetOf(
-  { id, name, counterScope, windowEndMs }: FurtherLimit,
+  { id, name, models, counterScope, windowEndMs }: FurtherLimit,
   { policyId, counterVersion, windowStartMs }: BucketRef,
   { isGoverning, keyId, enforcement, isHard }: LimitOwner & Pick<BudgetedPolicy, 'enforcement' | 'isHard'>,
   { subject, value }: LimitSubject,
@@ -104,7 +107,7 @@ function budgetOf(
       limit,
     };
   };
-  const named = { id, name, scope: counterScope };
+  const named = { id, name, models, scope: counterScope };
   if (value === undefined) return counterAt(subject, { ...named, value });
   const others = counterAt(OTHERS_SUBJECT, { ...named, value: undefined });
   return counterAt(subject, { ...named, value, opening: { keyId, others } });

@@ -53,6 +53,8 @@ function messageWith(limits: readonly LimitColumn[], allowed_models: readonly st
     exhausted_profile_id: null,
     limits,
     auto_cache: false,
+    attribution_headers: {},
+    user_from_body: false,
   } as const;
   const window = { end: new Date(9_000) };
   const bucketAt = (policyId: string, counterVersion: number) => {
@@ -134,6 +136,21 @@ it('an attempt reserves from each limit that matches its model and its attributi
     return JSON.stringify(found) !== JSON.stringify([main, ...expected.map((one) => `pol_1.lim_${one}`)]);
   });
   expect(wrong).toEqual([]);
+});
+
+it('an attempt with tools of other models reserves from the limits of these as well', () => {
+  const key = keyWith(
+    limit('opus', { models: ['*/claude-opus*'] }),
+    limit('haiku', { models: ['*/claude-haiku*'] }),
+    limit('gpt', { models: ['*/gpt*'] }),
+  );
+  const limitsOf = (others: readonly string[]) => {
+    const { budgets } = payerOf(key, { model: 'a/claude-haiku-4', others, attribution: { labels: {} } });
+    return budgets.map(({ limit: one }) => one?.name);
+  };
+  expect(limitsOf([])).toEqual([undefined, 'haiku']);
+  expect(limitsOf(['a/claude-opus-4'])).toEqual([undefined, 'opus', 'haiku']);
+  expect(limitsOf(['a/other'])).toEqual([undefined, 'haiku']);
 });
 
 it('attempts of the same shape share their payer, which is made once', () => {

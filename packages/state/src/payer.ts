@@ -15,16 +15,20 @@ export interface Payer extends Pick<ResolvedKey, 'id' | 'principalId' | 'teamId'
 export interface CountedAttempt {
   /** Undefined: any of several models may answer, so the limits of every model count it. */
   readonly model: string | undefined;
+  /** Other models that work on it: those of tools of the vendor. Default: none. */
+  readonly others?: readonly string[];
   readonly attribution: Attribution;
 }
 
 /** Payers of one key. They share what a usage event says of them. */
 interface KnownPayers {
-  /** By model: the limits that count it. */
-  readonly limits: Map<string | undefined, readonly MatchingLimit[]>;
+  /** By the models of attempts: the limits that count them. */
+  readonly limits: Map<string, readonly MatchingLimit[]>;
   /** By the subjects of these. */
   readonly payers: Map<string, Payer>;
 }
+
+const NO_MODELS: readonly string[] = [];
 
 /** Of one key: what was not used lately is made again. */
 const MAX_KNOWN = 500;
@@ -34,10 +38,8 @@ const known = new WeakMap<ResolvedKey, KnownPayers>();
 export function payerOf(key: ResolvedKey, attempt: CountedAttempt): Payer {
   if (key.limits.length === 0) return key;
   const { limits, payers } = knownPayers(key);
-  const { model, attribution } = attempt;
-  const counting = remember(limits, model, () => {
-    return model === undefined ? key.limits : key.limits.filter(({ counts }) => counts(model));
-  });
+  const { model, others = NO_MODELS, attribution } = attempt;
+  const counting = limitsOn(key, limits, model, others);
   const found: { readonly limit: MatchingLimit; readonly of: LimitSubject }[] = [];
   let shape = '';
   for (const limit of counting) {
@@ -54,6 +56,18 @@ export function payerOf(key: ResolvedKey, attempt: CountedAttempt): Payer {
       found.map(({ limit, of }) => limit.budgetOf(of)),
     );
   });
+}
+
+function limitsOn(
+  key: ResolvedKey,
+  known: KnownPayers['limits'],
+  model: string | undefined,
+  others: readonly string[],
+): readonly MatchingLimit[] {
+  if (model === undefined) return key.limits;
+  // A caller names these as it likes: they are not remembered.
+  if (others.length > 0) return key.limits.filter(({ counts }) => counts(model) || others.some(counts));
+  return remember(known, model, () => key.limits.filter(({ counts }) => counts(model)));
 }
 
 /** The payer of an attempt that reserved from these buckets, in the order of its budgets: `others` may stand in for some. */

@@ -26,6 +26,9 @@ export interface PolicyColumns {
   readonly foreign_objects: 'any' | 'own';
   readonly translation: 'lenient' | 'strict';
   readonly auto_cache: boolean;
+  /** By header: attribution. */
+  readonly attribution_headers: unknown;
+  readonly user_from_body: boolean;
   /** A `CacheColumn`; null: none. */
   readonly cache: unknown;
   /** `LimitColumn`s. */
@@ -82,6 +85,8 @@ function settingsMessage(policy: PolicyColumns) {
     foreignObjects: FOREIGN_OBJECTS[policy.foreign_objects],
     translation: TRANSLATIONS[policy.translation],
     autoCache: policy.auto_cache,
+    attributionHeaders: { ...(policy.attribution_headers as Record<string, string>) },
+    userFromBody: policy.user_from_body,
     structure: structureOf(policy),
     ...(policy.cache !== null && { cache: cacheMessage(cacheOfColumn(policy.cache as CacheColumn)) }),
   };

@@ -44,6 +44,21 @@ profiles:
     expect(file.connectors).toEqual([]);
   });
 
+  it('may have dollars in further limits, as in policies', () => {
+    const policy = (limit: string) => `policies:\n  - name: a\n    limits: [{ name: each user, ${limit} }]\n`;
+    const { policies } = read(policy('limit_usd: 0.30'));
+    expect(policies[0]?.fields.limits).toEqual([{ name: 'each user', limit_micro_usd: 300_000 }]);
+    expect(read(policy('limit_micro_usd: 5')).policies[0]?.fields.limits).toEqual([
+      { name: 'each user', limit_micro_usd: 5 },
+    ]);
+    expect(errorsOf(policy('limit_usd: unlimited'))).toEqual([
+      'gateway.yaml:3: "unlimited" is not an amount of dollars such as 12.50',
+    ]);
+    expect(errorsOf(policy('limit_usd: 1, limit_micro_usd: 5'))).toEqual([
+      'gateway.yaml:3: limit_usd and limit_micro_usd are the same: give one',
+    ]);
+  });
+
   it('may have decimal prices, which are read digit by digit', () => {
     const file = read(`
 models:

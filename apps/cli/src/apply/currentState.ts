@@ -1,6 +1,7 @@
 import { allItems, type Client, type PageOf } from '@weighbridge/client';
 import type { CurrentState } from './changes.ts';
 import type { ApplyFile, Json } from './desiredState.ts';
+import { limitsByModel } from './planWarnings.ts';
 import type { Prunable } from './prune.ts';
 
 /** Reads a resource or a page of a list. */
@@ -31,7 +32,7 @@ export async function readCurrentState(
     teams: await list('/api/v1/teams', uses('teams') || uses('webhooks')),
     principals: await list('/api/v1/principals', file.principals.length > 0 || uses('teams')),
     overrides: await list(OVERRIDES, uses('overrides')),
-    models: await list('/api/v1/catalog/models', uses('models')),
+    models: await list('/api/v1/catalog/models', uses('models') || limitsByModel(file).length > 0),
     connectors,
     aliases: await list('/api/v1/aliases', uses('aliases')),
     webhooks: await list('/api/v1/webhooks', uses('webhooks')),

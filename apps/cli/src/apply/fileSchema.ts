@@ -49,7 +49,22 @@ export function fileSchema(published: OpenApiSchemas): Schema {
     profiles: withFields(published.NewProfile, {}),
     policies: withFields(
       published.NewPolicy,
-      { limit_usd: Dollars, parent: NameOrNone, profile: NameOrNone, on_exhausted: ON_EXHAUSTED },
+      {
+        limit_usd: Dollars,
+        parent: NameOrNone,
+        profile: NameOrNone,
+        on_exhausted: ON_EXHAUSTED,
+        limits: {
+          type: 'array',
+          items:
+            withFields(
+              published.PolicyLimit,
+              { limit_usd: { type: ['string', 'number'] } },
+              ['id'],
+              ['name'],
+            ) ?? {},
+        },
+      },
       ['parent_policy_id', 'profile_id'],
     ),
     teams: withFields(

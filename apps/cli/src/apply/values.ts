@@ -14,15 +14,28 @@ export function moneyFromDecimal(text: string): { currency_code: 'USD'; units: n
 export const LIMIT_USD = 'limit_usd';
 const MICRO_DIGITS = 6;
 
-/** Replaces `limit_usd` by `limit_micro_usd`. Throws if both are given, or if it is no amount. */
+/** Replaces `limit_usd` by `limit_micro_usd`, also in further limits. Throws if both are given, or if it is no amount. */
 export function withMicroUsd(fields: Json): Json {
+  const read = limitInMicroUsd(fields, LIMIT_USD);
+  if (!Array.isArray(read.limits)) return read;
+  const limits = (read.limits as Json[]).map((limit, at) =>
+    limitInMicroUsd(limit, `limits.${at}.${LIMIT_USD}`),
+  );
+  return { ...read, limits };
+}
+
+function limitInMicroUsd(fields: Json, param: string): Json {
   if (!(LIMIT_USD in fields)) return fields;
   const { [LIMIT_USD]: limit, ...others } = fields;
-  if ('limit_micro_usd' in others) throw inField('limit_usd and limit_micro_usd are the same: give one');
-  if (limit === null || limit === 'unlimited') return { ...others, limit_micro_usd: null };
+  if ('limit_micro_usd' in others)
+    throw inField(param, 'limit_usd and limit_micro_usd are the same: give one');
+  const mayBeUnlimited = param === LIMIT_USD;
+  if (mayBeUnlimited && (limit === null || limit === 'unlimited'))
+    return { ...others, limit_micro_usd: null };
   const [, units, fraction = ''] = /^(\d{1,9})(?:\.(\d{1,6})0*)?$/.exec(String(limit)) ?? [];
   if (units === undefined) {
-    throw inField(`"${String(limit)}" is not an amount of dollars such as 12.50, nor unlimited`);
+    const or = mayBeUnlimited ? ', nor unlimited' : '';
+    throw inField(param, `"${String(limit)}" is not an amount of dollars such as 12.50${or}`);
   }
   return {
     ...others,
@@ -30,8 +43,8 @@ export function withMicroUsd(fields: Json): Json {
   };
 }
 
-function inField(message: string): Error {
-  return Object.assign(new Error(message), { param: LIMIT_USD });
+function inField(param: string, message: string): Error {
+  return Object.assign(new Error(message), { param });
 }
 
 /** What the service gives a further limit that says nothing else. */
@@ -64,6 +77,10 @@ function normal(field: string, value: unknown): unknown {
         ...limit,
         thresholds: normal('thresholds', limit.thresholds ?? []),
       }));
+    case 'attribution_headers':
+      return Object.fromEntries(
+        Object.entries(value as Json).map(([header, attribution]) => [header.toLowerCase(), attribution]),
+      );
     case 'models':
     case 'capabilities':
     case 'other_names':

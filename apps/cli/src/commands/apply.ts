@@ -5,6 +5,7 @@ import { readCurrentState, reader } from '../apply/currentState.ts';
 import { type ApplyFile, ApplyFileError, mergeFiles } from '../apply/desiredState.ts';
 import { type KeyOptions, keyNotes, readRevoked, readSecretFiles } from '../apply/keyChanges.ts';
 import { plan } from '../apply/plan.ts';
+import { planWarnings } from '../apply/planWarnings.ts';
 import { PRUNABLE, parsePrune } from '../apply/prune.ts';
 import { writeSecret } from '../apply/secretFiles.ts';
 import { planSender } from '../apply/sendPlan.ts';
@@ -76,6 +77,7 @@ export function applyCommand(cli: Cli): Command {
       const isDryRun: boolean = options.dryRun ?? false;
 
       if (!session.json && changes.length > 0) session.out(showPlan(changes));
+      for (const warning of planWarnings(file, current)) session.err(printable(warning));
       const calls = withSecrets(changes, cli.env);
       const send = planSender(session.client);
       if (isDryRun) await checkChanges(send, calls, file);

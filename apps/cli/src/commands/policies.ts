@@ -52,6 +52,12 @@ const FLAGS: Flags<keyof components['schemas']['PolicyChanges']> = {
   foreign_objects: { flag: 'foreign-objects <rule>' },
   auto_cache: { no: 'prompts are cached where requests mark them' },
   self_service: { no: 'only operators assign it' },
+  attribution_headers: {
+    flag: 'attribution-headers <json>',
+    text: 'headers that say whom requests are for, as JSON that replaces all: {"x-openwebui-user-email": "user"}; or none',
+    word: 'none',
+  },
+  user_from_body: { no: 'bodies name no user' },
   on_exhausted: {
     flag: 'on-exhausted <profile_id,policy_id>',
     text: 'where requests go once the budget is used up: by this profile, under this policy; or none: they are refused',

@@ -2,7 +2,8 @@ import { bodyOf, type components } from '@weighbridge/client';
 import { getProfile, listProfiles } from '@weighbridge/client/operations';
 import { Command, Option } from 'commander';
 import { addCall, addList } from '../resources/calls.ts';
-import { price, printable } from '../session/output.ts';
+import { parseJson } from '../resources/flags.ts';
+import { price, printable, usd } from '../session/output.ts';
 import { type Cli, openSession, type Session } from '../session/session.ts';
 import { profileSettingsCommands } from './profileSettings.ts';
 
@@ -48,6 +49,11 @@ export function profilesCommand(cli: Cli): Command {
     .option('--policy <policy_id>', 'as for a key with this policy')
     .option('--workload-type <text>', 'the X-Svc-Workload-Type of the request')
     .option('--session <text>', 'the X-Svc-Session-Id of the request')
+    .option(
+      '--attribution <json>',
+      'what else it says, such as {"user": "ann", "labels": {"tier": "gold"}}',
+      parseJson,
+    )
     .addHelpText(
       'after',
       '\nExamples:\n  weighbridge profiles explain prf_… --key key_…\n  weighbridge profiles explain claude-sonnet-4-5 --route messages\n  weighbridge profiles explain router/cheap-chat --policy pol_…\n  weighbridge profiles explain openai/gpt-5.4 --json',
@@ -60,6 +66,7 @@ export function profilesCommand(cli: Cli): Command {
         ...(options.policy && { policy_id: options.policy }),
         ...(options.workloadType && { workload_type: options.workloadType }),
         ...(options.session && { session_id: options.session }),
+        ...(options.attribution && { attribution: options.attribution }),
       };
       const { client } = session;
       const explained = PROFILE_ID.test(name)
@@ -87,7 +94,7 @@ const RULES: Readonly<Record<NameRule, (explanation: Explanation) => string>> = 
 
 function showExplanation(session: Session, explanation: Explanation): void {
   if (session.json) return void session.showOne(explanation);
-  const { model, resolved_name, refusal, models, excluded, not_known } = explanation;
+  const { model, resolved_name, refusal, budgets, models, excluded, not_known } = explanation;
   session.out(printable(`${resolved_name.name} ${RULES[resolved_name.by](explanation)}`));
   if (refusal) session.out(printable(`${model} is refused: ${refusal.status} ${refusal.code}`));
   else {
@@ -105,6 +112,7 @@ function showExplanation(session: Session, explanation: Explanation): void {
       ],
     );
   }
+  showLimits(session, budgets, models);
   if (excluded.length > 0) {
     session.out('\nNot used:');
     session.showList(excluded, [
@@ -114,4 +122,26 @@ function showExplanation(session: Session, explanation: Explanation): void {
     ]);
   }
   session.err(['Not known here:', ...not_known.map((fact) => `- ${printable(fact)}`)].join('\n'));
+}
+
+/** What a request reserves from, with what is left of it. */
+function showLimits(session: Session, budgets: Explanation['budgets'], models: Explanation['models']): void {
+  const limited = budgets.filter(({ limit_micro_usd }) => limit_micro_usd !== null);
+  const rows = [
+    ...limited.map((one) => ({ ...one, model: '*', name: '', value: null, effect: 'counts' })),
+    ...models.flatMap(({ model, limits }) => limits.map((one) => ({ ...one, model }))),
+  ];
+  if (rows.length === 0) return;
+  session.out('\nLimits:');
+  session.showList(rows, [
+    ['MODEL', (row) => row.model],
+    ['POLICY', (row) => row.policy_id],
+    ['LIMIT', (row) => row.name],
+    ['PER', (row) => row.counter_scope],
+    ['OF', (row) => row.value],
+    ['EFFECT', (row) => row.effect],
+    ['AMOUNT', (row) => usd(row.limit_micro_usd)],
+    ['LEFT', (row) => (row.headroom_micro_usd === null ? null : usd(row.headroom_micro_usd))],
+    ['RESET', (row) => row.reset],
+  ]);
 }

@@ -438,16 +438,18 @@ describe('profiles explain', () => {
     model: 'router/cheap',
     resolved_name: { name: 'fast', by: 'alias', alias_id: 'als_1', sent_name: null },
     refusal: null,
+    budgets: [],
     models: [
       {
         model: 'mock/a',
         why: 'because',
+        limits: [],
         connectors: [
           { ...connector, translated_to: 'chat_completions' },
           { ...connector, name: 'spare' },
         ],
       },
-      { model: 'mock/b', why: 'next', connectors: [connector] },
+      { model: 'mock/b', why: 'next', limits: [], connectors: [connector] },
     ],
     excluded: [{ model: 'mock/c', connector_id: null, stage: 'policy', why: 'not allowed' }],
     not_known: ['the breakers'],

@@ -23,6 +23,7 @@ const attempt = {
   price_version: 3,
   unpriced: [],
   dropped: [],
+  skipped: [],
 };
 const failed = { event_id: 'evt_1', outcome: 'upstream_unreachable', http_status: 0, cost_nano_usd: '0' };
 const usd = (nanos: number) => ({ currency_code: 'USD', units: 0, nanos });

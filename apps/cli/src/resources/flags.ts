@@ -134,7 +134,8 @@ function parseNumber(text: string, { type, minimum = -Infinity }: Field): number
   throw new InvalidArgumentError(`It must be a ${type === 'integer' ? 'whole ' : ''}number${least}.`);
 }
 
-function parseJson(text: string): unknown {
+/** Throws if it is no JSON. */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -1,6 +1,6 @@
 import { eventually } from '@weighbridge/testing';
 import { expect } from 'vitest';
-import { chat, type HostileCase, PLENTY } from './hostileCase.ts';
+import { chat, type HostileCase, message, PLENTY } from './hostileCase.ts';
 import { catalogPrice } from './prices.ts';
 import { operate } from './product.ts';
 import type { Answer, Asking, Scene, Tenant } from './scene.ts';
@@ -96,6 +96,63 @@ export const FURTHER_LIMITS: readonly HostileCase[] = [
   },
   {
     row: ROW,
+    title: 'a limited model that works as a tool of another, or may answer instead, counts in its limit',
+    async run({ tenant }) {
+      const tried = await tenant({ ...limited(OF_DEAR), budget_mode: 'balanced' });
+      const advisor = { type: 'advisor_20260301', name: 'advisor', model: 'dear', max_uses: 1 };
+      const advised = message({ tools: [advisor] });
+      let refused: Answer | undefined;
+      for (let times = 0; times < 40 && !refused; times++) {
+        const answer = await tried.ask('/v1/messages', advised, { script: { 'advisor-tokens': '3000' } });
+        if (answer.status !== 200) refused = answer;
+      }
+      const error = { limit: 'dear', message: expect.stringContaining('names other models beside its own') };
+      expect([refused?.status, refused?.json.error]).toEqual([429, expect.objectContaining(error)]);
+      for (const models of [['dear'], ['local/dear'], ['plain']]) {
+        const answer = await tried.ask('/v1/chat/completions', chat('local/plain', { models }));
+        expect([answer.status, answer.json.error]).toEqual([429, expect.objectContaining(error)]);
+      }
+      expect((await ask(tried)).status).toBe(200);
+    },
+  },
+  {
+    row: ROW,
+    title: 'a profile passes over a model at its limit, which holds nothing for it, and goes on to the next',
+    run: expectPassedOver,
+  },
+  {
+    row: ROW,
+    title: 'a customer named by a mapped header or a body has one counter, however it is spelled there',
+    async run({ tenant }) {
+      const sources = { attribution_headers: { 'X-Customer': 'user' }, user_from_body: true };
+      const tried = await tenant({ ...limited(EACH_USER), ...sources });
+      const spellings: readonly [headers: Record<string, string>, fields: object][] = [
+        [{ 'x-customer': 'ann' }, {}],
+        [{}, { user: 'ann' }],
+        [{}, { user: ' ann\u0000' }],
+        [{}, { metadata: { user_id: 'ann' } }],
+        [{ 'x-svc-user': 'ann' }, { user: 'bob' }],
+      ];
+      const send = ([headers, fields]: (typeof spellings)[number]) => {
+        const body = chat('local/plain', { max_tokens: 1_000, ...fields });
+        return tried.ask('/v1/chat/completions', body, { script: SCRIPT, headers });
+      };
+      const answers = [];
+      for (let times = 0; times < 5; times++) for (const one of spellings) answers.push(await send(one));
+      expect(answers.some(({ status }) => status === 200)).toBe(true);
+      expect(tried.billed()).toBeLessThanOrEqual(LIMIT);
+      for (const one of spellings) {
+        const refused = await send(one);
+        expect([refused.status, refused.json.error]).toEqual([
+          429,
+          expect.objectContaining({ value: 'ann' }),
+        ]);
+      }
+      expect((await send([{}, { user: 'bob' }])).status).toBe(200);
+    },
+  },
+  {
+    row: ROW,
     title: 'a refusal names the limit and the value of the caller, and holds nothing of the other budgets',
     async run({ tenant, product }) {
       const tried = await tenant({ ...limited(EACH_USER), limit_micro_usd: 3 * LIMIT });
@@ -105,10 +162,11 @@ export const FURTHER_LIMITS: readonly HostileCase[] = [
         limit_id: expect.stringMatching(/^lim_/),
         counter_scope: 'user',
         value: 'ann@example.com',
-        limit_micro_usd: LIMIT,
         policy_id: tried.policyId,
         reset: expect.any(String),
       });
+      // Another key may have spent for the same customer.
+      expect(refused.text).not.toMatch(/spent|\d micro-USD\)/);
       for (let times = 0; times < 20; times++) await untilRefused(tried, 'ann@example.com');
       expect((await untilRefused(tried, 'bob')).text).not.toContain('ann@example.com');
       // What is left of the policy's own budget can be spent.
@@ -119,6 +177,7 @@ export const FURTHER_LIMITS: readonly HostileCase[] = [
         counter: {
           limit_id: expect.stringMatching(/^lim_/),
           value: expect.stringMatching(/^(ann@example\.com|bob)$/),
+          limit_micro_usd: LIMIT,
         },
       });
     },
@@ -127,11 +186,16 @@ export const FURTHER_LIMITS: readonly HostileCase[] = [
     row: ROW,
     title:
       'a request without the attribution that a limit needs is refused with the header, before any vendor gets it',
-    async run({ tenant }) {
+    async run({ tenant, product }) {
       const tried = await tenant(limited({ ...EACH_USER, unknown: 'refuse' }));
       const answer = await ask(tried);
       expect(answer).toMatchObject({ status: 400, code: 'attribution_required' });
       expect(answer.text).toContain('X-Svc-User');
+      expect(answer.json.error).toMatchObject({ limit: EACH_USER.name });
+      const [row] = await refusedRows(product, tried.keyId);
+      expect(row?.refusal).toMatchObject({
+        counter: { limit_id: expect.stringMatching(/^lim_/), value: null },
+      });
       expect(tried.billed()).toBe(0);
       expect((await ask(tried, 'ann')).status).toBe(200);
     },
@@ -192,4 +256,38 @@ async function expectNoWayAround({ tenant, product }: Scene): Promise<void> {
   await untilRefused(tried, undefined, `cheap-${name}`);
   expect(tried.entries().some(({ model }) => model === 'dear')).toBe(true);
   expect(tried.billed()).toBeLessThanOrEqual(10 * LIMIT);
+}
+
+async function expectPassedOver({ tenant, product }: Scene): Promise<void> {
+  const main = 20 * LIMIT;
+  const tried = await tenant({ ...limited(OF_DEAR), limit_micro_usd: main });
+  const name = `cheaper-${tried.mark}`;
+  const targets = [{ model: 'local/dear' }, { model: 'local/plain' }];
+  await operate(product, 'POST', '/api/v1/profiles', { name, strategy: 'ordered', targets });
+  let passed = 0;
+  let refused: Answer | undefined;
+  for (let times = 0; times < 400 && !refused; times++) {
+    const answer = await ask(tried, undefined, `router/${name}`);
+    // The proxy has not got the profile yet.
+    if (answer.status === 404) continue;
+    if (answer.status !== 200) refused = answer;
+    else if (answer.headers.get('x-svc-model') === 'local/plain') {
+      passed++;
+      expect(answer.headers.get('x-svc-skipped')).toBe('local/dear dear');
+      expect(answer.headers.get('x-svc-attempts')).toBe('1');
+    }
+  }
+  expect(passed).toBeGreaterThan(10);
+  // The budget of the policy ends it, with all of what it has but less than one request needs.
+  expect(refused).toMatchObject({ status: 429, code: 'budget_exhausted' });
+  expect(refused?.json.error).not.toHaveProperty('limit');
+  const { estimate_micro_usd: needed = 0 } = (refused?.json.error ?? {}) as { estimate_micro_usd?: number };
+  expect(tried.billed()).toBeLessThanOrEqual(main);
+  expect(tried.billed()).toBeGreaterThan(main - needed);
+  const dear = tried.entries().filter(({ model }) => model === 'dear');
+  expect(dear.length).toBeGreaterThan(0);
+  const rows = await tried.rows(passed + dear.length);
+  const skips = rows.flatMap(({ attempts }) => attempts as { skipped: readonly string[] }[]);
+  expect(skips.filter(({ skipped }) => skipped[0] === 'local/dear dear')).toHaveLength(passed);
+  expect(await tried.charged(passed + dear.length)).toBe(tried.billed());
 }

@@ -286,8 +286,17 @@ function curlOf({ model_requested }: RequestRecord): string {
 }
 
 function Marks({ attempt }: { attempt: Attempt }) {
-  const { estimated, cache_hit, streamed, price_incomplete, dropped, service_tier, speed, geography } =
-    attempt;
+  const {
+    estimated,
+    cache_hit,
+    streamed,
+    price_incomplete,
+    dropped,
+    skipped,
+    service_tier,
+    speed,
+    geography,
+  } = attempt;
   const conditions = [service_tier, speed, geography].filter((one) => one !== null);
   return (
     <>
@@ -310,6 +319,11 @@ function Marks({ attempt }: { attempt: Attempt }) {
       {dropped.length > 0 && (
         <small>
           <Name text={`not sent as it was: ${dropped.join(', ')}`} />
+        </small>
+      )}
+      {skipped.length > 0 && (
+        <small>
+          <Name text={`passed over at its limit: ${skipped.join(', ')}`} />
         </small>
       )}
     </>

@@ -127,6 +127,8 @@ const FIELDS: ShownFields<keyof components['schemas']['PolicyChanges']> = {
   thresholds: { label: 'Alert at these percentages', hint: 'One a line, such as 80.' },
   self_service: { label: 'People may issue keys of this policy themselves' },
   ...CACHE_FIELDS,
+  attribution_headers: null,
+  user_from_body: { label: 'Bodies may name the user' },
   limits: null,
 };
 export const POLICIES: Resource<Policy> = {

@@ -31,9 +31,9 @@ const WITHOUT_CONTROL: Readonly<Record<string, readonly string[]>> = {
   updateConnector: ['auth', 'enabled'],
   // The form has the day on which it ends.
   createOverride: ['duration_seconds'],
-  // Further limits take the command line or a file.
-  createPolicy: ['limits'],
-  updatePolicy: ['limits'],
+  // Further limits, and where attribution comes from, take the command line or a file.
+  createPolicy: ['attribution_headers', 'limits'],
+  updatePolicy: ['attribution_headers', 'limits'],
   // The service makes the secret; Pause and Resume are actions.
   createWebhook: ['enabled', 'secret'],
   updateWebhook: ['enabled'],

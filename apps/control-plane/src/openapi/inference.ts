@@ -75,6 +75,11 @@ export const routingHeaders = {
       'What the vendor did not get: tools that a hard budget removed, since nothing bounds their uses (`tools[2] web_search`), and fields that a translation dropped or changed (`metadata.user_id changed`).',
     schema: { type: 'string' },
   },
+  'x-svc-skipped': {
+    description:
+      'The models of the profile that were passed over, each with the further limit of a policy that has no headroom for it (`mock/large large%20models`).',
+    schema: { type: 'string' },
+  },
   'x-svc-estimated': {
     description: "`true` for a count of tokens that the model's vendor did not make.",
     schema: { type: 'string' },

@@ -79,6 +79,7 @@ function open(
     policies: [{ bucket, allows: () => true }],
     budgets: [],
     limits: [],
+    attributionSources: undefined,
     isHard: false,
     hardAllowFields: new Set(),
     refusesForeignObjects: false,

@@ -34,6 +34,7 @@ import { outputLimitOf } from './outputLimitOf.ts';
 import type { ModelRequest, PreparedRequest } from './preparedRequest.ts';
 import { type PricedCharge, priceCharge } from './priceCharge.ts';
 import { estimateReservation } from './reservationEstimate.ts';
+import { type SkippedModel, skippedModels } from './skippedModels.ts';
 
 export interface MoneyDeps {
   readonly usage: UsageLog;
@@ -50,6 +51,8 @@ export interface MoneyDeps {
   readonly logger: Logger;
 }
 
+const NO_MODELS: readonly string[] = [];
+
 /** A request, with the key whose budgets pay for it. */
 export interface PayingRequest extends BilledRequest {
   readonly key: ResolvedKey;
@@ -62,6 +65,8 @@ export interface AttemptCounter {
   /** To be called once an attempt on a model is recorded. */
   recorded(model: string): void;
   usedTokens: number;
+  /** The models that the request passed over before this attempt. */
+  readonly skipped: readonly SkippedModel[];
 }
 
 /**
@@ -109,9 +114,13 @@ export class AttemptMoney {
     const { key } = this.#request;
     this.#prepared = prepared;
     this.#estimate = estimateReservation(this.#deps.usualTokens, prepared);
-    const { model, generation } = prepared.modelRequest ?? unexpected('names no model');
+    const {
+      model,
+      generation,
+      toolModels: others = NO_MODELS,
+    } = prepared.modelRequest ?? unexpected('names no model');
     const counted = generation.namesSeveralModels ? undefined : model.id;
-    const payer = payerOf(key, { model: counted, attribution: this.#request.attribution });
+    const payer = payerOf(key, { model: counted, others, attribution: this.#request.attribution });
     this.#payer = payer;
     if (this.#isUnlimited(payer)) return true;
     this.#reservation = this.#deps.budget.tryReserve(payer.budgets, this.#estimate.costNanoUsd);
@@ -126,10 +135,16 @@ export class AttemptMoney {
     const { budgets } = this.#paying;
     const asked = {
       output: outputLimitOf(this.#deps.usualTokens, this.#whole, this.#reserved),
+      namesOtherModels: this.#namesOtherModels,
       showsParentFigures: this.#request.key.isOperator,
     };
     this.#reservation = await this.#deps.budget.reserve(budgets, this.#reserved.costNanoUsd, asked);
     return this.#reservation !== undefined;
+  }
+
+  get #namesOtherModels(): boolean {
+    const { generation, toolModels = NO_MODELS } = this.modelRequest;
+    return generation.namesSeveralModels || toolModels.length > 0;
   }
 
   /** An exhausted budget never blocks what costs nothing. */
@@ -228,7 +243,8 @@ export class AttemptMoney {
   /** The end of an attempt whose real cost stays unknown. */
   chargeReservation(): AttemptEnd {
     const { usage, estimated, costNanoUsd } = chargeReservation(this.#reserved);
-    return { ...NOTHING_USED, usage, estimated, costNanoUsd, dispatchedAt: this.#recordedAt };
+    const skipped = skippedModels(this.#counter.skipped);
+    return { ...NOTHING_USED, usage, estimated, costNanoUsd, skipped, dispatchedAt: this.#recordedAt };
   }
 
   #priced(
@@ -249,6 +265,7 @@ export class AttemptMoney {
       firstByteAt,
       responseId,
       dropped: droppedFields(this.#whole),
+      skipped: skippedModels(this.#counter.skipped),
     };
   }
 
@@ -358,4 +375,5 @@ const NOTHING_USED = {
   firstByteAt: undefined,
   responseId: '',
   dropped: [],
+  skipped: [],
 };

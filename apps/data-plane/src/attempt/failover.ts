@@ -1,3 +1,4 @@
+import { type LimitWithoutHeadroom, limitWithoutHeadroom } from '@weighbridge/budget';
 import { AppError } from '@weighbridge/errors';
 import type { RoutableConnector } from '@weighbridge/state';
 import type { Target } from '../control/target.ts';
@@ -21,6 +22,7 @@ import type { GenerationPlan } from './plan.ts';
 import type { PreparedRequest } from './preparedRequest.ts';
 import type { RecentFailures } from './recentFailures.ts';
 import type { RequestAttempts } from './requestAttempts.ts';
+import { skippedText } from './skippedModels.ts';
 import { SupersededResponse } from './supersededResponse.ts';
 import {
   type FailureReason,
@@ -45,8 +47,11 @@ export interface FailoverDeps extends TargetSelectorDeps {
   readonly retries: RetryLimits;
   readonly recentFailures: RecentFailures;
   readonly now: () => Date;
-  /** Called for each attempt that another one replaces, and for each connector that was skipped as busy. */
-  readonly onFailover: (connectorId: string, reason: FailureReason | 'busy') => void;
+  /**
+   * Called for each attempt that another one replaces, for each connector that was skipped as busy, and for each that was skipped
+   * because a further limit of a policy has no headroom for its model.
+   */
+  readonly onFailover: (connectorId: string, reason: FailureReason | 'busy' | 'limit') => void;
   /** Called for each response that refuses a connector's credential, and with 0 for want of an access token. */
   readonly onUnauthorized: (connector: RoutableConnector, status: number) => void;
   readonly upstreams: Upstreams;
@@ -71,7 +76,7 @@ export interface Delivered {
 /**
  * Tries targets until one delivers the first byte of a final response: from then on nothing is tried again. If no target
  * is left, the client gets the last error response that is not about a credential; if there was none, the last failure; if
- * nothing was sent, the first refusal.
+ * nothing was sent, the first refusal, but that of a further limit only if there is no other.
  */
 export function failOver(deps: FailoverDeps, forwarding: GenerationForwarding): Promise<Delivered> {
   return new Failover(deps, forwarding).run();
@@ -91,7 +96,7 @@ class Failover {
   #superseded: SupersededResponse | undefined;
   /** The error of the last attempt that was sent. */
   #failure: unknown;
-  /** Why the first attempt that was not sent was refused. */
+  /** Why attempts were not sent. */
   #refusal: unknown;
   /** A failed target was not tried again, since a request of the same key failed there a moment ago. */
   #isLimited = false;
@@ -181,16 +186,40 @@ class Failover {
   }
 
   /**
-   * Nothing was sent. If the connector is busy, others may not be; what can't be translated for one vendor may pass to another; if
-   * budget or spool space is short, only free models remain.
+   * Nothing was sent, and nothing is held. If the connector is busy, others may not be; what can't be translated for one vendor may
+   * pass to another; a further limit may not count other models; if the budget of a policy or spool space is short, only free models
+   * remain.
    */
   #skip(target: Target, error: unknown): void {
-    this.#refusal ??= error;
-    if (isBusy(error)) {
+    const limit = limitWithoutHeadroom(error);
+    if (this.#refusal === undefined || this.#isYielding(error)) this.#refusal = error;
+    if (limit) this.#skipLimited(target, limit);
+    else if (isBusy(error)) {
       this.#deps.onFailover(target.connector.id, 'busy');
       this.#selector.exclude(target.connector);
     } else if (isNotTranslatable(error)) this.#selector.excludeTarget(target);
     else this.#selector.restrictToFree(target);
+  }
+
+  /** Whether the refusal of a further limit gives way to this one: no other model would have got around it, or a retry may help. */
+  #isYielding(error: unknown): boolean {
+    const before = limitWithoutHeadroom(this.#refusal);
+    const limit = limitWithoutHeadroom(error);
+    if (!before) return false;
+    return limit ? limit.isPassing && !before.isPassing : !isNotTranslatable(error);
+  }
+
+  /**
+   * A limit has no headroom for a model, at any of its accounts. What is left of it may do for a cheaper one that it counts; but not
+   * if that can't be had now: this request has waited for it already.
+   */
+  #skipLimited({ model, connector }: Target, { id, name, isPassing }: LimitWithoutHeadroom): void {
+    const limit = isPassing ? this.#attempts.key.limits.find((one) => one.id === id) : undefined;
+    this.#selector.excludeModels((other) => other === model.id || limit?.counts(other) === true);
+    if (this.#plan.profile === undefined) return;
+    this.#attempts.skip(model.id, name);
+    this.#client.headers.set('x-svc-skipped', skippedText(this.#attempts.skipped));
+    this.#deps.onFailover(connector.id, 'limit');
   }
 
   /** What an attempt that was sent means for its connector and for the request. */

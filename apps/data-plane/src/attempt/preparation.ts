@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { LeaseBook } from '@weighbridge/budget';
 import type { ResponseStorage } from '@weighbridge/dialects';
-import { parseAttribution, type RoutingProfile } from '@weighbridge/domain';
+import { parseAttribution, type RoutingProfile, type SaidElsewhere } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import {
   type Payer,
@@ -18,7 +18,12 @@ import { type GenerationRequest, upstreamBody } from '../formats/generationReque
 import { type HardTerms, hardTerms } from '../formats/hardMode.ts';
 import { RESPONSES } from '../formats/operation.ts';
 import { inReusedContainers } from '../formats/serverTools.ts';
-import { assertAllowed, assertNamedModelsAllowed, namedTargets } from '../routing/allowedModels.ts';
+import {
+  assertAllowed,
+  assertNamedModelsAllowed,
+  namedTargets,
+  otherModelsFor,
+} from '../routing/allowedModels.ts';
 import { inTranslation } from '../translation/notTranslatable.ts';
 import {
   type AttemptTranslation,
@@ -43,6 +48,8 @@ export interface PreparationDeps {
   readonly responses: ResponseStore | undefined;
 }
 
+const NO_MODELS: readonly string[] = [];
+
 /** An admitted request. */
 export interface AdmittedRequest {
   /** That it was admitted for. */
@@ -60,6 +67,7 @@ export interface AdmittedRequest {
   readonly table: RoutingTable;
   /** What its headers say of whom it is for. */
   readonly headers: IncomingHttpHeaders;
+  readonly saidElsewhere: SaidElsewhere | undefined;
   /** What the request holds. */
   readonly memory: StoreMemory;
 }
@@ -73,6 +81,10 @@ export class Preparation {
   readonly #request: AdmittedRequest;
   /** What a hard budget found in the body, for the key that it was checked for. */
   #hard: { readonly key: ResolvedKey; readonly terms: HardTerms } | undefined;
+  /** The models that the request's tools name, as they are known at an account. */
+  #named:
+    | { readonly key: ResolvedKey; readonly connector: RoutableConnector; readonly models: readonly string[] }
+    | undefined;
   /** Set once a target speaks another dialect. */
   #translation: RequestTranslation | undefined;
 
@@ -100,24 +112,35 @@ export class Preparation {
     }
     const translated = this.#translated(target);
     const generation = translated?.generation ?? asked;
-    if (!isHard) return this.#prepared(target, generation, translated?.translation);
+    if (!isHard) return this.#prepared(key, target, generation, translated?.translation);
     const terms = translated ? this.#translatedTerms(generation, key, target) : this.#hardTerms(key);
     // Reasoning has a share of the limit: lowering it later would leave no room for the answer.
     const hasDefaultLimit = translated?.translation.limit.isSet === false && !generation.asksToReason;
     const budgets = this.#budgetsFor(key, target);
     return limitOutput(this.#deps.budget, budgets, generation, terms, target, hasDefaultLimit).then(
-      (limited) => this.#prepared(target, limited, translated?.translation),
+      (limited) => this.#prepared(key, target, limited, translated?.translation),
     );
   }
 
   /** Those that an attempt at the target reserves from. */
-  #budgetsFor(key: ResolvedKey, { model }: Target): Payer['budgets'] {
-    const { generation, headers } = this.#request;
+  #budgetsFor(key: ResolvedKey, { model, connector }: Target): Payer['budgets'] {
+    const { generation, headers, saidElsewhere } = this.#request;
     if (key.limits.length === 0) return key.budgets;
     return payerOf(key, {
       model: generation.namesSeveralModels ? undefined : model.id,
-      attribution: parseAttribution(headers, key.attribution),
+      others: this.#toolModels(key, connector),
+      attribution: parseAttribution(headers, key.attribution, saidElsewhere),
     }).budgets;
+  }
+
+  /** The models that its tools name, as the caller sent it: a tool of the vendor may be of a dearer model than the one that answers. */
+  #toolModels(key: ResolvedKey, connector: RoutableConnector): readonly string[] {
+    const { generation, table } = this.#request;
+    if (generation.namesSeveralModels || !generation.operation.isBilled) return NO_MODELS;
+    if (this.#named?.key !== key || this.#named.connector !== connector) {
+      this.#named = { key, connector, models: otherModelsFor(key, generation, connector, table) };
+    }
+    return this.#named.models;
   }
 
   /** Undefined if the target takes the request as it is. Throws a 400 if it can't get it at all. */
@@ -152,18 +175,22 @@ export class Preparation {
   }
 
   #prepared(
+    key: ResolvedKey,
     { model, connector }: Target,
     generation: GenerationRequest,
     translation: AttemptTranslation | undefined,
   ): PreparedRequest {
     const name = translation ? upstreamNameAt(model, connector) : this.#upstreamName(model, connector);
     const body = upstreamBody(generation, name, reportsUsageIfAsked(connector));
+    const modelRequest =
+      key.limits.length === 0
+        ? { model, connector, generation }
+        : { model, connector, generation, toolModels: this.#toolModels(key, connector) };
     if (generation.operation.dialect === 'gemini') {
       const nativePath = geminiPath(generation, name);
-      return { connector, body, nativePath, modelRequest: { model, connector, generation }, translation };
+      return { connector, body, nativePath, modelRequest, translation };
     }
-    if (!generation.namesSeveralModels)
-      return { connector, body, modelRequest: { model, connector, generation }, translation };
+    if (!generation.namesSeveralModels) return { connector, body, modelRequest, translation };
     const alternatives = namedTargets(generation, connector, this.#request.table);
     return { connector, body, modelRequest: { model, connector, generation, alternatives }, translation };
   }

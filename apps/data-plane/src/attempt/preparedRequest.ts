@@ -21,4 +21,6 @@ export interface ModelRequest extends Target {
   readonly generation: GenerationRequest;
   /** The other models that the request names: any of them may answer, at its own price. Default: none. */
   readonly alternatives?: readonly Target[];
+  /** The ids of the models of its tools, if a further limit may count them: they work on the response too. Default: none. */
+  readonly toolModels?: readonly string[];
 }

@@ -1,6 +1,9 @@
 import type { ResolvedKey } from '@weighbridge/state';
 import { Attempt, type AttemptContext, type AttemptDeps } from './attempt.ts';
 import type { AttemptCounter } from './attemptMoney.ts';
+import type { SkippedModel } from './skippedModels.ts';
+
+const NO_MODELS: readonly SkippedModel[] = [];
 
 /** The attempts of one request: one at a time, each started once the one before it has ended. */
 export class RequestAttempts implements AttemptCounter {
@@ -9,6 +12,7 @@ export class RequestAttempts implements AttemptCounter {
   /** The models of the recorded attempts, in order. */
   readonly #models: string[] = [];
   #latest: Attempt | undefined;
+  #skipped: readonly SkippedModel[] = NO_MODELS;
   usedTokens = 0;
 
   constructor(deps: AttemptDeps, context: AttemptContext) {
@@ -19,6 +23,16 @@ export class RequestAttempts implements AttemptCounter {
   /** As it is now: an attempt may have refreshed it. */
   get key(): ResolvedKey {
     return this.#context.key;
+  }
+
+  /** The models that were passed over, in order. */
+  get skipped(): readonly SkippedModel[] {
+    return this.#skipped;
+  }
+
+  /** Notes that a further limit had no headroom for a model. */
+  skip(model: string, limit: string): void {
+    this.#skipped = [...this.#skipped, { model, limit }];
   }
 
   start(): Attempt {

@@ -28,6 +28,7 @@ async function seriesOf(...ends: { usage?: Partial<TokenUsage>; unpriced?: strin
       firstByteAt: 1,
       responseId: '',
       dropped: [],
+      skipped: [],
       outcome: Outcome.SUCCESS,
       status: 200,
     };

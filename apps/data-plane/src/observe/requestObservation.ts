@@ -1,4 +1,4 @@
-import type { LockedAttribution } from '@weighbridge/domain';
+import type { LockedAttribution, SaidElsewhere } from '@weighbridge/domain';
 import type { TraceHeaders } from '@weighbridge/runtime';
 import type { AttemptEnd, OutcomeAndStatus } from '@weighbridge/usage';
 import type { Operation } from '../formats/operation.ts';
@@ -42,6 +42,8 @@ export interface RequestObservation {
   readonly receivedAt: number;
   /** Undefined until the request is authenticated. */
   key: ObservedKey | undefined;
+  /** What it says of whom it is for, beside the headers of this service. */
+  saidElsewhere: SaidElsewhere | undefined;
   streamed: boolean;
   /** As the request names it; empty until that is read. */
   modelRequested: string;
@@ -80,6 +82,7 @@ export function observe(
     endpoint: request.endpoint,
     receivedAt: request.receivedAt,
     key: request.key,
+    saidElsewhere: undefined,
     streamed: false,
     modelRequested: '',
     model: '',

@@ -35,7 +35,7 @@ export function noteRefusal(
     message: known?.message ?? '',
     attempts: observed.attempts,
     counter: error instanceof LimitError ? error.counter : undefined,
-    attribution: () => parseAttribution(headers, key.attribution),
+    attribution: () => parseAttribution(headers, key.attribution, observed.saidElsewhere),
   });
 }
 

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { profileNameOf, ROUTER_PREFIX, type RoutingProfile } from '@weighbridge/domain';
+import { profileNameOf, ROUTER_PREFIX, type RoutingProfile, type SaidElsewhere } from '@weighbridge/domain';
 import type { ResolvedKey, RoutingTable } from '@weighbridge/state';
 import type { GenerationPlan } from '../attempt/plan.ts';
 import { Preparation, type PreparationDeps } from '../attempt/preparation.ts';
@@ -41,7 +41,7 @@ interface Sender {
   readonly key: ResolvedKey;
   readonly headers: IncomingHttpHeaders;
   /** Learns which model it names, also if it is refused. */
-  readonly observed: { modelRequested: string };
+  readonly observed: { modelRequested: string; readonly saidElsewhere: SaidElsewhere | undefined };
   /** What the request holds. */
   readonly memory: StoreMemory;
 }
@@ -113,7 +113,7 @@ function whatIsNamed({ model: asked }: GenerationRequest, key: ResolvedKey, tabl
 
 function planFor(
   deps: PlanDeps,
-  { key, headers, memory }: Sender,
+  { key, headers, memory, observed }: Sender,
   { generation: read, streamsArray, continued }: ReadRequest,
   { model, sentName, profile }: Named,
   { targets: chosen, savePin, isPinned, objects }: ChosenTargets,
@@ -134,6 +134,7 @@ function planFor(
     continued,
     table,
     headers,
+    saidElsewhere: observed.saidElsewhere,
     memory,
   });
   preparation.assertBounded(targets);

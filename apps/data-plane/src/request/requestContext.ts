@@ -68,7 +68,8 @@ export class RequestContext implements AttemptContext {
     const isBilled = plan.kind === 'generation' && plan.operation.isBilled;
     this.requestId = request.id;
     this.key = key;
-    this.attribution = isBilled ? parseAttribution(headers, key.attribution) : NO_ATTRIBUTION;
+    const { saidElsewhere } = request.observed;
+    this.attribution = isBilled ? parseAttribution(headers, key.attribution, saidElsewhere) : NO_ATTRIBUTION;
     this.modelRequested = plan.kind === 'generation' ? plan.generation.model : '';
     this.streamed = plan.kind === 'generation' && plan.generation.stream;
     this.admittedAtMs = deps.now().getTime();

@@ -100,4 +100,5 @@ const HIT = {
   firstByteAt: undefined,
   responseId: '',
   dropped: [],
+  skipped: [],
 };

@@ -29,6 +29,7 @@ import { respondFromCache } from './respondFromCache.ts';
 import { respondWithError } from './respondWithError.ts';
 import { respondWithEstimate } from './respondWithEstimate.ts';
 import { respondWithStored } from './respondWithStored.ts';
+import { saidElsewhere } from './saidElsewhere.ts';
 import type { UnfinishedResponses } from './unfinishedResponses.ts';
 
 export interface RunDeps
@@ -149,6 +150,7 @@ async function runStored(deps: RunDeps, request: InferenceRequest, client: Clien
 
 async function runPlanned(deps: RunDeps, request: InferenceRequest, client: ClientConnection): Promise<void> {
   const { key, observed } = request;
+  observed.saidElsewhere = saidElsewhere(key, request.headers, request.action);
   const planning = planOf(deps, request, client);
   const plan = planning instanceof Promise ? await planning : planning;
   if (plan.kind === 'generation') {

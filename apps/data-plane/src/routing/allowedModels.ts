@@ -14,7 +14,10 @@ import { findNamedModels } from '../formats/namedModels.ts';
 const NO_POLICIES: readonly string[] = [];
 
 /** The policies by which aliases are chosen, the nearest first. */
-export function policyIdsOf({ policies }: ResolvedKey, { names }: RoutingTable): readonly string[] {
+export function policyIdsOf(
+  { policies }: Pick<ResolvedKey, 'policies'>,
+  { names }: RoutingTable,
+): readonly string[] {
   return names.hasPolicyAliases ? policies.map(({ bucket }) => bucket.policyId) : NO_POLICIES;
 }
 
@@ -63,6 +66,29 @@ export function namedTargets(
     const model = table.models.get(id);
     return model ? [{ model, connector }] : [];
   });
+}
+
+const NO_MODELS: readonly string[] = [];
+
+/**
+ * The ids of the models that a request names beside its own, for the limits of the key that count by model. Empty if it has none, or the
+ * request names none.
+ */
+export function otherModelsFor(
+  { limits, policies }: ResolvedKey,
+  { operation, body }: Pick<GenerationRequest, 'operation' | 'body'>,
+  connector: RoutableConnector,
+  table: RoutingTable,
+): readonly string[] {
+  if (limits.every(({ countsAll }) => countsAll)) return NO_MODELS;
+  const ids = new Set<string>();
+  body.read((bytes) => {
+    findNamedModels(bytes, operation.requestFields, (_path, name) => {
+      const at = { connector, policyIds: policyIdsOf({ policies }, table), table };
+      for (const id of idsOf(name, at)) if (limits.some(({ counts }) => counts(id))) ids.add(id);
+    });
+  });
+  return ids.size > 0 ? [...ids].sort() : NO_MODELS;
 }
 
 /**

@@ -84,6 +84,11 @@ export class TargetSelector {
     this.#candidates = this.#candidates.filter((candidate) => candidate !== target);
   }
 
+  /** Removes all targets of these models. */
+  excludeModels(isExcluded: (modelId: string) => boolean): void {
+    this.#candidates = this.#candidates.filter(({ model }) => !isExcluded(model.id));
+  }
+
   /** The targets for which a failure was recorded. */
   get failed(): Iterable<Target> {
     return this.#failures?.keys() ?? [];

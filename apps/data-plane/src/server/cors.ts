@@ -12,6 +12,7 @@ const EXPOSED = [
   'x-svc-cache',
   'x-svc-cost-micro-usd',
   'x-svc-dropped',
+  'x-svc-skipped',
   'x-svc-estimated',
   'x-svc-model',
   'x-svc-overhead-ms',

@@ -81,6 +81,44 @@ describe('a request that a budget does not cover', () => {
     );
   });
 
+  it('learns no figures of a counter that other keys may share by its value, unless its caller is an operator', () => {
+    const limit = { id: 'lim_1', name: 'each user', scope: 'user', models: [], value: 'ann' };
+    const bucket = { ...policy.bucket, policyId: 'pol_1.lim_1', subject: 'user:ann' };
+    const { message, details } = refused(6_000_000n, { output }, undefined, { ...policy, bucket, limit });
+    expect(message).toContain('the limit each user for user ann');
+    expect(details).toMatchObject({ policy_id: 'pol_1', limit_id: 'lim_1', value: 'ann' });
+    expect(JSON.stringify([message, details])).not.toMatch(/5000|4000|1000/);
+    const shown = refused(6_000_000n, { showsParentFigures: true }, undefined, { ...policy, bucket, limit });
+    expect(shown.details).toMatchObject({ limit_micro_usd: 5_000, spent_micro_usd: 4_000 });
+    const own = { ...bucket, subject: 'key:key_1' };
+    const ofKey = refused(6_000_000n, {}, undefined, {
+      ...policy,
+      bucket: own,
+      limit: { ...limit, value: undefined },
+    });
+    expect(ofKey.details).toMatchObject({ limit_micro_usd: 5_000, spent_micro_usd: 4_000 });
+  });
+
+  it('learns why it counts in `others`, or among those without attribution, and what can be done', () => {
+    const limit = { id: 'lim_1', name: 'each user', scope: 'user', models: [], value: undefined };
+    const at = (subject: string) => {
+      const bucket = { ...policy.bucket, policyId: 'pol_1.lim_1', subject };
+      return refused(6_000_000n, {}, undefined, { ...policy, bucket, limit }).message;
+    };
+    expect(at('others')).toMatch(/for all further values of user.*max_counters.*ask an operator to raise/);
+    expect(at('unknown')).toContain('for all requests without user');
+    expect(at('unknown')).not.toContain('max_counters');
+  });
+
+  it('learns why a limit for other models counts it', () => {
+    const limit = { id: 'lim_1', name: 'large', scope: 'policy', models: ['*/large'], value: undefined };
+    const bucket = { ...policy.bucket, policyId: 'pol_1.lim_1', subject: 'policy' };
+    const messageOf = (namesOtherModels: boolean) =>
+      refused(6_000_000n, { namesOtherModels }, undefined, { ...policy, bucket, limit }).message;
+    expect(messageOf(true)).toMatch(/counts models by \*\/large\. It counts this request, because/);
+    expect(messageOf(false)).not.toContain('*/large');
+  });
+
   it('learns no figures of a parent policy', () => {
     const parent = { ...policy, isGoverning: false };
     const { message, details, param } = refused(6_000_000n, { output }, undefined, parent);

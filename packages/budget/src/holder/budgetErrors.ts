@@ -1,8 +1,16 @@
 import { microFromNano } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { definedBy, isPrincipalSubject, POLICY_SUBJECT } from '../bucketRef.ts';
-import { LimitError, type RefusingCounter } from '../limitError.ts';
-import type { BudgetedPolicy } from '../policies.ts';
+import {
+  type BucketRef,
+  definedBy,
+  isOfAttribution,
+  isPrincipalSubject,
+  OTHERS_SUBJECT,
+  POLICY_SUBJECT,
+  UNKNOWN_SUBJECT,
+} from '../bucketRef.ts';
+import { BUDGET_CONTENDED, BUDGET_UNAVAILABLE, LimitError, type RefusingCounter } from '../limitError.ts';
+import type { BudgetedPolicy, FurtherLimit } from '../policies.ts';
 import type { BucketFigures } from './lease.ts';
 
 /** The field of a request that limits its output, and with it what is reserved. */
@@ -20,6 +28,8 @@ export interface RefusedRequest {
   readonly estimateNanoUsd: bigint;
   /** Undefined if the request has no output, as for embeddings. */
   readonly output?: OutputLimit | undefined;
+  /** Other models than the one that it asks for may answer it, or work on the response. Default: none. */
+  readonly namesOtherModels?: boolean;
   /** Its caller may see a parent policy's figures, which include other principals' spend. */
   readonly showsParentFigures: boolean;
 }
@@ -28,16 +38,20 @@ export interface RefusedRequest {
 export function budgetExhausted(
   policy: BudgetedPolicy,
   figures: Figures,
-  { estimateNanoUsd, output, showsParentFigures }: RefusedRequest,
+  { estimateNanoUsd, output, namesOtherModels = false, showsParentFigures }: RefusedRequest,
 ): AppError {
   const { limitNanoUsd, spentNanoUsd } = figures;
   const reset = policy.windowEndMs === undefined ? null : new Date(policy.windowEndMs).toISOString();
-  const mayKnow = policy.isGoverning || showsParentFigures;
+  const { limit, bucket } = policy;
+  // By a value that any key may name, a caller would learn what the customers of others spend.
+  const isShared = limit !== undefined && isOfAttribution(bucket.subject);
+  const mayKnow = (policy.isGoverning && !isShared) || showsParentFigures;
   const shortage = { policy, estimateNanoUsd, output, reset };
-  const { message, param } =
+  const { message: reason, param } =
     mayKnow && limitNanoUsd !== undefined
       ? explained(shortage, limitNanoUsd, spentNanoUsd)
       : unexplained(shortage);
+  const message = reason + whyOthers(policy) + (namesOtherModels ? whyCounted(policy) : '');
   const counter = {
     ...budgetOf(policy),
     limit: limitNanoUsd,
@@ -50,8 +64,8 @@ export function budgetExhausted(
     details: {
       estimate_micro_usd: microFromNano(estimateNanoUsd),
       ...limitFields(policy),
+      ...((policy.isGoverning || showsParentFigures) && { policy_id: definedBy(bucket).policyId }),
       ...(mayKnow && {
-        policy_id: definedBy(policy.bucket).policyId,
         limit_micro_usd: limitNanoUsd === undefined ? null : microFromNano(limitNanoUsd),
         spent_micro_usd: microFromNano(spentNanoUsd),
       }),
@@ -71,16 +85,32 @@ const HEADERS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** A request lacks the attribution, such as `user` or `labels.tier`, without which a further limit lets none pass. */
-export function attributionRequired(limit: string, attribution: string): AppError {
+export function attributionRequired(limit: string, bucket: BucketRef, attribution: string): AppError {
   const header = HEADERS.get(attribution);
   const label = attribution.replace(/^labels\./, '');
   const send = header === undefined ? `X-Svc-Labels: ${label}=<value>` : `${header}: <value>`;
-  return new AppError(
+  const { limitId } = definedBy(bucket);
+  return new LimitError(
+    { bucket: { ...bucket, subject: UNKNOWN_SUBJECT }, name: limit, limits: 'budget' },
     'invalid_request',
     'attribution_required',
     `The limit ${limit} counts by ${attribution}, which this request does not name. Send the header ${send}.`,
-    { param: header ?? 'X-Svc-Labels' },
+    { param: header ?? 'X-Svc-Labels', details: { limit_id: limitId, limit } },
   );
+}
+
+/** Why a request counts in `others`, and what can be done about it. */
+function whyOthers({ limit, bucket: { subject } }: BudgetedPolicy): string {
+  if (!limit || subject !== OTHERS_SUBJECT) return '';
+  return ` This key has named as many values of ${limit.scope} as max_counters of the limit allows in a window, so further ones share this counter: ask an operator to raise max_counters or others_limit_micro_usd.`;
+}
+
+/** Why a limit by model may count a request for another one. */
+function whyCounted({ limit }: BudgetedPolicy): string {
+  if (!limit || limit.models.length === 0) return '';
+  const [first, ...others] = limit.models;
+  const patterns = others.length > 0 ? `${first} and ${others.length} more patterns` : `${first}`;
+  return ` This limit counts models by ${patterns}. It counts this request, because the request names other models beside its own: ask for one model, without others, to count in the limits of that one only.`;
 }
 
 /** Which limit it is, with the caller's own value only. */
@@ -142,13 +172,18 @@ function whenReset(reset: string | null): string {
 
 /** Whose budget it is: other keys may have spent one that is shared. */
 function ownerOf({ isGoverning, bucket: { subject }, limit }: BudgetedPolicy): string {
-  if (limit)
-    return limit.value === undefined
-      ? `the limit ${limit.name}`
-      : `the limit ${limit.name} for ${limit.scope} ${limit.value}`;
+  if (limit) return ofFurther(limit, subject);
   if (!isGoverning) return 'a parent policy';
   if (subject === POLICY_SUBJECT) return "this key's policy, for all keys below it";
   return isPrincipalSubject(subject) ? "this key's principal, for all its keys" : 'this key';
+}
+
+function ofFurther({ name, scope, value }: FurtherLimit, subject: string): string {
+  if (value !== undefined) return `the limit ${name} for ${scope} ${value}`;
+  if (subject === OTHERS_SUBJECT) return `the limit ${name} for all further values of ${scope}`;
+  return subject === UNKNOWN_SUBJECT
+    ? `the limit ${name} for all requests without ${scope}`
+    : `the limit ${name}`;
 }
 
 function microUsd(nanoUsd: bigint): string {
@@ -160,17 +195,21 @@ export function budgetContended(policy: BudgetedPolicy | undefined): AppError {
   const whose = policy ? ownerOf(policy) : 'this key';
   const message = `Running requests hold what is left of the budget of ${whose}. Try again in a second.`;
   const options = { headers: { 'x-should-retry': 'true', 'retry-after': '1' } };
-  if (!policy) return new AppError('quota', 'budget_contended', message, options);
-  return new LimitError(budgetOf(policy), 'quota', 'budget_contended', message, options);
+  if (!policy) return new AppError('quota', BUDGET_CONTENDED, message, options);
+  return new LimitError(budgetOf(policy), 'quota', BUDGET_CONTENDED, message, options);
 }
 
-function budgetOf({ bucket, windowEndMs }: BudgetedPolicy): RefusingCounter {
-  return { bucket, limits: 'budget', resetsAtMs: windowEndMs };
+function budgetOf({ bucket, windowEndMs, limit }: BudgetedPolicy): RefusingCounter {
+  return { bucket, name: limit?.name, limits: 'budget', resetsAtMs: windowEndMs };
 }
 
-/** The lease is used up or expired, and the control plane does not respond, or has closed this proxy's epoch. */
-export function budgetUnavailable(cause: unknown): AppError {
-  const message =
-    'The budget of this key cannot be checked right now: this proxy has no lease left, and the control plane is unreachable or grants it none. Try again, through another proxy if there is one.';
-  return new AppError('unavailable', 'budget_unavailable', message, { cause });
+/**
+ * The lease is used up or expired, and the control plane does not respond, or has closed this proxy's epoch. `limit`: the further limit that
+ * lacks a lease, if no policy's own budget does.
+ */
+export function budgetUnavailable(cause: unknown, limit?: BudgetedPolicy): AppError {
+  const whose = limit ? ownerOf(limit) : 'this key';
+  const message = `The budget of ${whose} cannot be checked right now: this proxy has no lease left, and the control plane is unreachable or grants it none. Try again, through another proxy if there is one.`;
+  if (!limit) return new AppError('unavailable', BUDGET_UNAVAILABLE, message, { cause });
+  return new LimitError(budgetOf(limit), 'unavailable', BUDGET_UNAVAILABLE, message, { cause });
 }

@@ -122,7 +122,7 @@ export class LeaseBook {
       const failed = shortages.find(({ entry }) => wait.hasFailed(entry));
       const isLive = this.#deps.isLive();
       if ((failed && !isLive) || wait.isAnswerOverdue(nowMs, isLive) || shortages.length === 0) {
-        throw budgetUnavailable(failed?.entry.failure);
+        throw budgetUnavailable(failed?.entry.failure, onlyFurther(shortages));
       }
       // The control plane answered and spend leaves room, so others hold it.
       const contended = shortages.find(({ entry }) => wait.isAnswered(entry));
@@ -270,6 +270,11 @@ function isOthers({ lease }: LeaseEntry): boolean {
   return lease.bucket.subject === OTHERS_SUBJECT;
 }
 
+/** The first of them if all are further limits: another model may not count in these. */
+function onlyFurther(shortages: readonly Shortage[]): BudgetedPolicy | undefined {
+  return shortages.every(({ policy }) => policy.limit) ? shortages[0]?.policy : undefined;
+}
+
 function assertOpen({ entry: { lease } }: Shortage): void {
   if (lease.figures?.outcome === 'closed') throw budgetUnavailable('the epoch is closed');
 }
@@ -277,11 +282,11 @@ function assertOpen({ entry: { lease } }: Shortage): void {
 /** Throws if spend leaves no room for the amount. */
 function assertNotExhausted(
   { policy, entry: { lease }, needed }: Shortage,
-  { output, showsParentFigures }: Omit<RefusedRequest, 'estimateNanoUsd'>,
+  asked: Omit<RefusedRequest, 'estimateNanoUsd'>,
 ): void {
   const { figures } = lease;
   if (figures && lease.available < needed && lease.isExhaustedFor(needed)) {
-    throw budgetExhausted(policy, figures, { estimateNanoUsd: needed, output, showsParentFigures });
+    throw budgetExhausted(policy, figures, { ...asked, estimateNanoUsd: needed });
   }
 }
 

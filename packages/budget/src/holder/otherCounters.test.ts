@@ -5,7 +5,7 @@ import type { BudgetedPolicy } from '../policies.ts';
 import { bucketsOf } from './leaseBook.ts';
 
 const NO_FIGURES = { showsParentFigures: false };
-const LIMIT = { id: 'lim_1', name: 'each user', scope: 'user' };
+const LIMIT = { id: 'lim_1', name: 'each user', scope: 'user', models: [] };
 
 function counterOf(subject: string, limit: BudgetedPolicy['limit']): BudgetedPolicy {
   const made = budgeted('pol_1.lim_1', { windowEndMs: 86_400_000, limit });
@@ -64,7 +64,6 @@ describe('the counter of a value that its key may not open', () => {
         limit: 'each user',
         counter_scope: 'user',
         value: null,
-        limit_micro_usd: 0,
       },
     });
     await book.close();

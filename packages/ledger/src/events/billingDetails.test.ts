@@ -20,6 +20,7 @@ const NONE = {
   unpriced: [],
   pricedModel: '',
   dropped: [],
+  skipped: [],
 };
 
 describe('the details of a row', () => {
@@ -39,6 +40,7 @@ describe('the details of a row', () => {
       unpriced: ['tool:web_search'],
       pricedModel: 'a/b',
       dropped: ['metadata.user_id changed'],
+      skipped: ['mock/large large models'],
     };
     expect(detailsOf({ details: JSON.parse(columnOf(usage, details) ?? '') })).toEqual({
       inputAudioTokens: 1,

@@ -18,6 +18,8 @@ export interface BillingDetails extends MediaTokens {
   readonly pricedModel: string;
   /** What of the request the vendor did not get as it was sent. */
   readonly dropped: readonly string[];
+  /** The models that its request passed over, each with the further limit that had no headroom for it. */
+  readonly skipped: readonly string[];
 }
 
 /** The column: only what is not as for text at the list price. */
@@ -30,6 +32,7 @@ type DetailsColumn = Partial<
     readonly unpriced: readonly string[];
     readonly priced_model: string;
     readonly dropped: readonly string[];
+    readonly skipped: readonly string[];
   }
 >;
 
@@ -52,6 +55,7 @@ function texts(details: NonNullable<UsageEventFields['details']>): DetailsColumn
   atMost(MAX_ENTRIES, 'the number of tools', toolUses.length);
   atMost(MAX_ENTRIES, 'the number of unpriced items', details.unpriced.length);
   atMost(MAX_ENTRIES, 'the number of dropped fields', details.dropped.length);
+  atMost(MAX_ENTRIES, 'the number of skipped models', details.skipped.length);
   return {
     service_tier: storable('service_tier', details.serviceTier),
     speed: storable('speed', details.speed),
@@ -60,6 +64,7 @@ function texts(details: NonNullable<UsageEventFields['details']>): DetailsColumn
     unpriced: details.unpriced.map((item) => storable('an unpriced item', item)),
     priced_model: storable('priced_model', details.pricedModel),
     dropped: details.dropped.map((field) => storable('a dropped field', field)),
+    skipped: details.skipped.map((model) => storable('a skipped model', model)),
   };
 }
 
@@ -85,6 +90,7 @@ export function detailsOf({ details }: { readonly details: unknown }): BillingDe
     unpriced: column.unpriced ?? [],
     pricedModel: column.priced_model ?? '',
     dropped: column.dropped ?? [],
+    skipped: column.skipped ?? [],
   };
 }
 

@@ -57,6 +57,7 @@ interface Given {
   readonly headers?: Record<string, string>;
   readonly details?: PriceDetails;
   readonly dropped?: readonly string[];
+  readonly skipped?: readonly string[];
 }
 
 function parts({
@@ -67,6 +68,7 @@ function parts({
   headers = {},
   details = LIST_PRICE_DETAILS,
   dropped = [],
+  skipped = [],
 }: Given) {
   const head = eventHead(
     {
@@ -94,6 +96,7 @@ function parts({
       usage,
       details,
       dropped,
+      skipped,
       costNanoUsd: cutCost(costOfTokens(usage)),
       estimated: false,
       outcome: Outcome.SUCCESS,
@@ -264,10 +267,18 @@ it('has no tail beyond what the spool keeps free for it, and none of an id that 
       responseId,
       details,
       dropped: names,
+      skipped: names,
     });
     expect(tail.length).toBeLessThan(4_096);
     expect(['', responseId]).toContain(fromBinary(UsageEventSchema, tail).responseId);
   }
+});
+
+it('has the models that were passed over', () => {
+  const skipped = ['mock/large large models', '2 more'];
+  const { head, tail } = parts({ skipped });
+  const { details } = fromBinary(UsageEventSchema, Buffer.concat([head, tail]));
+  expect(details).toMatchObject({ skipped, dropped: [] });
 });
 
 it('has what the vendor did not get', () => {

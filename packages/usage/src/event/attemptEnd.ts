@@ -43,4 +43,6 @@ export interface AttemptEnd extends OutcomeAndStatus {
   readonly responseId: string;
   /** What of the request the vendor did not get as it was sent. */
   readonly dropped: readonly string[];
+  /** The models that its request passed over, since further limits had no headroom for them: `mock/large large models`. */
+  readonly skipped: readonly string[];
 }

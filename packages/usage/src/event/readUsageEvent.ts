@@ -27,7 +27,7 @@ export type TokenUsageFields = Pick<
 
 type UsageDetailsFields = Pick<
   UsageDetails,
-  'serviceTier' | 'speed' | 'geography' | 'toolUses' | 'unpriced' | 'pricedModel' | 'dropped'
+  'serviceTier' | 'speed' | 'geography' | 'toolUses' | 'unpriced' | 'pricedModel' | 'dropped' | 'skipped'
 >;
 
 /** The fields of a usage event other than its payer and its attribution. */

@@ -49,6 +49,7 @@ const anyEvent: fc.Arbitrary<UsageEvent> = fc
         unpriced: fc.array(anyText, { maxLength: 2 }),
         pricedModel: anyText,
         dropped: fc.array(anyText, { maxLength: 2 }),
+        skipped: fc.array(anyText, { maxLength: 2 }),
       }),
       { nil: undefined },
     ),

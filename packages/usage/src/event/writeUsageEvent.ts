@@ -161,10 +161,12 @@ const MAX_DETAIL_LENGTH = 48;
 /** With how many more there are. */
 const MAX_DROPPED = 9;
 const MAX_DROPPED_LENGTH = 96;
+/** With how many more there are. */
+const MAX_SKIPPED = 4;
 
 /** Most requests go out as they are, and are served at the list price of text: they have no details. */
-function encodedDetails({ details, dropped }: AttemptEnd): Uint8Array {
-  if (details === LIST_PRICE_DETAILS && dropped.length === 0) return NO_DETAILS;
+function encodedDetails({ details, dropped, skipped }: AttemptEnd): Uint8Array {
+  if (details === LIST_PRICE_DETAILS && dropped.length === 0 && skipped.length === 0) return NO_DETAILS;
   const { service, toolUses, unpriced, pricedModel } = details;
   const uses = Object.entries(toolUses).slice(0, MAX_DETAILS);
   return toBinary(
@@ -178,6 +180,7 @@ function encodedDetails({ details, dropped }: AttemptEnd): Uint8Array {
         unpriced: unpriced.slice(0, MAX_DETAILS).map(detailName),
         pricedModel: printable(pricedModel.slice(0, MAX_MODEL_LENGTH)),
         dropped: dropped.slice(0, MAX_DROPPED).map((field) => printable(field.slice(0, MAX_DROPPED_LENGTH))),
+        skipped: skipped.slice(0, MAX_SKIPPED).map((model) => printable(model.slice(0, MAX_DROPPED_LENGTH))),
       },
     }),
   );

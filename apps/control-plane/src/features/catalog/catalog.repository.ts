@@ -55,6 +55,12 @@ export async function findModelsById(db: Database, ids: readonly string[]): Prom
     .execute();
 }
 
+/** The ids of all models, disabled ones included. */
+export async function findModelIds(db: Database): Promise<string[]> {
+  const rows = await db.selectFrom('models').select('id').where('deleted_at', 'is', null).execute();
+  return rows.map(({ id }) => id);
+}
+
 /** Reads a model, deleted or not, and locks it and its price until the transaction ends. */
 export async function lockModel(tx: Tx, id: string): Promise<ModelRow | undefined> {
   return await tx.selectFrom('models').selectAll().where('id', '=', id).forUpdate().executeTakeFirst();

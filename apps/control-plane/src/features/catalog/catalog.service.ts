@@ -71,6 +71,7 @@ export async function pricedModels(
   });
 }
 
+export { findModelIds } from './catalog.repository.ts';
 export type { NamedModel } from './enabledModels.repository.ts';
 
 /** The first models of the catalog that are enabled, with a price or without, by id. With `ids`, only of those. */

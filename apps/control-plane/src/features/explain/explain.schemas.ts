@@ -1,7 +1,8 @@
 import { STAGES } from '@weighbridge/domain';
 import { type Static, Type } from 'typebox';
-import { MicroUsd, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
+import { DateTime, MicroUsd, Nullable, OneOf, Strict, TextByName } from '../../shared/schemas.ts';
 import { Money, PriceSource } from '../catalog/prices.schemas.ts';
+import { Enforcement } from '../policies/policies.schemas.ts';
 import { Strategy } from '../profiles/profiles.schemas.ts';
 
 const ROUTES = [
@@ -17,6 +18,7 @@ const Route = OneOf(ROUTES, { title: 'Route' });
 /** No client asks for the last one. */
 const VendorRoute = OneOf([...ROUTES, 'converse'], { title: 'VendorRoute' });
 
+const Said = Type.Optional(Type.String({ maxLength: 1_000 }));
 const requestFields = {
   route: Type.Optional(Route),
   key_id: Type.Optional(
@@ -32,6 +34,25 @@ const requestFields = {
     Type.String({ maxLength: 1_000, description: 'The value of X-Svc-Workload-Type.' }),
   ),
   session_id: Type.Optional(Type.String({ maxLength: 1_000, description: 'The value of X-Svc-Session-Id.' })),
+  attribution: Type.Optional(
+    Strict(
+      {
+        user: Said,
+        team: Said,
+        project: Said,
+        env: Said,
+        namespace: Said,
+        workload: Said,
+        labels: Type.Optional(
+          TextByName({ maxLength: 1_000 }, { title: 'ExplainedLabels', maxProperties: 32 }),
+        ),
+      },
+      {
+        title: 'ExplainedAttribution',
+        description: 'What else the request says of whom it is for: which limits count it depends on that.',
+      },
+    ),
+  ),
 };
 /** The facts of a request that its routing depends on. */
 export const ExplainRequest = Strict(requestFields, { title: 'ExplainRequest' });
@@ -66,7 +87,26 @@ const ExplainedConnector = Type.Object(
   { title: 'ExplainedConnector' },
 );
 
-const ExplainedLimit = Type.Object(
+const figures = {
+  spent_micro_usd: Nullable(Type.Integer({ description: 'In this window. Null: not known without a key.' })),
+  headroom_micro_usd: Nullable(Type.Integer({ description: 'What is left. Null: unlimited, or not known.' })),
+  reset: Nullable(DateTime),
+};
+
+/** The limit of a policy itself. */
+export const ExplainedBudget = Type.Object(
+  {
+    policy_id: Type.String(),
+    counter_scope: Type.String(),
+    enforcement: Enforcement,
+    limit_micro_usd: Nullable(MicroUsd),
+    ...figures,
+  },
+  { title: 'ExplainedBudget' },
+);
+export type ExplainedBudget = Static<typeof ExplainedBudget>;
+
+export const ExplainedLimit = Type.Object(
   {
     policy_id: Type.String(),
     limit_id: Type.String(),
@@ -79,10 +119,19 @@ const ExplainedLimit = Type.Object(
       additionalProperties: { type: 'string' },
       description: 'Attribution that a request must have to count.',
     }),
+    enforcement: Enforcement,
+    effect: OneOf(['counts', 'refuses', 'none'], {
+      title: 'LimitEffect',
+      description:
+        'counts: the request reserves from it. refuses: the request lacks the attribution that it needs (400 `attribution_required`). none: the request has other attribution, or none, than it counts.',
+    }),
+    value: Nullable(Type.String({ description: 'Whose counter it is, if it is of a value of attribution.' })),
     limit_micro_usd: MicroUsd,
+    ...figures,
   },
   { title: 'ExplainedLimit' },
 );
+export type ExplainedLimit = Static<typeof ExplainedLimit>;
 
 /** The values of `resolved_name.by`, in the order in which the rules are tried. */
 const NameRule = OneOf(['id', 'alias', 'name', 'other_name'], {
@@ -114,6 +163,7 @@ export const Explanation = Type.Object(
     strategy: Nullable(Strategy),
     route: Route,
     policies: Type.Array(Type.String()),
+    budgets: Type.Array(ExplainedBudget, { description: 'The limits of these policies themselves.' }),
     chosen: Nullable(
       Type.Object(
         { model: Type.String(), connector_id: Type.String() },

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Database } from '@weighbridge/database';
 import {
-  compileModelPatterns,
   furthestStage,
-  microFromNano,
+  type LockedAttribution,
   moneyFromNano,
   ROUTER_PREFIX,
   type RoutingProfile,
@@ -15,15 +14,21 @@ import {
   workloadTypeKey,
 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { furtherLimits, type RouteName } from '@weighbridge/state';
+import type { RouteName } from '@weighbridge/state';
 import type { Caller } from '../../shared/caller.ts';
 import { routeTaken } from '../connectors/providers.ts';
 import { visibleKey } from '../keys/keys.service.ts';
 import type { ModelDeps } from '../models/models.service.ts';
-import { countersOfKey, type PolicyRow, policyChain } from '../policies/policies.service.ts';
+import {
+  countersOfKey,
+  countersWithoutKey,
+  type PolicyRow,
+  policyChain,
+} from '../policies/policies.service.ts';
 import { existingProfile, routingProfileOf } from '../profiles/profiles.service.ts';
 import { type Account, candidatesOf } from './candidates.service.ts';
 import type { ExplainNameRequest, ExplainRequest, Explanation } from './explain.schemas.ts';
+import { type ExplainedCaller, type ExplainedLimits, explainLimits } from './explainedLimits.service.ts';
 import { type ExplainedName, explainedName } from './explainedName.service.ts';
 
 export interface ExplainDeps extends ModelDeps {
@@ -49,10 +54,10 @@ export async function explainProfile(
   request: ExplainRequest,
 ): Promise<Explanation> {
   const profile = routingProfileOf(await existingProfile(deps.db, id));
-  const policies = await policiesOf(deps, caller, request);
+  const governed = await governedBy(deps, caller, request);
   const name = `${ROUTER_PREFIX}${profile.name}`;
   const resolved = { name, target: name, by: 'id', aliasId: undefined, sentName: undefined } as const;
-  return await explain(deps, request, { resolved, profile, policies });
+  return await explain(deps, request, { resolved, profile, ...governed });
 }
 
 /** Explains what a name stands for, and where a request with it would go. Throws a 404 if it stands for nothing. */
@@ -61,27 +66,31 @@ export async function explainName(
   caller: Caller,
   { model, ...request }: ExplainNameRequest,
 ): Promise<Explanation> {
-  const policies = await policiesOf(deps, caller, request);
+  const governed = await governedBy(deps, caller, request);
+  const { policies } = governed;
   const { route = DEFAULT_ROUTE } = request;
   return await explain(deps, request, {
     ...(await explainedName(deps, model, { policies, route })),
-    policies,
+    ...governed,
   });
 }
 
 const DEFAULT_ROUTE = 'chat_completions';
 
-interface Explained {
+interface Governed extends ExplainedCaller {
+  readonly policies: readonly PolicyRow[];
+}
+
+interface Explained extends Governed {
   readonly resolved: ExplainedName;
   /** Undefined: the name stands for a model. */
   readonly profile: RoutingProfile | undefined;
-  readonly policies: readonly PolicyRow[];
 }
 
 async function explain(
   deps: ExplainDeps,
   request: ExplainRequest,
-  { resolved, profile, policies }: Explained,
+  { resolved, profile, policies, counters, key }: Explained,
 ): Promise<Explanation> {
   const { route = DEFAULT_ROUTE } = request;
   const rule = profile ?? onlyModel(resolved.target);
@@ -102,8 +111,9 @@ async function explain(
     // A draw by weight is shown in the order of weights. `adaptive` has no order but its draw.
     random: rule.strategy === 'adaptive' ? deps.random : () => 0.5,
   });
+  const limits = await explainLimits(deps.db, { counters, key }, request, deps.now());
   const models = selection.ranked.map((ranked) =>
-    explainedModel(profile ? ranked : { ...ranked, why: NAMED }, route, policies),
+    explainedModel(profile ? ranked : { ...ranked, why: NAMED }, route, limits),
   );
   const first = models[0]?.connectors[0];
   return {
@@ -118,6 +128,7 @@ async function explain(
     strategy: profile?.strategy ?? null,
     route,
     policies: policies.map((policy) => policy.id),
+    budgets: limits.budgets,
     chosen: models[0] && first ? { model: models[0].model, connector_id: first.connector_id } : null,
     refusal: first ? null : REFUSALS[furthestStage(selection.excluded)],
     models,
@@ -148,22 +159,24 @@ function onlyModel(model: string): Pick<RoutingProfile, 'strategy' | 'targets' |
   return { strategy: 'ordered', targets: [{ model, weight: 1 }], constraints: {} };
 }
 
-async function policiesOf(
+async function governedBy(
   deps: ExplainDeps,
   caller: Caller,
   { key_id: keyId, policy_id: policyId }: ExplainRequest,
-): Promise<readonly PolicyRow[]> {
+): Promise<Governed> {
   if (keyId !== undefined && policyId !== undefined) {
     const message = 'Give either key_id or policy_id: a key has its own policies.';
     throw new AppError('validation', 'explain_ambiguous', message, { param: 'policy_id' });
   }
   if (policyId !== undefined) {
-    return (await policyChain(deps.db, policyId)) ?? raise(notFound('policy', 'policy_id'));
+    const policies = (await policyChain(deps.db, policyId)) ?? raise(notFound('policy', 'policy_id'));
+    return { policies, counters: countersWithoutKey(policies, deps.now()), key: undefined };
   }
-  if (keyId === undefined) return [];
+  if (keyId === undefined) return { policies: [], counters: [], key: undefined };
   const key = await visibleKey(deps, caller, keyId).catch(() => raise(notFound('key', 'key_id')));
   const { counters } = await countersOfKey(deps.db, key, deps.now());
-  return counters.map(({ policy }) => policy);
+  const attribution = key.attribution as LockedAttribution;
+  return { policies: counters.map(({ policy }) => policy), counters, key: { id: key.id, attribution } };
 }
 
 function notFound(kind: 'key' | 'policy', param: string): AppError {
@@ -179,12 +192,12 @@ function workloadOf({ workload_type: text }: ExplainRequest): string {
 function explainedModel(
   { model, why, connectors }: Selection<Account>['ranked'][number],
   route: RouteName,
-  policies: readonly PolicyRow[],
+  limits: ExplainedLimits,
 ): Explanation['models'][number] {
   return {
     model,
     why,
-    limits: policies.flatMap((policy) => limitsOn(policy, model)),
+    limits: limits.on(model),
     connectors: connectors.map(({ row, model: named, price, priceSource }) => ({
       connector_id: row.id,
       name: row.name,
@@ -196,19 +209,6 @@ function explainedModel(
       translated_to: translationOf(row, route, named),
     })),
   };
-}
-
-function limitsOn(policy: PolicyRow, model: string): Explanation['models'][number]['limits'] {
-  return furtherLimits(policy)
-    .filter(({ enforcement, models }) => enforcement !== 'off' && compileModelPatterns(models)(model))
-    .map(({ id, name, counter_scope, when, limit_nano_usd }) => ({
-      policy_id: policy.id,
-      limit_id: id,
-      name,
-      counter_scope,
-      when: { ...when },
-      limit_micro_usd: microFromNano(BigInt(limit_nano_usd)),
-    }));
 }
 
 /** Null: the request passes as it is. */
@@ -242,7 +242,7 @@ function notKnown(
       : 'Whether the session already has a pin. With one it keeps its model and connector; this explanation is for a new session.',
     key_id === undefined &&
       policy_id === undefined &&
-      'Whose request it is. Give key_id or policy_id to apply allowed_models.',
+      'Whose request it is. Give key_id or policy_id to apply allowed_models and limits.',
   ];
   return facts.filter((fact) => fact !== false);
 }

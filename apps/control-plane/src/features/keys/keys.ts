@@ -1,5 +1,6 @@
 import { isPrincipalId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import { problemOfValue } from '../../shared/attributionValues.ts';
 import {
   type Caller,
   credentialName,
@@ -102,7 +103,7 @@ export function assertExpiryAllowed(caller: Caller, expiresAt: Date | null): voi
 const MAX_LABEL_NAME = 64;
 
 /** Throws if the caller may not set an attribution, or if the name of a label is invalid. */
-export function assertAttributionAllowed(caller: Caller, { labels = {} }: Attribution): void {
+export function assertAttributionAllowed(caller: Caller, { labels = {}, ...texts }: Attribution): void {
   if (!isOperator(caller)) {
     throw new AppError(
       'permission',
@@ -112,13 +113,28 @@ export function assertAttributionAllowed(caller: Caller, { labels = {} }: Attrib
     );
   }
   const invalid = Object.keys(labels).find((name) => name === '' || Array.from(name).length > MAX_LABEL_NAME);
-  if (invalid === undefined) return;
-  throw new AppError(
-    'validation',
-    'attribution_invalid',
-    `The name of a label must have 1 to ${MAX_LABEL_NAME} characters: ${invalid ? `"${invalid.slice(0, 20)}…" is longer` : 'one is empty'}.`,
-    { param: 'attribution.labels' },
-  );
+  if (invalid !== undefined) {
+    throw attributionInvalid(
+      'attribution.labels',
+      `The name of a label must have 1 to ${MAX_LABEL_NAME} characters: ${invalid ? `"${invalid.slice(0, 20)}…" is longer` : 'one is empty'}.`,
+    );
+  }
+  for (const [name, value] of [...Object.entries(texts), ...labelFields(labels)]) {
+    const problem = problemOfValue(value);
+    if (problem) throw attributionInvalid(`attribution.${name}`, `The value of ${name} ${problem}.`);
+  }
+}
+
+/** Each with its name, which is in the value of a header: it has the same bounds. */
+function labelFields(labels: Readonly<Record<string, string>>): [string, string][] {
+  return Object.entries(labels).flatMap(([name, value]): [string, string][] => [
+    ['labels', name],
+    [`labels.${name}`, value],
+  ]);
+}
+
+function attributionInvalid(param: string, message: string): AppError {
+  return new AppError('validation', 'attribution_invalid', message, { param });
 }
 
 /** Throws a 403 if the caller may not issue keys for files: pruning by their owner would revoke them. */

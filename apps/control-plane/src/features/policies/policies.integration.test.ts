@@ -48,6 +48,8 @@ describe('a policy', () => {
       foreign_objects: 'any',
       translation: 'lenient',
       auto_cache: false,
+      attribution_headers: {},
+      user_from_body: false,
       requests_per_minute: null,
       tokens_per_minute: null,
       max_parallel: null,
@@ -65,6 +67,38 @@ describe('a policy', () => {
     expect((await api.call('GET', `/policies/${id}`)).body).toEqual({ id, ...policy });
   });
 
+  it('maps headers in lower case, and is not changed by the same in another case', async () => {
+    const { id, attribution_headers, user_from_body, updated_at } = await create({
+      name: 'mapping',
+      attribution_headers: { 'X-Customer': 'user' },
+      user_from_body: true,
+    });
+    expect([attribution_headers, user_from_body]).toEqual([{ 'x-customer': 'user' }, true]);
+    const again = await patch(String(id), { attribution_headers: { 'x-CUSTOMER': 'user' } });
+    expect(again.body.updated_at).toBe(updated_at);
+    const none = await patch(String(id), { attribution_headers: {} });
+    expect(none.body.attribution_headers).toEqual({});
+  });
+
+  it('warns of a limit for models that do not exist, and takes it', async () => {
+    const limits = [
+      { name: 'typo', models: ['acme/none-*'], limit_micro_usd: 5 },
+      { name: 'all', limit_micro_usd: 5 },
+      { name: 'known', models: ['nobody/*', 'openai/*'], limit_micro_usd: 5 },
+    ];
+    const made = await api.call('POST', '/policies', { body: { name: 'warned', limits } });
+    expect([made.status, made.body.warnings]).toEqual([
+      201,
+      [expect.stringMatching(/^The models of the limit typo match no model/)],
+    ]);
+    const read = await api.call('GET', `/policies/${made.body.id}`);
+    expect(read.body).not.toHaveProperty('warnings');
+    // They are no part of the policy.
+    expect(read.headers.etag).toBe(made.headers.etag);
+    const changed = await patch(String(made.body.id), { limits: [limits[1], limits[2]] });
+    expect(changed.body).not.toHaveProperty('warnings');
+  });
+
   it('has further limits, which stay what they are through edits and a new name', async () => {
     const user = { name: 'each user', counter_scope: 'user', limit_micro_usd: 5 };
     const opus = { name: 'opus', models: ['anthropic/claude-opus*'], limit_micro_usd: 7 };
@@ -78,7 +112,7 @@ describe('a policy', () => {
     const twice = await patch(String(id), { limits: [opus, { ...user, name: 'opus' }] });
     expect([twice.status, twice.body.error]).toMatchObject([
       422,
-      { code: 'limit_invalid', param: 'limits[1].name' },
+      { code: 'limit_invalid', param: 'limits.1.name' },
     ]);
     expect((await api.call('GET', `/policies/${id}`)).body.limits).toEqual(renamed.body.limits);
     const many = await patch(String(id), { limits: Array.from({ length: 51 }, () => opus) });
@@ -103,6 +137,18 @@ describe('a policy', () => {
     [{ foreign_objects: 'none' }, 400, 'invalid_request'],
     [{ translation: 'none' }, 400, 'invalid_request'],
     [{ auto_cache: 'yes' }, 400, 'invalid_request'],
+    [{ user_from_body: 'yes' }, 400, 'invalid_request'],
+    [{ attribution_headers: { 'x-a': 5 } }, 400, 'invalid_request'],
+    [
+      {
+        attribution_headers: Object.fromEntries(
+          Array.from({ length: 21 }, (_, n) => [`x-${n}`, `labels.l${n}`]),
+        ),
+      },
+      400,
+      'invalid_request',
+    ],
+    [{ attribution_headers: { cookie: 'user' } }, 422, 'attribution_headers_invalid'],
     [{ requests_per_minute: 0 }, 400, 'invalid_request'],
     [{ counter_version: 7 }, 400, 'invalid_request'],
     [{ name: ' ' }, 422, 'name_invalid'],

@@ -10,6 +10,7 @@ import {
   type PolicyAdminDeps,
   readPolicy,
 } from './policyAdmin.service.ts';
+import { withWarnings } from './policyWarnings.service.ts';
 
 export function policyRoutes(app: App, deps: PolicyAdminDeps): void {
   crudRoutes(app, {
@@ -17,11 +18,13 @@ export function policyRoutes(app: App, deps: PolicyAdminDeps): void {
     idParam: 'policy_id',
     schemas: { item: Policy, create: NewPolicy, update: PolicyChanges, list: PolicyQuery },
     assertExists: (id) => existingPolicy(deps.db, id),
+    unversioned: ['warnings'],
     createsOnce: true,
     create: {
       operationId: 'createPolicy',
       summary: 'Create a policy',
-      run: (caller, input, assertMatch) => createPolicy(deps, caller, input, assertMatch),
+      run: async (caller, input, assertMatch) =>
+        await withWarnings(deps.db, await createPolicy(deps, caller, input, assertMatch)),
     },
     list: {
       operationId: 'listPolicies',
@@ -36,7 +39,8 @@ export function policyRoutes(app: App, deps: PolicyAdminDeps): void {
     update: {
       operationId: 'updatePolicy',
       summary: 'Update a policy',
-      run: (caller, id, changes, assertMatch) => changePolicy(deps, caller, id, changes, assertMatch),
+      run: async (caller, id, changes, assertMatch) =>
+        await withWarnings(deps.db, await changePolicy(deps, caller, id, changes, assertMatch)),
     },
     delete: {
       operationId: 'deletePolicy',

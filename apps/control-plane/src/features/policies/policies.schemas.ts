@@ -48,7 +48,7 @@ const Thresholds = Type.Array(Type.Integer({ minimum: 1, maximum: 100 }), {
   maxItems: 20,
   description: 'In percent of the limit.',
 });
-const Enforcement = OneOf(['enforce', 'shadow', 'off'], {
+export const Enforcement = OneOf(['enforce', 'shadow', 'off'], {
   title: 'Enforcement',
   description: 'At a limit: `enforce` refuses, `shadow` only counts, `off` does nothing.',
 });
@@ -65,6 +65,7 @@ const ModelPatterns = (description: string) =>
 const Amount = (description: string) =>
   Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD, description });
 
+const MAX_ATTRIBUTION_HEADERS = 20;
 /** In a policy. Each matching one is a counter more that a request reserves from. */
 const MAX_LIMITS = 50;
 const MAX_COUNTERS = 10_000_000;
@@ -159,6 +160,19 @@ const settingsWithDefaults = {
   }),
   translation: TranslationRule,
   auto_cache: AutoCache,
+  attribution_headers: TextByName(
+    { minLength: 1, maxLength: 100 },
+    {
+      title: 'AttributionHeaders',
+      maxProperties: MAX_ATTRIBUTION_HEADERS,
+      description:
+        'Headers in which requests say whom they are for, each with what it says: `user`, `team`, `project`, `env`, `session`, `namespace`, `workload` or `labels.<name>`. `X-Svc-*` headers, and what the key locks, come first. Of a policy and its parents, the nearest one that has any counts.',
+    },
+  ),
+  user_from_body: Type.Boolean({
+    description:
+      'Whether a request without another user has the one that its body names in `safety_identifier`, `user` or `metadata.user_id`. It is enough if a parent says so.',
+  }),
   requests_per_minute: Rate('The limit of requests per minute.'),
   tokens_per_minute: Rate('The limit of tokens per minute.'),
   max_parallel: Rate('The limit of requests at the same time.'),
@@ -180,7 +194,18 @@ const PolicySettings = Type.Object({ name, ...settingsWithDefaults });
 export type PolicySettings = Static<typeof PolicySettings>;
 
 export const Policy = Type.Object(
-  { id: Type.String(), ...PolicySettings.properties, created_at: DateTime, updated_at: DateTime },
+  {
+    id: Type.String(),
+    ...PolicySettings.properties,
+    created_at: DateTime,
+    updated_at: DateTime,
+    warnings: Type.Optional(
+      Type.Array(Type.String(), {
+        description:
+          'Only in answers to a change: what about it may not be meant, such as a limit for models that do not exist.',
+      }),
+    ),
+  },
   { title: 'Policy' },
 );
 export type Policy = Static<typeof Policy>;

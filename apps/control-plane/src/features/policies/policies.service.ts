@@ -128,6 +128,13 @@ export async function policyChain(
   return policy && [policy, ...(await findParents(db, id))];
 }
 
+/** The counters of these policies at `now`, for no key: those of keys and principals have the subject of none. */
+export function countersWithoutKey(policies: readonly PolicyRow[], now: Date): Counter[] {
+  const windows = new Windows(now);
+  const key = { policy_id: null, principal_id: '', kind: 'service', counter_key_id: null } as const;
+  return policies.map((policy) => counterOf(policy, key, windows));
+}
+
 /** The default policy of a new database: ten dollars a month for each principal. */
 export async function createStarterPolicy(tx: Tx, now: Date): Promise<PolicyRow> {
   return await insertPolicy(tx, {

@@ -11,6 +11,7 @@ import type { AssertMatch } from '../../shared/preconditions.ts';
 import type { CacheSettings } from '../../shared/schemas.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { profileExists } from '../profiles/profiles.service.ts';
+import { validAttributionHeaders } from './attributionHeaders.ts';
 import { type CounterChange, updateCounters } from './counters.service.ts';
 import { assertEveryKeyGoverned, lockGovernance } from './governance.ts';
 import {
@@ -135,7 +136,12 @@ export async function changePolicy(
     const before = toPolicy(row);
     assertMatch(before);
     const limits = input.limits && limitColumns(input.limits, furtherLimits(row), now);
-    const asked = limits ? { ...input, limits: limits.map(presentLimit) } : input;
+    const headers = input.attribution_headers && validAttributionHeaders(input.attribution_headers);
+    const asked = {
+      ...input,
+      ...(limits && { limits: limits.map(presentLimit) }),
+      ...(headers && { attribution_headers: headers }),
+    };
     const changed = fieldChanges<PolicySettings>(before, asked);
     const names = Object.keys(changed);
     if (names.length === 0) return before;
@@ -271,6 +277,8 @@ function columns(settings: PolicySettings) {
     foreign_objects: settings.foreign_objects,
     translation: settings.translation,
     auto_cache: settings.auto_cache,
+    attribution_headers: JSON.stringify(validAttributionHeaders(settings.attribution_headers)),
+    user_from_body: settings.user_from_body,
     requests_per_minute: settings.requests_per_minute,
     tokens_per_minute: tokens === null ? null : BigInt(tokens),
     max_parallel: settings.max_parallel,
@@ -327,6 +335,8 @@ function toPolicy(row: PolicyRow): Policy {
     foreign_objects: row.foreign_objects,
     translation: row.translation,
     auto_cache: row.auto_cache,
+    attribution_headers: row.attribution_headers as Record<string, string>,
+    user_from_body: row.user_from_body,
     requests_per_minute: row.requests_per_minute,
     tokens_per_minute: row.tokens_per_minute === null ? null : Number(row.tokens_per_minute),
     max_parallel: row.max_parallel,

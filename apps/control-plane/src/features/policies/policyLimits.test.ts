@@ -74,27 +74,33 @@ it('what no limit can be is refused, with the field', () => {
   const before = made(USER);
   const [{ id } = { id: '' }] = before as LimitColumn[];
   const cases: Record<string, [string, PolicyLimit[]]> = {
-    'two of a name': ['limits[1].name', [USER, { ...OPUS, name: ' each user' }]],
-    'no name': ['limits[0].name', [{ ...USER, name: ' ' }]],
-    'a control character in the name': ['limits[0].name', [{ ...USER, name: 'a\u0007b' }]],
-    'an unknown id': ['limits[0].id', [{ ...USER, id: 'lim_1' }]],
+    'two of a name': ['limits.1.name', [USER, { ...OPUS, name: ' each user' }]],
+    'no name': ['limits.0.name', [{ ...USER, name: ' ' }]],
+    'a control character in the name': ['limits.0.name', [{ ...USER, name: 'a\u0007b' }]],
+    'an unknown id': ['limits.0.id', [{ ...USER, id: 'lim_1' }]],
     'an id twice': [
-      'limits[1].id',
+      'limits.1.id',
       [
         { ...USER, id },
         { ...OPUS, id },
       ],
     ],
-    'an unknown scope': ['limits[0].counter_scope', [{ ...USER, counter_scope: 'customer' }]],
-    'a label without a name': ['limits[0].counter_scope', [{ ...USER, counter_scope: 'label:' }]],
+    'an unknown scope': ['limits.0.counter_scope', [{ ...USER, counter_scope: 'customer' }]],
+    'a label without a name': ['limits.0.counter_scope', [{ ...USER, counter_scope: 'label:' }]],
     'a name of a label that no header has': [
-      'limits[0].counter_scope',
+      'limits.0.counter_scope',
       [{ ...USER, counter_scope: 'label:a=b' }],
     ],
-    'an unknown condition': ['limits[0].when', [{ ...USER, when: { session: 'x' } }]],
-    'a condition that none can meet': ['limits[0].when.user', [{ ...USER, when: { user: 'a\u0000' } }]],
-    'an unknown zone': ['limits[0].timezone', [{ ...USER, timezone: 'Vienna' }]],
-    'shadow by attribution': ['limits[0].enforcement', [{ ...USER, enforcement: 'shadow' }]],
+    'an unknown condition': ['limits.0.when', [{ ...USER, when: { session: 'x' } }]],
+    'a condition that none can meet': ['limits.0.when.user', [{ ...USER, when: { user: 'a\u0000' } }]],
+    'blanks around a value': ['limits.0.when.user', [{ ...USER, when: { user: ' ann' } }]],
+    'blanks around a label': ['limits.0.when', [{ ...USER, when: { 'labels.tier ': 'gold' } }]],
+    'blanks around a label of a scope': [
+      'limits.0.counter_scope',
+      [{ ...USER, counter_scope: 'label: tier' }],
+    ],
+    'an unknown zone': ['limits.0.timezone', [{ ...USER, timezone: 'Vienna' }]],
+    'shadow by attribution': ['limits.0.enforcement', [{ ...USER, enforcement: 'shadow' }]],
   };
   const found = Object.entries(cases).map(([name, [param, limits]]) => {
     try {

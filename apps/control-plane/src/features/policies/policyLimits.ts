@@ -1,7 +1,9 @@
 import { isTimezone, microFromNano, nanoFromMicro, newId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { isByAttribution, type LimitColumn } from '@weighbridge/state';
+import { problemOfValue } from '../../shared/attributionValues.ts';
 import { validDisplayName } from '../../shared/displayName.ts';
+import { isAttributionName, namesOf } from './attributionNames.ts';
 import type { PolicyLimit } from './policies.schemas.ts';
 import { sortedThresholds } from './policies.ts';
 
@@ -33,7 +35,7 @@ export function limitColumns(
   const kept = earlierLimits(given, before);
   const names = new Set<string>();
   return given.map((limit, at) => {
-    const field = `limits[${at}]`;
+    const field = `limits.${at}`;
     const complete = validLimit({ ...DEFAULTS, ...limit }, field);
     if (names.has(complete.name)) throw invalid(`${field}.name`, 'Two limits of a policy have this name.');
     names.add(complete.name);
@@ -70,8 +72,8 @@ function earlierLimits(
   const named = new Set<string>();
   for (const [at, { id }] of given.entries()) {
     if (id === undefined) continue;
-    if (!byId.has(id)) throw invalid(`limits[${at}].id`, 'This policy has no limit with this id.');
-    if (named.has(id)) throw invalid(`limits[${at}].id`, 'Two limits of the list have this id.');
+    if (!byId.has(id)) throw invalid(`limits.${at}.id`, 'This policy has no limit with this id.');
+    if (named.has(id)) throw invalid(`limits.${at}.id`, 'Two limits of the list have this id.');
     named.add(id);
   }
   const unnamed = new Map(before.filter(({ id }) => !named.has(id)).map((limit) => [limit.name, limit]));
@@ -118,35 +120,28 @@ function countedBy({
   return JSON.stringify([[...models].sort(), conditions, counter_scope, unknown, window_kind, timezone]);
 }
 
-const LABEL = /^[^=,\p{C}]{1,64}$/u;
-const WHEN: ReadonlySet<string> = new Set(['user', 'team', 'project', 'env', 'workload_type', 'namespace']);
-const SCOPES: ReadonlySet<string> = new Set([
+const WHEN = ['user', 'team', 'project', 'env', 'workload_type', 'namespace'] as const;
+const SCOPES = [
   ...['key', 'principal', 'policy'],
   ...['user', 'team', 'project', 'env', 'session', 'workload', 'namespace'],
-]);
+];
+
+const LABEL_SCOPE = 'label:';
 
 function validLimit(limit: CompleteLimit, field: string): CompleteLimit {
   const { when, counter_scope: scope, timezone, enforcement } = limit;
   for (const [name, value] of Object.entries(when)) {
-    if (!WHEN.has(name) && !isNamed(name, 'labels.')) {
-      const known = [...WHEN, 'labels.<name>'].join(', ');
+    if (!isAttributionName(name, WHEN)) {
       throw invalid(
         `${field}.when`,
-        `There is no attribution of the name ${JSON.stringify(name)}: use ${known}.`,
+        `There is no attribution of the name ${JSON.stringify(name)}: use ${namesOf(WHEN)}.`,
       );
     }
-    if (/\p{Cc}/u.test(value)) {
-      throw invalid(
-        `${field}.when.${name}`,
-        'No attribution has control characters, so it would match no request.',
-      );
-    }
+    const problem = problemOfValue(value);
+    if (problem) throw invalid(`${field}.when.${name}`, `The value would match no request: it ${problem}.`);
   }
-  if (!SCOPES.has(scope) && !isNamed(scope, 'label:')) {
-    throw invalid(
-      `${field}.counter_scope`,
-      `counter_scope must be one of ${[...SCOPES, 'label:<name>'].join(', ')}.`,
-    );
+  if (!isAttributionName(scope, SCOPES, LABEL_SCOPE)) {
+    throw invalid(`${field}.counter_scope`, `counter_scope must be one of ${namesOf(SCOPES, LABEL_SCOPE)}.`);
   }
   if (!isTimezone(timezone)) {
     throw invalid(`${field}.timezone`, 'timezone must be an IANA name such as Europe/Berlin or UTC.');
@@ -158,10 +153,6 @@ function validLimit(limit: CompleteLimit, field: string): CompleteLimit {
     );
   }
   return { ...limit, name: validDisplayName(limit.name, `${field}.name`) };
-}
-
-function isNamed(text: string, prefix: string): boolean {
-  return text.startsWith(prefix) && LABEL.test(text.slice(prefix.length));
 }
 
 function invalid(param: string, message: string): AppError {

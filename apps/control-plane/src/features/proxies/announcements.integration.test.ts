@@ -80,6 +80,8 @@ const anyPolicy = (which: 'own' | 'parent' | 'replacement') =>
     [`stored objects of ${which}`, patchOf(which, { foreign_objects: 'own' })],
     [`translation of ${which}`, patchOf(which, { translation: 'strict' })],
     [`caching of prompts of ${which}`, patchOf(which, { auto_cache: true })],
+    [`headers of ${which}`, patchOf(which, { attribution_headers: { 'x-customer': 'user' } })],
+    [`users of bodies of ${which}`, patchOf(which, { user_from_body: true })],
     [`hard fields of ${which}`, patchOf(which, { hard_allow_fields: ['metadata'] })],
     [`cache of ${which}`, patchOf(which, { cache: { scope: 'policy', ttl_seconds: 60 } })],
     [`window of ${which}`, patchOf(which, { window: 'hour' })],

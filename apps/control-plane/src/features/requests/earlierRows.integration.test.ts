@@ -126,6 +126,7 @@ it('rows of before prices had dimensions read as they were', async () => {
         unpriced: [],
         priced_model: null,
         dropped: [],
+        skipped: [],
         cost_micro_usd: 1,
         cost_nano_usd: '1234',
         price_version: 7,

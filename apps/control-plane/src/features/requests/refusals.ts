@@ -1,4 +1,4 @@
-import { definedBy } from '@weighbridge/budget';
+import { definedBy, isOfAttribution } from '@weighbridge/budget';
 import { microFromNano } from '@weighbridge/domain';
 import type { RefusedRequestRow, RefusingCounter } from '@weighbridge/ledger';
 import type { Refusal } from './requests.schemas.ts';
@@ -27,7 +27,7 @@ export function presentRefusal(
     endpoint: row.endpoint,
     policy_id: policyId ?? null,
     policy_name: (policyId && policyNames.get(policyId)) ?? null,
-    counter: counter && presentCounter(counter, policyId !== undefined),
+    counter: counter && presentCounter(counter, policyId !== undefined && seesFigures(counter, viewer)),
     count,
     by_code: Object.fromEntries(byCode),
   };
@@ -41,6 +41,12 @@ export function shownPolicyOf(
   const refusing = counter && definedBy({ policyId: counter.policy_id }).policyId;
   const isShown = refusing !== null && (refusing === policy_id || viewer.seesPolicy(refusing));
   return isShown ? refusing : undefined;
+}
+
+/** What a value spends that any key may name includes the spend of other principals' customers. */
+function seesFigures({ policy_id, subject }: RefusingCounter, viewer: PolicyViewer): boolean {
+  const { policyId, limitId } = definedBy({ policyId: policy_id });
+  return limitId === undefined || !isOfAttribution(subject) || viewer.seesPolicy(policyId);
 }
 
 function presentCounter(counter: RefusingCounter, isShown: boolean): ShownCounter {

@@ -96,6 +96,7 @@ describe('GET /requests/{request_id}', () => {
           unpriced: [],
           priced_model: null,
           dropped: [],
+          skipped: [],
           cost_micro_usd: 0,
           cost_nano_usd: '100',
           price_source: 'catalog',

@@ -81,6 +81,10 @@ export const Attempt = Type.Object(
       description:
         'What of the request the vendor did not get as it was sent, as in `x-svc-dropped`: `metadata.user_id changed`. Of more than eight, the last entry says how many more there are.',
     }),
+    skipped: Type.Array(Type.String(), {
+      description:
+        'Models that the request passed over before this attempt, each with the further limit that had no headroom for it, as in `x-svc-skipped`: `mock/large large models`. Of more than three, the last entry says how many more there are.',
+    }),
     cost_micro_usd: MicroUsd,
     cost_nano_usd: Type.String({ description: 'The exact cost, as a decimal integer.' }),
     price_source: PriceSource,

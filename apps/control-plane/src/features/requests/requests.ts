@@ -148,6 +148,7 @@ function presentDetails(details: BillingDetails) {
     unpriced: [...details.unpriced],
     priced_model: details.pricedModel || null,
     dropped: [...details.dropped],
+    skipped: [...details.skipped],
   };
 }
 

@@ -162,6 +162,7 @@ function detailsOfFinal(
     ...details,
     pricedModel: pricedModel === attempt.model ? '' : pricedModel,
     dropped: [],
+    skipped: [],
   });
 }
 
