@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { LeaseBook, RateBook } from '@weighbridge/budget';
+import { AccountBook, LeaseBook, RateBook } from '@weighbridge/budget';
 import type { LeaseRequestSchema, LeaseResponse } from '@weighbridge/contracts';
 import type { Metrics } from '@weighbridge/runtime';
 import type { Spool } from '@weighbridge/usage/recording';
@@ -14,10 +14,11 @@ export interface LimitsDeps {
   readonly metrics: Metrics;
 }
 
-/** The budgets and rate limits of this proxy, which lease their shares from the control plane. */
+/** The budgets, rate limits and accounts of this proxy, which lease their shares from the control plane. */
 export interface Limits {
   readonly budget: LeaseBook;
   readonly rates: RateBook;
+  readonly accounts: AccountBook;
   /** The last lease call failed: what leases have left is all that can be spent. */
   readonly grantsNothing: () => boolean;
 }
@@ -66,5 +67,18 @@ export function createLimits({ lease, spool, heartbeats, isLive, metrics }: Limi
     isLive,
     onShadowRefusal: (policy) => shadow.inc({ policy, limit: 'rate' }),
   });
-  return { budget, rates, grantsNothing: () => lastFailed };
+  const accounts = new AccountBook({
+    call,
+    producerId,
+    epoch,
+    nowMs: () => performance.now(),
+    liveProxies: () => heartbeats.liveProxies,
+    isLive,
+  });
+  metrics.gauge(
+    'weighbridge_account_waiting',
+    'Requests that wait for the account of a connector, which has nothing left of its limits.',
+    () => accounts.waiting,
+  );
+  return { budget, rates, accounts, grantsNothing: () => lastFailed };
 }

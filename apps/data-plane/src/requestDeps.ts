@@ -92,6 +92,7 @@ export function createRequestDeps(parts: ProxyParts, context: ServiceContext): S
     usage: parts.usage.log,
     budget: limits.budget,
     rates: limits.rates,
+    accounts: limits.accounts,
     usualTokens: (model) => heartbeats.p95OutputTokens(model),
     onReserveExceeded: counters.onReserveExceeded,
     upstreams: parts.upstreams,

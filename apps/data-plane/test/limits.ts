@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { type BucketRef, LeaseBook, type LeaseBookDeps, RateBook } from '@weighbridge/budget';
+import { AccountBook, type BucketRef, LeaseBook, type LeaseBookDeps, RateBook } from '@weighbridge/budget';
 import { BudgetLease_Outcome, LeaseResponseSchema } from '@weighbridge/contracts';
 
 /** The figures of a bucket at the control plane. */
@@ -45,7 +45,14 @@ export function openTestLimits(
     liveProxies: () => 1,
     isLive: () => true,
   });
-  return { budget, rates, usualTokens: () => undefined, onReserveExceeded: () => {} };
+  // A single proxy, which asks no one.
+  const accounts = new AccountBook({
+    ...common,
+    nowMs: () => performance.now(),
+    liveProxies: () => 1,
+    isLive: () => false,
+  });
+  return { budget, rates, accounts, usualTokens: () => undefined, onReserveExceeded: () => {} };
 }
 
 const NOTHING: TestBucket = { limitNanoUsd: 0n, spentNanoUsd: 0n };

@@ -49,7 +49,7 @@ import { openTestLimits } from './limits.ts';
 import { keysOf, type TestLimit, type TestSources } from './proxyKeys.ts';
 import { openTestUsageLog } from './usageLog.ts';
 
-export { ALICE, BOB, HARD, LIMITED, ONE_MODEL, OWN_ONLY, RATED, SPENT } from './proxyKeys.ts';
+export { ALICE, BOB, HARD, LIMITED, ONE_MODEL, OWN_ONLY, PATIENT, RATED, SPENT } from './proxyKeys.ts';
 
 /** A proxy with an in-memory control plane and ledger. */
 export interface TestProxy {

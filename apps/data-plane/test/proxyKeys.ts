@@ -16,6 +16,8 @@ export const SPENT = `sk-svc-spent-${'d'.repeat(32)}`;
 export const OWN_ONLY = `sk-svc-strict-${'g'.repeat(32)}`;
 /** Its policy allows 60 requests and 6,000 tokens a minute. */
 export const RATED = `sk-svc-rated-${'e'.repeat(32)}`;
+/** Its requests wait for accounts at their limits. */
+export const PATIENT = `sk-svc-patient-${'h'.repeat(32)}`;
 
 /** Its policy has a budget and the further limits that a test gives, whose buckets the test fills. */
 export const LIMITED = `sk-svc-limited-${'h'.repeat(32)}`;
@@ -47,7 +49,7 @@ interface KeySettings {
   readonly policyCache: ResolvedKey['cache'];
 }
 
-/** The eight keys, under the policy that the test sets on the proxy. */
+/** The keys, under the policy that the test sets on the proxy. */
 export function keysOf(proxy: KeySettings, { restrictsModels, limits = [], sources = {} }: TestPolicy) {
   const keys = new Map([
     [hash(ALICE), resolved('alice')],
@@ -56,6 +58,7 @@ export function keysOf(proxy: KeySettings, { restrictsModels, limits = [], sourc
     [hash(SPENT), spentKey('spent')],
     [hash(HARD), spentKey('hard')],
     [hash(RATED), ratedKey()],
+    [hash(PATIENT), { ...resolved('patient'), queueMs: 60_000 }],
     [hash(LIMITED), limitedKey(limits, sources)],
     [hash(OWN_ONLY), { ...resolved('strict'), refusesForeignObjects: true }],
   ]);
@@ -108,6 +111,8 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
     translatesStrictly: false,
     cachesPrompts: false,
     restrictsModels: false,
+    queueMs: 0,
+    priority: 0,
     rates: [],
     cache: undefined,
     windowRemainingMs: undefined,

@@ -278,6 +278,8 @@ export class SimulatedGovernance {
       foreign_objects: 'any',
       translation: 'lenient',
       auto_cache: false,
+      queue_ms: 0,
+      priority: 0,
       attribution_headers: {},
       user_from_body: false,
       cache: null,

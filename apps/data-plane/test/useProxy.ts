@@ -25,6 +25,7 @@ export function useVendor(options: MockVendorOptions = {}): SharedVendor {
     },
     costOf: (entry) => vendor.costOf(entry),
     script: (headers) => vendor.script(headers),
+    limit: (requestsPerMinute) => vendor.limit(requestsPerMinute),
     clear: () => vendor.clear(),
   };
 }

@@ -1,4 +1,24 @@
 export {
+  AccountBook,
+  type AccountPermit,
+  type AccountRequest,
+  type AccountWait,
+} from './accounts/accountBook.ts';
+export { isAccountLimited } from './accounts/accountErrors.ts';
+export type { LimitedAccount } from './accounts/accountQueue.ts';
+export {
+  type AccountAmounts,
+  type AccountCall,
+  type AccountGrant,
+  type AccountLimits,
+  type AccountWindow,
+  decideAccount,
+  MAX_PRIORITY,
+  MAX_WAITING_PER_CALL,
+  NEW_WINDOW,
+  type VendorLeft,
+} from './accounts/accountWindow.ts';
+export {
   type BucketRef,
   bucketAt,
   bucketKey,

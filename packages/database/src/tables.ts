@@ -25,6 +25,11 @@ export type Numeric = ColumnType<string, number | string, number | string>;
 
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 
+export interface AccountWindows {
+  connector_id: string;
+  state: Json;
+}
+
 export interface Aliases {
   created_at: Timestamp;
   id: string;
@@ -174,6 +179,8 @@ export interface Connectors {
   origin: "environment" | "operator";
   priority: Generated<number>;
   provider: string;
+  requests_per_minute: number | null;
+  tokens_per_minute: bigint | null;
   updated_at: Timestamp;
   upstream_names: Generated<Json>;
   weight: Generated<number>;
@@ -427,7 +434,9 @@ export interface Policies {
   max_parallel: number | null;
   name: string;
   parent_policy_id: string | null;
+  priority: Generated<number>;
   profile_id: string | null;
+  queue_ms: Generated<number>;
   requests_per_minute: number | null;
   self_service: Generated<boolean>;
   thresholds: Generated<number[]>;
@@ -832,6 +841,7 @@ export interface Webhooks {
 }
 
 export interface DB {
+  account_windows: AccountWindows;
   aliases: Aliases;
   appended_spend: AppendedSpend;
   audit_log: AuditLog;

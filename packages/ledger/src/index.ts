@@ -87,6 +87,7 @@ export {
   type QuarantinePage,
 } from './quarantine/quarantine.ts';
 export { type Release, releaseQuarantined } from './quarantine/releaseQuarantined.ts';
+export { type ConnectorCall, grantAccounts } from './rates/accounts.ts';
 export { type ModelOutput, measureModelOutputs, readModelOutputs } from './rates/modelOutputs.ts';
 export { grantRates, pruneRates, type RateCall } from './rates/rates.ts';
 export { type RecordedApart, recordOrQuarantine } from './recording/recordOrQuarantine.ts';

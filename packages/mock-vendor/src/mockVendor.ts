@@ -5,6 +5,7 @@ import { costOf } from './records/priceList.ts';
 import { createRecorder, type RecordedRequest } from './records/recorder.ts';
 import { createResponseStore } from './records/responseStore.ts';
 import { createVendorServer } from './server.ts';
+import { RequestLimit } from './shared/requestLimit.ts';
 import { LENIENT, type VendorTraits } from './shared/traits.ts';
 
 const DEFAULT_KEEP = 1000;
@@ -29,6 +30,8 @@ export interface MockVendor {
    * send any.
    */
   script(headers: Readonly<Record<string, string>>): void;
+  /** From now on, grants so many requests in any minute, and refuses others with a 429; undefined: all that come, as at first. */
+  limit(requestsPerMinute: number | undefined): void;
   /** Clears the bill and the requests. */
   clear(): void;
   /** Stops listening and closes every socket at once, also those of responses in progress. */
@@ -57,7 +60,17 @@ export async function startMockVendor(options: MockVendorOptions = {}): Promise<
   let script: Readonly<Record<string, string>> = {};
   const stored = createResponseStore();
   const signer = traits.checksHistory ? createSigner() : undefined;
-  const server = createVendorServer({ bill, recorder, stored, apiKey, traits, signer, script: () => script });
+  const requestLimit = new RequestLimit();
+  const server = createVendorServer({
+    bill,
+    recorder,
+    stored,
+    apiKey,
+    traits,
+    signer,
+    requestLimit,
+    script: () => script,
+  });
 
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -76,6 +89,9 @@ export async function startMockVendor(options: MockVendorOptions = {}): Promise<
     costOf: (entry) => costOf(entry, traits.prices),
     script(headers) {
       script = headers;
+    },
+    limit(requestsPerMinute) {
+      requestLimit.set(requestsPerMinute);
     },
     clear() {
       bill.clear();

@@ -15,6 +15,7 @@ import type { ResponseStore } from './records/responseStore.ts';
 import { findRoute } from './routes.ts';
 import { NORMAL, parseBehaviour } from './shared/behaviour.ts';
 import { newId } from './shared/ids.ts';
+import type { RequestLimit } from './shared/requestLimit.ts';
 import type { VendorTraits } from './shared/traits.ts';
 import {
   anthropicErrorBody,
@@ -35,6 +36,7 @@ export interface ServerDeps {
   readonly apiKey: string | undefined;
   readonly traits: VendorTraits;
   readonly signer: Signer | undefined;
+  readonly requestLimit: RequestLimit;
   /** Headers that every request is taken to have. */
   readonly script: () => IncomingHttpHeaders;
 }
@@ -58,6 +60,7 @@ async function serve(deps: ServerDeps, request: IncomingMessage, response: Serve
     deps.recorder.record({ requestId, method, path, rawHeaders, headers, body });
     const handler = findRoute(method, path);
     authenticate(deps.apiKey, headers, isGemini(pathOf(path)));
+    deps.requestLimit.take(response);
 
     const behaviour = parseBehaviour({ ...deps.script(), ...headers });
     reply = createReply(response, context, behaviour);

@@ -18,6 +18,8 @@ function received(columns: Partial<ConnectorColumns>) {
     models: [],
     upstream_names: {},
     max_parallel: null,
+    requests_per_minute: null,
+    tokens_per_minute: null,
     connect_timeout_ms: null,
     first_byte_timeout_ms: null,
     chunk_timeout_ms: null,

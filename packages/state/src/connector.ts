@@ -38,6 +38,8 @@ export interface ConnectorColumns {
   /** The account's names of models, by model id. */
   readonly upstream_names: unknown;
   readonly max_parallel: number | null;
+  readonly requests_per_minute: number | null;
+  readonly tokens_per_minute: bigint | null;
   readonly connect_timeout_ms: number | null;
   readonly first_byte_timeout_ms: number | null;
   readonly chunk_timeout_ms: number | null;
@@ -78,6 +80,8 @@ export function connectorMessage(row: ConnectorColumns): MessageInitShape<typeof
     translatesChat: row.translatesChat,
     allowPrivateAddress: row.allowPrivateAddress,
     ...(row.max_parallel !== null && { maxParallel: row.max_parallel }),
+    ...(row.requests_per_minute !== null && { requestsPerMinute: row.requests_per_minute }),
+    ...(row.tokens_per_minute !== null && { tokensPerMinute: row.tokens_per_minute }),
     ...(row.connect_timeout_ms !== null && { connectTimeoutMs: row.connect_timeout_ms }),
     ...(row.first_byte_timeout_ms !== null && { firstByteTimeoutMs: row.first_byte_timeout_ms }),
     ...(row.chunk_timeout_ms !== null && { chunkTimeoutMs: row.chunk_timeout_ms }),

@@ -77,6 +77,8 @@ it('has the settings of its policies after its message', () => {
     foreign_objects: 'own',
     translation: 'strict',
     auto_cache: true,
+    queue_ms: 0,
+    priority: 0,
     attribution_headers: {},
     user_from_body: false,
     cache: { scope: 'policy', ttl_seconds: 60 },

@@ -56,6 +56,9 @@ export interface ResolvedKey {
   readonly translatesStrictly: boolean;
   /** A policy has translated requests ask the vendor to cache their prompts. */
   readonly cachesPrompts: boolean;
+  /** How long a request waits for accounts that have nothing left, and in what order: as the governing policy says. */
+  readonly queueMs: number;
+  readonly priority: number;
   /** Those with a limit on requests per minute, tokens per minute or parallel requests. */
   readonly rates: readonly RateLimitedPolicy[];
   /** The response cache setting of the nearest policy that has one. */
@@ -135,6 +138,8 @@ function governedKey(key: Key, policies: readonly PolicyCounter[]): GovernedKey 
     translatesStrictly: counters.some(({ translation }) => translation === Translation.STRICT),
     cachesPrompts: counters.some(({ autoCache }) => autoCache),
     restrictsModels: counters.some((counter) => allowedModels(counter).length > 0),
+    queueMs: counters[0]?.queueMs ?? 0,
+    priority: counters[0]?.priority ?? 0,
     rates: counters.flatMap((counter) => rateLimitedPolicy(counter) ?? []),
     cache: nearestCache(counters),
   };

@@ -53,6 +53,8 @@ function messageWith(limits: readonly LimitColumn[], allowed_models: readonly st
     exhausted_profile_id: null,
     limits,
     auto_cache: false,
+    queue_ms: 0,
+    priority: 0,
     attribution_headers: {},
     user_from_body: false,
   } as const;

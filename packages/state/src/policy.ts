@@ -26,6 +26,8 @@ export interface PolicyColumns {
   readonly foreign_objects: 'any' | 'own';
   readonly translation: 'lenient' | 'strict';
   readonly auto_cache: boolean;
+  readonly queue_ms: number;
+  readonly priority: number;
   /** By header: attribution. */
   readonly attribution_headers: unknown;
   readonly user_from_body: boolean;
@@ -85,6 +87,8 @@ function settingsMessage(policy: PolicyColumns) {
     foreignObjects: FOREIGN_OBJECTS[policy.foreign_objects],
     translation: TRANSLATIONS[policy.translation],
     autoCache: policy.auto_cache,
+    queueMs: policy.queue_ms,
+    priority: policy.priority,
     attributionHeaders: { ...(policy.attribution_headers as Record<string, string>) },
     userFromBody: policy.user_from_body,
     structure: structureOf(policy),

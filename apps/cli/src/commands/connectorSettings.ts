@@ -18,6 +18,8 @@ type Auth = components['schemas']['ConnectorAuth'];
 const FLAGS: Flags<keyof components['schemas']['ConnectorChanges']> = {
   dialect: { text: 'its API' },
   base_url: { flag: 'base-url <address>', text: 'its address; known providers have a default' },
+  requests_per_minute: { text: 'what the account may get in a minute, over all proxies, or none' },
+  tokens_per_minute: { text: 'the same in tokens, or none' },
   max_parallel: { text: 'most requests in flight at each proxy, or none' },
   connect_timeout_ms: { text: "time to connect, or none for the proxy's setting" },
   first_byte_timeout_ms: { text: 'time until the first byte, or none' },

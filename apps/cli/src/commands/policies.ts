@@ -51,6 +51,8 @@ const FLAGS: Flags<keyof components['schemas']['PolicyChanges']> = {
   enforcement: { flag: 'enforcement <mode>' },
   foreign_objects: { flag: 'foreign-objects <rule>' },
   auto_cache: { no: 'prompts are cached where requests mark them' },
+  queue_ms: { text: 'how long a request waits for an account at its limit' },
+  priority: { text: 'the order of those that wait, 0 to 9: a higher one first' },
   self_service: { no: 'only operators assign it' },
   attribution_headers: {
     flag: 'attribution-headers <json>',

@@ -31,6 +31,8 @@ interface Account {
   readonly priority?: number;
   readonly weight?: number;
   readonly max_parallel?: number;
+  readonly requests_per_minute?: number;
+  readonly tokens_per_minute?: number;
   readonly first_byte_timeout_ms?: number;
 }
 
@@ -70,11 +72,11 @@ const CONVERTED_PARAMS = [
   'weight',
   'order',
   'max_parallel_requests',
+  'rpm',
+  'tpm',
   'timeout',
 ];
 const SKIP_REASONS: Readonly<Record<string, string>> = {
-  rpm: 'a connector has no limit of requests; set its max_parallel',
-  tpm: 'a connector has no limit of tokens; set its max_parallel',
   api_version: "Azure's v1 API, which is used here, has no api_version",
   stream_timeout: 'set first_byte_timeout_ms and chunk_timeout_ms of the connector',
 };
@@ -105,6 +107,8 @@ export function readDeployment(entry: unknown, at: string, report: Report): Depl
     ...(integer(params.order) !== undefined && { priority: integer(params.order) as number }),
     ...(integer(params.weight) !== undefined && { weight: clamp(integer(params.weight) as number) }),
     ...(count(params.max_parallel_requests) && { max_parallel: params.max_parallel_requests as number }),
+    ...(count(params.rpm) && { requests_per_minute: params.rpm as number }),
+    ...(count(params.tpm) && { tokens_per_minute: params.tpm as number }),
     ...(Number(params.timeout) > 0 && { first_byte_timeout_ms: Math.round(Number(params.timeout) * 1_000) }),
   };
   for (const name of Object.keys(params)) {

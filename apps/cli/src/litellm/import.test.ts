@@ -161,12 +161,14 @@ describe('import litellm', () => {
         base_url: 'https://eu.openai.azure.com/openai/v1',
         credential_ref: 'env:AZURE_EU',
         models: ['azure/gpt-4o-eu'],
+        requests_per_minute: 60,
       },
       {
         name: 'litellm-openai',
         provider: 'openai',
         credential_ref: 'env:OPENAI_API_KEY',
         first_byte_timeout_ms: 30_000,
+        requests_per_minute: 20,
         models: ['openai/gpt-4o'],
       },
       {

@@ -129,3 +129,38 @@ it('the subagents of Claude Code are labels of its session', { timeout: MINUTE_M
   expect(new Set(labels)).toEqual(new Set(agents));
   expect(new Set(rows.map(({ sessionId }) => sessionId)).size).toBe(1);
 });
+
+it('the subagents of Claude Code, in parallel, spend no more than the limit of their session; the next session has its own', {
+  timeout: 3 * MINUTE_MS,
+}, async () => {
+  const limitMicroUsd = 5_000_000;
+  const { id } = await scene.manage('POST', '/api/v1/policies', {
+    name: 'sessions',
+    budget_mode: 'hard',
+    limits: [
+      { name: 'each session', counter_scope: 'session', unknown: 'refuse', limit_micro_usd: limitMicroUsd },
+    ],
+  });
+  const inBackground = { ...AGENT, run_in_background: true };
+  const vendor = scene.vendor('anthropic');
+  for (const session of ['first', 'second']) {
+    const connected = await scene.connect('claude-code');
+    await scene.manage('PATCH', `/api/v1/keys/${connected.key_id}`, { policy_id: id });
+    // Each agent starts three more, until the session's money is gone.
+    scene.begin({
+      'x-mock-tool': `Agent ${JSON.stringify(inBackground)}`,
+      'x-mock-tool-rounds': '3',
+      'x-mock-input-tokens': '20000',
+    });
+    await runClient(scene, claude, ['-p', QUESTION, '--allowedTools', 'Agent'], connected);
+    const { sent } = scene.tap;
+    const named = (header: string) => new Set(sent.flatMap(({ headers }) => headers[header] ?? []));
+    expect(named('x-claude-code-session-id').size, session).toBe(1);
+    expect(named('x-claude-code-agent-id').size, session).toBeGreaterThanOrEqual(3);
+    expect([...new Set(sent.map(({ status }) => status))].sort(), session).toEqual([200, 429]);
+    const billed = vendor.bill.reduce((sum, entry) => sum + vendor.costOf(entry), 0n);
+    expect(billed, session).toBeGreaterThan(0n);
+    expect(billed, session).toBeLessThanOrEqual(BigInt(limitMicroUsd) * 1_000n);
+    await scene.expectBilled(connected.key_id);
+  }
+});

@@ -215,6 +215,11 @@ const FIELDS: ShownFields<keyof components['schemas']['NewConnector']> = {
   priority: { initial: '0', hint: 'Lower numbers are tried first.' },
   weight: { initial: '1', hint: 'Its share among those of the same priority.' },
   max_parallel: { label: 'Requests in parallel', hint: 'Empty: no limit.' },
+  requests_per_minute: {
+    label: 'Requests a minute',
+    hint: 'What the vendor grants the account. Empty: no limit.',
+  },
+  tokens_per_minute: { label: 'Tokens a minute', hint: 'Empty: no limit.' },
   connect_timeout_ms: { label: 'Timeout to connect, in ms', hint: PROXYS },
   first_byte_timeout_ms: { label: 'Timeout of the first byte, in ms', hint: PROXYS },
   chunk_timeout_ms: { label: 'Timeout between parts of a stream, in ms', hint: PROXYS },

@@ -112,6 +112,8 @@ const FIELDS: ShownFields<keyof components['schemas']['PolicyChanges']> = {
   requests_per_minute: { label: 'Requests a minute', hint: NO_LIMIT },
   tokens_per_minute: { label: 'Tokens a minute', hint: NO_LIMIT },
   max_parallel: { label: 'Requests in parallel', hint: NO_LIMIT },
+  queue_ms: { label: 'Wait for an account at its limit, in ms', initial: '0' },
+  priority: { label: 'Priority of those that wait', initial: '0', hint: '0 to 9: a higher one goes first.' },
   parent_policy_id: {},
   default_for: { label: 'Default for keys of the kind' },
   profile_id: {},

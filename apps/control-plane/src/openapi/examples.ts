@@ -37,6 +37,7 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
   upstream_name: 'support-1',
   timeout_ms: 5_000,
   max_parallel: null,
+  requests_per_minute: null,
   tokens_per_minute: null,
   connect_timeout_ms: null,
   first_byte_timeout_ms: null,

@@ -1,5 +1,8 @@
 import { type Static, type TSchema, Type } from 'typebox';
 
+/** Of requests or tokens: as a proxy's protocol takes it. */
+export const MAX_PER_MINUTE = 2_147_483_647;
+
 /** A value of the schema, or null. A list of types gives better messages of Ajv than a union. */
 export function Nullable<S extends TSchema & { type: string }>(schema: S) {
   const choices = (schema as { enum?: unknown[] }).enum;

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { AccountBook, AccountPermit } from '@weighbridge/budget';
 import { Outcome } from '@weighbridge/contracts';
-import type { NanoUsd } from '@weighbridge/domain';
+import { type NanoUsd, totalTokens } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { AttemptEnd } from '@weighbridge/usage';
 import { noFacts } from '../formats/responseFormat.ts';
@@ -73,6 +74,7 @@ const NEXT_STATES: Readonly<Record<AttemptState, readonly AttemptState[]>> = {
 
 export interface AttemptDeps extends MoneyDeps {
   readonly upstreams: Upstreams;
+  readonly accounts: Pick<AccountBook, 'settle'>;
   readonly observer: Pick<Observer, 'attempted' | 'sawUnknown'>;
 }
 
@@ -101,6 +103,8 @@ export class Attempt {
   readonly #money: AttemptMoney | undefined;
   #state: AttemptState = 'planned';
   #prepared: PreparedRequest | undefined;
+  /** Undefined if its account has no limits, and once it is settled. */
+  #account: AccountPermit | undefined;
   /** Why its INTENT could not be written when it was about to go out. */
   #unrecorded: unknown;
   #response: UpstreamResponse | undefined;
@@ -142,9 +146,10 @@ export class Attempt {
 
   /**
    * Reserves, records and sends what was prepared. Neither throws nor rejects. Afterwards it is `answered`; or it was sent and failed, and is `settled`; or
-   * nothing was sent, and it is `released`. In the last two cases `error` says why.
+   * nothing was sent, and it is `released`. In the last two cases `error` says why. `account`: if the connector's account has limits.
    */
-  run(prepared: PreparedRequest): Promise<void> | undefined {
+  run(prepared: PreparedRequest, account?: AccountPermit): Promise<void> | undefined {
+    this.#account = account;
     let beginning: Permit | Promise<Permit>;
     try {
       beginning = this.#begin(prepared);
@@ -242,6 +247,7 @@ export class Attempt {
   #refuse(error: unknown): Promise<void> | undefined {
     this.error = error;
     this.#enter('refused');
+    this.#settleAccount(undefined);
     const releasing = this.#money?.release();
     if (releasing) return releasing.then(() => this.#enter('released'));
     this.#enter('released');
@@ -333,6 +339,7 @@ export class Attempt {
 
   #settleUnbilled(outcome: Outcome, status: number): undefined {
     this.#enter('settled');
+    this.#settleAccount(0);
     const { observed } = this.#context;
     observed.lastAttempt = { outcome, status };
     observed.trace?.attemptEnded(observed.lastAttempt);
@@ -346,8 +353,15 @@ export class Attempt {
     const output = result && (() => result.output().text);
     this.#deps.observer.attempted(observed, money.modelRequest, end, output);
     this.#enter('settled');
+    this.#settleAccount(totalTokens(end.usage));
     const settling = money.settle(end);
     return settling ? settling.then(() => end.costNanoUsd) : end.costNanoUsd;
+  }
+
+  /** `usedTokens`: undefined if nothing was sent. */
+  #settleAccount(usedTokens: number | undefined): void {
+    if (this.#account) this.#deps.accounts.settle(this.#account, usedTokens);
+    this.#account = undefined;
   }
 
   #enter(state: AttemptState): void {

@@ -86,6 +86,8 @@ function open(
     translatesStrictly: false,
     cachesPrompts: false,
     restrictsModels: false,
+    queueMs: 0,
+    priority: 0,
     rates: [],
     cache: undefined,
     windowRemainingMs: undefined,

@@ -157,6 +157,17 @@ export class ClientConnection implements Slotted {
     });
   }
 
+  /** Resolves once `event` has happened; otherwise as `pause`. */
+  async waitFor(event: Promise<unknown>, ms: number): Promise<void> {
+    const pausing = this.pause(ms);
+    const wake = this.#wake;
+    void event.finally(() => {
+      if (this.#wake === wake) this.#wake = undefined;
+      wake?.();
+    });
+    await pausing;
+  }
+
   /** The service ends: stops waiting for the vendor and for a client that does not read. */
   abort(): void {
     const message = 'The service is shutting down and cut the response off. Try again.';

@@ -1,14 +1,20 @@
-import { type LimitWithoutHeadroom, limitWithoutHeadroom } from '@weighbridge/budget';
+import { isAccountLimited, type LimitWithoutHeadroom, limitWithoutHeadroom } from '@weighbridge/budget';
 import { AppError } from '@weighbridge/errors';
 import type { RoutableConnector } from '@weighbridge/state';
 import type { Target } from '../control/target.ts';
-import { TargetSelector, type TargetSelectorDeps } from '../routing/targetSelector.ts';
+import { type NextTarget, TargetSelector, type TargetSelectorDeps } from '../routing/targetSelector.ts';
 import { isNotTranslatable } from '../translation/notTranslatable.ts';
 import type { ConnectorHealth } from '../upstream/connectorHealth.ts';
 import type { CredentialCheck } from '../upstream/credentialCheck.ts';
 import type { UpstreamResponse } from '../upstream/httpExchange.ts';
 import { isBusy, isRedirect, redirectError, upstreamError } from '../upstream/upstreamErrors.ts';
 import type { Upstreams } from '../upstream/upstreams.ts';
+import {
+  AccountAdmission,
+  type AccountDeps,
+  isAccountWithLimits,
+  type TargetPermit,
+} from './accountAdmission.ts';
 import type { Attempt } from './attempt.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import {
@@ -42,16 +48,18 @@ export interface RetryLimits {
   readonly retryWithinMs: number;
 }
 
-export interface FailoverDeps extends TargetSelectorDeps {
+export interface FailoverDeps extends TargetSelectorDeps, AccountDeps {
   readonly health: ConnectorHealth;
   readonly retries: RetryLimits;
   readonly recentFailures: RecentFailures;
-  readonly now: () => Date;
   /**
-   * Called for each attempt that another one replaces, for each connector that was skipped as busy, and for each that was skipped
-   * because a further limit of a policy has no headroom for its model.
+   * Called for each attempt that another one replaces, and for each connector that was skipped: as busy, because its account has nothing
+   * left of its limits, or because a further limit of a policy has no headroom for its model.
    */
-  readonly onFailover: (connectorId: string, reason: FailureReason | 'busy' | 'limit') => void;
+  readonly onFailover: (
+    connectorId: string,
+    reason: FailureReason | 'busy' | 'account_limit' | 'limit',
+  ) => void;
   /** Called for each response that refuses a connector's credential, and with 0 for want of an access token. */
   readonly onUnauthorized: (connector: RoutableConnector, status: number) => void;
   readonly upstreams: Upstreams;
@@ -88,6 +96,7 @@ class Failover {
   readonly #client: ClientConnection;
   readonly #attempts: RequestAttempts;
   readonly #selector: TargetSelector;
+  readonly #accounts: AccountAdmission;
   readonly #startedAt = performance.now();
   /** Total duration of the attempts that timed out. */
   #timedOutMs = 0;
@@ -108,15 +117,26 @@ class Failover {
     this.#client = client;
     this.#attempts = attempts;
     this.#selector = new TargetSelector(deps, plan.targets);
+    this.#accounts = new AccountAdmission(deps, plan, client);
   }
 
   async run(): Promise<Delivered> {
-    let next = this.#choose();
+    let next: Next | undefined = this.#choose();
     while (next) {
-      const { target, pauseMs } = next;
+      const { target, pauseMs, permit: given } = next;
       if (pauseMs > 0) {
         await this.#client.pause(pauseMs);
         if (this.#isOver) break;
+      }
+      let permit = given;
+      if (!permit && this.#needsPermit(target)) {
+        try {
+          permit = await this.#accounts.ask(target, this.#attempts.key);
+        } catch (error) {
+          this.#skip(target, error);
+          next = await this.#chooseOrWait();
+          continue;
+        }
       }
       const reportResult = this.#deps.health.begin(target.connector);
       let prepared: PreparedRequest;
@@ -125,20 +145,22 @@ class Failover {
         prepared = preparing instanceof Promise ? await preparing : preparing;
       } catch (error) {
         reportResult('unknown');
+        if (permit) this.#deps.accounts.settle(permit, undefined);
         this.#skip(target, error);
-        next = this.#choose();
+        next = await this.#chooseOrWait();
         continue;
       }
       const attempt = this.#attempts.start();
-      const running = attempt.run(prepared);
+      const running = attempt.run(prepared, permit);
       if (running) await running;
       if (attempt.state === 'released') {
         reportResult('unknown');
         if (attempt.error === this.#refused) throw attempt.error;
         this.#skip(target, attempt.error);
-        next = this.#choose();
+        next = await this.#chooseOrWait();
         continue;
       }
+      if (permit) this.#accounts.heard(target.connector, attempt);
       const refusal = mayRefuseCredential(attempt)
         ? await readCredentialRefusal(attempt, this.#client.memory)
         : undefined;
@@ -178,7 +200,20 @@ class Failover {
     return this.#sent > this.#deps.retries.maxRetries || hasDisconnected || cancellation.isCancelled;
   }
 
-  #choose() {
+  /** What is not billed has limits of its own at vendors. */
+  #needsPermit({ connector }: Target): boolean {
+    return isAccountWithLimits(connector) && this.#plan.operation.isBilled;
+  }
+
+  /** The next target; if nothing was sent, and the accounts of those that are left have nothing left, once one of them has. */
+  async #chooseOrWait(): Promise<Next | undefined> {
+    const next = this.#choose();
+    if (next || this.#sent > 0 || this.#isOver) return next;
+    const granted = await this.#accounts.wait(this.#attempts.key);
+    return granted && { ...granted, pauseMs: 0 };
+  }
+
+  #choose(): Next | undefined {
     if (this.#isOver) return undefined;
     const nowMs = performance.now();
     const leftMs = this.#deps.retries.retryWithinMs - (nowMs - this.#startedAt - this.#timedOutMs);
@@ -186,7 +221,7 @@ class Failover {
   }
 
   /**
-   * Nothing was sent, and nothing is held. If the connector is busy, others may not be; what can't be translated for one vendor may
+   * Nothing was sent, and nothing is held. If the connector is busy, or its account at its limit, others may not be; what can't be translated for one vendor may
    * pass to another; a further limit may not count other models; if the budget of a policy or spool space is short, only free models
    * remain.
    */
@@ -194,7 +229,10 @@ class Failover {
     const limit = limitWithoutHeadroom(error);
     if (this.#refusal === undefined || this.#isYielding(error)) this.#refusal = error;
     if (limit) this.#skipLimited(target, limit);
-    else if (isBusy(error)) {
+    else if (isAccountLimited(error)) {
+      this.#deps.onFailover(target.connector.id, 'account_limit');
+      this.#selector.exclude(target.connector);
+    } else if (isBusy(error)) {
       this.#deps.onFailover(target.connector.id, 'busy');
       this.#selector.exclude(target.connector);
     } else if (isNotTranslatable(error)) this.#selector.excludeTarget(target);
@@ -337,6 +375,11 @@ class Failover {
     const { attempt } = this.#superseded;
     return { attempt, response: this.#asLast(response), upstreamMs: this.#upstreamMs };
   }
+}
+
+interface Next extends NextTarget {
+  /** Undefined if it is to be asked for, or is not needed. */
+  readonly permit?: TargetPermit;
 }
 
 /** Settles an attempt whose response is a redirect, and rejects. */

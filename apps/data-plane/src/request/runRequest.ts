@@ -33,7 +33,7 @@ import { saidElsewhere } from './saidElsewhere.ts';
 import type { UnfinishedResponses } from './unfinishedResponses.ts';
 
 export interface RunDeps
-  extends Omit<AttemptDeps, 'budget' | 'observer'>,
+  extends Omit<AttemptDeps, 'accounts' | 'budget' | 'observer'>,
     Omit<PlanDeps, 'budget' | 'usage'>,
     FailoverDeps,
     RateDeps {

@@ -82,6 +82,8 @@ export async function createConnector(
     priority: input.priority ?? 0,
     weight: input.weight ?? 1,
     max_parallel: input.max_parallel ?? null,
+    requests_per_minute: input.requests_per_minute ?? null,
+    tokens_per_minute: tokensColumn(input.tokens_per_minute ?? null),
     connect_timeout_ms: input.connect_timeout_ms ?? null,
     first_byte_timeout_ms: input.first_byte_timeout_ms ?? null,
     chunk_timeout_ms: input.chunk_timeout_ms ?? null,
@@ -211,6 +213,8 @@ async function permittedChanges(
   if (names && !isDeepStrictEqual(names, row.upstream_names)) changes.upstream_names = JSON.stringify(names);
   const headers = input.forward_headers && validForwardHeaders(input.forward_headers);
   if (headers && !isDeepStrictEqual(headers, row.forward_headers)) changes.forward_headers = headers;
+  const tokens = input.tokens_per_minute === undefined ? undefined : tokensColumn(input.tokens_per_minute);
+  if (tokens !== undefined && tokens !== row.tokens_per_minute) changes.tokens_per_minute = tokens;
   if (input.chat !== undefined) validChat(row.provider, input.chat);
   for (const field of PLAIN_FIELDS) {
     const value = input[field];
@@ -219,12 +223,15 @@ async function permittedChanges(
   return { ...changes, ...changedAccess(deps, row, input, changes.base_url) };
 }
 
+const tokensColumn = (tokens: number | null): bigint | null => (tokens === null ? null : BigInt(tokens));
+
 /** Fields that are stored as they are given. */
 const PLAIN_FIELDS = [
   'enabled',
   'priority',
   'weight',
   'max_parallel',
+  'requests_per_minute',
   'connect_timeout_ms',
   'first_byte_timeout_ms',
   'chunk_timeout_ms',

@@ -1,6 +1,14 @@
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
-import { DateTime, Nullable, OneOf, QueryBoolean, Strict, TextByName } from '../../shared/schemas.ts';
+import {
+  DateTime,
+  MAX_PER_MINUTE,
+  Nullable,
+  OneOf,
+  QueryBoolean,
+  Strict,
+  TextByName,
+} from '../../shared/schemas.ts';
 import { ConnectorAuth } from './connectorAuth.schemas.ts';
 
 const Dialect = OneOf(['openai', 'anthropic'], { title: 'Dialect' });
@@ -47,6 +55,21 @@ const ForwardHeaders = Type.Array(Type.String({ minLength: 1, maxLength: 100 }),
   description:
     "Headers of clients that this account gets besides those of its dialect's SDKs: names, or patterns such as `x-acme-*`. Never credentials, identities or headers of the connection.",
 });
+const RequestsPerMinute = Nullable(
+  Type.Integer({
+    minimum: 1,
+    maximum: MAX_PER_MINUTE,
+    description:
+      'What the vendor grants the account: the requests that all proxies together send it in any 60 seconds. Null: no limit.',
+  }),
+);
+const TokensPerMinute = Nullable(
+  Type.Integer({
+    minimum: 1,
+    maximum: MAX_PER_MINUTE,
+    description: 'The same in tokens, of input and output together. Null: no limit.',
+  }),
+);
 const MaxParallel = Nullable(Type.Integer({ minimum: 1, maximum: 2_147_483_647 }));
 
 /** A connector. It shows where its credential is, never the credential itself. */
@@ -78,6 +101,8 @@ export const Connector = Type.Object(
     priority: Priority,
     weight: Weight,
     max_parallel: MaxParallel,
+    requests_per_minute: RequestsPerMinute,
+    tokens_per_minute: TokensPerMinute,
     connect_timeout_ms: Timeout,
     first_byte_timeout_ms: Timeout,
     chunk_timeout_ms: Timeout,
@@ -116,6 +141,8 @@ const settings = {
   priority: Type.Optional(Priority),
   weight: Type.Optional(Weight),
   max_parallel: Type.Optional(MaxParallel),
+  requests_per_minute: Type.Optional(RequestsPerMinute),
+  tokens_per_minute: Type.Optional(TokensPerMinute),
   connect_timeout_ms: Type.Optional(Timeout),
   first_byte_timeout_ms: Type.Optional(Timeout),
   chunk_timeout_ms: Type.Optional(Timeout),

@@ -337,6 +337,8 @@ export async function toConnector(deps: ConnectorDeps, row: ConnectorRow): Promi
     priority: row.priority,
     weight: row.weight,
     max_parallel: row.max_parallel,
+    requests_per_minute: row.requests_per_minute,
+    tokens_per_minute: row.tokens_per_minute === null ? null : Number(row.tokens_per_minute),
     connect_timeout_ms: row.connect_timeout_ms,
     first_byte_timeout_ms: row.first_byte_timeout_ms,
     chunk_timeout_ms: row.chunk_timeout_ms,

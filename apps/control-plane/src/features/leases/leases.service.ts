@@ -5,19 +5,31 @@ import {
   type LeaseOutcome,
   leaseMessage,
   MAX_BUCKETS_PER_CALL,
+  MAX_PRIORITY,
+  MAX_WAITING_PER_CALL,
   sliceOf,
   withUnattributed,
 } from '@weighbridge/budget';
 import type {
+  AccountGrantSchema,
+  AccountCall as AccountMessage,
   BudgetCall,
   BudgetLeaseSchema,
   LeaseRequest,
   LeaseResponseSchema,
+  LeftOfLimit,
   RateGrantSchema,
 } from '@weighbridge/contracts';
 import { type Database, isStatementTimeout } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
-import { answerLeaseCalls, grantRates, pruneRates, readUnattributed } from '@weighbridge/ledger';
+import {
+  answerLeaseCalls,
+  type ConnectorCall,
+  grantAccounts,
+  grantRates,
+  pruneRates,
+  readUnattributed,
+} from '@weighbridge/ledger';
 import { type BucketTurns, budgetBusy } from './bucketTurns.ts';
 
 export interface LeaseDeps {
@@ -36,15 +48,18 @@ export async function grantLeases(
   deps: LeaseDeps,
   request: LeaseRequest,
 ): Promise<MessageInitShape<typeof LeaseResponseSchema>> {
-  if (Math.max(request.budgets.length, request.rates.length) > MAX_BUCKETS_PER_CALL) throw tooManyBuckets();
+  const { budgets: buckets, rates: counters, accounts: connectors } = request;
+  if (Math.max(buckets.length, counters.length, connectors.length) > MAX_BUCKETS_PER_CALL)
+    throw tooManyBuckets();
   const liveProxies = Math.max(1, await deps.countLive());
-  const [budgets, rates] = await Promise.all([
+  const [budgets, rates, accounts] = await Promise.all([
     leaseBudgets(deps, request, liveProxies),
     leaseRates(deps, request, liveProxies),
+    leaseAccounts(deps, request),
   ]).catch((error) => {
     throw isStatementTimeout(error) ? budgetBusy(error) : error;
   });
-  return { budgets, rates };
+  return { budgets, rates, accounts };
 }
 
 async function leaseBudgets(
@@ -97,6 +112,49 @@ async function leaseRates(
   );
   const granted = await turns.run(keys, () => grantRates(db, rates, liveProxies));
   return granted.map((grant, at) => ({ ...grant, minute: rates[at]?.minute ?? 0n }));
+}
+
+async function leaseAccounts(
+  { db, turns }: LeaseDeps,
+  { producerId, accounts }: LeaseRequest,
+): Promise<MessageInitShape<typeof AccountGrantSchema>[]> {
+  const calls = accounts.map((call) => connectorCall(producerId, call));
+  const keys = calls.map(({ connectorId }) => `account/${connectorId}`);
+  const grants = await turns.run(keys, () => grantAccounts(db, calls));
+  return grants.map(({ slot, granted, left, retryMs }) => ({
+    slot: BigInt(slot),
+    granted,
+    retryMs,
+    ...(left.requests !== undefined && { requestsLeft: BigInt(left.requests) }),
+    ...(left.tokens !== undefined && { tokensLeft: BigInt(left.tokens) }),
+  }));
+}
+
+function connectorCall(producerId: string, call: AccountMessage): ConnectorCall {
+  const { connectorId, waiting, corrections, vendorLeft, refusedMs } = call;
+  return {
+    connectorId,
+    producerId,
+    waiting: waiting.slice(0, MAX_WAITING_PER_CALL).map(({ priority, tokens, stays }) => ({
+      priority: Math.min(priority, MAX_PRIORITY),
+      tokens: Number(tokens),
+      stays,
+    })),
+    corrections: corrections.map(({ slot, requests, tokens }) => ({
+      slot: Number(slot),
+      requests: Number(requests),
+      tokens: Number(tokens),
+    })),
+    vendorLeft: vendorLeft && {
+      requests: leftOfLimit(vendorLeft.requests),
+      tokens: leftOfLimit(vendorLeft.tokens),
+    },
+    refusedMs,
+  };
+}
+
+function leftOfLimit(said: LeftOfLimit | undefined) {
+  return said && { left: Number(said.left), resetMs: said.resetMs };
 }
 
 function bucketOf({ bucket }: BudgetCall): BucketRef {

@@ -48,6 +48,8 @@ describe('a policy', () => {
       foreign_objects: 'any',
       translation: 'lenient',
       auto_cache: false,
+      queue_ms: 0,
+      priority: 0,
       attribution_headers: {},
       user_from_body: false,
       requests_per_minute: null,
@@ -137,6 +139,9 @@ describe('a policy', () => {
     [{ foreign_objects: 'none' }, 400, 'invalid_request'],
     [{ translation: 'none' }, 400, 'invalid_request'],
     [{ auto_cache: 'yes' }, 400, 'invalid_request'],
+    [{ queue_ms: -1 }, 400, 'invalid_request'],
+    [{ queue_ms: 300_001 }, 400, 'invalid_request'],
+    [{ priority: 10 }, 400, 'invalid_request'],
     [{ user_from_body: 'yes' }, 400, 'invalid_request'],
     [{ attribution_headers: { 'x-a': 5 } }, 400, 'invalid_request'],
     [

@@ -1,3 +1,4 @@
+import { MAX_PRIORITY } from '@weighbridge/budget';
 import { MAX_LIMIT_MICRO_USD, WINDOW_KINDS } from '@weighbridge/domain';
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
@@ -5,6 +6,7 @@ import {
   AutoCache,
   CacheSettings,
   DateTime,
+  MAX_PER_MINUTE,
   Nullable,
   OneOf,
   QueryBoolean,
@@ -13,7 +15,8 @@ import {
   TranslationRule,
 } from '../../shared/schemas.ts';
 
-const MAX_PER_MINUTE = 2_147_483_647;
+/** A request that waits holds its connection and its body. */
+const MAX_QUEUE_MS = 300_000;
 const Rate = (description: string) =>
   Nullable(Type.Integer({ minimum: 1, maximum: MAX_PER_MINUTE, description }));
 /** Who shares a counter. */
@@ -160,6 +163,17 @@ const settingsWithDefaults = {
   }),
   translation: TranslationRule,
   auto_cache: AutoCache,
+  queue_ms: Type.Integer({
+    minimum: 0,
+    maximum: MAX_QUEUE_MS,
+    description:
+      'How long a request waits, in milliseconds, if no account that could serve it has anything left of its limits. 0: it is refused at once, with 429 account_limit_exceeded.',
+  }),
+  priority: Type.Integer({
+    minimum: 0,
+    maximum: MAX_PRIORITY,
+    description: 'The order of requests that wait for an account: a higher priority goes first.',
+  }),
   attribution_headers: TextByName(
     { minLength: 1, maxLength: 100 },
     {

@@ -15,6 +15,8 @@ export const POLICY_DEFAULTS: Omit<PolicySettings, 'name'> = {
   foreign_objects: 'any',
   translation: 'lenient',
   auto_cache: false,
+  queue_ms: 0,
+  priority: 0,
   attribution_headers: {},
   user_from_body: false,
   requests_per_minute: null,

@@ -80,6 +80,7 @@ const anyPolicy = (which: 'own' | 'parent' | 'replacement') =>
     [`stored objects of ${which}`, patchOf(which, { foreign_objects: 'own' })],
     [`translation of ${which}`, patchOf(which, { translation: 'strict' })],
     [`caching of prompts of ${which}`, patchOf(which, { auto_cache: true })],
+    [`waits of ${which}`, patchOf(which, { queue_ms: 500, priority: 3 })],
     [`headers of ${which}`, patchOf(which, { attribution_headers: { 'x-customer': 'user' } })],
     [`users of bodies of ${which}`, patchOf(which, { user_from_body: true })],
     [`hard fields of ${which}`, patchOf(which, { hard_allow_fields: ['metadata'] })],

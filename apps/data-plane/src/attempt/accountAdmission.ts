@@ -1,0 +1,91 @@
+import type { AccountBook, AccountPermit, AccountRequest } from '@weighbridge/budget';
+import { balancedTokens } from '@weighbridge/domain';
+import type { ResolvedKey, RoutableConnector } from '@weighbridge/state';
+import type { Target } from '../control/target.ts';
+import { vendorLeftOf } from '../upstream/vendorLimits.ts';
+import type { Attempt } from './attempt.ts';
+import type { ClientConnection } from './clientConnection.ts';
+import type { GenerationPlan } from './plan.ts';
+import { expectedOutput } from './reservationEstimate.ts';
+import { retryAfterMs } from './verdict.ts';
+
+export interface AccountDeps {
+  readonly accounts: Pick<AccountBook, 'request' | 'settle' | 'heard' | 'refused'>;
+  readonly usualTokens: (model: string) => number | undefined;
+  readonly now: () => Date;
+}
+
+/** A permit for one attempt on a target, of the account of its connector. */
+export type TargetPermit = AccountPermit<RoutableConnector>;
+
+/** Of a vendor that refuses requests, and does not say for how long. */
+const UNKNOWN_REFUSAL_MS = 1_000;
+
+/** Whether requests to the connector need a permit of its account. */
+export function isAccountWithLimits({ requestsPerMinute, tokensPerMinute }: RoutableConnector): boolean {
+  return requestsPerMinute !== undefined || tokensPerMinute !== undefined;
+}
+
+/** The permits of one request: each account is asked once, and if none has anything left, the request waits as its policy says. */
+export class AccountAdmission {
+  readonly #deps: AccountDeps;
+  readonly #plan: GenerationPlan;
+  readonly #client: Pick<ClientConnection, 'waitFor'>;
+  /** The targets whose accounts had nothing left. */
+  readonly #full: Target[] = [];
+
+  constructor(deps: AccountDeps, plan: GenerationPlan, client: Pick<ClientConnection, 'waitFor'>) {
+    this.#deps = deps;
+    this.#plan = plan;
+    this.#client = client;
+  }
+
+  /** Rejects with a 429 if the account has nothing left. */
+  async ask(target: Target, key: ResolvedKey): Promise<TargetPermit> {
+    this.#full.push(target);
+    const permit = await this.#request([target], key, false).permit;
+    this.#full.pop();
+    return permit;
+  }
+
+  /** Waits for any of the accounts that had nothing left; undefined if that takes too long, or if no one waits for it any more. */
+  async wait(
+    key: ResolvedKey,
+  ): Promise<{ readonly target: Target; readonly permit: TargetPermit } | undefined> {
+    const targets = this.#full.splice(0);
+    if (targets.length === 0 || key.queueMs === 0) return undefined;
+    const { permit, giveUp } = this.#request(targets, key, true);
+    const waiting = permit.catch(() => undefined);
+    await this.#client.waitFor(waiting, key.queueMs);
+    giveUp();
+    const granted = await waiting;
+    const target = targets.find(({ connector }) => connector.id === granted?.account.id);
+    return granted && target && { target, permit: granted };
+  }
+
+  /** What the vendor said of its own limits. */
+  heard(connector: RoutableConnector, { state, response }: Attempt): void {
+    if (state !== 'answered') return;
+    const { status, headers } = response;
+    const wallMs = this.#deps.now().getTime();
+    const left = vendorLeftOf(headers, wallMs);
+    if (left) this.#deps.accounts.heard(connector, left);
+    if (status === 429)
+      this.#deps.accounts.refused(connector, retryAfterMs(headers, wallMs) ?? UNKNOWN_REFUSAL_MS);
+  }
+
+  #request(targets: readonly Target[], { priority, principalId }: ResolvedKey, mayWait: boolean) {
+    const accounts: AccountRequest<RoutableConnector>['accounts'] = targets.map(({ connector, model }) => ({
+      account: connector,
+      tokens: this.#tokensOn(model),
+    }));
+    return this.#deps.accounts.request({ accounts, priority, principalId, mayWait });
+  }
+
+  /** As limits per minute of policies count them. */
+  #tokensOn(model: Target['model']): number {
+    const { generation } = this.#plan;
+    const output = expectedOutput(generation, model, this.#deps.usualTokens(model.id));
+    return balancedTokens({ inputBytes: generation.body.length, output });
+  }
+}
