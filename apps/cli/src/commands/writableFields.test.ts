@@ -15,8 +15,17 @@ const { paths, components } = JSON.parse(
   readFileSync(new URL('../../../control-plane/openapi.json', import.meta.url), 'utf8'),
 );
 
+const IN_JSON = Object.fromEntries(
+  ['user', 'team', 'project', 'env', 'namespace', 'workload', 'labels'].map((name) => [
+    `attribution.${name}`,
+    'in the JSON of --attribution',
+  ]),
+);
+
 /** Fields that no option sets, by operation, and why. */
 const WITHOUT_OPTION: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  explainName: IN_JSON,
+  explainProfile: IN_JSON,
   createKey: { managed_by: 'only `apply` issues keys for files' },
   createWebhook: {
     enabled: 'a new webhook is enabled; `webhooks disable`',
